@@ -1,0 +1,288 @@
+"""The scenario: everything that a run is made of, as the structs that the TOML file is decoded into.
+
+Field by field checks (types, ranges, unknown names) are done by msgspec while decoding; checks between fields
+are in :mod:`securefl.config.limits`. ``docs/scenarios.md`` is the reference for people.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Positive = Annotated[int, Meta(ge=1)]
+NonNegative = Annotated[int, Meta(ge=0)]
+Fraction = Annotated[float, Meta(gt=0, le=1)]
+PositiveReal = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+
+
+class _Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=False):
+    """Base of all sections: immutable, and an unknown field is an error."""
+
+
+class Iid(_Section, tag="iid"):
+    """Every party draws from the same distribution; sizes differ by at most one."""
+
+
+class LabelsPerParty(_Section, tag="labels"):
+    """Each party holds samples of only ``labels`` classes."""
+
+    labels: Positive
+
+
+class Dirichlet(_Section, tag="dirichlet"):
+    """Class shares of each party drawn from a symmetric Dirichlet distribution; small ``alpha`` is uneven."""
+
+    alpha: PositiveReal
+
+
+class LogNormal(_Section, tag="log-normal"):
+    """Sample counts proportional to log-normal draws; every party keeps at least one sample."""
+
+    mu: float = 0.0
+    sigma: PositiveReal = 1.0
+
+
+Partition = Iid | LabelsPerParty | Dirichlet | LogNormal
+
+
+class Data(_Section):
+    """Which data set, how it is split over parties and how much of it is used."""
+
+    set: Annotated[str, Meta(pattern=r"^(digits|mnist|fashion-mnist|npz:.+)$")] = "digits"
+    partition: Partition = Iid()
+    train_limit: Positive | None = None
+    """Use only this many training samples (the first ones of a seeded permutation)."""
+    test_limit: Positive | None = None
+
+
+class Softmax(_Section, tag="softmax"):
+    """Softmax regression."""
+
+
+class Mlp(_Section, tag="mlp"):
+    """Fully connected layers with ReLU."""
+
+    hidden: list[Positive] = [64]
+
+
+class Cnn(_Section, tag="cnn"):
+    """Two 5x5 convolutions with max-pooling, then two dense layers."""
+
+    channels: list[Positive] = [16, 32]
+    dense: Positive = 64
+
+
+class CustomModel(_Section, tag="custom"):
+    """Your own: ``factory`` is ``"module:function"``, called with (input_shape, classes), returns a torch Module."""
+
+    factory: Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]
+
+
+Model = Softmax | Mlp | Cnn | CustomModel
+
+
+class Training(_Section):
+    """Local SGD at each party."""
+
+    epochs: Positive = 1
+    batch_size: Positive = 32
+    learning_rate: PositiveReal = 0.1
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[float, Meta(ge=0)] = 0.0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+
+class Clustering(_Section):
+    """Random clusters of ``size`` members (one more or less when N is no multiple), ``reclusterings`` per round."""
+
+    size: Positive = 3
+    reclusterings: Positive = 1
+
+
+class Participation(_Section):
+    """Who takes part in a round: everybody (neither field), or a draw from the round's certified seed."""
+
+    count: Positive | None = None
+    fraction: Fraction | None = None
+
+
+class SecureSum(_Section):
+    """Parameters of the cluster-local secure sums, with the names of protocol.md."""
+
+    kind: Literal["masking"] = "masking"
+    server: Literal["curious", "active"] = "curious"
+    threshold: Positive
+    """t: members needed to open."""
+    min_survivors: Positive
+    """Fewest survivors that an opened sum may have."""
+    colluders_per_cluster: NonNegative = 0
+    """f: bound on parties in one cluster that collude with the server."""
+    colluders: NonNegative = 0
+    """q: bound on parties that collude with the server over the whole run."""
+    k_anonymity: Positive = 2
+    """k: smallest group of honest members that may ever be determined."""
+    max_attempts: Annotated[int, Meta(ge=1, le=8)] = 2
+    """Attempts per instance, the first included; retries happen before the freeze only."""
+    spool_megabytes: Positive = 1024
+    """The server keeps masked inputs in memory up to this size and spools them to disk above it."""
+
+
+class Encoding(_Section):
+    """Clip and fixed point: an update coordinate x becomes round(x * 2^scale_bits) in [-range, range] steps."""
+
+    clip: PositiveReal | Literal["none"] = "none"
+    """L2 bound of the whole update before weighting."""
+    scale_bits: Annotated[int, Meta(ge=0, le=40)] = 16
+    range: PositiveReal = 256.0
+    """Largest magnitude of one coordinate; beyond it honest parties saturate (and count it)."""
+    ring_bits: Literal["auto", 32, 64] = "auto"
+
+
+class Weighting(_Section):
+    """Weight of a party: min(n, cap) / cap of its declared sample count n."""
+
+    mode: Literal["equal", "samples", "truncate"] = "samples"
+    """``equal``: all 1; ``samples``: cap = largest declared count; ``truncate``: cap as given."""
+    cap: Positive | None = None
+
+
+class Mean(_Section, tag="mean"):
+    """Weighted mean of the cluster means: with no faults equal to FedAvg."""
+
+
+class Median(_Section, tag="median"):
+    """Coordinate-wise (weighted) median of the cluster means."""
+
+
+class TrimmedMean(_Section, tag="trimmed-mean"):
+    """Coordinate-wise mean without the ``trim`` smallest and ``trim`` largest values."""
+
+    trim: NonNegative
+
+
+class Krum(_Section, tag="krum"):
+    """The cluster mean closest to its c - byzantine - 2 nearest ones."""
+
+    byzantine: NonNegative
+
+
+Rule = Mean | Median | TrimmedMean | Krum
+
+
+class Aggregation(_Section):
+    """The rule on cluster means and what the scenario claims of it."""
+
+    rule: Rule = Mean()
+    byzantine: NonNegative = 0
+    """Byzantine parties that the scenario reckons with."""
+    claim: Literal["none", "average-case", "worst-case"] = "none"
+    """``worst-case`` is refused unless every placement of the Byzantine parties leaves the rule enough clusters."""
+
+
+class ServerOptimiser(_Section):
+    """SGD with momentum on the aggregated update (momentum 0 and rate 1 is FedAvg)."""
+
+    learning_rate: PositiveReal = 1.0
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+
+
+class Stop(_Section):
+    """When the run ends: after ``rounds``, or earlier at the accuracy, or after ``patience`` rounds without gain."""
+
+    rounds: Positive
+    target_accuracy: Fraction | None = None
+    patience: Positive | None = None
+
+
+class Deadlines(_Section):
+    """How long the server waits in each step before it goes on without the missing (seconds)."""
+
+    join: Seconds = 60.0
+    """For the first hello of every party, at the start of the run."""
+    hello: Seconds = 20.0
+    reveal: Seconds = 10.0
+    keys: Seconds = 20.0
+    shares: Seconds = 20.0
+    training: Seconds = 300.0
+    """For local training and the masked inputs."""
+    certify: Seconds = 15.0
+    release: Seconds = 15.0
+
+
+class Leakage(_Section):
+    """``veto``: a party releases nothing that crosses a published limit. ``report``: experiments only."""
+
+    mode: Literal["veto", "report"] = "veto"
+
+
+class Behaviour(_Section):
+    """An attack or a fault that some parties (or the server) show. See docs/scenarios.md for the kinds."""
+
+    kind: Literal[
+        "label-flip",
+        "scale",
+        "drop",
+        "kill",
+        "garbage",
+        "wrong-share",
+        "replay",
+        "no-clip",
+        "server-asks-both-shares",
+        "server-changes-survivors",
+        "server-splits-model",
+        "server-reopens-attempt",
+    ]
+    parties: list[Name] = []
+    count: NonNegative = 0
+    """Instead of ``parties``: this many, drawn by the public seed from those without a behaviour."""
+    factor: float = -1.0
+    """``scale``: what the update is multiplied with."""
+    phase: (
+        Literal["before-keys", "after-keys", "after-shares", "after-masked-input", "after-freeze"] | None
+    ) = None
+    """``drop`` (falls silent) and ``kill`` (SIGKILL): when."""
+    rounds: list[NonNegative] = []
+    """Rounds in which it acts; empty means all."""
+
+
+class Expect(_Section):
+    """A claim about the outcome. The run's exit code says whether all of them hold."""
+
+    metric: Literal[
+        "accuracy",
+        "rounds",
+        "survivors",
+        "clusters_lost",
+        "opened_sums",
+        "refusals",
+        "aborted",
+        "epsilon",
+    ]
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+class Scenario(_Section):
+    """One federated run."""
+
+    name: Name
+    description: str = ""
+    parties: Annotated[int, Meta(ge=1, le=100_000)]
+    data: Data = Data()
+    model: Model = Mlp()
+    training: Training = Training()
+    clustering: Clustering = Clustering()
+    participation: Participation = Participation()
+    secure_sum: SecureSum
+    encoding: Encoding = Encoding()
+    weighting: Weighting = Weighting()
+    aggregation: Aggregation = Aggregation()
+    server_optimiser: ServerOptimiser = ServerOptimiser()
+    stop: Stop
+    deadlines: Deadlines = Deadlines()
+    leakage: Leakage = Leakage()
+    behaviours: list[Behaviour] = []
+    expect: list[Expect] = []

@@ -1,0 +1,40 @@
+"""Whose fault is it: ours, a peer's, the configuration's, or the surroundings'.
+
+Every error that leaves securefl carries one line for a person: what, why and, where there is one, the remedy.
+"""
+
+from __future__ import annotations
+
+
+class SecureflError(Exception):
+    """Base of all errors that securefl raises on purpose."""
+
+
+class UsageError(SecureflError):
+    """We called our own code wrongly: a bug in securefl or in a program that uses it."""
+
+
+class PeerError(SecureflError):
+    """A peer sent something wrong, early, late or forged. The receiver's state is unchanged."""
+
+    def __init__(self, culprit: str, reason: str) -> None:
+        super().__init__(f"{culprit}: {reason}")
+        self.culprit = culprit
+        self.reason = reason
+
+
+class ConfigError(SecureflError):
+    """The configuration is refused before anything runs.
+
+    ``path`` names the field (``"secure_sum.threshold"``), file or argument; ``remedy`` may be empty.
+    """
+
+    def __init__(self, path: str, reason: str, remedy: str = "") -> None:
+        super().__init__(f"{path}: {reason}" + (f" ({remedy})" if remedy else ""))
+        self.path = path
+        self.reason = reason
+        self.remedy = remedy
+
+
+class RunAbortedError(SecureflError):
+    """The run cannot go on: broker out of reach, too few parties, disk full. What was written stays."""
