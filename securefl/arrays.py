@@ -19,7 +19,9 @@ Ring = U32 | U64
 """Elements of the integers modulo 2^32 or 2^64."""
 
 
-def expect(array: npt.NDArray[Any], name: str, dtype: type[np.generic], shape: tuple[int | None, ...]) -> None:
+def expect(
+    array: npt.NDArray[Any], name: str, dtype: type[np.generic], shape: tuple[int | None, ...]
+) -> None:
     """Refuse ``array`` unless it has this dtype and shape (``None`` stands for any length).
 
     Raises:

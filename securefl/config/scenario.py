@@ -65,13 +65,13 @@ class Softmax(_Section, tag="softmax"):
 class Mlp(_Section, tag="mlp"):
     """Fully connected layers with ReLU."""
 
-    hidden: list[Positive] = [64]
+    hidden: tuple[Positive, ...] = (64,)
 
 
 class Cnn(_Section, tag="cnn"):
     """Two 5x5 convolutions with max-pooling, then two dense layers."""
 
-    channels: list[Positive] = [16, 32]
+    channels: tuple[Positive, ...] = (16, 32)
     dense: Positive = 64
 
 
@@ -235,7 +235,7 @@ class Behaviour(_Section):
         "server-splits-model",
         "server-reopens-attempt",
     ]
-    parties: list[Name] = []
+    parties: tuple[Name, ...] = ()
     count: NonNegative = 0
     """Instead of ``parties``: this many, drawn by the public seed from those without a behaviour."""
     factor: float = -1.0
@@ -244,7 +244,7 @@ class Behaviour(_Section):
         Literal["before-keys", "after-keys", "after-shares", "after-masked-input", "after-freeze"] | None
     ) = None
     """``drop`` (falls silent) and ``kill`` (SIGKILL): when."""
-    rounds: list[NonNegative] = []
+    rounds: tuple[NonNegative, ...] = ()
     """Rounds in which it acts; empty means all."""
 
 
@@ -284,5 +284,5 @@ class Scenario(_Section):
     stop: Stop
     deadlines: Deadlines = Deadlines()
     leakage: Leakage = Leakage()
-    behaviours: list[Behaviour] = []
-    expect: list[Expect] = []
+    behaviours: tuple[Behaviour, ...] = ()
+    expect: tuple[Expect, ...] = ()
