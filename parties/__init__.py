@@ -1,0 +1,1 @@
+"""Process programs: `python -m parties.client`, `.server`, `.observer`. No protocol code lives here."""

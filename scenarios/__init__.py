@@ -1,0 +1,1 @@
+"""Scenario files (TOML) and the scripts that run and sweep them."""

@@ -1,0 +1,1 @@
+"""Attacks and faults, wrapped round honest code at four seams."""

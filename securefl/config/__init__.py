@@ -1,0 +1,1 @@
+"""Scenarios: their structs, the limits between fields, loading and overriding."""

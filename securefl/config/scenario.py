@@ -22,23 +22,23 @@ class _Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, om
     """Base of all sections: immutable, and an unknown field is an error."""
 
 
-class Iid(_Section, tag="iid"):
+class Iid(_Section, tag="iid", frozen=True, kw_only=True):
     """Every party draws from the same distribution; sizes differ by at most one."""
 
 
-class LabelsPerParty(_Section, tag="labels"):
+class LabelsPerParty(_Section, tag="labels", frozen=True, kw_only=True):
     """Each party holds samples of only ``labels`` classes."""
 
     labels: Positive
 
 
-class Dirichlet(_Section, tag="dirichlet"):
+class Dirichlet(_Section, tag="dirichlet", frozen=True, kw_only=True):
     """Class shares of each party drawn from a symmetric Dirichlet distribution; small ``alpha`` is uneven."""
 
     alpha: PositiveReal
 
 
-class LogNormal(_Section, tag="log-normal"):
+class LogNormal(_Section, tag="log-normal", frozen=True, kw_only=True):
     """Sample counts proportional to log-normal draws; every party keeps at least one sample."""
 
     mu: float = 0.0
@@ -48,7 +48,7 @@ class LogNormal(_Section, tag="log-normal"):
 Partition = Iid | LabelsPerParty | Dirichlet | LogNormal
 
 
-class Data(_Section):
+class Data(_Section, frozen=True, kw_only=True):
     """Which data set, how it is split over parties and how much of it is used."""
 
     set: Annotated[str, Meta(pattern=r"^(digits|mnist|fashion-mnist|npz:.+)$")] = "digits"
@@ -58,24 +58,24 @@ class Data(_Section):
     test_limit: Positive | None = None
 
 
-class Softmax(_Section, tag="softmax"):
+class Softmax(_Section, tag="softmax", frozen=True, kw_only=True):
     """Softmax regression."""
 
 
-class Mlp(_Section, tag="mlp"):
+class Mlp(_Section, tag="mlp", frozen=True, kw_only=True):
     """Fully connected layers with ReLU."""
 
     hidden: tuple[Positive, ...] = (64,)
 
 
-class Cnn(_Section, tag="cnn"):
+class Cnn(_Section, tag="cnn", frozen=True, kw_only=True):
     """Two 5x5 convolutions with max-pooling, then two dense layers."""
 
     channels: tuple[Positive, ...] = (16, 32)
     dense: Positive = 64
 
 
-class CustomModel(_Section, tag="custom"):
+class CustomModel(_Section, tag="custom", frozen=True, kw_only=True):
     """Your own: ``factory`` is ``"module:function"``, called with (input_shape, classes), returns a torch Module."""
 
     factory: Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]
@@ -84,7 +84,7 @@ class CustomModel(_Section, tag="custom"):
 Model = Softmax | Mlp | Cnn | CustomModel
 
 
-class Training(_Section):
+class Training(_Section, frozen=True, kw_only=True):
     """Local SGD at each party."""
 
     epochs: Positive = 1
@@ -95,21 +95,21 @@ class Training(_Section):
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
-class Clustering(_Section):
+class Clustering(_Section, frozen=True, kw_only=True):
     """Random clusters of ``size`` members (one more or less when N is no multiple), ``reclusterings`` per round."""
 
     size: Positive = 3
     reclusterings: Positive = 1
 
 
-class Participation(_Section):
+class Participation(_Section, frozen=True, kw_only=True):
     """Who takes part in a round: everybody (neither field), or a draw from the round's certified seed."""
 
     count: Positive | None = None
     fraction: Fraction | None = None
 
 
-class SecureSum(_Section):
+class SecureSum(_Section, frozen=True, kw_only=True):
     """Parameters of the cluster-local secure sums, with the names of protocol.md."""
 
     kind: Literal["masking"] = "masking"
@@ -130,7 +130,7 @@ class SecureSum(_Section):
     """The server keeps masked inputs in memory up to this size and spools them to disk above it."""
 
 
-class Encoding(_Section):
+class Encoding(_Section, frozen=True, kw_only=True):
     """Clip and fixed point: an update coordinate x becomes round(x * 2^scale_bits) in [-range, range] steps."""
 
     clip: PositiveReal | Literal["none"] = "none"
@@ -141,7 +141,7 @@ class Encoding(_Section):
     ring_bits: Literal["auto", 32, 64] = "auto"
 
 
-class Weighting(_Section):
+class Weighting(_Section, frozen=True, kw_only=True):
     """Weight of a party: min(n, cap) / cap of its declared sample count n."""
 
     mode: Literal["equal", "samples", "truncate"] = "samples"
@@ -149,21 +149,21 @@ class Weighting(_Section):
     cap: Positive | None = None
 
 
-class Mean(_Section, tag="mean"):
+class Mean(_Section, tag="mean", frozen=True, kw_only=True):
     """Weighted mean of the cluster means: with no faults equal to FedAvg."""
 
 
-class Median(_Section, tag="median"):
+class Median(_Section, tag="median", frozen=True, kw_only=True):
     """Coordinate-wise (weighted) median of the cluster means."""
 
 
-class TrimmedMean(_Section, tag="trimmed-mean"):
+class TrimmedMean(_Section, tag="trimmed-mean", frozen=True, kw_only=True):
     """Coordinate-wise mean without the ``trim`` smallest and ``trim`` largest values."""
 
     trim: NonNegative
 
 
-class Krum(_Section, tag="krum"):
+class Krum(_Section, tag="krum", frozen=True, kw_only=True):
     """The cluster mean closest to its c - byzantine - 2 nearest ones."""
 
     byzantine: NonNegative
@@ -172,7 +172,7 @@ class Krum(_Section, tag="krum"):
 Rule = Mean | Median | TrimmedMean | Krum
 
 
-class Aggregation(_Section):
+class Aggregation(_Section, frozen=True, kw_only=True):
     """The rule on cluster means and what the scenario claims of it."""
 
     rule: Rule = Mean()
@@ -182,14 +182,14 @@ class Aggregation(_Section):
     """``worst-case`` is refused unless every placement of the Byzantine parties leaves the rule enough clusters."""
 
 
-class ServerOptimiser(_Section):
+class ServerOptimiser(_Section, frozen=True, kw_only=True):
     """SGD with momentum on the aggregated update (momentum 0 and rate 1 is FedAvg)."""
 
     learning_rate: PositiveReal = 1.0
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
 
 
-class Stop(_Section):
+class Stop(_Section, frozen=True, kw_only=True):
     """When the run ends: after ``rounds``, or earlier at the accuracy, or after ``patience`` rounds without gain."""
 
     rounds: Positive
@@ -197,7 +197,7 @@ class Stop(_Section):
     patience: Positive | None = None
 
 
-class Deadlines(_Section):
+class Deadlines(_Section, frozen=True, kw_only=True):
     """How long the server waits in each step before it goes on without the missing (seconds)."""
 
     join: Seconds = 60.0
@@ -212,13 +212,13 @@ class Deadlines(_Section):
     release: Seconds = 15.0
 
 
-class Leakage(_Section):
+class Leakage(_Section, frozen=True, kw_only=True):
     """``veto``: a party releases nothing that crosses a published limit. ``report``: experiments only."""
 
     mode: Literal["veto", "report"] = "veto"
 
 
-class Behaviour(_Section):
+class Behaviour(_Section, frozen=True, kw_only=True):
     """An attack or a fault that some parties (or the server) show. See docs/scenarios.md for the kinds."""
 
     kind: Literal[
@@ -248,7 +248,7 @@ class Behaviour(_Section):
     """Rounds in which it acts; empty means all."""
 
 
-class Expect(_Section):
+class Expect(_Section, frozen=True, kw_only=True):
     """A claim about the outcome. The run's exit code says whether all of them hold."""
 
     metric: Literal[
@@ -265,7 +265,7 @@ class Expect(_Section):
     at_most: float | None = None
 
 
-class Scenario(_Section):
+class Scenario(_Section, frozen=True, kw_only=True):
     """One federated run."""
 
     name: Name

@@ -1,0 +1,1 @@
+"""The hazardous layer: identities, key agreement, AEAD boxes, mask streams, Shamir shares."""

@@ -1,0 +1,1 @@
+"""From real updates to ring elements and back."""

@@ -1,0 +1,1 @@
+"""The sans-IO contract: events, effects, machines."""

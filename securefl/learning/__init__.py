@@ -1,0 +1,1 @@
+"""Everything that needs torch: data, models, local training, evaluation."""

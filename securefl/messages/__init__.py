@@ -1,0 +1,1 @@
+"""What parties say to each other: a closed set of tagged structs."""

@@ -1,0 +1,1 @@
+"""Aggregation rules on cluster means."""

@@ -1,0 +1,1 @@
+"""The global round, at the server and at a party."""

@@ -1,0 +1,1 @@
+"""The asyncio shell that performs what the pure core asks for."""

@@ -1,0 +1,1 @@
+"""Pairwise masking: one secure sum at the client and at the server."""

@@ -1,0 +1,1 @@
+"""Hash-chained records of what each vantage point saw."""

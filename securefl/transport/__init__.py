@@ -1,0 +1,1 @@
+"""Moving frames: in memory and over MQTT, and the brokers."""

@@ -1,0 +1,1 @@
+"""From declared sample counts to public weights."""

@@ -1,0 +1,1 @@
+"""Bytes on the wire: codec, signed envelope, chunks, topics."""
