@@ -1,0 +1,94 @@
+"""Signed integers as elements of the ring of integers modulo 2^32 or 2^64 (steps 6 and 10 of the data's way).
+
+The ring is a whole machine word, so that uniform bytes are uniform elements and addition wraps for nothing.
+Sums decode correctly only with headroom (:func:`has_headroom`), which is checked before a run, not during it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.arrays import I64, Ring, expect
+from securefl.errors import PeerError, UsageError
+
+
+def ring_dtype(bits: int) -> type[np.uint32] | type[np.uint64]:
+    """The word of the ring modulo 2^``bits``.
+
+    Raises:
+        UsageError: ``bits`` is neither 32 nor 64.
+    """
+    match bits:
+        case 32:
+            return np.uint32
+        case 64:
+            return np.uint64
+        case _:
+            raise UsageError(f"a ring has 32 or 64 bits, not {bits}")
+
+
+def to_ring(values: I64, bits: int) -> Ring:
+    """``values mod 2^bits``, i64 ``(d,)`` -> a fresh u32 or u64 ``(d,)``."""
+    expect(values, "values", np.int64, (None,))
+    return values.astype(np.uint32) if ring_dtype(bits) is np.uint32 else values.astype(np.uint64)
+
+
+def from_ring(ring: Ring) -> I64:
+    """The centred lift: the representatives in [-2^(bits-1), 2^(bits-1)), as a fresh i64 ``(d,)``.
+
+    Raises:
+        UsageError: the array is not one-dimensional u32 or u64.
+    """
+    if ring.dtype == np.uint32:
+        expect(ring, "ring", np.uint32, (None,))
+        return ring.view(np.int32).astype(np.int64)
+    expect(ring, "ring", np.uint64, (None,))
+    return ring.view(np.int64).copy()
+
+
+def to_wire(ring: Ring) -> bytes:
+    """The elements as little-endian words without a header, bits / 8 bytes each.
+
+    Raises:
+        UsageError: the array is not one-dimensional u32 or u64.
+    """
+    expect(ring, "ring", np.uint32 if ring.dtype == np.uint32 else np.uint64, (None,))
+    return ring.astype(ring.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def from_wire(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> Ring:
+    """The inverse of :func:`to_wire`; every byte string of the right length is a valid vector.
+
+    Args:
+        raw: what the peer sent; it is copied.
+        length: d, from the receiver's own configuration, never from the peer.
+        bits: of the ring.
+        culprit: the peer's name, for the error.
+
+    Raises:
+        PeerError: ``raw`` is not ``length`` words long.
+        UsageError: ``bits`` or ``length`` make no sense.
+    """
+    word = ring_dtype(bits)
+    expected = length * (bits // 8)
+    if length < 0:
+        raise UsageError(f"a vector cannot have {length} elements")
+    size = raw.nbytes if isinstance(raw, memoryview) else len(raw)
+    if size != expected:
+        raise PeerError(culprit, f"a vector of {length} {bits}-bit words has {expected} bytes, not {size}")
+    # Copied: np.frombuffer gives a read-only view that may be unaligned and keeps the whole frame alive.
+    if word is np.uint32:
+        return np.frombuffer(raw, dtype="<u4").astype(np.uint32)
+    return np.frombuffer(raw, dtype="<u8").astype(np.uint64)
+
+
+def has_headroom(members: int, steps: int, bits: int) -> bool:
+    """Whether ``members`` values in [-``steps``, ``steps``] sum without wrapping: members * steps < 2^(bits-1).
+
+    Raises:
+        UsageError: fewer than one member, negative steps, or no such ring.
+    """
+    ring_dtype(bits)
+    if members < 1 or steps < 0:
+        raise UsageError(f"headroom of {members} members and {steps} steps makes no sense")
+    return members * steps < 1 << (bits - 1)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from securefl.encoding.ring import from_ring, from_wire, has_headroom, ring_dtype, to_ring, to_wire
+from securefl.errors import PeerError, UsageError
+
+BITS = pytest.mark.parametrize("bits", [32, 64])
+I64_VALUES = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20)
+
+
+def i64(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array(values, dtype=np.int64)
+
+
+def test_dtypes() -> None:
+    assert ring_dtype(32) is np.uint32
+    assert ring_dtype(64) is np.uint64
+
+
+@pytest.mark.parametrize("bits", [0, 8, 16, 31, 33, 128, -32])
+def test_refuses_other_rings(bits: int) -> None:
+    with pytest.raises(UsageError, match="32 or 64"):
+        ring_dtype(bits)
+    with pytest.raises(UsageError, match="32 or 64"):
+        has_headroom(1, 1, bits)
+
+
+@BITS
+@given(values=I64_VALUES)
+def test_to_ring_reduces_and_from_ring_lifts_to_the_centre(bits: int, values: list[int]) -> None:
+    ring = to_ring(i64(*values), bits)
+    assert ring.tolist() == [v % 2**bits for v in values]
+    half = 2 ** (bits - 1)
+    assert from_ring(ring).tolist() == [(v + half) % 2**bits - half for v in values]
+
+
+@BITS
+def test_ends_of_the_centred_lift(bits: int) -> None:
+    half = 2 ** (bits - 1)
+    values = i64(-half, -1, 0, 1, half - 1)
+    np.testing.assert_array_equal(from_ring(to_ring(values, bits)), values)
+
+
+@BITS
+def test_conversions_share_no_memory_with_their_input(bits: int) -> None:
+    values = i64(1, 2)
+    ring = to_ring(values, bits)
+    lifted = from_ring(ring)
+    values[:] = 9
+    assert ring.tolist() == [1, 2]
+    ring[:] = 9
+    assert lifted.tolist() == [1, 2]
+
+
+@BITS
+@pytest.mark.parametrize("members", [1, 2, 3, 7, 60, 1000])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sum_of_extremes_is_right_at_the_bound_and_wraps_one_past_it(
+    bits: int, members: int, sign: int
+) -> None:
+    bound = (2 ** (bits - 1) - 1) // members
+    for steps, fits in ((bound, True), (bound + 1, False)):
+        assert has_headroom(members, steps, bits) is fits
+        exact = sign * members * steps
+        total = to_ring(i64(0), bits)
+        if steps < 2**63:
+            for _ in range(members):
+                total += to_ring(i64(sign * steps), bits)
+            # -2^(bits-1) itself still decodes; the bound is symmetric and gives that one value away.
+            decodes_right = int(from_ring(total)[0]) == exact
+            assert decodes_right is (fits or exact == -(2 ** (bits - 1)))
+
+
+def test_headroom_examples() -> None:
+    assert has_headroom(3, 1 << 24, 32)
+    assert has_headroom(127, 1 << 24, 32)
+    assert not has_headroom(128, 1 << 24, 32)
+    assert has_headroom(128, 1 << 24, 64)
+    assert has_headroom(1, 0, 32)
+
+
+@pytest.mark.parametrize(("members", "steps"), [(0, 1), (-1, 1), (1, -1)])
+def test_headroom_refuses_nonsense(members: int, steps: int) -> None:
+    with pytest.raises(UsageError, match="headroom"):
+        has_headroom(members, steps, 32)
+
+
+@BITS
+@given(values=I64_VALUES)
+def test_wire_round_trip(bits: int, values: list[int]) -> None:
+    ring = to_ring(i64(*values), bits)
+    raw = to_wire(ring)
+    for form in (raw, memoryview(raw), memoryview(b"x" + raw)[1:]):
+        back = from_wire(form, len(values), bits, "p1")
+        assert back.dtype == ring_dtype(bits)
+        assert back.dtype.isnative
+        np.testing.assert_array_equal(back, ring)
+
+
+def test_wire_is_little_endian() -> None:
+    assert to_wire(to_ring(i64(1, -2), 32)) == bytes.fromhex("01000000feffffff")
+    assert to_wire(to_ring(i64(-2), 64)) == bytes.fromhex("feffffffffffffff")
+    assert from_wire(bytes.fromhex("0102000000000080"), 1, 64, "p1").tolist() == [0x8000000000000201]
+
+
+@BITS
+def test_from_wire_is_writable_and_owns_its_memory(bits: int) -> None:
+    frame = bytearray(bits // 8)
+    ring = from_wire(memoryview(frame), 1, bits, "p1")
+    frame[0] = 1
+    assert ring.tolist() == [0]
+    ring += ring.dtype.type(5)
+    assert ring.tolist() == [5]
+
+
+@BITS
+@pytest.mark.parametrize("change", [-8, -4, -1, 1, 4, 8])
+def test_wrong_length_is_the_peers_fault(bits: int, change: int) -> None:
+    raw = bytes(10 * bits // 8 + change)
+    with pytest.raises(PeerError, match="bytes") as caught:
+        from_wire(raw, 10, bits, "p7")
+    assert caught.value.culprit == "p7"
+
+
+def test_length_of_a_memoryview_is_counted_in_bytes() -> None:
+    words = memoryview(bytes(16)).cast("Q")
+    assert from_wire(words, 4, 32, "p1").shape == (4,)
+    with pytest.raises(PeerError):
+        from_wire(words, 2, 32, "p1")
+
+
+def test_negative_length_is_our_fault() -> None:
+    with pytest.raises(UsageError, match="-1"):
+        from_wire(b"", -1, 32, "p1")
+
+
+def test_refuses_wrong_dtypes_and_shapes() -> None:
+    with pytest.raises(UsageError, match="dtype"):
+        to_ring(np.zeros(2), 32)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="shape"):
+        to_ring(np.zeros((2, 2), dtype=np.int64), 32)
+    for function in (from_ring, to_wire):
+        with pytest.raises(UsageError, match="dtype"):
+            function(np.zeros(2, dtype=np.int64))  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="shape"):
+            function(np.zeros((2, 2), dtype=np.uint32))
