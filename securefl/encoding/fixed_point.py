@@ -127,7 +127,8 @@ class FixedPoint:
         expect(total, "total", np.int64, (None,))
         if not (math.isfinite(weight) and weight > 0):
             raise UsageError(f"the total weight must be finite and positive, not {weight}")
-        mean: F64 = total * 2.0**-self.scale_bits
+        mean: F64 = total.astype(np.float64)
+        mean *= 1.0 / (1 << self.scale_bits)
         mean /= weight
         return mean
 

@@ -83,7 +83,7 @@ def from_wire(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> 
 
 
 def has_headroom(members: int, steps: int, bits: int) -> bool:
-    """Whether ``members`` values in [-``steps``, ``steps``] sum without wrapping: members * steps < 2^(bits-1).
+    """Whether a sum of ``members`` values of magnitude ``steps`` cannot wrap: members * steps < 2^(bits-1).
 
     Raises:
         UsageError: fewer than one member, negative steps, or no such ring.
