@@ -1,0 +1,115 @@
+"""The roster: who takes part, with pinned public keys. Every signature is checked against it.
+
+Every party and the server read the same roster before a run; its digest goes into what they sign, so that two
+different rosters never work together by mistake.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from types import MappingProxyType
+
+from securefl.crypto.identity import PublicIdentity
+from securefl.crypto.labels import digest
+from securefl.errors import ConfigError, PeerError
+from securefl.ids import SERVER, PartyId, is_name
+
+_REMEDY = "run keygen for each party"
+
+
+class Roster(Mapping[PartyId, PublicIdentity]):
+    """The server and the parties, looked up by name.
+
+    Iteration gives the parties' names in order, then the server's. Immutable, and equal to another roster
+    when both digests are.
+
+    Raises:
+        ConfigError: no server, no parties, a name that does not fit its entry, a key that occurs twice or has
+        low order.
+    """
+
+    def __init__(self, server: PublicIdentity, parties: Mapping[PartyId, PublicIdentity]) -> None:
+        if server.name != SERVER:
+            raise ConfigError(
+                "roster.server", f"has the name {server.name!r}", f"its name must be {SERVER!r}"
+            )
+        if not parties:
+            raise ConfigError("roster.parties", "is empty", "add at least one party")
+        for name, party in parties.items():
+            if not is_name(name):
+                raise ConfigError(
+                    f"roster.parties.{name}", "is no party name", "a-z, 0-9, - and _, at most 32"
+                )
+            if party.name != name:
+                raise ConfigError(f"roster.parties.{name}", f"holds the identity of {party.name!r}")
+        for member in (server, *parties.values()):
+            if member.has_weak_key():
+                raise ConfigError(f"roster.{member.name}", "has a public key of low order", _REMEDY)
+        self._server = server
+        self._parties = MappingProxyType({name: parties[name] for name in sorted(parties)})
+        self._refuse_shared_keys()
+
+    @property
+    def server(self) -> PublicIdentity:
+        """The server's public identity."""
+        return self._server
+
+    @property
+    def parties(self) -> Mapping[PartyId, PublicIdentity]:
+        """The parties' public identities, in the order of their names."""
+        return self._parties
+
+    def member(self, name: str) -> PublicIdentity:
+        """The identity of a sender (a party, or ``"server"``).
+
+        Raises:
+            PeerError: nobody of this name is on the roster.
+        """
+        try:
+            return self[PartyId(name)]
+        except KeyError:
+            raise PeerError(name, "is not on the roster") from None
+
+    def digest(self) -> bytes:
+        """SHA-256 over names and keys in sorted order: equal exactly for equal rosters (32 bytes)."""
+        return self._digest
+
+    def __getitem__(self, name: PartyId) -> PublicIdentity:
+        return self._server if name == SERVER else self._parties[name]
+
+    def __iter__(self) -> Iterator[PartyId]:
+        yield from self._parties
+        yield SERVER
+
+    def __len__(self) -> int:
+        return len(self._parties) + 1
+
+    def __eq__(self, other: object) -> bool:
+        return self._digest == other._digest if isinstance(other, Roster) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __repr__(self) -> str:
+        return f"Roster({len(self._parties)} parties, {self._digest.hex()[:16]})"
+
+    @cached_property
+    def _digest(self) -> bytes:
+        fields: list[bytes | str] = []
+        for member in self.values():
+            fields += (member.name, member.verify_key, member.seal_key)
+        return digest("roster", *fields)
+
+    def _refuse_shared_keys(self) -> None:
+        # One key under two names would let one holder vote twice in a certificate.
+        keys = Counter(key for member in self.values() for key in (member.verify_key, member.seal_key))
+        shared = {key for key, count in keys.items() if count > 1}
+        holders = [member.name for member in self.values() if {member.verify_key, member.seal_key} & shared]
+        if holders:
+            raise ConfigError(
+                "roster",
+                f"the same key occurs more than once: {', '.join(holders)}",
+                _REMEDY,
+            )
