@@ -30,4 +30,4 @@ class Instance(NamedTuple):
 
 def is_name(text: str) -> bool:
     """Whether ``text`` may name a party or a run (and is not a reserved name)."""
-    return NAME.fullmatch(text) is not None and text != SERVER
+    return NAME.fullmatch(text) is not None and text not in {SERVER, "all"}

@@ -76,7 +76,7 @@ class Cnn(_Section, tag="cnn", frozen=True, kw_only=True):
 
 
 class CustomModel(_Section, tag="custom", frozen=True, kw_only=True):
-    """Your own: ``factory`` is ``"module:function"``, called with (input_shape, classes), returns a torch Module."""
+    """Your own: ``factory`` is ``"module:function"``: (input_shape, classes) to torch Module."""
 
     factory: Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]
 
@@ -96,7 +96,7 @@ class Training(_Section, frozen=True, kw_only=True):
 
 
 class Clustering(_Section, frozen=True, kw_only=True):
-    """Random clusters of ``size`` members (one more or less when N is no multiple), ``reclusterings`` per round."""
+    """Random clusters of ``size`` members (or a little more), drawn ``reclusterings`` times per round."""
 
     size: Positive = 3
     reclusterings: Positive = 1
@@ -131,7 +131,7 @@ class SecureSum(_Section, frozen=True, kw_only=True):
 
 
 class Encoding(_Section, frozen=True, kw_only=True):
-    """Clip and fixed point: an update coordinate x becomes round(x * 2^scale_bits) in [-range, range] steps."""
+    """Clip and fixed point: a coordinate x becomes round(x * 2^scale_bits), with abs(x) at most ``range``."""
 
     clip: PositiveReal | Literal["none"] = "none"
     """L2 bound of the whole update before weighting."""
@@ -179,7 +179,7 @@ class Aggregation(_Section, frozen=True, kw_only=True):
     byzantine: NonNegative = 0
     """Byzantine parties that the scenario reckons with."""
     claim: Literal["none", "average-case", "worst-case"] = "none"
-    """``worst-case`` is refused unless every placement of the Byzantine parties leaves the rule enough clusters."""
+    """``worst-case`` is refused unless the rule survives every placement of the Byzantine parties."""
 
 
 class ServerOptimiser(_Section, frozen=True, kw_only=True):
@@ -190,7 +190,7 @@ class ServerOptimiser(_Section, frozen=True, kw_only=True):
 
 
 class Stop(_Section, frozen=True, kw_only=True):
-    """When the run ends: after ``rounds``, or earlier at the accuracy, or after ``patience`` rounds without gain."""
+    """When the run ends: after ``rounds``, at the accuracy, or after ``patience`` rounds without gain."""
 
     rounds: Positive
     target_accuracy: Fraction | None = None

@@ -1,0 +1,110 @@
+"""Who is in which cluster, R times, as a pure function of the certified seed: every party recomputes it.
+
+The draw is a Fisher-Yates shuffle over an unbiased stream of integers, so that all assignments are equally
+likely (SHARE, Algorithm 1: uniformly random clusters).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from securefl.crypto.labels import digest, encode
+from securefl.errors import UsageError
+from securefl.ids import PartyId
+
+ItemT = TypeVar("ItemT")
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """All clusters of one round: ``clusters[r][j]`` are the sorted members of cluster j in reclustering r."""
+
+    participants: tuple[PartyId, ...]
+    clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
+
+    def digest(self) -> bytes:
+        """Return the hash (32 bytes) that keys and endorsements are bound to."""
+        rows = [
+            encode(r, j, *members) for r, row in enumerate(self.clusters) for j, members in enumerate(row)
+        ]
+        return digest("assignment", encode(*self.participants), *rows)
+
+    def of(self, party: PartyId) -> tuple[tuple[int, int], ...]:
+        """Return the (reclustering, cluster) pairs that ``party`` is a member of: one per reclustering."""
+        return tuple(
+            (r, j) for r, row in enumerate(self.clusters) for j, members in enumerate(row) if party in members
+        )
+
+
+def cluster_sizes(participants: int, size: int) -> tuple[int, ...]:
+    """Return sizes that differ by at most one and are at least ``size``: floor(P / size) clusters.
+
+    Raises:
+        UsageError: fewer participants than one cluster needs.
+    """
+    if not 1 <= size <= participants:
+        raise UsageError(f"{participants} participants make no cluster of {size}")
+    count = participants // size
+    small, larger = divmod(participants, count)
+    return (small + 1,) * larger + (small,) * (count - larger)
+
+
+def participants_wanted(present: int, count: int | None, fraction: float | None) -> int:
+    """Return how many of ``present`` parties take part: a count, a fraction (rounded up) or all."""
+    if count is not None:
+        return min(count, present)
+    if fraction is not None:
+        return min(present, max(1, -int(-present * fraction // 1)))
+    return present
+
+
+def draw_assignment(
+    seed: bytes, present: Iterable[PartyId], wanted: int, size: int, reclusterings: int
+) -> Assignment:
+    """Draw participants and clusters from the certified seed.
+
+    Args:
+        seed: 32 bytes from :func:`securefl.clustering.nonces.certified_seed`.
+        present: everybody who revealed a nonce.
+        wanted: how many of them take part.
+        size: smallest cluster size m.
+        reclusterings: R.
+    """
+    everyone = sorted(present)
+    chosen = _shuffled(everyone, seed, "participants")[:wanted]
+    participants = tuple(sorted(chosen))
+    rows = []
+    for r in range(reclusterings):
+        order = _shuffled(participants, seed, f"reclustering {r}")
+        row, start = [], 0
+        for members in cluster_sizes(len(participants), size):
+            row.append(tuple(sorted(order[start : start + members])))
+            start += members
+        rows.append(tuple(row))
+    return Assignment(participants, tuple(rows))
+
+
+def _shuffled(items: Sequence[ItemT], seed: bytes, purpose: str) -> list[ItemT]:
+    """Fisher-Yates with rejection sampling over SHAKE-256 words of 64 bits."""
+    result = list(items)
+    words = _words(digest("shuffle", seed, purpose), 2 * len(result) + 64)
+    position = 0
+    for last in range(len(result) - 1, 0, -1):
+        bound = last + 1
+        limit = 2**64 - 2**64 % bound
+        while (word := words[position]) >= limit:
+            position += 1
+        position += 1
+        other = word % bound
+        result[last], result[other] = result[other], result[last]
+    return result
+
+
+def _words(key: bytes, count: int) -> list[int]:
+    # A word is rejected with probability below 2^-47; twice the need plus 64 is never exhausted in practice,
+    # and an IndexError there would stop the round at every party alike.
+    raw = hashlib.shake_256(key).digest(8 * count)
+    return [int.from_bytes(raw[i : i + 8], "little") for i in range(0, len(raw), 8)]

@@ -1,0 +1,83 @@
+"""What a machine asks its shell to do. Effects of one step are performed in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic
+
+from securefl.arrays import F32
+from securefl.ids import PartyId
+from securefl.kernel.events import MessageT, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Generic[MessageT]):
+    """Sign and send a message to one party, the server, or everybody (``ids.EVERYONE``)."""
+
+    to: PartyId
+    place: Place
+    message: MessageT
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Deliver ``DeadlinePassed`` at this time; replaces the earlier wish. None: no deadline."""
+
+    when: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """Write durably (fsync) that this round was reached or released, before any later effect.
+
+    When that fails, the shell stops and performs none of the later effects: a party never releases shares
+    that it could forget having released.
+    """
+
+    round: int
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Train:
+    """Train on the local data from these parameters, then deliver ``Trained``."""
+
+    round: int
+    params: F32 = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """Test these parameters, then deliver ``Evaluated``."""
+
+    round: int
+    params: F32 = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A message was refused and the phase is unchanged. For the log, the transcript and the statistics."""
+
+    culprit: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A fact for metrics, progress and transcript: one of the structs of the machine's ``reports`` module."""
+
+    item: object
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The machine has done its work and takes no more events."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """The machine cannot go on and takes no more events."""
+
+    reason: str

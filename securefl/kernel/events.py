@@ -1,0 +1,71 @@
+"""What can happen to a machine.
+
+Every event carries ``now``, the time in seconds on a clock that never runs backwards; machines have no other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+from securefl.arrays import F32
+from securefl.ids import PartyId
+
+MessageT = TypeVar("MessageT")
+
+
+class Place(NamedTuple):
+    """Where in a run a message belongs. Messages about a whole round have reclustering and cluster -1."""
+
+    round: int
+    reclustering: int = -1
+    cluster: int = -1
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[MessageT]):
+    """A message arrived whole, its signature is the sender's, and it was not here before."""
+
+    now: float
+    sender: PartyId
+    place: Place
+    message: MessageT
+    signed: bytes = field(default=b"", repr=False)
+    """The exact signed frame, for relaying; empty when the message came in several frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlinePassed:
+    """The time asked for by the last ``WakeAt`` has come."""
+
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """Local training ended. ``params`` is None when it failed (``failure`` says why)."""
+
+    now: float
+    round: int
+    params: F32 | None = field(repr=False)
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The server's model was tested."""
+
+    now: float
+    round: int
+    accuracy: float
+    loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class PresenceHint:
+    """The broker says that a connection broke or came back. Unsigned: it may only speed up a deadline."""
+
+    now: float
+    party: PartyId
+    present: bool

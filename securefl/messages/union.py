@@ -1,0 +1,37 @@
+"""The closed set: whatever is not in this union is not a message."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from securefl.messages.control import Goodbye, Join, RollCall
+from securefl.messages.masking import (
+    BoxList,
+    Complaint,
+    KeyAdvert,
+    KeyList,
+    MaskedInput,
+    Receipt,
+    Retry,
+    ShareBoxes,
+)
+from securefl.messages.rounds import (
+    Announce,
+    Certificate,
+    Endorse,
+    Freeze,
+    Hello,
+    Invite,
+    ModelAnnounce,
+    Release,
+    Reveal,
+    Reveals,
+)
+
+MaskingMessage: TypeAlias = (
+    KeyAdvert | KeyList | ShareBoxes | BoxList | Complaint | Retry | MaskedInput | Receipt
+)
+RoundMessage: TypeAlias = (
+    Invite | ModelAnnounce | Hello | Announce | Reveal | Reveals | Freeze | Endorse | Certificate | Release
+)
+AnyMessage: TypeAlias = RollCall | Join | Goodbye | RoundMessage | MaskingMessage

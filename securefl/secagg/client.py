@@ -1,0 +1,255 @@
+"""A member's half of the pairwise-mask secure sum (Bonawitz et al. 2017, double masking), one attempt.
+
+Each function takes the phase in which its message is due and returns the next one; a wrong message raises
+``PeerError`` and nothing has changed. A phase holds no secret that a later one does not need::
+
+    advertise -> Advertised -> on_key_list -> Boxed -> on_box_list -> Ready -> mask -> Submitted -> shares_for
+
+Data's way: step 7 (``mask``), and the party's part of step 9 (``shares_for``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from securefl.arrays import Ring, expect
+from securefl.crypto.agreement import BadKeyError, KeyPair, derive_key, shared_key
+from securefl.crypto.boxes import BoxError, open_box, seal_box
+from securefl.crypto.merkle import merkle_paths, merkle_root, merkle_verify
+from securefl.crypto.prg import Sign, add_masks
+from securefl.crypto.roster import Roster
+from securefl.crypto.shamir import share_digest, split
+from securefl.encoding.ring import ring_dtype, to_wire
+from securefl.entropy import Entropy
+from securefl.errors import PeerError, UsageError
+from securefl.ids import SERVER, PartyId
+from securefl.messages.masking import (
+    BoxList,
+    KeyAdvert,
+    KeyList,
+    MaskedInput,
+    Receipt,
+    ShareBoxes,
+    SharePair,
+)
+from securefl.messages.rounds import InstanceShares
+from securefl.secagg.adverts import read_key_list
+from securefl.secagg.setup import Setup, share_leaf
+from securefl.wire.codec import decode_struct, encode
+
+
+class BadBoxError(PeerError):
+    """A member's box does not hold what the member advertised (or the server altered it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """Keys drawn and advertised; waiting for the key list."""
+
+    setup: Setup
+    me: int
+    mask: KeyPair = field(repr=False)
+    box: KeyPair = field(repr=False)
+    seed: bytes = field(repr=False)
+    shares: tuple[SharePair, ...] = field(repr=False)
+    """By holder: my shares of my own seed and key."""
+    share_digests: tuple[tuple[bytes, bytes], ...]
+    advert: KeyAdvert
+
+
+@dataclass(frozen=True, slots=True)
+class Boxed:
+    """Shares sealed and sent; waiting for the boxes of the others."""
+
+    setup: Setup
+    me: int
+    mask: KeyPair = field(repr=False)
+    box: KeyPair = field(repr=False)
+    seed: bytes = field(repr=False)
+    own: SharePair = field(repr=False)
+    adverts: Mapping[int, KeyAdvert]
+    key_list: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """All masks are known; waiting for the update."""
+
+    setup: Setup
+    me: int
+    terms: tuple[tuple[bytes, Sign], ...] = field(repr=False)
+    """Keys of the self mask and of the pairwise masks, with their signs."""
+    held: Mapping[int, SharePair] = field(repr=False)
+    """By owner: the shares that I hold for others (and my own)."""
+    lists_digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The masked input is out. Only the shares held for others remain."""
+
+    setup: Setup
+    me: int
+    held: Mapping[int, SharePair] = field(repr=False)
+    lists_digest: bytes
+
+
+MemberPhase = Advertised | Boxed | Ready | Submitted
+
+
+def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, KeyAdvert]:
+    """Draw fresh keys, a self-mask seed and their shares; publish keys and hashes (protocol.md, step 3)."""
+    index, count = setup.index(me), len(setup.members)
+    mask = KeyPair.generate(entropy.child("mask key"))
+    box = KeyPair.generate(entropy.child("box key"))
+    seed = entropy.child("self-mask seed").draw(32)
+    seed_shares = split(seed, setup.threshold, count, entropy.child("seed shares"))
+    key_shares = split(mask.private, setup.threshold, count, entropy.child("key shares"))
+    digests = tuple(
+        (
+            share_digest(seed_shares[holder], setup.share_context(index, holder, "seed")),
+            share_digest(key_shares[holder], setup.share_context(index, holder, "key")),
+        )
+        for holder in range(count)
+    )
+    leaves = [share_leaf(*pair) for pair in digests]
+    shares = tuple(
+        SharePair(seed_share=seed_share, key_share=key_share, path=path)
+        for seed_share, key_share, path in zip(seed_shares, key_shares, merkle_paths(leaves), strict=True)
+    )
+    advert = KeyAdvert(
+        mask_key=mask.public,
+        box_key=box.public,
+        seed_digest=setup.seed_digest(index, seed),
+        shares_root=merkle_root(leaves),
+    )
+    return Advertised(setup, index, mask, box, seed, shares, digests, advert), advert
+
+
+def on_key_list(
+    phase: Advertised, message: KeyList, roster: Roster, entropy: Entropy
+) -> tuple[Boxed, ShareBoxes]:
+    """Check the relayed adverts and seal each listed member its two shares (step 4).
+
+    Raises:
+        PeerError: the list is not what honest members would have signed, or this member's advert is missing.
+    """
+    setup = phase.setup
+    adverts, key_list = read_key_list(setup, message.adverts, roster)
+    if adverts.get(phase.me) != phase.advert:
+        raise PeerError(SERVER, f"key list of {setup.describe()} does not hold this member's own advert")
+    context = setup.keys_context(key_list)
+    boxes = []
+    for holder, advert in adverts.items():
+        if holder != phase.me:
+            key = _box_key(phase.box.private, advert.box_key, phase.me, holder, context, setup)
+            plaintext = encode(phase.shares[holder])
+            boxes.append((holder, seal_box(key, plaintext, context, entropy.child("box nonce", holder))))
+    boxed = Boxed(
+        setup, phase.me, phase.mask, phase.box, phase.seed, phase.shares[phase.me], adverts, key_list
+    )
+    return boxed, ShareBoxes(boxes=tuple(boxes), share_digests=phase.share_digests)
+
+
+def on_box_list(phase: Boxed, message: BoxList) -> Ready:
+    """Open the boxes sealed to this member and derive all masks (step 5).
+
+    Raises:
+        BadBoxError: a box does not open or does not hold the advertised shares; complain about its culprit.
+        PeerError: the list itself is impossible.
+    """
+    setup, context = phase.setup, phase.setup.keys_context(phase.key_list)
+    boxes = dict(message.boxes)
+    strangers = boxes.keys() - (phase.adverts.keys() - {phase.me})
+    if strangers or len(boxes) != len(message.boxes):
+        raise PeerError(SERVER, f"box list of {setup.describe()} names a member twice or not in the key list")
+    sharers = frozenset(boxes) | {phase.me}
+    if len(sharers) < setup.min_survivors:
+        raise PeerError(SERVER, f"box list of {setup.describe()} leaves fewer than min_survivors members")
+    held = {phase.me: phase.own}
+    terms: list[tuple[bytes, Sign]] = [(self_mask_key(phase.seed, context), 1)]
+    for owner in sorted(boxes):
+        held[owner] = _open_shares(phase, owner, boxes[owner], context)
+        shared = pairwise_key(phase.mask.private, phase.adverts[owner].mask_key, phase.me, owner, context)
+        terms.append((shared, pairwise_sign(phase.me, owner)))
+    return Ready(setup, phase.me, tuple(terms), held, setup.lists_digest(phase.key_list, sharers))
+
+
+def mask(phase: Ready, encoded: Ring) -> tuple[Submitted, MaskedInput, Receipt]:
+    """Hide an encoded update (ring words, shape (d,)) under all masks. ``encoded`` is not changed."""
+    setup = phase.setup
+    expect(encoded, "encoded update", ring_dtype(setup.ring_bits), (setup.length,))
+    masked = encoded.copy()
+    add_masks(masked, phase.terms)
+    submitted = Submitted(setup, phase.me, phase.held, phase.lists_digest)
+    return submitted, MaskedInput(vector=to_wire(masked)), Receipt(lists_digest=phase.lists_digest)
+
+
+def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> InstanceShares:
+    """Return, per member, the share of its seed (survivor) or of its mask key (dropped), never both.
+
+    The caller has checked the survivor set, the certificate and the ledger, and calls this once per update.
+
+    Raises:
+        UsageError: fewer than ``min_survivors`` of the sharing members survive.
+    """
+    setup, i = phase.setup, phase.setup.instance
+    alive = {owner for owner in phase.held if setup.members[owner] in survivors}
+    if len(alive) < setup.min_survivors:
+        raise UsageError(
+            f"{setup.describe()} has {len(alive)} survivors, min_survivors is {setup.min_survivors}"
+        )
+    return InstanceShares(
+        reclustering=i.reclustering,
+        cluster=i.cluster,
+        attempt=i.attempt,
+        seed_shares=tuple((o, phase.held[o].seed_share) for o in sorted(alive)),
+        key_shares=tuple((o, phase.held[o].key_share) for o in sorted(phase.held.keys() - alive)),
+    )
+
+
+def self_mask_key(seed: bytes, context: bytes) -> bytes:
+    """Return the stream key of a self mask."""
+    return derive_key(seed, "self mask", context)
+
+
+def pairwise_key(private: bytes, public: bytes, one: int, other: int, context: bytes) -> bytes:
+    """Return the stream key that two members share; the same from both ends.
+
+    Raises:
+        PeerError: the public key is a low-order point.
+    """
+    low, high = sorted((one, other))
+    try:
+        return shared_key(private, public, f"pairwise mask {low} {high}", context)
+    except BadKeyError as error:
+        raise PeerError(f"member {other}", f"advertised a bad mask key ({error})") from error
+
+
+def pairwise_sign(me: int, other: int) -> Sign:
+    """Return the sign of a pairwise mask at ``me``: the lower number adds, the higher subtracts."""
+    return 1 if me < other else -1
+
+
+def _box_key(private: bytes, public: bytes, sealer: int, opener: int, context: bytes, setup: Setup) -> bytes:
+    try:
+        return shared_key(private, public, f"share box {sealer} to {opener}", context)
+    except BadKeyError as error:
+        raise PeerError(SERVER, f"key list of {setup.describe()} holds a bad box key ({error})") from error
+
+
+def _open_shares(phase: Boxed, owner: int, box: bytes, context: bytes) -> SharePair:
+    setup, advert, name = phase.setup, phase.adverts[owner], phase.setup.members[owner]
+    key = _box_key(phase.box.private, advert.box_key, owner, phase.me, context, setup)
+    try:
+        pair = decode_struct(SharePair, open_box(key, box, context), name)
+    except (BoxError, PeerError) as error:
+        raise BadBoxError(name, "its share box does not open") from error
+    leaf = share_leaf(
+        share_digest(pair.seed_share, setup.share_context(owner, phase.me, "seed")),
+        share_digest(pair.key_share, setup.share_context(owner, phase.me, "key")),
+    )
+    if not merkle_verify(advert.shares_root, leaf, phase.me, len(setup.members), pair.path):
+        raise BadBoxError(name, "its shares are not the advertised ones")
+    return pair

@@ -1,0 +1,108 @@
+"""Opening one cluster sum from released shares (protocol.md, step 10; data's way, steps 9 and 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from securefl.arrays import Ring
+from securefl.crypto.agreement import KeyPair
+from securefl.crypto.prg import Sign, add_masks
+from securefl.crypto.shamir import BadShareError, combine, share_digest
+from securefl.encoding.ring import from_wire, to_ring
+from securefl.errors import PeerError, UsageError
+from securefl.ids import PartyId
+from securefl.messages.rounds import InstanceShares
+from securefl.secagg.client import pairwise_key, pairwise_sign, self_mask_key
+from securefl.secagg.server import CollectingInputs
+from securefl.secagg.store import VectorStore
+
+
+def survivors_of(phase: CollectingInputs, survivors: frozenset[PartyId]) -> tuple[int, ...]:
+    """Return the numbers of the members that the sum will hold, ascending."""
+    return tuple(i for i in sorted(phase.sharers) if phase.setup.members[i] in survivors)
+
+
+def check_release(
+    phase: CollectingInputs, survivors: frozenset[PartyId], holder: PartyId, release: InstanceShares
+) -> None:
+    """Check one member's released shares against kinds and advertised hashes.
+
+    Raises:
+        PeerError: a wrong, missing or surplus share; the holder is at fault, since it checked its boxes.
+    """
+    setup, index = phase.setup, phase.setup.index(holder)
+    alive = set(survivors_of(phase, survivors))
+    dropped = phase.sharers - alive
+    if [o for o, _ in release.seed_shares] != sorted(alive):
+        raise PeerError(holder, f"released seed shares of other members in {setup.describe()}")
+    if [o for o, _ in release.key_shares] != sorted(dropped):
+        raise PeerError(holder, f"released key shares of other members in {setup.describe()}")
+    for column, (kind, shares) in enumerate((("seed", release.seed_shares), ("key", release.key_shares))):
+        for owner, share in shares:
+            expected = phase.share_digests[owner][index][column]
+            if share_digest(share, setup.share_context(owner, index, kind)) != expected:
+                raise PeerError(holder, f"released a wrong {kind} share in {setup.describe()}")
+
+
+def open_sum(
+    phase: CollectingInputs,
+    survivors: frozenset[PartyId],
+    releases: Mapping[PartyId, InstanceShares],
+    store: VectorStore,
+) -> Ring:
+    """Return the ring sum (shape (d,)) of the survivors' encoded updates.
+
+    ``releases`` holds only what :func:`check_release` accepted.
+
+    Raises:
+        UsageError: fewer releases than the threshold, or fewer survivors than ``min_survivors``.
+        PeerError: a member had shared another secret than it advertised.
+    """
+    setup = phase.setup
+    alive = survivors_of(phase, survivors)
+    if len(alive) < setup.min_survivors:
+        raise UsageError(
+            f"{setup.describe()} has {len(alive)} survivors, min_survivors is {setup.min_survivors}"
+        )
+    if len(releases) < setup.threshold:
+        raise UsageError(f"{setup.describe()} has {len(releases)} releases, threshold is {setup.threshold}")
+    total = to_ring(np.zeros(setup.length, dtype=np.int64), setup.ring_bits)
+    for index in alive:
+        vector = from_wire(
+            store.get(phase.inputs[index]), setup.length, setup.ring_bits, setup.members[index]
+        )
+        np.add(total, vector, out=total)
+    add_masks(total, _terms(phase, alive, releases))
+    return total
+
+
+def _terms(
+    phase: CollectingInputs, alive: tuple[int, ...], releases: Mapping[PartyId, InstanceShares]
+) -> list[tuple[bytes, Sign]]:
+    setup, context = phase.setup, phase.setup.keys_context(phase.key_list)
+    seed_shares = {setup.index(h): dict(r.seed_shares) for h, r in releases.items()}
+    key_shares = {setup.index(h): dict(r.key_shares) for h, r in releases.items()}
+    terms: list[tuple[bytes, Sign]] = []
+    for index in alive:
+        seed = _combine(setup.threshold, index, seed_shares, setup.members[index])
+        if setup.seed_digest(index, seed) != phase.adverts[index].seed_digest:
+            raise PeerError(setup.members[index], "shared another self-mask seed than it advertised")
+        terms.append((self_mask_key(seed, context), -1))
+    for index in sorted(phase.sharers - set(alive)):
+        pair = KeyPair.from_private(_combine(setup.threshold, index, key_shares, setup.members[index]))
+        if pair.public != phase.adverts[index].mask_key:
+            raise PeerError(setup.members[index], "shared another mask key than it advertised")
+        for other in alive:
+            key = pairwise_key(pair.private, phase.adverts[other].mask_key, index, other, context)
+            terms.append((key, pairwise_sign(index, other)))
+    return terms
+
+
+def _combine(threshold: int, owner: int, shares: Mapping[int, Mapping[int, bytes]], name: PartyId) -> bytes:
+    # Shamir points are numbered from 1, members from 0.
+    try:
+        return combine({holder + 1: held[owner] for holder, held in shares.items()}, threshold)
+    except BadShareError as error:
+        raise PeerError(name, f"shared an impossible secret ({error})") from error

@@ -1,0 +1,181 @@
+"""The server's half of the pairwise-mask secure sum, one attempt, up to the freeze.
+
+::
+
+    CollectingKeys -> CollectingBoxes -> CollectingInputs        (-> Lost, from each)
+
+``on_*`` takes one member's message; ``close_*`` ends a step with whoever has answered. Nothing here learns an
+update: masked inputs are uniform until :mod:`securefl.secagg.opening` gets the released shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from securefl.crypto.merkle import merkle_root
+from securefl.errors import PeerError
+from securefl.ids import PartyId
+from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
+from securefl.secagg.setup import Setup, key_list_digest, share_leaf
+from securefl.secagg.store import VectorStore
+
+
+@dataclass(frozen=True, slots=True)
+class CollectingKeys:
+    """Waiting for the members' adverts."""
+
+    setup: Setup
+    adverts: Mapping[int, KeyAdvert] = field(default_factory=dict)
+    frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectingBoxes:
+    """The key list is out; waiting for the listed members' share boxes."""
+
+    setup: Setup
+    adverts: Mapping[int, KeyAdvert]
+    key_list: bytes
+    boxes: Mapping[int, ShareBoxes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectingInputs:
+    """The box lists are out; waiting for masked inputs and receipts of the sharing members."""
+
+    setup: Setup
+    adverts: Mapping[int, KeyAdvert]
+    key_list: bytes
+    share_digests: Mapping[int, tuple[tuple[bytes, bytes], ...]] = field(repr=False)
+    """By owner (exactly the sharing members), by holder."""
+    inputs: Mapping[int, int] = field(default_factory=dict)
+    """Member number to handle in the vector store."""
+    receipts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def sharers(self) -> frozenset[int]:
+        """Members between whom masks exist."""
+        return frozenset(self.share_digests)
+
+    @property
+    def submitted(self) -> frozenset[PartyId]:
+        """Members whose masked input and receipt are both here."""
+        return frozenset(self.setup.members[i] for i in self.inputs.keys() & self.receipts.keys())
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """This instance will not be opened in this round."""
+
+    setup: Setup
+    reason: str
+
+
+InstancePhase = CollectingKeys | CollectingBoxes | CollectingInputs | Lost
+
+
+def on_advert(phase: CollectingKeys, sender: PartyId, advert: KeyAdvert, signed: bytes) -> CollectingKeys:
+    """Take one advert.
+
+    Raises:
+        PeerError: not a member, a second advert, or a key that somebody else has.
+    """
+    index = phase.setup.index(sender)
+    if index in phase.adverts:
+        raise PeerError(sender, f"advertises twice in {phase.setup.describe()}")
+    known = {key for other in phase.adverts.values() for key in (other.mask_key, other.box_key)}
+    if advert.mask_key == advert.box_key or {advert.mask_key, advert.box_key} & known:
+        raise PeerError(sender, f"reuses a key in {phase.setup.describe()}")
+    if not signed:
+        raise PeerError(sender, "key advert in several frames")
+    return replace(phase, adverts={**phase.adverts, index: advert}, frames={**phase.frames, index: signed})
+
+
+def close_keys(phase: CollectingKeys) -> tuple[CollectingBoxes | Lost, KeyList | None]:
+    """End the key step; the list goes to the members that are on it."""
+    if len(phase.adverts) < phase.setup.min_survivors:
+        return Lost(phase.setup, f"only {len(phase.adverts)} members advertised keys"), None
+    key_list = key_list_digest(dict(phase.frames))
+    adverts = {index: phase.adverts[index] for index in sorted(phase.adverts)}
+    frames = tuple(phase.frames[index] for index in adverts)
+    return CollectingBoxes(phase.setup, adverts, key_list), KeyList(adverts=frames)
+
+
+def on_boxes(phase: CollectingBoxes, sender: PartyId, message: ShareBoxes) -> CollectingBoxes:
+    """Take one member's boxes.
+
+    Raises:
+        PeerError: not listed, a second time, boxes for the wrong members, or digests that are not advertised.
+    """
+    setup, index = phase.setup, phase.setup.index(sender)
+    if index not in phase.adverts or index in phase.boxes:
+        raise PeerError(sender, f"sends boxes out of turn in {setup.describe()}")
+    holders = [holder for holder, _ in message.boxes]
+    if sorted(holders) != sorted(phase.adverts.keys() - {index}):
+        raise PeerError(sender, f"has not sealed one box per listed member in {setup.describe()}")
+    leaves = [share_leaf(*pair) for pair in message.share_digests]
+    if len(leaves) != len(setup.members) or merkle_root(leaves) != phase.adverts[index].shares_root:
+        raise PeerError(sender, f"share digests are not the advertised ones in {setup.describe()}")
+    return replace(phase, boxes={**phase.boxes, index: message})
+
+
+def close_boxes(phase: CollectingBoxes) -> tuple[CollectingInputs | Lost, dict[PartyId, BoxList]]:
+    """End the share step; every member that sealed boxes gets those sealed to it."""
+    setup = phase.setup
+    if len(phase.boxes) < setup.min_survivors:
+        return Lost(setup, f"only {len(phase.boxes)} members shared their secrets"), {}
+    sealed = {owner: dict(message.boxes) for owner, message in sorted(phase.boxes.items())}
+    lists = {
+        setup.members[holder]: BoxList(
+            boxes=tuple((owner, boxes[holder]) for owner, boxes in sealed.items() if owner != holder)
+        )
+        for holder in sealed
+    }
+    digests = {owner: message.share_digests for owner, message in phase.boxes.items()}
+    return CollectingInputs(setup, phase.adverts, phase.key_list, digests), lists
+
+
+def on_input(
+    phase: CollectingInputs, sender: PartyId, message: MaskedInput, store: VectorStore
+) -> CollectingInputs:
+    """Take one masked input (kept in ``store``).
+
+    Raises:
+        PeerError: not a sharing member, a second time, or a vector of the wrong length.
+    """
+    setup, index = phase.setup, phase.setup.index(sender)
+    if index not in phase.sharers or index in phase.inputs:
+        raise PeerError(sender, f"sends a masked input out of turn in {setup.describe()}")
+    expected = setup.length * setup.ring_bits // 8
+    if len(message.vector) != expected:
+        raise PeerError(sender, f"masked input of {len(message.vector)} bytes, expected {expected}")
+    return replace(phase, inputs={**phase.inputs, index: store.put(message.vector)})
+
+
+def on_receipt(phase: CollectingInputs, sender: PartyId, message: Receipt, signed: bytes) -> CollectingInputs:
+    """Take the receipt of a masked input.
+
+    Raises:
+        PeerError: out of turn, or masked under other lists than this server relayed.
+    """
+    setup, index = phase.setup, phase.setup.index(sender)
+    if index not in phase.sharers or index in phase.receipts or not signed:
+        raise PeerError(sender, f"sends a receipt out of turn in {setup.describe()}")
+    if message.lists_digest != setup.lists_digest(phase.key_list, phase.sharers):
+        raise PeerError(sender, f"masked its input under other lists in {setup.describe()}")
+    return replace(phase, receipts={**phase.receipts, index: signed})
+
+
+def retry(
+    phase: CollectingBoxes | CollectingInputs, excluded: frozenset[PartyId], max_attempts: int
+) -> CollectingKeys | Lost:
+    """Start the next attempt without ``excluded`` (accused and accuser); before the freeze only."""
+    setup = phase.setup
+    members = tuple(m for m in setup.members if m not in excluded)
+    attempt = setup.instance.attempt + 1
+    if attempt >= max_attempts:
+        return Lost(setup, f"failed in each of {max_attempts} attempts")
+    if len(members) < setup.min_survivors:
+        return Lost(setup, f"a retry would leave {len(members)} members")
+    return CollectingKeys(replace(setup, instance=setup.instance._replace(attempt=attempt), members=members))

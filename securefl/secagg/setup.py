@@ -1,0 +1,87 @@
+"""What one attempt of one secure sum is about, and the contexts that its keys are bound to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from securefl.crypto.labels import digest
+from securefl.errors import PeerError, UsageError
+from securefl.ids import Instance, PartyId
+from securefl.kernel.events import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One attempt, as every honest member and the server know it. Members are numbered as sorted."""
+
+    instance: Instance
+    members: tuple[PartyId, ...]
+    threshold: int
+    """t: members whose shares open the sum."""
+    min_survivors: int
+    binding: bytes
+    """Hash of assignment, model and configuration; whoever was told another one gets unrelated masks."""
+    length: int
+    """d: words of the vector."""
+    ring_bits: int
+
+    def __post_init__(self) -> None:
+        """Refuse what can only be our own mistake: the loader has proved feasibility."""
+        if list(self.members) != sorted(set(self.members)):
+            raise UsageError("members must be sorted and distinct")
+        if not 1 <= self.threshold <= self.min_survivors <= len(self.members):
+            raise UsageError(
+                f"need 1 <= threshold {self.threshold} <= min_survivors {self.min_survivors}"
+                f" <= members {len(self.members)}"
+            )
+
+    @property
+    def place(self) -> Place:
+        """Where this attempt's messages belong."""
+        i = self.instance
+        return Place(i.round, i.reclustering, i.cluster, i.attempt)
+
+    def index(self, party: PartyId) -> int:
+        """Return the member number of ``party``.
+
+        Raises:
+            PeerError: not a member.
+        """
+        try:
+            return self.members.index(party)
+        except ValueError:
+            raise PeerError(party, f"is not a member of {self.describe()}") from None
+
+    def describe(self) -> str:
+        """Name the instance for people."""
+        i = self.instance
+        return f"round {i.round} reclustering {i.reclustering} cluster {i.cluster} attempt {i.attempt}"
+
+    def share_context(self, owner: int, holder: int, kind: str) -> bytes:
+        """Return what a share digest is bound to."""
+        return digest("share context", *self.instance, owner, holder, kind)
+
+    def keys_context(self, key_list: bytes) -> bytes:
+        """Return what every agreed key of the attempt is bound to, given the digest of the key list."""
+        return digest("keys context", *self.instance, self.binding, key_list)
+
+    def lists_digest(self, key_list: bytes, sharers: frozenset[int]) -> bytes:
+        """Return what a receipt states: the key list, and with whom the masks are shared."""
+        return digest("lists", self.keys_context(key_list), *sorted(sharers))
+
+    def seed_digest(self, owner: int, seed: bytes) -> bytes:
+        """Return the published hash of a self-mask seed."""
+        return digest("self-mask seed", *self.instance, owner, seed)
+
+
+def key_list_digest(frames: dict[int, bytes]) -> bytes:
+    """Return the digest of the adverts of an attempt (member index to signed frame)."""
+    fields: list[bytes | int] = []
+    for index in sorted(frames):
+        fields += [index, frames[index]]
+    return digest("key list", *fields)
+
+
+def share_leaf(seed_share_digest: bytes, key_share_digest: bytes) -> bytes:
+    """Return a member's leaf in the owner's hash tree of shares."""
+    return seed_share_digest + key_share_digest

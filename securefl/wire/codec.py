@@ -1,0 +1,50 @@
+"""MessagePack for messages: strict decoding, and what decodes re-encodes to the same bytes or is refused.
+
+The last rule (no second spelling of a message) closes malleability: two receivers that hash a relayed list
+cannot disagree about what it says.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from securefl.errors import PeerError
+from securefl.messages.union import AnyMessage
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """Return the one encoding of ``message``."""
+    return _encoder.encode(message)
+
+
+def decode(raw: bytes | memoryview, culprit: str) -> AnyMessage:
+    """Decode a message that ``culprit`` sent.
+
+    Raises:
+        PeerError: not a message of the closed set, a length or range out of bounds, or a second spelling.
+    """
+    try:
+        message = _decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise PeerError(culprit, f"malformed message: {error}") from error
+    if _encoder.encode(message) != raw:
+        raise PeerError(culprit, f"{type(message).__name__} is not in its canonical encoding")
+    return message
+
+
+def decode_struct(kind: type[StructT], raw: bytes, culprit: str) -> StructT:
+    """Decode one struct that is not a message of its own (the inside of a box or of a sealed release)."""
+    try:
+        value = msgspec.msgpack.decode(raw, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise PeerError(culprit, f"malformed {kind.__name__}: {error}") from error
+    if _encoder.encode(value) != raw:
+        raise PeerError(culprit, f"{kind.__name__} is not in its canonical encoding")
+    return value

@@ -1,0 +1,59 @@
+"""From a message to signed frames, and the sequence numbers on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from securefl.crypto.identity import Identity
+from securefl.entropy import Entropy
+from securefl.errors import UsageError
+from securefl.ids import PartyId, RunId
+from securefl.kernel.events import Place
+from securefl.messages.base import MAX_FRAME
+from securefl.messages.union import AnyMessage
+from securefl.wire.codec import encode
+from securefl.wire.envelope import HEADER_ROOM, Header, seal_frame
+
+
+class Outbox:
+    """The frames of one process, numbered from 0 within a random session.
+
+    ``frame_limit`` is the largest frame in bytes that the broker takes (at most ``MAX_FRAME``).
+    """
+
+    def __init__(
+        self, run: RunId, identity: Identity, entropy: Entropy, frame_limit: int = MAX_FRAME
+    ) -> None:
+        if not 2 * HEADER_ROOM <= frame_limit <= MAX_FRAME:
+            raise UsageError(f"frame limit {frame_limit} outside [{2 * HEADER_ROOM}, {MAX_FRAME}]")
+        self._run = run
+        self._identity = identity
+        self._session = entropy.child("session").draw(8)
+        self._room = frame_limit - HEADER_ROOM
+        self._next = 0
+
+    def frames(self, to: PartyId, place: Place, message: AnyMessage) -> Iterator[bytes]:
+        """Yield the signed frames of ``message`` in order (one, unless it is larger than the frame limit)."""
+        body = encode(message)
+        seq, self._next = self._next, self._next + 1
+        parts = max(1, -(-len(body) // self._room))
+        view = memoryview(body)
+        header = Header(
+            run=self._run,
+            round=place.round,
+            reclustering=place.reclustering,
+            cluster=place.cluster,
+            attempt=place.attempt,
+            kind=type(message).__name__,
+            sender=self._identity.name,
+            recipient=to,
+            session=self._session,
+            seq=seq,
+            part=0,
+            parts=parts,
+        )
+        for part in range(parts):
+            piece = body if parts == 1 else bytes(view[part * self._room : (part + 1) * self._room])
+            yield seal_frame(msgspec.structs.replace(header, part=part), piece, self._identity)
