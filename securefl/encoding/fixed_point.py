@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from securefl.arrays import F64, I64, U64, expect
+from securefl.crypto import prg
 from securefl.entropy import Entropy
 from securefl.errors import UsageError
 
@@ -87,7 +87,7 @@ class FixedPoint:
         expect(values, "values", np.float64, (None,))
         if not np.isfinite(values).all():
             raise UsageError("values has a coordinate that is not finite")
-        words = _words(entropy.draw(32), values.size)
+        words = prg.expand(entropy.draw(prg.KEY_BYTES), values.size, np.uint64)
         words >>= np.uint64(11)
         rounded = np.empty(values.size, dtype=np.int64)
         saturated = 0
@@ -131,11 +131,3 @@ class FixedPoint:
         mean *= 1.0 / (1 << self.scale_bits)
         mean /= weight
         return mean
-
-
-def _words(key: bytes, count: int) -> U64:
-    """``count`` uniform 64-bit words: AES-256-CTR under a key that is used once, hence the zero nonce."""
-    words = np.zeros(count, dtype="<u8")
-    encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-    stream = memoryview(encryptor.update(words.data.cast("B")))
-    return np.frombuffer(bytearray(stream), dtype="<u8").astype(np.uint64, copy=False)
