@@ -1,0 +1,296 @@
+"""MQTT behind the `Transport` protocol: the only place that knows about brokers at run time.
+
+Why aiomqtt 2.x: it is asyncio-mqtt under its present name, a maintained asyncio client with a stable API
+(asyncio-mqtt itself breaks on paho-mqtt 2; amqtt's own client drops what was in flight when a connection
+ends; aiomqtt 3 is alpha). What it leaves open is added here: reconnecting, sending again, back-pressure.
+
+MQTT 3.1.1, QoS 1 in both directions, nothing retained, and a persistent session under a fixed client id, so
+that the broker keeps what arrives while we reconnect. A broker that restarts without persistence forgets that
+session: subscriptions are renewed and unacknowledged frames sent again on every connection, but a frame that
+somebody published before we were back is lost, and the protocol's deadlines deal with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import aiomqtt
+from paho.mqtt.reasoncodes import ReasonCode
+
+from securefl.errors import ConfigError, RunAbortedError, UsageError
+from securefl.transport.base import (
+    BrokerUrl,
+    Delivery,
+    TransportClosedError,
+    check_filter,
+    check_topic,
+    topic_matches,
+)
+from securefl.transport.connecting import Connection, explain
+
+_MQTT_LIMIT = 268_435_400
+_REFUSED = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class MqttLimits:
+    """Waiting times (seconds) and bounds (frames) of one MQTT connection.
+
+    ``in_flight`` bounds the frames sent but not acknowledged, ``inbox`` those received but not read; when the
+    inbox is full, mosquitto holds back all but its ``max_inflight_messages`` (amqtt holds back nothing).
+    ``settled`` is how long a connection must stand for its predecessors' failures to be forgotten: without
+    it, two programs with the same client id would push each other out for ever.
+    """
+
+    keep_alive: int = 30
+    patience: float = 10.0
+    give_up_after: float = 60.0
+    first_pause: float = 0.1
+    longest_pause: float = 5.0
+    settled: float = 5.0
+    close_within: float = 3.0
+    in_flight: int = 16
+    inbox: int = 256
+
+
+@dataclass(eq=False, slots=True)
+class _Outgoing:
+    """A frame that the broker has not acknowledged."""
+
+    topic: str
+    payload: bytes
+    done: asyncio.Future[None]
+
+
+class MqttTransport:
+    """One process's connection to the broker; made by `connect`."""
+
+    def __init__(
+        self,
+        url: BrokerUrl,
+        client_id: str,
+        subscriptions: tuple[str, ...],
+        last_will: tuple[str, bytes] | None,
+        limits: MqttLimits,
+    ) -> None:
+        self._url = url
+        self._client_id = client_id
+        self._subscriptions = subscriptions
+        self._last_will = last_will
+        self._limits = limits
+        self._jitter = random.SystemRandom()
+        self._inbox: deque[Delivery] = deque()
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._slots = asyncio.Semaphore(limits.in_flight)
+        self._unacknowledged: dict[_Outgoing, None] = {}
+        self._unsent: deque[_Outgoing] = deque()
+        self._to_send = asyncio.Event()
+        self._ended: TransportClosedError | RunAbortedError | None = None
+        self._connection: Connection | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self.connections = 0
+        """How often a connection was made; more than 1 means that there were reconnects."""
+
+    def __repr__(self) -> str:
+        return f"MqttTransport({self._client_id!r} at {self._url})"
+
+    @classmethod
+    async def connect(
+        cls,
+        url: BrokerUrl,
+        client_id: str,
+        subscriptions: tuple[str, ...],
+        last_will: tuple[str, bytes] | None = None,
+        limits: MqttLimits | None = None,
+    ) -> MqttTransport:
+        """Connect and subscribe; from here on the connection is kept up.
+
+        ``last_will`` (topic, payload) is published by the broker if this process vanishes without ``close``.
+
+        Raises:
+            ConfigError: the broker refuses who we are, or is not who it should be.
+            RunAbortedError: the broker is out of reach. The first attempt is the only one.
+        """
+        for topic_filter in subscriptions:
+            check_filter(topic_filter)
+        self = cls(url, client_id, subscriptions, last_will, limits or MqttLimits())
+        try:
+            self._connection = await self._open()
+        except aiomqtt.MqttError as error:
+            raise explain(url, error) from None
+        self._keeper = asyncio.create_task(self._keep(), name=f"mqtt {client_id}")
+        return self
+
+    async def publish(self, topic: str, payload: bytes) -> None:
+        """Send one frame and wait for the broker's acknowledgement, over as many connections as it takes."""
+        check_topic(topic)
+        if len(payload) > _MQTT_LIMIT - len(topic.encode()):
+            raise UsageError(f"MQTT carries at most 256 MiB, not {len(payload)} bytes")
+        self._check_open()
+        async with self._slots:
+            self._check_open()
+            outgoing = _Outgoing(topic, bytes(payload), asyncio.get_running_loop().create_future())
+            self._unacknowledged[outgoing] = None
+            self._unsent.append(outgoing)
+            self._to_send.set()
+            try:
+                await outgoing.done
+            finally:
+                self._unacknowledged.pop(outgoing, None)
+
+    async def receive(self) -> Delivery:
+        """Return the next frame; frames that arrived before the broker was lost are still handed out."""
+        while not self._inbox:
+            self._check_open()
+            self._arrived.clear()
+            await self._arrived.wait()
+        delivery = self._inbox.popleft()
+        self._room.set()
+        return delivery
+
+    async def close(self) -> None:
+        """Unsubscribe and disconnect, or just end if the broker is not there."""
+        self._end(TransportClosedError(f"the connection to {self._url} is closed"))
+        self._inbox.clear()
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                if self._subscriptions:
+                    # An empty session stays behind, not one that collects frames nobody will fetch.
+                    with contextlib.suppress(aiomqtt.MqttError):
+                        within = self._limits.close_within
+                        await connection.unsubscribe(list(self._subscriptions), timeout=within)
+            finally:
+                await connection.end(self._limits.close_within)
+
+    def _check_open(self) -> None:
+        if self._ended is not None:
+            # A fresh exception each time: one that is raised twice drags its first traceback along.
+            raise type(self._ended)(*self._ended.args)
+
+    def _end(self, error: TransportClosedError | RunAbortedError) -> None:
+        """Let every present and future call raise ``error``; the first reason stays."""
+        if self._ended is not None:
+            return
+        self._ended = error
+        self._arrived.set()
+        for outgoing in self._unacknowledged:
+            if not outgoing.done.done():
+                outgoing.done.set_exception(type(error)(*error.args))
+
+    async def _open(self) -> Connection:
+        limits = self._limits
+        connection = Connection(
+            self._url,
+            self._client_id,
+            self._last_will,
+            keep_alive=limits.keep_alive,
+            in_flight=limits.in_flight,
+            patience=limits.patience,
+        )
+        await connection.open()
+        try:
+            if self._subscriptions:
+                self._check_granted(await connection.subscribe([(one, 1) for one in self._subscriptions]))
+        except BaseException:
+            await connection.end(limits.close_within)
+            raise
+        self.connections += 1
+        return connection
+
+    def _check_granted(self, answers: Sequence[int | ReasonCode]) -> None:
+        for topic_filter, answer in zip(self._subscriptions, answers, strict=True):
+            code: int = answer.value if isinstance(answer, ReasonCode) else answer
+            if code >= _REFUSED:
+                reason = f"{self._url} refuses {self._client_id!r} the subscription to {topic_filter}"
+                raise ConfigError("broker", reason, "check the broker's access rules")
+
+    async def _keep(self) -> None:
+        """Converse, reconnect, converse, until closed or given up."""
+        loop = asyncio.get_running_loop()
+        troubled_since: float | None = None
+        try:
+            while self._connection is not None:
+                opened = loop.time()
+                await self._converse(self._connection)
+                connection, self._connection = self._connection, None
+                await connection.end(self._limits.close_within)
+                now = loop.time()
+                if troubled_since is None or now - opened >= self._limits.settled:
+                    troubled_since = now
+                self._connection = await self._reopen(troubled_since)
+        except RunAbortedError as error:
+            self._end(error)
+        except Exception as error:
+            self._end(RunAbortedError(f"the connection to {self._url} failed inside securefl: {error!r}"))
+
+    async def _reopen(self, troubled_since: float) -> Connection:
+        limits = self._limits
+        pause = limits.first_pause
+        last: Exception = RunAbortedError(
+            f"connections end right after they are made; does another program use the id {self._client_id!r}?"
+        )
+        while True:
+            if asyncio.get_running_loop().time() - troubled_since >= limits.give_up_after:
+                raise RunAbortedError(f"no connection to {self._url} for {limits.give_up_after:g} s: {last}")
+            # Full jitter, so that all parties do not come back in the same moment.
+            await asyncio.sleep(self._jitter.uniform(pause / 2, pause))
+            pause = min(2 * pause, limits.longest_pause)
+            try:
+                return await self._open()
+            except aiomqtt.MqttError as error:
+                last = explain(self._url, error)
+            except ConfigError as error:
+                last = error
+
+    async def _converse(self, connection: Connection) -> None:
+        """Move frames both ways until the connection is lost."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(connection.lost())
+                group.create_task(self._take_in(connection))
+                await self._send_out(connection, group)
+        except* aiomqtt.MqttError:
+            # The broker may think that these were delivered (amqtt forgets them with the connection).
+            for message in connection.leftovers():
+                self._accept(message)
+
+    async def _take_in(self, connection: Connection) -> None:
+        async for message in connection.messages:
+            while len(self._inbox) >= self._limits.inbox:
+                self._room.clear()
+                await self._room.wait()
+            self._accept(message)
+            connection.acknowledge(message)
+
+    def _accept(self, message: aiomqtt.Message) -> None:
+        # A session of an earlier run under the same client id may still have other subscriptions.
+        topic = message.topic.value
+        if any(topic_matches(wanted, topic) for wanted in self._subscriptions):
+            self._inbox.append(Delivery(topic, message.payload))
+            self._arrived.set()
+
+    async def _send_out(self, connection: Connection, group: asyncio.TaskGroup) -> None:
+        self._unsent = deque(self._unacknowledged)
+        while True:
+            while self._unsent:
+                group.create_task(self._send(connection, self._unsent.popleft()))
+            self._to_send.clear()
+            await self._to_send.wait()
+
+    async def _send(self, connection: Connection, outgoing: _Outgoing) -> None:
+        if outgoing.done.done():
+            return
+        await connection.publish(outgoing.topic, outgoing.payload, qos=1, timeout=math.inf)
+        if not outgoing.done.done():
+            outgoing.done.set_result(None)
