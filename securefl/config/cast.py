@@ -1,0 +1,139 @@
+"""Who the parties are called and which of them misbehave."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from securefl.config.scenario import Behaviour, Scenario
+from securefl.errors import ConfigError
+from securefl.ids import SERVER, PartyId
+
+_DRAW_DOMAIN = b"securefl/1 behaviours\n"
+
+
+def party_names(parties: int) -> tuple[PartyId, ...]:
+    """The parties' names ``p00``, ``p01``, ...: as many digits as the last one needs, at least 2."""
+    width = max(2, len(str(parties - 1)))
+    return tuple(PartyId(f"p{index:0{width}d}") for index in range(parties))
+
+
+def behaviours_of(scenario: Scenario, seed: int) -> Mapping[PartyId, tuple[Behaviour, ...]]:
+    """Who shows which behaviours, in the scenario's order; who shows none is absent, the server is SERVER.
+
+    Behaviours with a ``count`` go to parties that no behaviour names and that no earlier count took, in the
+    order of SHA-256 over the public seed and the name: the same on every machine.
+
+    Args:
+        scenario: one that :func:`securefl.config.limits.check` accepts.
+        seed: the run's public seed.
+    """
+    named = {name for behaviour in scenario.behaviours for name in behaviour.parties}
+    free = [party for party in party_names(scenario.parties) if party not in named]
+    free.sort(key=lambda party: hashlib.sha256(_DRAW_DOMAIN + f"{seed} {party}".encode()).digest())
+    cast: dict[PartyId, tuple[Behaviour, ...]] = {}
+    for behaviour in scenario.behaviours:
+        if is_of_server(behaviour):
+            actors = [SERVER]
+        elif behaviour.parties:
+            actors = [PartyId(name) for name in behaviour.parties]
+        else:
+            actors, free = free[: behaviour.count], free[behaviour.count :]
+        for actor in actors:
+            cast[actor] = (*cast.get(actor, ()), behaviour)
+    return cast
+
+
+def is_of_server(behaviour: Behaviour) -> bool:
+    """Whether the server shows it, not a party."""
+    return behaviour.kind.startswith("server-")
+
+
+def is_byzantine(behaviour: Behaviour) -> bool:
+    """Whether it changes what the party puts into the model, so that a rule has to withstand it."""
+    return behaviour.kind in {"label-flip", "scale", "no-clip"}
+
+
+def check_behaviours(scenario: Scenario) -> None:
+    """Refuse behaviours that nobody could show, that contradict each other or that would do nothing.
+
+    Raises:
+        ConfigError: naming ``behaviours.<index>.<field>``.
+    """
+    names = set(party_names(scenario.parties))
+    for index, behaviour in enumerate(scenario.behaviours):
+        _check_actors(behaviour, f"behaviours.{index}", names, scenario.parties)
+        _check_fields(behaviour, f"behaviours.{index}", scenario)
+    named = {name for behaviour in scenario.behaviours for name in behaviour.parties}
+    drawn = sum(behaviour.count for behaviour in scenario.behaviours)
+    if len(named) + drawn > scenario.parties:
+        raise ConfigError(
+            "behaviours",
+            f"{len(named)} named and {drawn} drawn parties misbehave, but there are {scenario.parties}",
+            "lower a count, or raise parties",
+        )
+    for path, reason in _clashes(scenario):
+        raise ConfigError(path, reason, "leave one out, or give them different rounds")
+
+
+def _check_actors(behaviour: Behaviour, path: str, names: set[PartyId], parties: int) -> None:
+    if is_of_server(behaviour):
+        if behaviour.parties or behaviour.count:
+            field = "parties" if behaviour.parties else "count"
+            raise ConfigError(f"{path}.{field}", f"{behaviour.kind} is shown by the server", "leave it out")
+        return
+    if behaviour.parties and behaviour.count:
+        raise ConfigError(f"{path}.count", "both parties and count are given", "leave one out")
+    if not behaviour.parties and not behaviour.count:
+        raise ConfigError(
+            f"{path}.parties", f"nobody shows {behaviour.kind}", 'give parties = ["p00"] or count = 1'
+        )
+    unknown = sorted(set(behaviour.parties) - names)
+    if unknown:
+        first, last = party_names(parties)[0], party_names(parties)[-1]
+        raise ConfigError(f"{path}.parties", f"there is no party {unknown[0]}", f"they are {first} to {last}")
+    if len(set(behaviour.parties)) < len(behaviour.parties):
+        raise ConfigError(f"{path}.parties", "names a party twice", "name each once")
+
+
+def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
+    """Fields that belong to other kinds: ignoring them would hide a mistake."""
+    times_out = behaviour.kind in {"drop", "kill"}
+    if times_out and behaviour.phase is None:
+        raise ConfigError(
+            f"{path}.phase", f"{behaviour.kind} does not say when", 'as in phase = "after-shares"'
+        )
+    if not times_out and behaviour.phase is not None:
+        raise ConfigError(f"{path}.phase", f"{behaviour.kind} has no phase", "only drop and kill have one")
+    if behaviour.kind != "scale" and behaviour.factor != Behaviour(kind="scale").factor:
+        raise ConfigError(f"{path}.factor", f"{behaviour.kind} has no factor", "only scale has one")
+    if behaviour.kind == "no-clip" and scenario.encoding.clip == "none":
+        raise ConfigError(
+            f"{path}.kind",
+            'no-clip does nothing where encoding.clip = "none"',
+            "set encoding.clip to a number",
+        )
+
+
+def _clashes(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Behaviours of one actor that cannot both be shown; those with a count have actors of their own."""
+    for later, second in enumerate(scenario.behaviours):
+        for first in scenario.behaviours[:later]:
+            shared = set(first.parties) & set(second.parties)
+            same_actor = bool(shared) or (is_of_server(first) and is_of_server(second))
+            if not same_actor or _family(first) != _family(second) or not _meet(first, second):
+                continue
+            who = min(shared, default=SERVER)
+            yield f"behaviours.{later}.kind", f"{who} cannot show {first.kind} and {second.kind} in one round"
+
+
+def _family(behaviour: Behaviour) -> str:
+    """Behaviours of one family exclude each other: nobody falls silent twice, or lies in two ways at once."""
+    if is_of_server(behaviour):
+        return "server"
+    return "silence" if behaviour.kind in {"drop", "kill"} else behaviour.kind
+
+
+def _meet(first: Behaviour, second: Behaviour) -> bool:
+    """Whether there may be a round in which both act."""
+    return not first.rounds or not second.rounds or bool(set(first.rounds) & set(second.rounds))

@@ -1,0 +1,175 @@
+"""What a feasible scenario implies: planned clusters, tolerances, odds, and header lines that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from securefl.config import odds
+from securefl.config.cast import is_byzantine, is_of_server
+from securefl.config.rules import breakdown
+from securefl.config.scenario import Scenario
+from securefl.config.sizes import quorum_of, steps_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What follows from a feasible scenario."""
+
+    participants: int
+    """Parties that take part in a round."""
+    cluster_sizes: tuple[int, ...]
+    """Planned members per cluster, larger ones first; the same in every reclustering."""
+    ring_bits: Literal[32, 64]
+    tolerated_dropouts: tuple[int, ...]
+    """Per cluster: how many members may be missing from an opened sum."""
+    quorum: int | None
+    """Signatures that certify a freeze: more than (N + q) / 2. ``None`` where the server need not certify."""
+    breakdown: int
+    """Clusters with Byzantine members that the rule withstands."""
+    p_clean: float
+    """P(a cluster has no Byzantine member), for the largest planned size and ``aggregation.byzantine``."""
+    p_rule_holds: float
+    """P(at most ``breakdown`` clusters have Byzantine members) for one random assignment."""
+    p_alone_per_opening: float
+    """P(all cluster mates of a given party collude), for the smallest planned size."""
+    p_alone_in_run: float
+    """The same for at least one of the T x R openings of the whole run."""
+    notes: tuple[str, ...]
+    """The above and what else a reader should know, one line each, for the header of a run."""
+
+    @property
+    def clusters(self) -> int:
+        """c: clusters per reclustering."""
+        return len(self.cluster_sizes)
+
+
+def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64]) -> Limits:
+    """The limits of a scenario that :func:`securefl.config.limits.check` has found feasible."""
+    plan, parties, byzantine = scenario.secure_sum, scenario.parties, scenario.aggregation.byzantine
+    resting = parties - sum(sizes)
+    withstood = breakdown(scenario.aggregation.rule, len(sizes))
+    alone = odds.alone_among(parties, plan.colluders, min(sizes)) if plan.colluders else 0.0
+    limits = Limits(
+        participants=sum(sizes),
+        cluster_sizes=sizes,
+        ring_bits=ring_bits,
+        tolerated_dropouts=tuple(size - plan.min_survivors for size in sizes),
+        quorum=quorum_of(parties, plan.colluders) if plan.server == "active" else None,
+        breakdown=withstood,
+        p_clean=1 - odds.tail(parties, byzantine, max(sizes), 1),
+        p_rule_holds=odds.touched_at_most(sizes, byzantine, withstood, resting),
+        p_alone_per_opening=alone,
+        p_alone_in_run=odds.once_in(alone, scenario.stop.rounds * scenario.clustering.reclusterings),
+        notes=(),
+    )
+    notes = (
+        *_on_clusters(scenario, limits),
+        *_on_privacy(scenario, limits),
+        *_on_robustness(scenario, limits),
+        *_on_behaviours(scenario),
+    )
+    return replace(limits, notes=notes)
+
+
+def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
+    plan, sizes, again = scenario.secure_sum, limits.cluster_sizes, scenario.clustering.reclusterings
+    shown = " and ".join(f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
+    times = f", {again} reclusterings a round" if again > 1 else ""
+    yield (
+        f"clusters: {shown} members{times}; {plan.threshold} members open a sum,"
+        f" at least {plan.min_survivors} are in it"
+    )
+    fewest = min(limits.tolerated_dropouts)
+    meeting = 1 - odds.all_within(
+        sizes, fewest + 1, lambda size: size - plan.min_survivors, scenario.parties - limits.participants
+    )
+    lost = odds.once_in(meeting, again)
+    yield (
+        f"dropouts: a cluster tolerates {_range(limits.tolerated_dropouts)};"
+        f" {_count(fewest + 1, 'random dropout')} {'costs' if fewest == 0 else 'cost'} a whole cluster"
+        f" with probability {_percent(lost)} a round"
+        + (" and then its members in every reclustering, which may cascade" if again > 1 else "")
+    )
+    if limits.quorum is not None:
+        yield (
+            f"certificate: {limits.quorum} signatures, so that a round stands"
+            f" {_count(limits.participants - limits.quorum, 'dropout')} in all"
+        )
+    yield (
+        f"ring: 2^{limits.ring_bits} ({max(sizes)} members x {steps_of(scenario)} steps"
+        f" < 2^{limits.ring_bits - 1})"
+    )
+
+
+def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
+    plan = scenario.secure_sum
+    if scenario.leakage.mode == "report":
+        yield "LEAKAGE IS ONLY REPORTED: parties release sums that cross the published limits"
+    if plan.colluders:
+        bound = odds.all_within(
+            limits.cluster_sizes,
+            plan.colluders,
+            lambda _size: plan.colluders_per_cluster,
+            scenario.parties - limits.participants,
+        )
+        yield (
+            f"collusion: {plan.colluders} of {scenario.parties} parties with the server; a given party is"
+            f" alone among them with probability {_percent(limits.p_alone_per_opening)} per opening,"
+            f" {_percent(limits.p_alone_in_run)} in {scenario.stop.rounds} x"
+            f" {scenario.clustering.reclusterings} openings; every cluster has at most"
+            f" f = {plan.colluders_per_cluster} of them with probability {_percent(bound)} per assignment"
+        )
+    else:
+        yield "collusion: none assumed (q = 0)"
+    if scenario.encoding.clip != "none" and scenario.encoding.range < scenario.encoding.clip:
+        yield (
+            f"encoding: range {scenario.encoding.range:g} is below clip {scenario.encoding.clip:g},"
+            " so that an honest coordinate may saturate"
+        )
+
+
+def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:
+    plan = scenario.aggregation
+    rule = type(plan.rule).__struct_config__.tag
+    clusters = _count(limits.clusters, "cluster")
+    yield f"rule: {rule} on {clusters} withstands {limits.breakdown} with Byzantine members"
+    if plan.byzantine:
+        yield (
+            f"claim: {plan.claim}, {plan.byzantine} Byzantine; a cluster of {max(limits.cluster_sizes)} is"
+            f" clean with probability {_percent(limits.p_clean)}, at most {limits.breakdown} of"
+            f" {limits.clusters} are spoiled with probability {_percent(limits.p_rule_holds)} per assignment"
+        )
+    byzantine = [behaviour for behaviour in scenario.behaviours if is_byzantine(behaviour)]
+    named = {name for behaviour in byzantine for name in behaviour.parties}
+    shown = len(named) + sum(behaviour.count for behaviour in byzantine)
+    if plan.claim != "none" and shown > plan.byzantine:
+        yield f"claim: {shown} parties are Byzantine, more than the {plan.byzantine} reckoned with"
+
+
+def _on_behaviours(scenario: Scenario) -> Iterator[str]:
+    last = scenario.stop.rounds - 1
+    for behaviour in scenario.behaviours:
+        if behaviour.rounds and min(behaviour.rounds) > last:
+            yield f"behaviours: {behaviour.kind} never acts, the last round is {last}"
+        if is_of_server(behaviour) and scenario.secure_sum.server == "curious":
+            yield f"behaviours: {behaviour.kind} by a server held to be curious: nothing need stop it"
+
+
+def _range(values: tuple[int, ...]) -> str:
+    low, high = min(values), max(values)
+    return _count(high, "dropout") if low == high else f"{low} or {_count(high, 'dropout')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _percent(probability: float) -> str:
+    """Three digits near 0 and near 1, where the difference matters."""
+    if 0 < probability < 1e-4:
+        return f"{probability:.1e}"
+    if 1 - 1e-4 < probability < 1:
+        return f"1 - {1 - probability:.1e}"
+    return f"{100 * probability:.3g} %"

@@ -1,0 +1,152 @@
+"""msgspec's complaints about a scenario as errors for people: which field, why, what to do."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from securefl.config.scenario import Scenario
+from securefl.errors import ConfigError
+
+_WHERE = re.compile(r" - at `\$(?P<path>.*)`$")
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
+_BAD_CHOICE = re.compile(r"^Invalid (enum )?value ")
+_WORDS = {"object": "table", "array": "list", "str": "string", "bool": "true or false", "null": "nothing"}
+_FORMS = {
+    r"^[a-z0-9][a-z0-9_-]{0,31}$": "1 to 32 of a-z, 0-9, _ and -, beginning with a letter or digit",
+    r"^(digits|mnist|fashion-mnist|npz:.+)$": "digits, mnist, fashion-mnist or npz:PATH",
+    r"^[\w.]+:\w+$": "module:function",
+}
+_REFERENCE = "docs/scenarios.md lists all fields"
+
+
+def explain(error: msgspec.ValidationError, raw: dict[str, Any]) -> ConfigError:
+    """The error for a person.
+
+    Args:
+        error: what ``msgspec.convert(raw, Scenario)`` raised.
+        raw: the tables as read, overrides applied; the offending value is quoted from them.
+    """
+    text = str(error)
+    where = _WHERE.search(text)
+    text = text[: where.start()] if where else text
+    segments = re.findall(r"[^.\[\]]+", where["path"]) if where else []
+    if unknown := _UNKNOWN.match(text):
+        return _unknown_field(unknown["name"], segments, raw)
+    if missing := _MISSING.match(text):
+        return _missing_field(missing["name"], segments, raw)
+    node, value = _look_up(segments, raw)
+    path = ".".join(segments) or "scenario"
+    if _BAD_CHOICE.match(text):
+        choices = _choices(node)
+        close = difflib.get_close_matches(str(value), choices, n=1)
+        listed = "one of " + ", ".join(choices)
+        return ConfigError(
+            path,
+            f"{_short(value)} is not a choice",
+            f"did you mean {close[0]}? {listed}" if close else listed,
+        )
+    return ConfigError(path, f"{_plain(text)}, found {_short(value)}", _remedy_for_type(node))
+
+
+def _unknown_field(name: str, segments: Sequence[str], raw: dict[str, Any]) -> ConfigError:
+    """Name the closest field of the same section, else the section in which that field exists."""
+    section, value = _look_up(segments, raw)
+    known = [field.encode_name for field in section.fields] if isinstance(section, inspect.StructType) else []
+    path = ".".join([*segments, name])
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return ConfigError(path, "unknown field", f"did you mean {'.'.join([*segments, close[0]])}?")
+    elsewhere = sorted(full for full in _all_fields() if full.split(".")[-1] == name and full != path)
+    if elsewhere:
+        return ConfigError(path, "unknown field", f"did you mean {' or '.join(elsewhere)}?")
+    kind = f' of type = "{value["type"]}"' if isinstance(value, dict) and "type" in value else ""
+    fields = f"known here: {', '.join(known)}" if known else "there is none besides type"
+    return ConfigError(path, f"unknown field{kind}", fields)
+
+
+def _missing_field(name: str, segments: Sequence[str], raw: dict[str, Any]) -> ConfigError:
+    node, _ = _look_up(segments, raw)
+    path = ".".join([*segments, name])
+    choices = _choices(node) if isinstance(node, inspect.UnionType) else []
+    return ConfigError(path, "missing", f"one of {', '.join(choices)}" if choices else _REFERENCE)
+
+
+def _look_up(segments: Sequence[str], raw: dict[str, Any]) -> tuple[inspect.Type, Any]:
+    """The declared type and the raw value at a path; of a tagged union, the member that the raw tag names."""
+    node: inspect.Type = inspect.type_info(Scenario)
+    value: Any = raw
+    for segment in segments:
+        if isinstance(node, inspect.StructType) and segment == node.tag_field:
+            return node, value.get(segment) if isinstance(value, dict) else None
+        if isinstance(node, inspect.StructType):
+            node = next((f.type for f in node.fields if f.encode_name == segment), inspect.AnyType())
+            value = value.get(segment) if isinstance(value, dict) else None
+        elif isinstance(node, inspect.VarTupleType):
+            node = node.item_type
+            value = value[int(segment)] if isinstance(value, list) and segment.isdigit() else None
+        elif isinstance(node, inspect.UnionType) and segment == "type":
+            return node, value.get(segment) if isinstance(value, dict) else None
+        node = _member(node, value)
+    return node, value
+
+
+def _member(node: inspect.Type, value: Any) -> inspect.Type:
+    if isinstance(node, inspect.UnionType) and isinstance(value, dict):
+        tagged = (t for t in node.types if isinstance(t, inspect.StructType) and t.tag == value.get("type"))
+        return next(tagged, node)
+    return node
+
+
+def _choices(node: inspect.Type) -> list[str]:
+    """What an enumerated or tagged type allows."""
+    if isinstance(node, inspect.LiteralType):
+        return [str(value) for value in node.values]
+    if isinstance(node, inspect.UnionType):
+        tags = [str(t.tag) for t in node.types if isinstance(t, inspect.StructType)]
+        literals = [choice for t in node.types for choice in _choices(t)]
+        numbers = ["a number" for t in node.types if isinstance(t, inspect.FloatType)]
+        return tags + numbers + literals
+    return []
+
+
+def _all_fields() -> Iterator[str]:
+    """Dotted paths of all fields of all sections."""
+
+    def walk(node: inspect.Type, prefix: str) -> Iterator[str]:
+        if isinstance(node, inspect.StructType):
+            for field in node.fields:
+                yield prefix + field.encode_name
+                yield from walk(field.type, f"{prefix}{field.encode_name}.")
+        elif isinstance(node, inspect.UnionType):
+            for member in node.types:
+                yield from walk(member, prefix)
+
+    yield from set(walk(inspect.type_info(Scenario), ""))
+
+
+def _remedy_for_type(node: inspect.Type) -> str:
+    if isinstance(node, inspect.UnionType) and any(isinstance(t, inspect.StructType) for t in node.types):
+        return f'a table such as {{ type = "{_choices(node)[0]}" }}'
+    return "" if isinstance(node, inspect.StrType) else _REFERENCE
+
+
+def _plain(text: str) -> str:
+    """``Expected `object`, got `int``` and its kin in plain words, without what was found."""
+    text = text.partition(", got ")[0]
+    pattern = re.search(r" matching regex '(.*)'$", text)
+    if pattern:
+        return f"expected {_FORMS.get(pattern[1], pattern[1])}"
+    text = re.sub(r"`(\w+)`", lambda word: _WORDS.get(word[1], word[1]), text).replace(" | ", " or ")
+    return text[:1].lower() + text[1:]
+
+
+def _short(value: Any) -> str:
+    text = f'"{value}"' if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

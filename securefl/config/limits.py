@@ -1,0 +1,218 @@
+"""Limits between the fields of a scenario (protocol.md, Parameters): what may not run is refused here.
+
+``check`` refuses, or derives what the rest of the program and the header of a run need.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from securefl.config.cast import behaviours_of, check_behaviours, party_names
+from securefl.config.derived import Limits, derive
+from securefl.config.rules import breakdown, clusters_needed
+from securefl.config.scenario import Scenario
+from securefl.config.sizes import cluster_sizes, participants_of, quorum_of, steps_of
+from securefl.errors import ConfigError
+
+__all__ = [
+    "Limits",
+    "behaviours_of",
+    "check",
+    "cluster_sizes",
+    "participants_of",
+    "party_names",
+    "quorum_of",
+    "steps_of",
+]
+
+MAX_STEPS = 2**53 - 1
+"""Largest magnitude of an encoded coordinate: float64 represents every integer up to it."""
+
+
+def check(scenario: Scenario) -> Limits:
+    """Refuse a scenario whose numbers do not fit together; derive what they imply.
+
+    Raises:
+        ConfigError: with the field to change, the reason with its numbers, and the remedy.
+    """
+    _check_population(scenario)
+    sizes = cluster_sizes(participants_of(scenario), scenario.clustering.size)
+    _check_secure_sum(scenario, sizes)
+    ring_bits = _choose_ring(scenario, max(sizes))
+    _check_aggregation(scenario, len(sizes))
+    _check_odds_and_ends(scenario)
+    check_behaviours(scenario)
+    return derive(scenario, sizes, ring_bits)
+
+
+def _check_population(scenario: Scenario) -> None:
+    parties, participants, size = scenario.parties, participants_of(scenario), scenario.clustering.size
+    drawn = scenario.participation
+    if drawn.count is not None and drawn.fraction is not None:
+        raise ConfigError("participation.fraction", "count is given too", "leave one of them out")
+    if participants > parties:
+        raise ConfigError(
+            "participation.count", f"{participants} of {parties} parties cannot take part", "raise parties"
+        )
+    if participants < size:
+        raise ConfigError(
+            "clustering.size",
+            f"{participants} participants do not fill one cluster of {size}",
+            f"at most {participants}, or let more parties take part",
+        )
+    if scenario.secure_sum.colluders >= parties:
+        raise ConfigError(
+            "secure_sum.colluders",
+            f"{scenario.secure_sum.colluders} of {parties} parties collude: nobody is left to protect",
+            f"at most {parties - 1}",
+        )
+
+
+def _check_secure_sum(scenario: Scenario, sizes: tuple[int, ...]) -> None:
+    plan, smallest, largest = scenario.secure_sum, min(sizes), max(sizes)
+    t, f, k = plan.threshold, plan.colluders_per_cluster, plan.k_anonymity
+    if k == 1 and scenario.leakage.mode == "veto":
+        raise ConfigError(
+            "secure_sum.k_anonymity",
+            "k = 1 lets the update of a single party be determined",
+            'at least 2, or leakage.mode = "report" for experiments (printed in every header)',
+        )
+    if smallest == 1 and not (t == k == plan.min_survivors == 1):
+        raise ConfigError(
+            "clustering.size",
+            "a cluster of 1 has nothing to hide in: it needs threshold = min_survivors = k_anonymity = 1",
+            "at least 2 for a secure sum",
+        )
+    if f > plan.colluders:
+        raise ConfigError(
+            "secure_sum.colluders_per_cluster",
+            f"{f} colluders in a cluster, but only {plan.colluders} in the whole run",
+            f"at most {plan.colluders}, or secure_sum.colluders = {f}",
+        )
+    if t <= f:
+        raise ConfigError(
+            "secure_sum.threshold",
+            f"the {f} colluders of a cluster open its sum by themselves when {t} members suffice",
+            f"at least {f + 1}",
+        )
+    if plan.server == "active" and 2 * t - largest <= f:
+        raise ConfigError(
+            "secure_sum.threshold",
+            f"against an active server two groups of {t} among {largest} members must share more than f = {f}"
+            f" members, but 2 x {t} - {largest} = {2 * t - largest}: it could open two sums of one cluster",
+            f"at least {(largest + f) // 2 + 1}",
+        )
+    if t > smallest:
+        raise ConfigError(
+            "secure_sum.threshold",
+            f"{t} members must open, but the smallest planned cluster has {smallest}",
+            f"at most {smallest}, or a larger clustering.size",
+        )
+    _check_survivors(scenario, smallest)
+    quorum = quorum_of(scenario.parties, plan.colluders)
+    if plan.server == "active" and participants_of(scenario) < quorum:
+        raise ConfigError(
+            "participation",
+            f"{participants_of(scenario)} participants cannot give the {quorum} signatures, more than"
+            f" (N + q) / 2 = ({scenario.parties} + {plan.colluders}) / 2, that certify a freeze",
+            f"at least {quorum} participants",
+        )
+
+
+def _check_survivors(scenario: Scenario, smallest: int) -> None:
+    plan = scenario.secure_sum
+    t, f, k = plan.threshold, plan.colluders_per_cluster, plan.k_anonymity
+    needed = max(t, f + k)
+    if plan.min_survivors < needed:
+        why = (
+            f"an opening takes t = {t} members"
+            if needed == t
+            else f"besides f = {f} colluders k = {k} honest members must remain in every opened sum"
+        )
+        raise ConfigError(
+            "secure_sum.min_survivors", f"{plan.min_survivors}, but {why}", f"at least {needed}"
+        )
+    if plan.min_survivors > smallest:
+        raise ConfigError(
+            "secure_sum.min_survivors",
+            f"{plan.min_survivors} must survive, but the smallest planned cluster has {smallest} members",
+            f"at most {smallest}, or a larger clustering.size"
+            if needed <= smallest
+            else f"clustering.size of at least {needed}",
+        )
+
+
+def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
+    """The narrowest allowed ring in which a sum cannot wrap: members x steps < 2^(bits - 1)."""
+    steps, wanted = steps_of(scenario), scenario.encoding.ring_bits
+    size = f"range {scenario.encoding.range:g} at scale_bits {scenario.encoding.scale_bits} is {steps} steps"
+    if not 1 <= steps <= MAX_STEPS:
+        raise ConfigError("encoding.range", f"{size}, outside 1 to 2^53 - 1", "change range or scale_bits")
+    for bits in (32, 64):
+        if wanted in ("auto", bits) and members * steps < 1 << (bits - 1):
+            return 32 if bits == 32 else 64
+    bits = 64 if wanted == "auto" else wanted
+    raise ConfigError(
+        "encoding.ring_bits",
+        f"{size}, and {members} members reach {members * steps}, not below 2^{bits - 1}: the sum could wrap",
+        "64 or auto, or a smaller range or scale_bits" if bits == 32 else "a smaller range or scale_bits",
+    )
+
+
+def _check_aggregation(scenario: Scenario, clusters: int) -> None:
+    plan = scenario.aggregation
+    needed = clusters_needed(plan.rule)
+    if clusters < needed:
+        raise ConfigError(
+            "aggregation.rule",
+            f"{type(plan.rule).__struct_config__.tag} with these parameters needs {needed} clusters,"
+            f" but {participants_of(scenario)} participants in clusters of {scenario.clustering.size}"
+            f" make {clusters}",
+            "more participants, smaller clusters, or lower parameters of the rule",
+        )
+    if plan.byzantine > scenario.parties:
+        raise ConfigError(
+            "aggregation.byzantine", f"{plan.byzantine} of {scenario.parties} parties", "lower it"
+        )
+    if plan.claim != "worst-case":
+        return
+    if 2 * plan.byzantine >= clusters:
+        raise ConfigError(
+            "aggregation.claim",
+            f"{plan.byzantine} Byzantine parties can spoil {plan.byzantine} of {clusters} clusters,"
+            f" and 2 x {plan.byzantine} >= {clusters} leaves no rule an honest majority in the worst case",
+            'claim = "average-case", fewer Byzantine parties, or more clusters',
+        )
+    withstood = breakdown(plan.rule, clusters)
+    if plan.byzantine > withstood:
+        raise ConfigError(
+            "aggregation.claim",
+            f"{plan.byzantine} Byzantine parties can spoil {plan.byzantine} of {clusters} clusters,"
+            f" and {type(plan.rule).__struct_config__.tag} with these parameters withstands {withstood}",
+            'claim = "average-case", another rule, or other parameters of the rule',
+        )
+
+
+def _check_odds_and_ends(scenario: Scenario) -> None:
+    weighting, stop = scenario.weighting, scenario.stop
+    if weighting.mode == "truncate" and weighting.cap is None:
+        raise ConfigError("weighting.cap", "truncate needs the count to truncate at", "as in cap = 500")
+    if weighting.mode != "truncate" and weighting.cap is not None:
+        raise ConfigError(
+            "weighting.cap", f'mode = "{weighting.mode}" has no cap', 'leave it out, or mode = "truncate"'
+        )
+    for index, claim in enumerate(scenario.expect):
+        path = f"expect.{index}"
+        if claim.at_least is None and claim.at_most is None:
+            raise ConfigError(path, f"{claim.metric} has no bound", "give at_least, at_most or both")
+        if claim.at_least is not None and claim.at_most is not None and claim.at_least > claim.at_most:
+            raise ConfigError(
+                f"{path}.at_least", f"{claim.at_least:g} is above at_most = {claim.at_most:g}", "swap them"
+            )
+        goal, target = claim.at_least, stop.target_accuracy
+        if claim.metric == "accuracy" and goal is not None and target is not None and goal > target:
+            raise ConfigError(
+                "stop.target_accuracy",
+                f"the run stops at {target:g}, before the expected accuracy of {goal:g}",
+                f"at least {goal:g}, or expect less",
+            )

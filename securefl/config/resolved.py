@@ -1,0 +1,63 @@
+"""A scenario with all defaults written out: as TOML for people, as a digest for signatures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from securefl.config.scenario import Scenario
+
+_DIGEST_DOMAIN = b"securefl/1 scenario\n"
+_NOT_AGREED_UPON = ("description", "expect", "behaviours")
+
+
+def to_toml(scenario: Scenario) -> str:
+    """The scenario as TOML, every default included; loading it again gives an equal scenario."""
+    return "\n".join(_table(msgspec.to_builtins(scenario), "")) + "\n"
+
+
+def scenario_digest(scenario: Scenario) -> bytes:
+    """SHA-256 (32 bytes) of what all parties must agree on, for them to sign.
+
+    It leaves out ``description``, ``expect`` and ``behaviours``: honest parties do not know who misbehaves.
+    All other fields count, defaults included, whether the file spelled them out or not.
+    """
+    agreed = msgspec.to_builtins(scenario)
+    for field in _NOT_AGREED_UPON:
+        del agreed[field]
+    return hashlib.sha256(_DIGEST_DOMAIN + msgspec.json.encode(agreed, order="sorted")).digest()
+
+
+def _table(table: dict[str, Any], path: str) -> Iterator[str]:
+    """Lines of one table: its values first, since TOML gives what follows a header to that header."""
+    present = {key: value for key, value in table.items() if value is not None}
+    nested = {key: value for key, value in present.items() if _is_nested(value)}
+    for key, value in present.items():
+        if key not in nested:
+            yield f"{key} = {_value(value)}"
+    for key, value in nested.items():
+        full = f"{path}.{key}" if path else key
+        for entry in value if isinstance(value, list | tuple) else (value,):
+            yield ""
+            yield f"[{full}]" if isinstance(value, dict) else f"[[{full}]]"
+            yield from _table(entry, full)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, dict) or (
+        isinstance(value, list | tuple) and any(isinstance(v, dict) for v in value)
+    )
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    return repr(value)
