@@ -1,0 +1,84 @@
+"""Trained models on disk, as safetensors: named f32 arrays, readable without running anybody's code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from securefl.arrays import F32, expect
+from securefl.errors import ConfigError
+from securefl.learning.flatten import check_averageable, dimension
+
+
+def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
+    """Write ``params``, f32 ``(d,)``, under the names and shapes of ``module``'s parameters.
+
+    The file appears complete or not at all: it is written beside ``path`` and then renamed.
+
+    Raises:
+        ConfigError: the file cannot be written.
+        UsageError: ``params`` has the wrong dtype or length.
+    """
+    check_averageable(module)
+    expect(params, "params", np.float32, (dimension(module),))
+    arrays: dict[str, F32] = {}
+    start = 0
+    for name, parameter in module.named_parameters():
+        stop = start + parameter.numel()
+        arrays[name] = params[start:stop].reshape(tuple(parameter.shape)).copy()
+        start = stop
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        partial.write_bytes(save(arrays, metadata={"format": "pt"}))
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
+
+
+def load_model(path: Path) -> dict[str, F32]:
+    """The arrays of a saved model by parameter name.
+
+    Raises:
+        ConfigError: missing, unreadable, damaged, or with arrays that are not f32.
+    """
+    try:
+        arrays = load(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(str(path), f"is no safetensors file: {error}") from error
+    named: dict[str, F32] = {}
+    for name, array in arrays.items():
+        if array.dtype != np.float32:
+            raise ConfigError(f"{path}[{name}]", f"has dtype {array.dtype}, expected float32")
+        named[name] = array
+    return named
+
+
+def load_params(path: Path, module: torch.nn.Module) -> F32:
+    """The parameters f32 ``(d,)`` that :func:`save_model` wrote for a model like ``module``.
+
+    ``module`` gives the order, names and shapes and is not changed.
+
+    Raises:
+        ConfigError: as :func:`load_model`, or the names or shapes are another model's.
+    """
+    named = load_model(path)
+    shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+    if {name: array.shape for name, array in named.items()} != shapes:
+        differing = sorted(
+            name
+            for name in shapes.keys() | named.keys()
+            if name not in named or name not in shapes or named[name].shape != shapes[name]
+        )
+        raise ConfigError(
+            str(path),
+            f"is another model's: {', '.join(differing)} differ",
+            "use the scenario that it was made by",
+        )
+    return np.concatenate([named[name].reshape(-1) for name in shapes])

@@ -1,0 +1,169 @@
+"""Whole data sets, as the launcher and the tools read them before the split. No torch: numpy is enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.arrays import F32, I64
+from securefl.errors import ConfigError, UsageError
+from securefl.learning.idx import U8, read_idx
+from securefl.learning.npz import finite_f32, labels_of, read_npz
+
+Samples = U8 | F32
+"""Samples ``(n, *input_shape)``: u8 stands for 0..1 in steps of 1/255, f32 is taken as it is."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A labelled data set with its official train/test split.
+
+    ``x_train`` is u8 or f32 ``(n, *input_shape)``, ``y_train`` i64 ``(n,)`` in ``[0, classes)``; the test
+    half likewise. Images have ``input_shape`` (channels, height, width). ``mean`` and ``std`` are scalars over
+    the training set's values (u8 divided by 255 first), used by :meth:`standardise`.
+    """
+
+    name: str
+    x_train: Samples
+    y_train: I64
+    x_test: Samples
+    y_test: I64
+    classes: int
+    input_shape: tuple[int, ...]
+    mean: float
+    std: float
+
+    def standardise(self, samples: Samples) -> F32:
+        """``(samples - mean) / std`` in f32, same shape; the input is left alone."""
+        scale = 255.0 if samples.dtype == np.uint8 else 1.0
+        out = samples.astype(np.float32)
+        out -= np.float32(self.mean * scale)
+        out /= np.float32(self.std * scale)
+        return out
+
+
+class _IdxFiles(NamedTuple):
+    """sha256 of a data set's four packed files; mean and deviation of its training pixels in [0, 1]."""
+
+    train_images: str
+    train_labels: str
+    test_images: str
+    test_labels: str
+    mean: float
+    std: float
+
+
+# The digests are those of the files as first published (LeCun et al.; Zalando SE). Mean and deviation are the
+# values in common use, to four digits; the tests recompute them.
+_IDX_SETS = {
+    "mnist": _IdxFiles(
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        mean=0.1307,
+        std=0.3081,
+    ),
+    "fashion-mnist": _IdxFiles(
+        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+        mean=0.2860,
+        std=0.3530,
+    ),
+}
+
+
+def load_dataset(set: str, data_dir: Path | None) -> Dataset:  # noqa: A002 - the name of the scenario's field
+    """The data set that the scenario's ``data.set`` names.
+
+    ``digits`` comes with scikit-learn (8x8, 1,797 samples). ``mnist`` and ``fashion-mnist`` are read from
+    ``<data_dir>/<set>/*.gz``, checked against the published digests. ``npz:PATH`` is a numpy archive with
+    ``x_train, y_train, x_test, y_test``: samples u8 or floating point ``(n, ...)``, labels integers ``(n,)``.
+
+    Raises:
+        ConfigError: a file is missing or not what it should be; ``--data-dir`` is needed and not given.
+    """
+    if set == "digits":
+        return _load_digits()
+    if set in _IDX_SETS:
+        return _load_idx_set(set, data_dir)
+    if set.startswith("npz:"):
+        return _load_npz(Path(set.removeprefix("npz:")))
+    raise ConfigError("data.set", f"unknown data set {set!r}", "digits, mnist, fashion-mnist or npz:PATH")
+
+
+def _load_digits() -> Dataset:
+    try:
+        from sklearn.datasets import load_digits  # noqa: PLC0415 - heavy, and only this data set needs it
+    except ImportError as error:
+        raise ConfigError("data.set", "digits needs scikit-learn", "pip install 'securefl[learn]'") from error
+    pixels, labels = load_digits(return_X_y=True)
+    x = (pixels.astype(np.float32) / np.float32(16.0)).reshape(-1, 1, 8, 8)
+    y = labels.astype(np.int64)
+    # Every fifth sample of each class is a test sample: stratified, and the same on every machine.
+    test = np.zeros(y.shape, dtype=np.bool_)
+    for label in np.unique(y):
+        test[np.flatnonzero(y == label)[4::5]] = True
+    return _standardised_by_train("digits", x[~test], y[~test], x[test], y[test])
+
+
+def _load_idx_set(name: str, data_dir: Path | None) -> Dataset:
+    if data_dir is None:
+        raise ConfigError("data.set", f"{name} is read from files", "name their folder by --data-dir")
+    folder = data_dir / name
+    files = _IDX_SETS[name]
+    x_train = read_idx(folder / "train-images-idx3-ubyte.gz", 3, files.train_images)[:, None]
+    y_train = read_idx(folder / "train-labels-idx1-ubyte.gz", 1, files.train_labels).astype(np.int64)
+    x_test = read_idx(folder / "t10k-images-idx3-ubyte.gz", 3, files.test_images)[:, None]
+    y_test = read_idx(folder / "t10k-labels-idx1-ubyte.gz", 1, files.test_labels).astype(np.int64)
+    return Dataset(name, x_train, y_train, x_test, y_test, 10, x_train.shape[1:], files.mean, files.std)
+
+
+def _load_npz(path: Path) -> Dataset:
+    arrays = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
+    x_train = _samples_of(arrays["x_train"], f"{path}[x_train]")
+    x_test = _samples_of(arrays["x_test"], f"{path}[x_test]")
+    y_train = labels_of(arrays["y_train"], f"{path}[y_train]")
+    y_test = labels_of(arrays["y_test"], f"{path}[y_test]")
+    for half, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
+        if len(x) != len(y):
+            raise ConfigError(
+                f"{path}[y_{half}]", f"has {len(y)} labels for the {len(x)} samples of x_{half}"
+            )
+    if x_train.shape[1:] != x_test.shape[1:]:
+        raise ConfigError(
+            f"{path}[x_test]", f"has samples of shape {x_test.shape[1:]}, x_train {x_train.shape[1:]}"
+        )
+    if x_train.dtype != x_test.dtype:
+        raise ConfigError(f"{path}[x_test]", f"has dtype {x_test.dtype}, x_train {x_train.dtype}")
+    return _standardised_by_train(path.stem, x_train, y_train, x_test, y_test, where=f"{path}[x_train]")
+
+
+def _samples_of(array: npt.NDArray[Any], where: str) -> Samples:
+    if array.ndim < 2 or array.size == 0:
+        raise ConfigError(
+            where, f"has shape {array.shape}, expected (n, ...) with at least one value per sample"
+        )
+    return array if array.dtype == np.uint8 else finite_f32(array, where)
+
+
+def _standardised_by_train(
+    name: str, x_train: Samples, y_train: I64, x_test: Samples, y_test: I64, where: str = "data.set"
+) -> Dataset:
+    scale = 255.0 if x_train.dtype == np.uint8 else 1.0
+    mean = float(x_train.mean(dtype=np.float64)) / scale
+    std = float(x_train.std(dtype=np.float64)) / scale
+    if not (std > 0.0 and np.isfinite(np.float32(std)) and np.float32(std) > 0.0):
+        raise ConfigError(where, f"has standard deviation {std}: there is nothing to learn from")
+    classes = int(max(y_train.max(), y_test.max())) + 1
+    if classes < 2:
+        raise ConfigError(where, "has one class only: there is nothing to learn")
+    if x_train.shape[1:] != x_test.shape[1:]:
+        raise UsageError("train and test samples differ in shape")
+    return Dataset(name, x_train, y_train, x_test, y_test, classes, x_train.shape[1:], mean, std)

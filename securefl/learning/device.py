@@ -1,0 +1,32 @@
+"""Which device computes. Nothing here touches CUDA when imported: party processes fork before they decide."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+from securefl.errors import ConfigError
+
+
+def pick_device(wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:
+    """The device for ``training.device``: ``auto`` is CUDA where there is one, else the CPU.
+
+    Raises:
+        ConfigError: ``cuda`` was asked for and torch finds none.
+    """
+    if wanted == "cpu":
+        return torch.device("cpu")
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if wanted == "cuda":
+        reason = "torch finds no CUDA device"
+        if torch.version.cuda is None:
+            reason = "this build of torch has no CUDA support"
+        raise ConfigError("training.device", reason, 'set it to "auto" or "cpu"')
+    return torch.device("cpu")
+
+
+def limit_threads() -> None:
+    """One torch thread in this process: with a process per party, more only fight over the cores."""
+    torch.set_num_threads(1)

@@ -1,0 +1,84 @@
+"""Models as vectors: parameters only, in the order of ``named_parameters``, tied ones once (step 2)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from securefl.arrays import F32, F64, expect
+from securefl.errors import ConfigError, UsageError
+
+
+def check_averageable(module: torch.nn.Module) -> None:
+    """Refuse a model that is more than its f32 parameters.
+
+    Running statistics (BatchNorm) are state that training changes but a sum of parameters does not carry, so
+    parties and server would drift apart without anybody noticing.
+
+    Raises:
+        ConfigError: no parameters, parameters that are not f32, or floating-point buffers.
+    """
+    parameters = dict(module.named_parameters())
+    if not parameters:
+        raise ConfigError("model", "has no parameters")
+    for name, parameter in parameters.items():
+        if parameter.dtype != torch.float32:
+            raise ConfigError(
+                "model", f"parameter {name} has dtype {parameter.dtype}, expected torch.float32"
+            )
+    for name, buffer in module.named_buffers():
+        if buffer.is_floating_point() or buffer.is_complex():
+            raise ConfigError(
+                "model",
+                f"buffer {name} holds floating-point state, which is not averaged",
+                "replace BatchNorm by GroupNorm, or keep constants out of buffers",
+            )
+
+
+def dimension(module: torch.nn.Module) -> int:
+    """d: how many parameters the model has."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def to_vector(module: torch.nn.Module) -> F32:
+    """The parameters as one f32 ``(d,)`` array in main memory; a copy.
+
+    Raises:
+        ConfigError: the model cannot be averaged (:func:`check_averageable`).
+    """
+    check_averageable(module)
+    flat = torch.cat([parameter.detach().reshape(-1) for parameter in module.parameters()])
+    vector: F32 = flat.cpu().numpy()
+    return vector
+
+
+def load_vector(module: torch.nn.Module, vector: F32) -> None:
+    """Overwrite the parameters with ``vector``, f32 ``(d,)``. Nothing is changed if it does not fit.
+
+    Raises:
+        ConfigError: the model cannot be averaged (:func:`check_averageable`).
+        UsageError: wrong dtype or length.
+    """
+    check_averageable(module)
+    expect(vector, "vector", np.float32, (dimension(module),))
+    # A copy, because torch tensors share memory with the arrays that they are made from, read-only ones too.
+    flat = torch.from_numpy(vector.copy())
+    start = 0
+    with torch.no_grad():
+        for parameter in module.parameters():
+            stop = start + parameter.numel()
+            parameter.copy_(flat[start:stop].view_as(parameter))
+            start = stop
+
+
+def update_vector(before: F32, after: F32) -> F64:
+    """``after - before``, f64 ``(d,)``: exact as long as the two are within 2^29 of each other in magnitude.
+
+    Raises:
+        UsageError: not two f32 vectors of the same length.
+    """
+    expect(before, "before", np.float32, (None,))
+    expect(after, "after", np.float32, (None,))
+    if before.shape != after.shape:
+        raise UsageError(f"before has {before.shape[0]} parameters, after {after.shape[0]}")
+    return after.astype(np.float64) - before.astype(np.float64)

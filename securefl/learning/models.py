@@ -1,0 +1,141 @@
+"""The models that a scenario can name: f32 ``(batch, *input_shape)`` to class scores ``(batch, classes)``."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import assert_never
+
+import torch
+from torch import nn
+
+from securefl.config.scenario import Cnn, CustomModel, Mlp, Model, Softmax
+from securefl.errors import ConfigError
+from securefl.learning.flatten import check_averageable
+
+
+def build_model(config: Model, input_shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
+    """The model of ``config``, on the CPU, its parameters drawn by ``seed`` (torch's default distributions).
+
+    ``input_shape`` is one sample's; a CNN takes (height, width) or (channels, height, width). The same
+    arguments give the same parameters, and torch's global generator is left as it was.
+
+    Raises:
+        ConfigError: the model does not fit the data, or the custom factory fails or returns something else.
+    """
+    with seeded(seed):
+        match config:
+            case Softmax():
+                return _dense((math.prod(input_shape), classes))
+            case Mlp(hidden=hidden):
+                return _dense((math.prod(input_shape), *hidden, classes))
+            case Cnn():
+                return _cnn(config, input_shape, classes)
+            case CustomModel(factory=factory):
+                return _custom(factory, input_shape, classes)
+            case _:
+                assert_never(config)
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Run the body with torch's default generator seeded, then restore it; that of a GPU ``device`` too."""
+    gpus = [device] if device is not None and device.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
+        # torch.manual_seed would also seed GPUs whose state is not restored afterwards.
+        torch.default_generator.manual_seed(seed)
+        if gpus:
+            torch.cuda.manual_seed(seed)
+        yield
+
+
+def _dense(widths: tuple[int, ...]) -> nn.Module:
+    layers: list[nn.Module] = [nn.Flatten()]
+    for i in range(len(widths) - 1):
+        if i:
+            layers.append(nn.ReLU())
+        layers.append(nn.Linear(widths[i], widths[i + 1]))
+    return nn.Sequential(*layers)
+
+
+class _Images(nn.Module):
+    """Gives samples of shape (height, width) the channel that convolutions expect."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.unsqueeze(1) if x.dim() == 3 else x
+
+
+def _cnn(config: Cnn, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    """conv5x5 - ReLU - maxpool2, twice, then dense - ReLU - dense: as McMahan et al. 2017, section 3."""
+    if len(config.channels) != 2:
+        raise ConfigError(
+            "model.channels", f"needs two numbers, one per convolution, not {len(config.channels)}"
+        )
+    if len(input_shape) not in (2, 3) or min(input_shape[-2:]) < 4:
+        raise ConfigError(
+            "model.kind", f"a cnn needs images of at least 4x4, the data has samples {input_shape}", "use mlp"
+        )
+    colours = input_shape[0] if len(input_shape) == 3 else 1
+    first, second = config.channels
+    # Padding 2 keeps height and width, so that two poolings leave a quarter of them, even of 8x8 digits.
+    pixels = (input_shape[-2] // 4) * (input_shape[-1] // 4)
+    return nn.Sequential(
+        _Images(),
+        nn.Conv2d(colours, first, kernel_size=5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(first, second, kernel_size=5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(second * pixels, config.dense),
+        nn.ReLU(),
+        nn.Linear(config.dense, classes),
+    )
+
+
+def _custom(factory: str, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    where = "model.factory"
+    module_name, function_name = factory.split(":")
+    try:
+        function = getattr(importlib.import_module(module_name), function_name)
+    except AttributeError as error:
+        raise ConfigError(where, f"module {module_name} has no {function_name}") from error
+    except Exception as error:  # whatever the user's module raises while it is imported
+        raise ConfigError(
+            where,
+            f"importing {module_name} failed: {type(error).__name__}: {error}",
+            "it must be importable by every party: install it or set PYTHONPATH",
+        ) from error
+    try:
+        model = function(input_shape, classes)
+    except Exception as error:
+        raise ConfigError(
+            where, f"{factory}({input_shape}, {classes}) raised {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(model, nn.Module):
+        raise ConfigError(where, f"{factory} returned {type(model).__name__}, expected a torch.nn.Module")
+    _check_scores(model, factory, input_shape, classes)
+    check_averageable(model)
+    return model
+
+
+def _check_scores(model: nn.Module, factory: str, input_shape: tuple[int, ...], classes: int) -> None:
+    """Two samples through the model; also makes lazy layers create their parameters."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            scores = model(torch.zeros(2, *input_shape))
+    except Exception as error:
+        raise ConfigError(
+            "model.factory", f"the model of {factory} fails on two samples {input_shape}: {error}"
+        ) from error
+    model.train(was_training)
+    if not isinstance(scores, torch.Tensor) or scores.shape != (2, classes):
+        shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
+        raise ConfigError(
+            "model.factory", f"the model of {factory} turns 2 samples into {shape}, expected {(2, classes)}"
+        )

@@ -1,0 +1,19 @@
+"""What training and evaluation hand back; apart from the code that needs torch, so anybody can name it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from securefl.errors import SecureflError
+
+
+class TrainingDivergedError(SecureflError):
+    """Local training ended in parameters that are not finite; nothing of it may be sent."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """``accuracy`` in [0, 1]; ``loss``: mean cross-entropy in nats, ``inf`` if any output is not finite."""
+
+    accuracy: float
+    loss: float

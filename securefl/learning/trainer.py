@@ -1,0 +1,75 @@
+"""Local training at one party (docs/dataflow.md, step 1): plain SGD from the global parameters."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from securefl.arrays import F32
+from securefl.config.scenario import Training
+from securefl.entropy import Entropy
+from securefl.learning.flatten import load_vector, to_vector
+from securefl.learning.models import seeded
+from securefl.learning.outcomes import TrainingDivergedError
+from securefl.learning.shards import Shard
+
+
+class LocalTrainer:
+    """SGD with momentum and weight decay on one party's shard, which it copies to ``device`` once.
+
+    The trainer overwrites ``module``'s parameters in each call, so several trainers may take turns with one
+    module, but not use it at the same time.
+    """
+
+    def __init__(self, module: torch.nn.Module, shard: Shard, config: Training, device: torch.device) -> None:
+        self._module = module.to(device)
+        self._x = torch.from_numpy(shard.x).to(device)
+        self._y = torch.from_numpy(shard.y).to(device)
+        self._config = config
+        self._device = device
+
+    @property
+    def sample_count(self) -> int:
+        """n: how many samples the shard holds."""
+        return int(self._y.shape[0])
+
+    def train(self, params: F32, entropy: Entropy) -> F32:
+        """Parameters f32 ``(d,)`` after ``config.epochs`` passes over the shard, starting from ``params``.
+
+        Each epoch visits every sample once, in a fresh order; the last batch may be smaller. Momentum starts
+        at zero. On the CPU the same arguments give the same bits (same torch, same number of threads).
+
+        Raises:
+            TrainingDivergedError: the result is not finite.
+            UsageError: ``params`` has the wrong dtype or length.
+        """
+        load_vector(self._module, params)
+        # The order of samples need not be secret as long as no privacy claim rests on it, so torch's
+        # generator may draw it. It is still seeded by the party's own entropy: no two rounds share an order.
+        seed = int.from_bytes(entropy.draw(8), "big")
+        with seeded(seed, self._device):
+            self._descend(torch.Generator().manual_seed(seed))
+        result = to_vector(self._module)
+        if not np.isfinite(result).all():
+            raise TrainingDivergedError(
+                "the parameters are no longer finite numbers; "
+                f"lower training.learning_rate ({self._config.learning_rate})"
+            )
+        return result
+
+    def _descend(self, order: torch.Generator) -> None:
+        config, x, y = self._config, self._x, self._y
+        self._module.train()
+        optimiser = torch.optim.SGD(
+            self._module.parameters(),
+            lr=config.learning_rate,
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+        )
+        for _ in range(config.epochs):
+            permutation = torch.randperm(len(y), generator=order).to(self._device)
+            for batch in torch.split(permutation, config.batch_size):
+                optimiser.zero_grad()
+                torch.autograd.backward(cross_entropy(self._module(x[batch]), y[batch]))
+                optimiser.step()
