@@ -10,7 +10,7 @@ from securefl.config import odds
 from securefl.config.cast import is_byzantine, is_of_server
 from securefl.config.rules import breakdown
 from securefl.config.scenario import Scenario
-from securefl.config.sizes import quorum_of, steps_of
+from securefl.config.sizes import max_cluster_size, quorum_of, steps_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,8 @@ class Limits:
     """Parties that take part in a round."""
     cluster_sizes: tuple[int, ...]
     """Planned members per cluster, larger ones first; the same in every reclustering."""
+    max_cluster_size: int
+    """A round that would form a larger cluster, because parties stay away, must not go on."""
     ring_bits: Literal[32, 64]
     tolerated_dropouts: tuple[int, ...]
     """Per cluster: how many members may be missing from an opened sum."""
@@ -54,6 +56,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     limits = Limits(
         participants=sum(sizes),
         cluster_sizes=sizes,
+        max_cluster_size=max_cluster_size(scenario),
         ring_bits=ring_bits,
         tolerated_dropouts=tuple(size - plan.min_survivors for size in sizes),
         quorum=quorum_of(parties, plan.colluders) if plan.server == "active" else None,
@@ -98,7 +101,7 @@ def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
             f" {_count(limits.participants - limits.quorum, 'dropout')} in all"
         )
     yield (
-        f"ring: 2^{limits.ring_bits} ({max(sizes)} members x {steps_of(scenario)} steps"
+        f"ring: 2^{limits.ring_bits} ({limits.max_cluster_size} members at most x {steps_of(scenario)} steps"
         f" < 2^{limits.ring_bits - 1})"
     )
 

@@ -11,7 +11,7 @@ from securefl.config.cast import behaviours_of, check_behaviours, party_names
 from securefl.config.derived import Limits, derive
 from securefl.config.rules import breakdown, clusters_needed
 from securefl.config.scenario import Scenario
-from securefl.config.sizes import cluster_sizes, participants_of, quorum_of, steps_of
+from securefl.config.sizes import cluster_sizes, max_cluster_size, participants_of, quorum_of, steps_of
 from securefl.errors import ConfigError
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "behaviours_of",
     "check",
     "cluster_sizes",
+    "max_cluster_size",
     "participants_of",
     "party_names",
     "quorum_of",
@@ -27,6 +28,9 @@ __all__ = [
 
 MAX_STEPS = 2**53 - 1
 """Largest magnitude of an encoded coordinate: float64 represents every integer up to it."""
+
+MAX_CLUSTER = 1_024
+"""Most members of a cluster: what the lists of a message may hold."""
 
 
 def check(scenario: Scenario) -> Limits:
@@ -38,7 +42,7 @@ def check(scenario: Scenario) -> Limits:
     _check_population(scenario)
     sizes = cluster_sizes(participants_of(scenario), scenario.clustering.size)
     _check_secure_sum(scenario, sizes)
-    ring_bits = _choose_ring(scenario, max(sizes))
+    ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
     _check_aggregation(scenario, len(sizes))
     _check_odds_and_ends(scenario)
     check_behaviours(scenario)
@@ -59,6 +63,13 @@ def _check_population(scenario: Scenario) -> None:
             "clustering.size",
             f"{participants} participants do not fill one cluster of {size}",
             f"at most {participants}, or let more parties take part",
+        )
+    if min(participants, 2 * size - 1) > MAX_CLUSTER:
+        raise ConfigError(
+            "clustering.size",
+            f"clusters of {size} grow to {min(participants, 2 * size - 1)} members when some stay away,"
+            f" and a cluster has at most {MAX_CLUSTER}",
+            f"at most {(MAX_CLUSTER + 1) // 2}",
         )
     if scenario.secure_sum.colluders >= parties:
         raise ConfigError(
@@ -154,7 +165,8 @@ def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
     bits = 64 if wanted == "auto" else wanted
     raise ConfigError(
         "encoding.ring_bits",
-        f"{size}, and {members} members reach {members * steps}, not below 2^{bits - 1}: the sum could wrap",
+        f"{size}, and a cluster of {members} reaches {members * steps}, not below 2^{bits - 1}:"
+        " its sum could wrap",
         "64 or auto, or a smaller range or scale_bits" if bits == 32 else "a smaller range or scale_bits",
     )
 

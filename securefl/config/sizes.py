@@ -21,6 +21,20 @@ def cluster_sizes(participants: int, size: int) -> tuple[int, ...]:
     return (base + 1,) * larger + (base,) * (clusters - larger)
 
 
+def max_cluster_size(scenario: Scenario) -> int:
+    """The largest cluster that a round may form, whoever stays away; with a larger one it must not go on.
+
+    When fewer parties than planned are present, clusters become fewer and so may grow, up to 2 m - 1 members.
+    Against an active server they may not grow beyond 2 t - f - 1, where 2 t - m > f ends (protocol.md,
+    Parameters): else the server could choose who is present such that it can open two sums of one cluster.
+    """
+    plan = scenario.secure_sum
+    largest = min(participants_of(scenario), 2 * scenario.clustering.size - 1)
+    if plan.server == "active":
+        largest = min(largest, 2 * plan.threshold - plan.colluders_per_cluster - 1)
+    return largest
+
+
 def participants_of(scenario: Scenario) -> int:
     """How many parties take part in a round: all, the count, or the fraction rounded to a whole number."""
     drawn = scenario.participation
