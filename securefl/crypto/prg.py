@@ -16,22 +16,20 @@ Hazards:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, TypeVar
+from typing import Literal, overload
 
 import numpy as np
-import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-from securefl.arrays import Ring
+from securefl.arrays import U32, U64, Ring
 from securefl.errors import UsageError
 
 KEY_BYTES = 32
 CHUNK_BYTES = 256 * 1024
 """Bytes of keystream made at a time: it fits the second-level cache together with the chunk of the target."""
 
-RingWord = TypeVar("RingWord", np.uint32, np.uint64)
 Sign = Literal[1, -1]
 
 _ZEROS = bytes(CHUNK_BYTES)
@@ -79,7 +77,11 @@ def add_masks(target: Ring, terms: Iterable[tuple[bytes, Sign]]) -> None:
         words.fill(0)
 
 
-def expand(key: bytes, words: int, dtype: type[RingWord]) -> npt.NDArray[RingWord]:
+@overload
+def expand(key: bytes, words: int, dtype: type[np.uint32]) -> U32: ...
+@overload
+def expand(key: bytes, words: int, dtype: type[np.uint64]) -> U64: ...
+def expand(key: bytes, words: int, dtype: type[np.uint32] | type[np.uint64]) -> Ring:
     """The mask of ``key`` itself: shape (``words``,), uint32 or uint64.
 
     Raises:
@@ -87,7 +89,9 @@ def expand(key: bytes, words: int, dtype: type[RingWord]) -> npt.NDArray[RingWor
     """
     if words < 0:
         raise UsageError(f"a mask cannot have {words} words")
-    mask = np.zeros(words, dtype=dtype)
+    if dtype not in (np.uint32, np.uint64):
+        raise UsageError(f"a mask has dtype uint32 or uint64, not {np.dtype(dtype)}")
+    mask: Ring = np.zeros(words, np.uint32) if dtype == np.uint32 else np.zeros(words, np.uint64)
     add_masks(mask, [(key, 1)])
     return mask
 
