@@ -1,0 +1,80 @@
+"""How large a frame may be: ask the broker by sending one to ourselves.
+
+MQTT 3.1.1 has no way to announce a size limit. A broker that has one drops the frame in silence (mosquitto's
+``message_size_limit``) or closes the connection (``max_packet_size``), so the only honest test is a round
+trip.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import secrets
+from collections.abc import Callable
+
+from securefl.errors import ConfigError
+from securefl.transport.base import BrokerUrl, Delivery, Transport
+from securefl.transport.mqtt import MqttLimits, MqttTransport
+
+WANTED = 512 * 1024
+"""The largest frame securefl sends, in bytes."""
+
+SMALLEST = 16 * 1024
+"""The smallest limit securefl can work with, in bytes."""
+
+
+async def probe_frame_limit(
+    transport: Transport,
+    topic: str,
+    *,
+    wanted: int = WANTED,
+    within: float = 5.0,
+    aside: Callable[[Delivery], None] | None = None,
+) -> int:
+    """Return the largest of ``wanted``, ``wanted / 2``, ... bytes, at least 16 KiB, that comes back.
+
+    ``topic`` must be subscribed to by ``transport`` itself and written to by nobody else. ``within``
+    (seconds) bounds the wait for one size. Other frames that arrive meanwhile are handed to ``aside``.
+
+    Raises:
+        ConfigError: the broker does not even return the smallest frame.
+        TransportClosedError: the transport was closed.
+        RunAbortedError: the broker stayed out of reach.
+    """
+    size = wanted
+    while size >= SMALLEST:
+        payload = secrets.token_bytes(size)
+        try:
+            async with asyncio.timeout(within):
+                await transport.publish(topic, payload)
+                await _until(transport, Delivery(topic, payload), aside)
+        except TimeoutError:
+            size //= 2
+        else:
+            return size
+    reason = f"the broker returns no frame of {SMALLEST // 1024} KiB on {topic}"
+    raise ConfigError("broker", reason, "raise its message size limit, or allow the probe topic")
+
+
+async def measure_frame_limit(
+    url: BrokerUrl, client_id: str, topic: str, *, wanted: int = WANTED, within: float = 5.0
+) -> int:
+    """`probe_frame_limit` on a connection of its own, ``<client_id>-probe``, free of other frames.
+
+    Raises:
+        ConfigError: the broker refuses us, or returns no frame at all.
+        RunAbortedError: the broker is out of reach.
+    """
+    # A broker that answers a large frame by hanging up must not be taken for one that is gone.
+    limits = dataclasses.replace(MqttLimits(), settled=0.0)
+    transport = await MqttTransport.connect(url, f"{client_id}-probe", (topic,), limits=limits)
+    try:
+        return await probe_frame_limit(transport, topic, wanted=wanted, within=within)
+    finally:
+        await transport.close()
+
+
+async def _until(transport: Transport, wanted: Delivery, aside: Callable[[Delivery], None] | None) -> None:
+    while (delivery := await transport.receive()) != wanted:
+        if aside is not None and delivery.topic != wanted.topic:
+            aside(delivery)
