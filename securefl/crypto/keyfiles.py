@@ -1,8 +1,9 @@
 """Key files: small TOML texts that people can read, compare and mail (the public ones).
 
 Three kinds, told apart by their ``kind`` field, so that a private file is never taken for a public one. Keys
-are 64 lower-case hex digits. A private file holds the public keys as well, and both must match. Files appear
-whole or not at all (written under a temporary name, then renamed).
+are 64 lower-case hex digits. A private file holds the public keys as well, and both must match. Nothing is
+overwritten: an empty file takes the name first, then the whole content is renamed over it. A crash between the
+two leaves the empty file, which every reader refuses.
 """
 
 from __future__ import annotations
