@@ -2,8 +2,8 @@
 
 Three kinds, told apart by their ``kind`` field, so that a private file is never taken for a public one. Keys
 are 64 lower-case hex digits. A private file holds the public keys as well, and both must match. Nothing is
-overwritten: an empty file takes the name first, then the whole content is renamed over it. A crash between the
-two leaves the empty file, which every reader refuses.
+overwritten: an empty file takes the name first, then the whole content is renamed over it. A crash between
+the two leaves the empty file, which every reader refuses.
 """
 
 from __future__ import annotations
