@@ -159,16 +159,17 @@ def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
     size = f"range {scenario.encoding.range:g} at scale_bits {scenario.encoding.scale_bits} is {steps} steps"
     if not 1 <= steps <= MAX_STEPS:
         raise ConfigError("encoding.range", f"{size}, outside 1 to 2^53 - 1", "change range or scale_bits")
-    for bits in (32, 64):
-        if wanted in ("auto", bits) and members * steps < 1 << (bits - 1):
-            return 32 if bits == 32 else 64
-    bits = 64 if wanted == "auto" else wanted
-    raise ConfigError(
-        "encoding.ring_bits",
-        f"{size}, and a cluster of {members} reaches {members * steps}, not below 2^{bits - 1}:"
-        " its sum could wrap",
-        "64 or auto, or a smaller range or scale_bits" if bits == 32 else "a smaller range or scale_bits",
-    )
+    if wanted != 64 and members * steps < 1 << 31:
+        return 32
+    if wanted == 32:
+        raise ConfigError(
+            "encoding.ring_bits",
+            f"{size}, and a cluster of {members} reaches {members * steps}, not below 2^31:"
+            " its sum could wrap",
+            "64 or auto, or a smaller range or scale_bits",
+        )
+    # MAX_CLUSTER * MAX_STEPS < 2^63: 64 bits always suffice.
+    return 64
 
 
 def _check_aggregation(scenario: Scenario, clusters: int) -> None:
