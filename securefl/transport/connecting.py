@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import socket
 import ssl
 from typing import Any
@@ -60,6 +61,7 @@ class Connection(aiomqtt.Client):
             timeout=patience,
             tls_context=tls_context(url) if url.tls else None,
             logger=_LOG,
+            socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         )
         self.pending_calls_threshold = in_flight
         self._client.manual_ack_set(True)  # noqa: FBT003
@@ -81,6 +83,19 @@ class Connection(aiomqtt.Client):
         except aiomqtt.MqttError:
             await self._abandon()
             raise
+
+    async def unsubscribe_all(self, filters: tuple[str, ...], within: float) -> None:
+        """Unsubscribe if the broker still answers, waiting ``within`` seconds at most."""
+        if not filters or self._disconnected.done():
+            return
+        leaving = asyncio.ensure_future(self.unsubscribe(list(filters), timeout=math.inf))
+        try:
+            await asyncio.wait(
+                {leaving, self._disconnected}, timeout=within, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            leaving.cancel()
+            await asyncio.gather(leaving, return_exceptions=True)
 
     async def end(self, within: float) -> None:
         """Say good-bye if the connection still stands, for ``within`` seconds at most, and leave nothing."""

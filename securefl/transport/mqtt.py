@@ -13,17 +13,15 @@ somebody published before we were back is lost, and the protocol's deadlines dea
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import random
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import aiomqtt
 from paho.mqtt.reasoncodes import ReasonCode
 
-from securefl.errors import ConfigError, RunAbortedError, UsageError
+from securefl.errors import ConfigError, RunAbortedError, SecureflError, UsageError
 from securefl.transport.base import (
     BrokerUrl,
     Delivery,
@@ -95,6 +93,7 @@ class MqttTransport:
         self._ended: TransportClosedError | RunAbortedError | None = None
         self._connection: Connection | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.connections = 0
         """How often a connection was made; more than 1 means that there were reconnects."""
 
@@ -126,6 +125,11 @@ class MqttTransport:
         except aiomqtt.MqttError as error:
             raise explain(url, error) from None
         self._keeper = asyncio.create_task(self._keep(), name=f"mqtt {client_id}")
+        try:
+            await self._ready
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def publish(self, topic: str, payload: bytes) -> None:
@@ -165,11 +169,8 @@ class MqttTransport:
         connection, self._connection = self._connection, None
         if connection is not None:
             try:
-                if self._subscriptions:
-                    # An empty session stays behind, not one that collects frames nobody will fetch.
-                    with contextlib.suppress(aiomqtt.MqttError):
-                        within = self._limits.close_within
-                        await connection.unsubscribe(list(self._subscriptions), timeout=within)
+                # An empty session stays behind, not one that collects frames nobody will fetch.
+                await connection.unsubscribe_all(self._subscriptions, self._limits.close_within)
             finally:
                 await connection.end(self._limits.close_within)
 
@@ -199,21 +200,7 @@ class MqttTransport:
             patience=limits.patience,
         )
         await connection.open()
-        try:
-            if self._subscriptions:
-                self._check_granted(await connection.subscribe([(one, 1) for one in self._subscriptions]))
-        except BaseException:
-            await connection.end(limits.close_within)
-            raise
-        self.connections += 1
         return connection
-
-    def _check_granted(self, answers: Sequence[int | ReasonCode]) -> None:
-        for topic_filter, answer in zip(self._subscriptions, answers, strict=True):
-            code: int = answer.value if isinstance(answer, ReasonCode) else answer
-            if code >= _REFUSED:
-                reason = f"{self._url} refuses {self._client_id!r} the subscription to {topic_filter}"
-                raise ConfigError("broker", reason, "check the broker's access rules")
 
     async def _keep(self) -> None:
         """Converse, reconnect, converse, until closed or given up."""
@@ -222,48 +209,70 @@ class MqttTransport:
         try:
             while self._connection is not None:
                 opened = loop.time()
-                await self._converse(self._connection)
+                trouble = await self._converse(self._connection)
                 connection, self._connection = self._connection, None
                 await connection.end(self._limits.close_within)
+                if not self._ready.done():
+                    self._ready.set_exception(trouble)
+                    return
                 now = loop.time()
                 if troubled_since is None or now - opened >= self._limits.settled:
                     troubled_since = now
-                self._connection = await self._reopen(troubled_since)
+                self._connection = await self._reopen(troubled_since, trouble)
         except RunAbortedError as error:
             self._end(error)
         except Exception as error:
             self._end(RunAbortedError(f"the connection to {self._url} failed inside securefl: {error!r}"))
 
-    async def _reopen(self, troubled_since: float) -> Connection:
+    async def _reopen(self, troubled_since: float, trouble: SecureflError) -> Connection:
         limits = self._limits
         pause = limits.first_pause
-        last: Exception = RunAbortedError(
-            f"connections end right after they are made; does another program use the id {self._client_id!r}?"
-        )
         while True:
             if asyncio.get_running_loop().time() - troubled_since >= limits.give_up_after:
-                raise RunAbortedError(f"no connection to {self._url} for {limits.give_up_after:g} s: {last}")
-            # Full jitter, so that all parties do not come back in the same moment.
+                raise RunAbortedError(f"gave up on {self._url} after {limits.give_up_after:g} s: {trouble}")
+            # Jitter, so that all parties do not come back in the same moment.
             await asyncio.sleep(self._jitter.uniform(pause / 2, pause))
             pause = min(2 * pause, limits.longest_pause)
             try:
                 return await self._open()
             except aiomqtt.MqttError as error:
-                last = explain(self._url, error)
+                trouble = explain(self._url, error)
             except ConfigError as error:
-                last = error
+                trouble = error
 
-    async def _converse(self, connection: Connection) -> None:
-        """Move frames both ways until the connection is lost."""
+    async def _converse(self, connection: Connection) -> SecureflError:
+        """Subscribe and move frames both ways until the connection is lost; return why."""
+        trouble: SecureflError = RunAbortedError("unknown")
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(connection.lost())
+                # From the start: amqtt answers to nothing before we acknowledged what it kept for us.
                 group.create_task(self._take_in(connection))
+                await self._subscribe(connection)
+                self.connections += 1
+                if not self._ready.done():
+                    self._ready.set_result(None)
                 await self._send_out(connection, group)
+        except* ConfigError as refusals:
+            trouble = next(error for error in refusals.exceptions if isinstance(error, ConfigError))
         except* aiomqtt.MqttError:
-            # The broker may think that these were delivered (amqtt forgets them with the connection).
-            for message in connection.leftovers():
-                self._accept(message)
+            trouble = RunAbortedError(
+                f"connections end right after they are made; does another program use {self._client_id!r}?"
+            )
+        # The broker may think that these were delivered (amqtt forgets them with the connection).
+        for message in connection.leftovers():
+            self._accept(message)
+        return trouble
+
+    async def _subscribe(self, connection: Connection) -> None:
+        if not self._subscriptions:
+            return
+        answers = await connection.subscribe([(one, 1) for one in self._subscriptions])
+        codes = [answer.value if isinstance(answer, ReasonCode) else answer for answer in answers]
+        for topic_filter, code in zip(self._subscriptions, codes, strict=True):
+            if code >= _REFUSED:
+                reason = f"{self._url} refuses {self._client_id!r} the subscription to {topic_filter}"
+                raise ConfigError("broker", reason, "check the broker's access rules")
 
     async def _take_in(self, connection: Connection) -> None:
         async for message in connection.messages:
