@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -31,6 +31,7 @@ def test_an_update_outside_is_scaled_to_the_bound() -> None:
     np.testing.assert_array_equal(update, [3.0, -4.0])
 
 
+@settings(deadline=None)
 @given(arrays(np.float64, st.integers(1, 20), elements=REALS), st.floats(1e-6, 1e6))
 def test_norm_is_bounded_and_direction_kept(update: np.ndarray, bound: float) -> None:
     clipped = clip_l2(update, bound)

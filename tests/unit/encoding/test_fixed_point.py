@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -39,6 +39,7 @@ def test_steps_is_the_exact_floor() -> None:
     assert FixedPoint(40, 8191.0).steps == 8191 << 40
 
 
+@settings(deadline=None)
 @given(st.integers(0, 40), st.floats(1.0, 8191.0))
 def test_steps_agrees_with_rational_arithmetic(scale_bits: int, limit: float) -> None:
     assert FixedPoint(scale_bits, limit).steps == math.floor(Fraction(limit) * 2**scale_bits)
@@ -89,6 +90,7 @@ def test_rounding_of_neighbours_is_uncorrelated() -> None:
         assert abs(correlation) * math.sqrt(n - lag) < 6
 
 
+@settings(deadline=None)
 @given(
     arrays(np.float64, st.integers(0, 30), elements=st.floats(-256.0, 256.0)),
     st.integers(0, 2**32),
@@ -102,6 +104,7 @@ def test_error_is_below_one_step(values: np.ndarray, seed: int) -> None:
         assert got in {math.floor(exact), math.ceil(exact)}
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(-MAX_STEPS, MAX_STEPS) | st.sampled_from([-MAX_STEPS, -1, 0, 1, MAX_STEPS])),
     st.integers(0, 2**32),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.encoding.ring import from_ring, from_wire, has_headroom, ring_dtype, to_ring, to_wire
@@ -30,6 +30,7 @@ def test_refuses_other_rings(bits: int) -> None:
 
 
 @BITS
+@settings(deadline=None)
 @given(values=I64_VALUES)
 def test_to_ring_reduces_and_from_ring_lifts_to_the_centre(bits: int, values: list[int]) -> None:
     ring = to_ring(i64(*values), bits)
@@ -90,6 +91,7 @@ def test_headroom_refuses_nonsense(members: int, steps: int) -> None:
 
 
 @BITS
+@settings(deadline=None)
 @given(values=I64_VALUES)
 def test_wire_round_trip(bits: int, values: list[int]) -> None:
     ring = to_ring(i64(*values), bits)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.errors import PeerError, UsageError
@@ -40,6 +40,7 @@ def test_largest_count() -> None:
 
 
 @ALL
+@settings(deadline=None)
 @given(counts=COUNTS)
 def test_weights_are_the_rounded_quotients_in_the_unit_interval(
     mode: Mode, cap: int | None, counts: dict[PartyId, int]
@@ -51,6 +52,7 @@ def test_weights_are_the_rounded_quotients_in_the_unit_interval(
 
 
 @ALL
+@settings(deadline=None)
 @given(counts=COUNTS, data=st.data())
 def test_same_bits_and_order_whatever_the_order_of_the_counts(
     mode: Mode, cap: int | None, counts: dict[PartyId, int], data: st.DataObject

@@ -1,0 +1,77 @@
+"""What a rule gets and what it gives (step 13 of the data's way)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.arrays import F64, I64, expect
+from securefl.errors import UsageError
+
+Kept = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stack:
+    """The opened cluster means of one reclustering, one row for each of c >= 1 clusters.
+
+    Rules read it and never write to it.
+
+    Raises:
+        UsageError: wrong dtypes or shapes, no cluster, a row that is not finite, a weight that is not finite
+            and positive, a cluster without survivors, or a negative noise.
+    """
+
+    means: F64
+    """f64 ``(c, d)``, parameters' own unit."""
+    weights: F64
+    """f64 ``(c,)``, total weight of each cluster's survivors, > 0."""
+    survivors: I64
+    """i64 ``(c,)``, survivors of each cluster, >= 1."""
+    noise_std: float = 0.0
+    """Standard deviation of the privacy noise in each coordinate of a mean, parameters' own unit."""
+
+    def __post_init__(self) -> None:
+        expect(self.means, "means", np.float64, (None, None))
+        clusters = self.means.shape[0]
+        if clusters < 1:
+            raise UsageError("a stack has at least one cluster")
+        expect(self.weights, "weights", np.float64, (clusters,))
+        expect(self.survivors, "survivors", np.int64, (clusters,))
+        for index, row in enumerate(self.means):
+            if not np.isfinite(row).all():
+                raise UsageError(f"the mean of cluster row {index} is not finite")
+        if not (np.isfinite(self.weights).all() and (self.weights > 0).all()):
+            raise UsageError("weights must be finite and positive")
+        if not (self.survivors >= 1).all():
+            raise UsageError("every cluster in a stack has at least one survivor")
+        if not (math.isfinite(self.noise_std) and self.noise_std >= 0):
+            raise UsageError(f"noise_std must be finite and not negative, not {self.noise_std}")
+
+    @property
+    def clusters(self) -> int:
+        """c, the number of rows."""
+        return int(self.means.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """d, the number of columns."""
+        return int(self.means.shape[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregate:
+    """One vector for all clusters, and who is in it."""
+
+    vector: F64
+    """f64 ``(d,)``, parameters' own unit."""
+    kept: Kept
+    """bool ``(c,)``, which clusters the rule used; each rule's docstring says what that means for it."""
+
+
+def everyone(stack: Stack) -> Kept:
+    """The ``kept`` of a rule that leaves out no cluster."""
+    return np.ones(stack.clusters, dtype=np.bool_)

@@ -1,0 +1,59 @@
+"""The coordinate-wise trimmed mean."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.arrays import F64
+from securefl.errors import UsageError
+from securefl.robust.blocks import column_blocks
+from securefl.robust.stack import Aggregate, Stack
+
+
+def trimmed_mean(stack: Stack, trim: int) -> Aggregate:
+    """In each coordinate the weighted mean without the ``trim`` smallest and the ``trim`` largest values.
+
+    Trimming goes by count, not by weight: a cluster is one vote on what is extreme, whatever it weighs. Where
+    the cut falls among equal values, these share the remaining places evenly (of their weights they keep the
+    fraction places / equal values), so the order of the clusters does not matter.
+
+    ``kept``: clusters of which at least half of the coordinates survived, that is, lie within the range of
+    the values that remain.
+
+    Breakdown point: ``trim`` clusters cannot move a coordinate out of the range of the others.
+    Cost: one sort of c values a coordinate and a few passes. O(d) memory.
+    Source: Yin et al. 2018 (arXiv 1803.01498), definition 2, with weights.
+
+    Raises:
+        UsageError: ``trim`` is negative, or not 2 * trim < c.
+    """
+    clusters = stack.clusters
+    if trim < 0 or clusters <= 2 * trim:
+        raise UsageError(f"{clusters} clusters cannot lose {trim} at both ends")
+    vector = np.empty(stack.dimension)
+    survived = np.zeros(clusters, dtype=np.int64)
+    for at, rows, ranked, share in column_blocks(stack.means):
+        low, high = ranked[trim], ranked[clusters - 1 - trim]
+        inside = rows >= low
+        inside &= rows <= high
+        # Row by row: counting along an axis converts every flag to an integer first.
+        survived += [np.count_nonzero(row) for row in inside]
+        np.copyto(share, inside)
+        if trim:
+            (cut,) = np.nonzero((ranked[trim - 1] == low) | (ranked[clusters - trim] == high))
+            if cut.size:
+                share[:, cut] = _shares(rows[:, cut], low[cut], high[cut], trim)
+        total = np.einsum("i,ij->j", stack.weights, share)
+        mean = np.einsum("i,ij,ij->j", stack.weights, share, rows)
+        mean /= total
+        np.clip(mean, low, high, out=vector[at])
+    return Aggregate(vector, 2 * survived >= stack.dimension)
+
+
+def _shares(rows: F64, low: F64, high: F64, trim: int) -> F64:
+    """What remains of each value: 1 inside (low, high), 0 outside, equal parts of the places at the ends."""
+    below, above, at_low, at_high = rows < low, rows > high, rows == low, rows == high
+    share = (~(below | above)).astype(np.float64)
+    share -= at_low * ((trim - below.sum(axis=0)) / at_low.sum(axis=0))
+    share -= at_high * ((trim - above.sum(axis=0)) / at_high.sum(axis=0))
+    return share

@@ -1,0 +1,449 @@
+"""What every aggregation rule owes its callers. A new rule is one line in ``CASES`` and a reference."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from securefl.arrays import F64
+from securefl.config.rules import breakdown, clusters_needed
+from securefl.config.scenario import Krum, Mean, Median, Rule, TrimmedMean
+from securefl.errors import UsageError
+from securefl.robust import blocks
+from securefl.robust.catalogue import aggregate
+from securefl.robust.stack import Stack
+
+Rows = list[list[Fraction]]
+Reference = Callable[[Rows, list[Fraction]], list[Fraction]]
+
+
+def naive_mean(rows: Rows, weights: list[Fraction]) -> list[Fraction]:
+    return [
+        sum((w * x for w, x in zip(weights, column, strict=True)), Fraction(0)) / sum(weights)
+        for column in zip(*rows, strict=True)
+    ]
+
+
+def naive_median(rows: Rows, weights: list[Fraction]) -> list[Fraction]:
+    """The middle of the interval of minimisers of sum_i w_i |x - x_i|, which is another definition of it."""
+    result = []
+    for column in zip(*rows, strict=True):
+        costs = {
+            x: sum((w * abs(x - y) for w, y in zip(weights, column, strict=True)), Fraction(0))
+            for x in column
+        }
+        best = [x for x, cost in costs.items() if cost == min(costs.values())]
+        result.append((min(best) + max(best)) / 2)
+    return result
+
+
+def naive_trimmed_mean(trim: int) -> Reference:
+    """The average over all orders of equal values, which is what sharing their places means."""
+
+    def reference(rows: Rows, weights: list[Fraction]) -> list[Fraction]:
+        result = []
+        for column in zip(*rows, strict=True):
+            place_weight: dict[Fraction, list[Fraction]] = {}
+            for x, w in zip(column, weights, strict=True):
+                place_weight.setdefault(x, []).append(w)
+            ranked = [
+                (x, sum(tied, Fraction(0)) / len(tied))
+                for x, tied in sorted(place_weight.items())
+                for _ in tied
+            ]
+            left = ranked[trim : len(ranked) - trim]
+            result.append(sum((w * x for x, w in left), Fraction(0)) / sum(w for _, w in left))
+        return result
+
+    return reference
+
+
+def naive_krum(byzantine: int) -> Reference:
+    def reference(rows: Rows, weights: list[Fraction]) -> list[Fraction]:
+        def score(row: list[Fraction], others: Rows) -> Fraction:
+            distances = sorted(
+                sum(((a - b) ** 2 for a, b in zip(row, other, strict=True)), Fraction(0)) for other in others
+            )
+            return sum(distances[: len(rows) - byzantine - 2], Fraction(0))
+
+        return min((score(row, rows[:i] + rows[i + 1 :]), row) for i, row in enumerate(rows))[1]
+
+    return reference
+
+
+def unweighted_majority(rule: Rule, clusters: int) -> int:
+    """One past the breakdown point: where the coordinate rules break."""
+    return breakdown(rule, clusters) + 1
+
+
+def krum_breaks(rule: Rule, clusters: int) -> int:
+    """Krum's guarantee ends at ``byzantine``; unbounded values win from here on (its docstring)."""
+    assert isinstance(rule, Krum)
+    return min(clusters - rule.byzantine - 1, max(rule.byzantine + 2, math.ceil(clusters / 2)))
+
+
+class Case(NamedTuple):
+    rule: Rule
+    reference: Reference
+    breaks_at: Callable[[Rule, int], int] = unweighted_majority
+    weighted: bool = True
+    inside_honest_range: bool = True
+
+
+CASES = [
+    Case(Mean(), naive_mean),
+    Case(Median(), naive_median),
+    Case(TrimmedMean(trim=0), naive_trimmed_mean(0)),
+    Case(TrimmedMean(trim=1), naive_trimmed_mean(1)),
+    Case(TrimmedMean(trim=3), naive_trimmed_mean(3)),
+    Case(Krum(byzantine=0), naive_krum(0), krum_breaks, weighted=False, inside_honest_range=False),
+    Case(Krum(byzantine=1), naive_krum(1), krum_breaks, weighted=False, inside_honest_range=False),
+    Case(Krum(byzantine=2), naive_krum(2), krum_breaks, weighted=False, inside_honest_range=False),
+]
+EVERY = pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.rule))
+FURTHER = pytest.mark.parametrize("further", [0, 1, 2, 5])
+"""Clusters beyond those that the rule needs."""
+
+WIDTH = 16
+"""Coordinates in the attacks: more than clusters, so one direction is perpendicular to all honest rows."""
+
+QUICK = settings(max_examples=40, deadline=None)
+
+
+def stack_of(means: F64, weights: F64 | None = None) -> Stack:
+    clusters = means.shape[0]
+    return Stack(
+        means=means,
+        weights=np.ones(clusters) if weights is None else weights,
+        survivors=np.full(clusters, 3, dtype=np.int64),
+    )
+
+
+def vector_of(rule: Rule, means: F64, weights: F64 | None = None) -> F64:
+    return aggregate(rule, stack_of(means, weights)).vector
+
+
+@st.composite
+def small_stacks(draw: st.DrawFn, case: Case) -> tuple[F64, F64]:
+    """Small integers, so that ties are frequent and all sums and distances exact; dyadic weights."""
+    needed = clusters_needed(case.rule)
+    clusters = draw(st.integers(needed, needed + 5))
+    means = draw(
+        arrays(np.float64, (clusters, draw(st.integers(1, 4))), elements=st.integers(-4, 4).map(float))
+    )
+    weights = draw(arrays(np.float64, clusters, elements=st.sampled_from([0.25, 0.5, 0.75, 1.0, 3.0])))
+    return means, weights
+
+
+@EVERY
+@QUICK
+@given(data=st.data())
+def test_equals_the_naive_reference(case: Case, data: st.DataObject) -> None:
+    means, weights = data.draw(small_stacks(case))
+    expected = case.reference(
+        [[Fraction(x) for x in row] for row in means.tolist()], [Fraction(w) for w in weights.tolist()]
+    )
+    got = vector_of(case.rule, means, weights)
+    np.testing.assert_allclose(got, [float(x) for x in expected], rtol=1e-14, atol=1e-14)
+
+
+@EVERY
+@QUICK
+@given(data=st.data())
+def test_order_of_the_clusters_does_not_matter(case: Case, data: st.DataObject) -> None:
+    means, weights = data.draw(small_stacks(case))
+    order = data.draw(st.permutations(range(len(means))).map(list))
+    straight = aggregate(case.rule, stack_of(means, weights))
+    permuted = aggregate(case.rule, stack_of(means[order], weights[order]))
+    np.testing.assert_allclose(permuted.vector, straight.vector, rtol=1e-14, atol=1e-15)
+    if isinstance(case.rule, Krum):
+        np.testing.assert_array_equal(means[order][permuted.kept][0], means[straight.kept][0])
+    else:
+        np.testing.assert_array_equal(permuted.kept, straight.kept[order])
+
+
+@EVERY
+@QUICK
+@given(data=st.data(), shift=st.integers(-50, 50))
+def test_translation_moves_the_result_along(case: Case, data: st.DataObject, shift: int) -> None:
+    means, weights = data.draw(small_stacks(case))
+    offset = float(shift) + np.arange(means.shape[1])
+    moved = vector_of(case.rule, means + offset, weights)
+    np.testing.assert_allclose(moved, vector_of(case.rule, means, weights) + offset, rtol=1e-13, atol=1e-13)
+
+
+@EVERY
+@QUICK
+@given(data=st.data(), scale=st.sampled_from([0.0, 2.0**-20, 0.375, 7.0, 2.0**30]))
+def test_scale_goes_through(case: Case, data: st.DataObject, scale: float) -> None:
+    means, weights = data.draw(small_stacks(case))
+    scaled = vector_of(case.rule, scale * means, weights)
+    np.testing.assert_allclose(scaled, scale * vector_of(case.rule, means, weights), rtol=1e-13)
+
+
+@EVERY
+@QUICK
+@given(data=st.data())
+def test_negation_goes_through_for_coordinate_rules(case: Case, data: st.DataObject) -> None:
+    """Not claimed by Krum: its tie-break has a direction."""
+    means, weights = data.draw(small_stacks(case))
+    if not isinstance(case.rule, Krum):
+        negated = vector_of(case.rule, -means, weights)
+        np.testing.assert_allclose(negated, -vector_of(case.rule, means, weights), rtol=1e-14, atol=1e-14)
+
+
+@EVERY
+@FURTHER
+@QUICK
+@given(row=arrays(np.float64, 5, elements=st.floats(-1e100, 1e100, allow_subnormal=False)))
+def test_clusters_that_agree_are_followed(case: Case, further: int, row: F64) -> None:
+    clusters = clusters_needed(case.rule) + further
+    weights = np.linspace(0.1, 1.0, clusters)
+    result = aggregate(case.rule, stack_of(np.tile(row, (clusters, 1)), weights))
+    np.testing.assert_allclose(result.vector, row, rtol=1e-14, atol=1e-300)
+    assert result.kept.sum() == (1 if isinstance(case.rule, Krum) else clusters)
+
+
+@EVERY
+@FURTHER
+@pytest.mark.parametrize("size", [1e3, 1e12, 1e150, 1e300, -1e300])
+def test_bounded_by_the_honest_up_to_the_breakdown(case: Case, further: int, size: float) -> None:
+    clusters = clusters_needed(case.rule) + further
+    honest = np.random.default_rng(further).normal(size=(clusters, WIDTH))
+    for liars in range(breakdown(case.rule, clusters) + 1):
+        truth = honest[liars:]
+        for lies in lies_of(liars, size, truth):
+            result = vector_of(case.rule, np.vstack([lies, truth]))
+            if case.inside_honest_range:
+                slack = 1e-12
+                assert np.all(result >= truth.min(axis=0) - slack)
+                assert np.all(result <= truth.max(axis=0) + slack)
+            else:
+                assert isinstance(case.rule, Krum)
+                diameter = max(math.dist(a, b) for a, b in itertools.combinations(truth, 2))
+                closest = min(math.dist(result, row) for row in truth)
+                assert closest <= math.sqrt(clusters - case.rule.byzantine - 2) * diameter
+
+
+def lies_of(liars: int, size: float, truth: F64) -> list[F64]:
+    """All at one point, at two opposite ones, each at its own, and all equally far from every honest row."""
+    everywhere = np.full((liars, WIDTH), size)
+    signs = np.where(np.arange(liars) % 2, -1.0, 1.0)[:, np.newaxis]
+    spread = np.linspace(0.5, 1.0, liars)[:, np.newaxis]
+    lies = [everywhere, signs * everywhere, spread * everywhere]
+    if len(truth):
+        aside = np.linalg.svd(truth - truth[0])[2][-1]
+        lies.append(np.tile(size * aside, (liars, 1)))
+    return lies
+
+
+@EVERY
+@FURTHER
+def test_unbounded_values_win_where_they_are_said_to_and_not_before(case: Case, further: int) -> None:
+    clusters = clusters_needed(case.rule) + further
+    size = 1e5
+    honest = np.random.default_rng(further).normal(size=(clusters, WIDTH))
+    first = case.breaks_at(case.rule, clusters)
+    assert first > breakdown(case.rule, clusters)
+    for liars in range(1, clusters + 1):
+        truth = honest[liars:]
+        worst = max(
+            float(np.abs(vector_of(case.rule, np.vstack([lies, truth]))).max())
+            for lies in lies_of(liars, size, truth)
+        )
+        assert (worst > size / (10 * clusters)) is (liars >= first), liars
+
+
+@EVERY
+def test_weights_count_or_do_not(case: Case) -> None:
+    clusters = clusters_needed(case.rule) + 2
+    means = np.random.default_rng(5).normal(size=(clusters, 3))
+    heavy = np.ones(clusters)
+    heavy[0] = 1e6
+    changed = not np.array_equal(vector_of(case.rule, means), vector_of(case.rule, means, heavy))
+    assert changed is case.weighted
+
+
+@EVERY
+def test_common_factor_of_the_weights_does_not_count(case: Case) -> None:
+    clusters = clusters_needed(case.rule) + 4
+    rng = np.random.default_rng(6)
+    means, weights = rng.normal(size=(clusters, 50)), rng.uniform(0.1, 3.0, clusters)
+    np.testing.assert_allclose(
+        vector_of(case.rule, means, 1e-3 * weights), vector_of(case.rule, means, weights), rtol=1e-12
+    )
+
+
+@EVERY
+def test_result_does_not_depend_on_the_blocks(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    clusters = clusters_needed(case.rule) + 3
+    rng = np.random.default_rng(7)
+    means, weights = rng.normal(size=(clusters, 101)).round(1), rng.integers(1, 4, clusters) / 4.0
+    whole = aggregate(case.rule, stack_of(means, weights))
+    for values in (1, 7 * clusters, 101 * clusters):
+        monkeypatch.setattr(blocks, "BLOCK_VALUES", values)
+        parts = aggregate(case.rule, stack_of(means, weights))
+        np.testing.assert_allclose(parts.vector, whole.vector, rtol=1e-14, atol=1e-15)
+        np.testing.assert_array_equal(parts.kept, whole.kept)
+
+
+@EVERY
+def test_input_is_read_only_and_the_result_its_own(case: Case) -> None:
+    means = np.random.default_rng(8).normal(size=(clusters_needed(case.rule), 4))
+    means.flags.writeable = False
+    result = aggregate(case.rule, stack_of(means))
+    assert not np.shares_memory(result.vector, means)
+    assert result.vector.dtype == np.float64
+    assert result.kept.dtype == np.bool_
+    assert result.vector.shape == (4,)
+    assert result.kept.shape == (len(means),)
+
+
+@EVERY
+def test_layout_of_the_input_does_not_matter(case: Case) -> None:
+    means = np.random.default_rng(9).normal(size=(clusters_needed(case.rule) + 2, 9))
+    np.testing.assert_allclose(
+        vector_of(case.rule, np.asfortranarray(means)), vector_of(case.rule, means), rtol=1e-14
+    )
+
+
+@EVERY
+def test_refuses_too_few_clusters(case: Case) -> None:
+    needed = clusters_needed(case.rule)
+    assert vector_of(case.rule, np.ones((needed, 2))).tolist() == [1.0, 1.0]
+    if needed > 1:
+        with pytest.raises(UsageError, match=f"needs {needed} clusters, not {needed - 1}"):
+            vector_of(case.rule, np.ones((needed - 1, 2)))
+
+
+@EVERY
+def test_fewer_clusters_than_needed_tolerate_nothing(case: Case) -> None:
+    assert [breakdown(case.rule, c) for c in range(clusters_needed(case.rule))] == [0] * clusters_needed(
+        case.rule
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "clusters", "needed", "tolerated"),
+    [
+        (Mean(), 9, 1, 0),
+        (Median(), 1, 1, 0),
+        (Median(), 2, 1, 0),
+        (Median(), 3, 1, 1),
+        (Median(), 20, 1, 9),
+        (TrimmedMean(trim=2), 5, 5, 2),
+        (TrimmedMean(trim=2), 4, 5, 0),
+        (TrimmedMean(trim=2), 20, 5, 2),
+        (Krum(byzantine=2), 7, 5, 2),
+        (Krum(byzantine=2), 6, 5, 0),
+        (Krum(byzantine=0), 3, 3, 0),
+    ],
+)
+def test_numbers_of_the_rules(rule: Rule, clusters: int, needed: int, tolerated: int) -> None:
+    assert clusters_needed(rule) == needed
+    assert breakdown(rule, clusters) == tolerated
+
+
+@QUICK
+@given(
+    arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(1, 5)), elements=st.floats(-1e9, 1e9)),
+    st.floats(0.01, 100.0),
+)
+def test_median_of_equal_weights_is_the_ordinary_one(means: F64, weight: float) -> None:
+    got = vector_of(Median(), means, np.full(len(means), weight))
+    np.testing.assert_array_equal(got, np.median(means, axis=0))
+
+
+def test_weighted_median_by_hand() -> None:
+    means = np.array([[1.0], [2.0], [10.0]])
+    assert vector_of(Median(), means, np.array([1.0, 1.0, 5.0])).tolist() == [10.0]
+    assert vector_of(Median(), means, np.array([5.0, 1.0, 1.0])).tolist() == [1.0]
+    assert vector_of(Median(), means, np.array([1.0, 1.0, 2.0])).tolist() == [6.0]
+    assert vector_of(Median(), means, np.array([0.1, 0.2, 0.3])).tolist() == [6.0]
+
+
+@QUICK
+@given(data=st.data())
+def test_weighted_median_holds_while_the_liars_weigh_less_than_half(data: st.DataObject) -> None:
+    weights = np.array(data.draw(st.lists(st.integers(1, 1000), min_size=2, max_size=9)), dtype=np.float64)
+    liars = np.array(data.draw(st.lists(st.booleans(), min_size=len(weights), max_size=len(weights))))
+    means = np.arange(float(len(weights)))[:, np.newaxis].copy()
+    means[liars] = 1e9
+    result = float(vector_of(Median(), means, weights / 1000)[0])
+    assert (result < 1e8) is bool(2 * weights[liars].sum() < weights.sum())
+
+
+def test_many_clusters_against_sorted_values() -> None:
+    """A size at which bisection takes several rounds; the reference repeats each value weight times."""
+    rng = np.random.default_rng(10)
+    means = rng.normal(size=(61, 40)).round(1)
+    weights = rng.integers(1, 9, 61)
+    got = vector_of(Median(), means, weights / 8.0)
+    np.testing.assert_allclose(got, np.median(np.repeat(means, weights, axis=0), axis=0), rtol=1e-14)
+
+
+def test_trimmed_mean_keeps_those_that_survive_in_half_of_their_coordinates() -> None:
+    means = np.array(
+        [[0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0], [9.0, 9.0, 1.5, 1.5], [3.0] * 4]
+    )
+    result = aggregate(TrimmedMean(trim=1), stack_of(means))
+    assert result.kept.tolist() == [False, True, True, True, True]
+    np.testing.assert_allclose(result.vector, [2.0, 2.0, 1.5, 1.5])
+
+
+def test_krum_keeps_the_one_it_chose() -> None:
+    means = np.array([[0.0, 0.0], [0.1, 0.0], [0.0, 0.1], [5.0, 5.0], [-7.0, 0.0]])
+    result = aggregate(Krum(byzantine=1), stack_of(means))
+    assert result.kept.tolist() == [True, False, False, False, False]
+    np.testing.assert_array_equal(result.vector, means[0])
+
+
+def good() -> dict[str, object]:
+    return {
+        "means": np.zeros((3, 2)),
+        "weights": np.ones(3),
+        "survivors": np.ones(3, dtype=np.int64),
+        "noise_std": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("means", np.zeros((3, 2), dtype=np.float32), "dtype"),
+        ("means", np.zeros(3), "shape"),
+        ("means", np.zeros((0, 2)), "at least one"),
+        ("means", np.array([[0.0, 0.0], [0.0, math.nan], [0.0, 0.0]]), "row 1"),
+        ("means", np.array([[0.0, 0.0], [0.0, 0.0], [-math.inf, 0.0]]), "row 2"),
+        ("weights", np.ones(2), "shape"),
+        ("weights", np.ones(3, dtype=np.int64), "dtype"),
+        ("weights", np.array([1.0, 0.0, 1.0]), "positive"),
+        ("weights", np.array([1.0, -1.0, 1.0]), "positive"),
+        ("weights", np.array([1.0, math.nan, 1.0]), "positive"),
+        ("weights", np.array([1.0, math.inf, 1.0]), "positive"),
+        ("survivors", np.ones(3), "dtype"),
+        ("survivors", np.ones(4, dtype=np.int64), "shape"),
+        ("survivors", np.array([1, 0, 1]), "survivor"),
+        ("noise_std", -1.0, "noise_std"),
+        ("noise_std", math.nan, "noise_std"),
+    ],
+)
+def test_a_bad_stack_is_our_fault(field: str, value: object, message: str) -> None:
+    Stack(**good())  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=message):
+        Stack(**{**good(), field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rule", [TrimmedMean(trim=-1), Krum(byzantine=-1)], ids=str)
+def test_negative_parameters_are_refused(rule: Rule) -> None:
+    with pytest.raises(UsageError):
+        vector_of(rule, np.zeros((9, 2)))
