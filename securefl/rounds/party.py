@@ -1,0 +1,156 @@
+"""The party as a machine: one ``match`` over phase and event."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from securefl.errors import PeerError
+from securefl.ids import SERVER
+from securefl.kernel.effects import Aborted, Finished, Reject, Send, WakeAt
+from securefl.kernel.events import (
+    DeadlinePassed,
+    Evaluated,
+    Place,
+    PresenceHint,
+    Received,
+    Trained,
+)
+from securefl.kernel.machine import Event, guarded
+from securefl.messages.control import Goodbye, Join, RollCall
+from securefl.messages.masking import (
+    BoxList,
+    Complaint,
+    KeyAdvert,
+    KeyList,
+    MaskedInput,
+    Receipt,
+    Retry,
+    ShareBoxes,
+)
+from securefl.messages.rounds import (
+    Announce,
+    Certificate,
+    Endorse,
+    Freeze,
+    Hello,
+    Invite,
+    ModelAnnounce,
+    Release,
+    Reveal,
+    Reveals,
+)
+from securefl.messages.union import AnyMessage
+from securefl.rounds.party_draw import Effects, on_announce, on_invite, on_model, on_reveals
+from securefl.rounds.party_phases import (
+    Ended,
+    Endorsed,
+    Greeted,
+    Informed,
+    Outside,
+    PartyContext,
+    PartyPhase,
+    Revealed,
+    Working,
+)
+from securefl.rounds.party_release import on_certificate, on_freeze
+from securefl.rounds.party_sums import on_instance_message, on_trained
+
+
+class PartyMachine:
+    """An honest party. What it may deviate in is given by ``ctx.seams`` and by behaviours outside."""
+
+    def __init__(self, ctx: PartyContext) -> None:
+        self._ctx = ctx
+        deadlines = ctx.plan.scenario.deadlines
+        self._patience = 2 * (
+            deadlines.join
+            + deadlines.hello
+            + deadlines.reveal
+            + deadlines.keys
+            + deadlines.shares
+            + deadlines.training
+            + deadlines.certify
+            + deadlines.release
+        )
+        """Seconds without any word from the server after which the party gives up."""
+
+    def start(self, now: float) -> tuple[PartyPhase, Effects]:
+        """Join the run."""
+        return Outside(self._ctx.spent), (self._join(), WakeAt(now + self._patience))
+
+    def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:
+        """Take one event; see :class:`securefl.kernel.machine.Machine`."""
+        if isinstance(phase, Ended):
+            return phase, ()
+        match event:
+            case Received():
+                return self._from_network(phase, event)
+            case Trained():
+                return on_trained(self._ctx, phase, event) if isinstance(phase, Working) else (phase, ())
+            case DeadlinePassed():
+                return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
+            case Evaluated() | PresenceHint():
+                return phase, ()
+            case _:
+                assert_never(event)
+
+    def _from_network(self, phase: PartyPhase, event: Received[AnyMessage]) -> tuple[PartyPhase, Effects]:
+        after, effects = guarded(lambda: self._received(phase, event), phase)
+        refused = after is phase and effects and isinstance(effects[0], Reject)
+        if refused or isinstance(after, Ended):
+            return after, effects
+        return after, (*effects, WakeAt(event.now + self._patience))
+
+    def _join(self) -> Send[AnyMessage]:
+        return Send(SERVER, Place(-1), Join(config_digest=self._ctx.plan.config_digest()))
+
+    def _received(  # noqa: C901, PLR0911 - one decision over the closed set of messages and phases
+        self, phase: PartyPhase, event: Received[AnyMessage]
+    ) -> tuple[PartyPhase, Effects]:
+        if event.sender != SERVER:
+            raise PeerError(event.sender, "a party takes messages from the server only")
+        ctx, place = self._ctx, event.place
+        match event.message, phase:
+            case RollCall(), _:
+                return phase, (self._join(),)
+            case Goodbye(reason=reason, aborted=aborted), _:
+                return Ended(), (Aborted(reason) if aborted else Finished(reason),)
+            case ModelAnnounce() as message, _:
+                return on_model(ctx, phase, place, message), ()
+            case Invite() as message, Informed() | Greeted() | Revealed():
+                return on_invite(ctx, phase, place, message)
+            case Announce() as message, Greeted():
+                return on_announce(ctx, phase, place, message)
+            case Reveals() as message, Revealed():
+                return on_reveals(ctx, phase, place, message)
+            case (KeyList() | BoxList() | Retry()) as message, Working():
+                return on_instance_message(ctx, phase, place, message)
+            case Freeze() as message, Working():
+                return on_freeze(ctx, phase, place, message)
+            case Certificate() as message, Endorsed():
+                return on_certificate(ctx, phase, place, message)
+            case (
+                (Join() | Hello() | Reveal() | KeyAdvert() | ShareBoxes() | Complaint())
+                | (MaskedInput() | Receipt() | Endorse() | Release()) as message,
+                _,
+            ):
+                raise PeerError(SERVER, f"sends {type(message).__name__}, which only parties send")
+            case (
+                (
+                    Invite()
+                    | Announce()
+                    | Reveals()
+                    | KeyList()
+                    | BoxList()
+                    | Retry()
+                    | Freeze()
+                    | Certificate()
+                ) as message,
+                _,
+            ):
+                raise PeerError(
+                    SERVER,
+                    f"sends {type(message).__name__} of round {place.round} to a party that is"
+                    f" {type(phase).__name__.lower()}",
+                )
+        raise PeerError(SERVER, "sends something that is not a message")

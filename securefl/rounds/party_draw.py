@@ -1,0 +1,166 @@
+"""A party's part in drawing the clusters: hello, reveal, recomputing the assignment (protocol.md, 1-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from securefl.clustering.assignment import Assignment, draw_assignment
+from securefl.clustering.nonces import certified_seed, commitment
+from securefl.errors import PeerError
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.effects import Report, Send, Train
+from securefl.kernel.events import Place
+from securefl.kernel.machine import Effect
+from securefl.messages.masking import KeyAdvert
+from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
+from securefl.messages.union import AnyMessage
+from securefl.rounds.party_phases import (
+    Greeted,
+    Informed,
+    Outside,
+    PartyContext,
+    PartyPhase,
+    Revealed,
+    Working,
+    spent_in,
+)
+from securefl.rounds.reports import ClustersDrawn, SatOut
+from securefl.rounds.statement import mask_binding, model_digest
+from securefl.secagg.client import MemberPhase, advertise
+from securefl.weighting.weights import public_weights
+from securefl.wire.inbox import open_relayed
+
+MAX_REDRAWS = 2
+"""Draws of nonces after the first one in a round."""
+
+Effects = tuple[Effect[AnyMessage], ...]
+SaidT = TypeVar("SaidT", Hello, Reveal)
+
+
+def on_model(ctx: PartyContext, phase: PartyPhase, place: Place, message: ModelAnnounce) -> PartyPhase:
+    """Take the model of a newer round, from any phase."""
+    if place.round <= spent_in(phase):
+        raise PeerError(SERVER, f"sends the model of round {place.round} again")
+    if len(message.params) != 4 * ctx.plan.length:
+        raise PeerError(SERVER, f"model of {len(message.params)} bytes, expected {4 * ctx.plan.length}")
+    params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
+    return Informed(spent_in(phase), place.round, params, model_digest(params))
+
+
+def on_invite(
+    ctx: PartyContext, phase: Informed | Greeted | Revealed, place: Place, message: Invite
+) -> tuple[PartyPhase, Effects]:
+    """Say hello with a fresh commitment; a new draw voids the last one's nonces."""
+    due = 0 if isinstance(phase, Informed) else phase.draw + 1
+    if place.round != phase.round or place.attempt != due or due > MAX_REDRAWS:
+        raise PeerError(SERVER, f"invites to draw {place.attempt} of round {place.round} out of turn")
+    if message.config_digest != ctx.plan.config_digest():
+        raise PeerError(SERVER, "runs another configuration")
+    if message.model_digest != phase.model:
+        raise PeerError(SERVER, f"invites with another model than it sent in round {place.round}")
+    if ctx.me in message.excluded:
+        return _sit_out(phase.round, "excluded for a withheld nonce")
+    nonce = ctx.entropy.child("nonce", place.round, place.attempt).draw(32)
+    hello = Hello(
+        samples=ctx.samples,
+        model_digest=phase.model,
+        config_digest=message.config_digest,
+        commitment=commitment(nonce, ctx.plan.run, place.round, place.attempt, ctx.me),
+        limits=ctx.plan.published_limits,
+    )
+    greeted = Greeted(phase.round, place.attempt, phase.params, phase.model, nonce, hello)
+    return greeted, (Send(SERVER, Place(place.round, attempt=place.attempt), hello),)
+
+
+def on_announce(
+    ctx: PartyContext, phase: Greeted, place: Place, message: Announce
+) -> tuple[PartyPhase, Effects]:
+    """Check everybody's hello and reveal the nonce. All commitments are fixed by now."""
+    hellos = read_said(ctx, Place(phase.round, attempt=phase.draw), place, message.hellos, Hello)
+    if hellos.get(ctx.me) != phase.hello:
+        return _sit_out(phase.round, "the announcement came without this party's hello")
+    for party, hello in hellos.items():
+        if hello.model_digest != phase.model or hello.config_digest != phase.hello.config_digest:
+            raise PeerError(SERVER, f"announces {party} with another model or configuration")
+    revealed = Revealed(phase.round, phase.draw, phase.params, phase.model, hellos)
+    return revealed, (Send(SERVER, Place(phase.round, attempt=phase.draw), Reveal(nonce=phase.nonce)),)
+
+
+def on_reveals(
+    ctx: PartyContext, phase: Revealed, place: Place, message: Reveals
+) -> tuple[PartyPhase, Effects]:
+    """Recompute seed and clusters, draw keys for each of this party's instances, and start training."""
+    at = Place(phase.round, attempt=phase.draw)
+    nonces = {p: r.nonce for p, r in read_said(ctx, at, place, message.reveals, Reveal).items()}
+    assignment = certified_assignment(ctx, phase, nonces)
+    drawn = Report(ClustersDrawn(phase.round, assignment.digest(), assignment.clusters))
+    if ctx.me not in assignment.participants:
+        outside, effects = _sit_out(phase.round, "not drawn for this round")
+        return outside, (drawn, *effects)
+    counts = {party: phase.hellos[party].samples for party in assignment.participants}
+    weighting = ctx.plan.scenario.weighting
+    weight = public_weights(counts, weighting.mode, weighting.cap)[ctx.me]
+    binding = mask_binding(assignment, phase.model, ctx.plan.config_digest())
+    instances: dict[tuple[int, int], MemberPhase | None] = {}
+    adverts: list[Send[AnyMessage]] = []
+    for r, j in assignment.of(ctx.me):
+        instance, advert = begin_instance(
+            ctx, Place(phase.round, r, j, 0), assignment.clusters[r][j], binding
+        )
+        instances[r, j] = instance
+        adverts.append(Send(SERVER, Place(phase.round, r, j, 0), advert))
+    working = Working(phase.round, phase.params, phase.model, assignment, phase.hellos, weight, instances)
+    return working, (drawn, *adverts, Train(phase.round, phase.params))
+
+
+def begin_instance(
+    ctx: PartyContext, place: Place, members: tuple[PartyId, ...], binding: bytes
+) -> tuple[MemberPhase, KeyAdvert]:
+    """Draw the fresh keys of one attempt of one instance."""
+    return advertise(ctx.plan.setup(place, members, binding), ctx.me, ctx.entropy.child("instance", *place))
+
+
+def certified_assignment(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, bytes]) -> Assignment:
+    """Return the clusters that follow from all nonces.
+
+    Raises:
+        PeerError: a nonce is missing (the draw would be void) or does not match its commitment.
+    """
+    plan = ctx.plan
+    if nonces.keys() != phase.hellos.keys():
+        raise PeerError(SERVER, "the revealed nonces are not those of the announced parties")
+    for party, nonce in nonces.items():
+        if commitment(nonce, plan.run, phase.round, phase.draw, party) != phase.hellos[party].commitment:
+            raise PeerError(party, "revealed another nonce than it committed to")
+    clustering = plan.scenario.clustering
+    wanted = plan.wanted(len(nonces))
+    if wanted < clustering.size:
+        raise PeerError(SERVER, f"goes on with {wanted} parties, a cluster needs {clustering.size}")
+    seed = certified_seed(nonces, plan.run, phase.round, phase.draw, phase.model, plan.config_digest())
+    return draw_assignment(seed, nonces, wanted, clustering.size, clustering.reclusterings)
+
+
+def read_said(
+    ctx: PartyContext, due: Place, place: Place, frames: Sequence[bytes], kind: type[SaidT]
+) -> dict[PartyId, SaidT]:
+    """Return what each party said, from the relayed frames.
+
+    Raises:
+        PeerError: out of turn, a frame that is not authentic or not of this draw, or a party twice.
+    """
+    if place != due:
+        raise PeerError(SERVER, f"relays {kind.__name__} lists out of turn")
+    said: dict[PartyId, SaidT] = {}
+    for frame in frames:
+        delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
+        if delivery.place != due or not isinstance(delivery.message, kind) or delivery.sender in said:
+            raise PeerError(SERVER, f"relays something else than one {kind.__name__} per party")
+        said[delivery.sender] = delivery.message
+    return said
+
+
+def _sit_out(round_: int, reason: str) -> tuple[PartyPhase, Effects]:
+    return Outside(round_), (Report(SatOut(round_, reason)),)

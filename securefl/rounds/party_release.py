@@ -1,0 +1,154 @@
+"""A party's checks before it lets go of any share (protocol.md, steps 6-9), and the release itself.
+
+Each check stops an attack by a server that is curious or worse; ``docs/protocol.md`` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from securefl.clustering.survivors import is_closed
+from securefl.errors import PeerError
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.effects import Journal, Report, Send
+from securefl.kernel.events import Place
+from securefl.messages.masking import Receipt
+from securefl.messages.rounds import Certificate, Endorse, Freeze, Release, ReleasedShares
+from securefl.rounds.party_draw import Effects
+from securefl.rounds.party_phases import Endorsed, Outside, PartyContext, PartyPhase, Working
+from securefl.rounds.party_sums import submitted_instances
+from securefl.rounds.reports import ClusterKey, SatOut, SharesReleased, SurvivorsFrozen
+from securefl.rounds.statement import (
+    LEDGER_PASS_THROUGH,
+    lists_statement,
+    release_context,
+    round_statement,
+)
+from securefl.secagg.client import Submitted, shares_for
+from securefl.wire.codec import encode
+from securefl.wire.inbox import open_relayed
+
+
+def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) -> tuple[PartyPhase, Effects]:
+    """Check the survivor set; then endorse it (active server) or release (curious server)."""
+    if place.round != phase.round:
+        raise PeerError(SERVER, f"freezes round {place.round}, this is round {phase.round}")
+    survivors = frozenset(PartyId(name) for name in message.survivors)
+    dropped = tuple(p for p in phase.assignment.participants if p not in survivors)
+    frozen = Report(SurvivorsFrozen(phase.round, tuple(sorted(survivors)), dropped))
+    if ctx.me not in survivors:
+        return Outside(phase.round), (frozen, Report(SatOut(phase.round, "not in the survivor set")))
+    instances = submitted_instances(phase)
+    if instances is None:
+        raise PeerError(SERVER, "counts this party although it has not submitted everywhere")
+    _check_survivors(ctx, phase, survivors)
+    _check_attempts(instances, message)
+    _check_receipts(ctx, instances, survivors, message)
+    statement = round_statement(
+        ctx.plan.run, phase.round, phase.model, ctx.plan.config_digest(), phase.assignment, survivors
+    )
+    endorsed = Endorsed(phase.round, statement, survivors, instances)
+    if ctx.plan.limits.quorum is None:
+        outside, effects = _release(ctx, endorsed)
+        return outside, (frozen, *effects)
+    own_lists = lists_statement((r, j, i.lists_digest) for (r, j), i in instances.items())
+    endorse = Endorse(statement=statement, lists=own_lists, ledger_head=LEDGER_PASS_THROUGH)
+    return endorsed, (frozen, Send(SERVER, Place(phase.round), endorse))
+
+
+def on_certificate(
+    ctx: PartyContext, phase: Endorsed, place: Place, message: Certificate
+) -> tuple[PartyPhase, Effects]:
+    """Release once more than (N + q) / 2 roster identities have endorsed the same statement."""
+    if place.round != phase.round:
+        raise PeerError(SERVER, f"certifies round {place.round}, this is round {phase.round}")
+    signers: set[PartyId] = set()
+    for frame in message.endorsements:
+        delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
+        endorse = delivery.message
+        if (
+            not isinstance(endorse, Endorse)
+            or delivery.place != Place(phase.round)
+            or endorse.statement != phase.statement
+            or endorse.ledger_head != LEDGER_PASS_THROUGH
+            or delivery.sender not in phase.survivors
+        ):
+            raise PeerError(SERVER, "the certificate holds something else than endorsements of our statement")
+        signers.add(delivery.sender)
+    quorum = ctx.plan.limits.quorum
+    if quorum is None or len(signers) < quorum:
+        raise PeerError(SERVER, f"certificate with {len(signers)} signatures, needed: {quorum}")
+    return _release(ctx, phase)
+
+
+def _release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
+    """Seal one share per member of each instance to the server, once, durably noted before it leaves."""
+    shares = tuple(shares_for(i, phase.survivors) for _, i in sorted(phase.instances.items()))
+    sealed = ctx.plan.roster.server.seal(
+        encode(ReleasedShares(instances=shares)),
+        release_context(phase.statement, ctx.me),
+        ctx.entropy.child("release", phase.round),
+    )
+    return Outside(phase.round), (
+        Journal(phase.round, "released"),
+        Send(SERVER, Place(phase.round), Release(sealed=sealed)),
+        Report(SharesReleased(phase.round, tuple(sorted(phase.instances)))),
+    )
+
+
+def _check_survivors(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> None:
+    """Everybody's limits hold in every instance of the round, not only in this party's own."""
+    assignment = phase.assignment
+    if not survivors <= set(assignment.participants):
+        raise PeerError(SERVER, "the survivor set names parties that do not take part")
+    clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
+    wanted = max(phase.hellos[party].limits.min_survivors for party in survivors)
+    if not is_closed(clusters, survivors, max(wanted, ctx.plan.scenario.secure_sum.min_survivors)):
+        raise PeerError(SERVER, f"the survivor set leaves an instance with fewer than {wanted} members")
+    quorum = ctx.plan.limits.quorum
+    if quorum is not None and len(survivors) < quorum:
+        raise PeerError(SERVER, f"{len(survivors)} survivors cannot make a certificate of {quorum}")
+
+
+def _check_attempts(instances: Mapping[ClusterKey, Submitted], message: Freeze) -> None:
+    frozen = {(a.reclustering, a.cluster): a.attempt for a in message.attempts}
+    for key, instance in instances.items():
+        if frozen.get(key, 0) != instance.setup.instance.attempt:
+            raise PeerError(
+                SERVER, f"freezes another attempt of {instance.setup.describe()} than was submitted"
+            )
+
+
+def _check_receipts(
+    ctx: PartyContext,
+    instances: Mapping[ClusterKey, Submitted],
+    survivors: frozenset[PartyId],
+    message: Freeze,
+) -> None:
+    """Every survivor of our instances was masked under the lists that we saw.
+
+    Without it, a server could tell one member that it shares masks with colluders only, and have the honest
+    others release the seed of that member's self mask.
+    """
+    stated: dict[tuple[ClusterKey, PartyId], bytes] = {}
+    for frame in message.receipts:
+        delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
+        key = (delivery.place.reclustering, delivery.place.cluster)
+        instance = instances.get(key)
+        if (
+            instance is None
+            or delivery.place != instance.setup.place
+            or not isinstance(delivery.message, Receipt)
+        ):
+            raise PeerError(SERVER, "relays something else than receipts of our instances")
+        stated[key, delivery.sender] = delivery.message.lists_digest
+    for key, instance in instances.items():
+        held = {instance.setup.members[owner] for owner in instance.held}
+        alive = survivors.intersection(instance.setup.members)
+        if not alive <= held:
+            raise PeerError(SERVER, f"counts members that share no masks in {instance.setup.describe()}")
+        if len(alive) < instance.setup.min_survivors:
+            raise PeerError(SERVER, f"counts fewer than min_survivors in {instance.setup.describe()}")
+        for party in alive - {ctx.me}:
+            if stated.get((key, party)) != instance.lists_digest:
+                raise PeerError(SERVER, f"{party} was not shown our lists in {instance.setup.describe()}")

@@ -1,0 +1,132 @@
+"""A party's work inside its clusters, from the key lists to the masked inputs (protocol.md, steps 3-5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from securefl.entropy import Entropy
+from securefl.errors import PeerError
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.effects import Journal, Reject, Report, Send
+from securefl.kernel.events import Place, Trained
+from securefl.messages.masking import BoxList, Complaint, KeyList, Retry
+from securefl.messages.union import AnyMessage
+from securefl.rounds.party_draw import Effects, begin_instance
+from securefl.rounds.party_phases import Outside, PartyContext, PartyPhase, Working
+from securefl.rounds.reports import ClusterKey, SatOut, UpdateEncoded
+from securefl.rounds.upload import make_upload
+from securefl.secagg.client import (
+    Advertised,
+    BadBoxError,
+    Boxed,
+    MemberPhase,
+    Ready,
+    Submitted,
+    mask,
+    on_box_list,
+    on_key_list,
+)
+
+
+def on_instance_message(
+    ctx: PartyContext, phase: Working, place: Place, message: KeyList | BoxList | Retry
+) -> tuple[PartyPhase, Effects]:
+    """Take one message of one of this party's instances."""
+    key = (place.reclustering, place.cluster)
+    instance = phase.instances.get(key)
+    if place.round != phase.round or instance is None:
+        raise PeerError(SERVER, f"sends {type(message).__name__} for an instance that is not ours")
+    attempt = instance.setup.instance.attempt
+    if place.attempt != attempt + isinstance(message, Retry):
+        raise PeerError(
+            SERVER, f"sends {type(message).__name__} of attempt {place.attempt}, we are in {attempt}"
+        )
+    entropy = ctx.entropy.child("instance", *place)
+    match message, instance:
+        case KeyList(), Advertised():
+            boxed, boxes = on_key_list(instance, message, ctx.plan.roster, entropy)
+            return _with(phase, key, boxed), (Send(SERVER, place, boxes),)
+        case BoxList(), Boxed():
+            return _on_boxes(phase, key, place, instance, message)
+        case Retry(), _:
+            return _on_retry(ctx, phase, key, place, instance, message)
+        case _:
+            raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
+
+
+def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[PartyPhase, Effects]:
+    """Encode the update once, and submit it wherever the masks are known."""
+    if event.round != phase.round or phase.upload is not None:
+        return phase, ()
+    if event.params is None:
+        return Outside(phase.round), (Report(SatOut(phase.round, event.failure)),)
+    upload = make_upload(
+        ctx.plan,
+        phase.params,
+        event.params,
+        phase.weight,
+        phase.round,
+        _update_entropy(ctx, phase),
+        ctx.seams,
+    )
+    # Durable before the first masked input leaves: a restarted party must not submit a second update.
+    effects: list[Effects] = [
+        (Journal(phase.round, "submitted"), Report(UpdateEncoded(phase.round, upload.saturated)))
+    ]
+    current = replace(phase, upload=upload)
+    for key in phase.instances:
+        current, sent = _submit(current, key)
+        effects.append(sent)
+    return current, tuple(effect for group in effects for effect in group)
+
+
+def _update_entropy(ctx: PartyContext, phase: Working) -> Entropy:
+    return ctx.entropy.child("update", phase.round)
+
+
+def _on_boxes(
+    phase: Working, key: ClusterKey, place: Place, instance: Boxed, message: BoxList
+) -> tuple[PartyPhase, Effects]:
+    try:
+        ready = on_box_list(instance, message)
+    except BadBoxError as error:
+        complaint: Send[AnyMessage] = Send(SERVER, place, Complaint(accused=error.culprit))
+        return phase, (Reject(error.culprit, error.reason), complaint)
+    return _submit(_with(phase, key, ready), key)
+
+
+def _on_retry(
+    ctx: PartyContext, phase: Working, key: ClusterKey, place: Place, instance: MemberPhase, message: Retry
+) -> tuple[PartyPhase, Effects]:
+    """Start over with fresh keys. Nothing of the last attempt is ever opened: no share leaves for it."""
+    sums = ctx.plan.scenario.secure_sum
+    members = tuple(PartyId(name) for name in message.members)
+    if place.attempt >= sums.max_attempts:
+        raise PeerError(SERVER, f"asks for more than {sums.max_attempts} attempts")
+    if list(members) != sorted(set(members)) or not set(members) < set(instance.setup.members):
+        raise PeerError(SERVER, "retries with members that are not fewer of the same")
+    if len(members) < sums.min_survivors:
+        raise PeerError(SERVER, "retries with fewer than min_survivors members")
+    if ctx.me not in members:
+        return _with(phase, key, None), ()
+    fresh, advert = begin_instance(ctx, place, members, instance.setup.binding)
+    return _with(phase, key, fresh), (Send(SERVER, place, advert),)
+
+
+def _submit(phase: Working, key: ClusterKey) -> tuple[Working, Effects]:
+    instance = phase.instances[key]
+    if phase.upload is None or not isinstance(instance, Ready):
+        return phase, ()
+    submitted, masked, receipt = mask(instance, phase.upload.ring)
+    place = submitted.setup.place
+    return _with(phase, key, submitted), (Send(SERVER, place, masked), Send(SERVER, place, receipt))
+
+
+def _with(phase: Working, key: ClusterKey, instance: MemberPhase | None) -> Working:
+    return replace(phase, instances={**phase.instances, key: instance})
+
+
+def submitted_instances(phase: Working) -> dict[ClusterKey, Submitted] | None:
+    """Return all instances when every one of them has this party's masked input, else None."""
+    done = {key: i for key, i in phase.instances.items() if isinstance(i, Submitted)}
+    return done if len(done) == len(phase.instances) else None

@@ -1,0 +1,65 @@
+"""What all machines of one run know and never changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from securefl.config.derived import Limits
+from securefl.config.resolved import scenario_digest
+from securefl.config.scenario import Scenario
+from securefl.config.sizes import participants_of
+from securefl.crypto.labels import digest
+from securefl.crypto.roster import Roster
+from securefl.encoding.fixed_point import FixedPoint
+from securefl.ids import Instance, PartyId, RunId
+from securefl.kernel.events import Place
+from securefl.messages.rounds import Limits as PublishedLimits
+from securefl.secagg.setup import Setup
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A checked scenario, its roster, and the length of the model's parameter vector."""
+
+    run: RunId
+    scenario: Scenario
+    limits: Limits
+    roster: Roster
+    length: int
+    """d: parameters of the model."""
+
+    def config_digest(self) -> bytes:
+        """Return what every party signs as its configuration: scenario, roster, run and model size."""
+        return digest("config", self.run, scenario_digest(self.scenario), self.roster.digest(), self.length)
+
+    @property
+    def fixed_point(self) -> FixedPoint:
+        """The grid of encoded updates."""
+        return FixedPoint(self.scenario.encoding.scale_bits, self.scenario.encoding.range)
+
+    @property
+    def published_limits(self) -> PublishedLimits:
+        """What a party with this configuration demands before it releases anything."""
+        sums = self.scenario.secure_sum
+        return PublishedLimits(
+            min_survivors=sums.min_survivors,
+            k_anonymity=sums.k_anonymity,
+            leakage=self.scenario.leakage.mode,
+        )
+
+    def wanted(self, present: int) -> int:
+        """Return how many of the present parties take part in a round."""
+        return min(participants_of(self.scenario), present)
+
+    def setup(self, place: Place, members: tuple[PartyId, ...], binding: bytes) -> Setup:
+        """Return one attempt of one secure sum of this run."""
+        sums = self.scenario.secure_sum
+        return Setup(
+            instance=Instance(self.run, place.round, place.reclustering, place.cluster, place.attempt),
+            members=members,
+            threshold=sums.threshold,
+            min_survivors=sums.min_survivors,
+            binding=binding,
+            length=self.length,
+            ring_bits=self.limits.ring_bits,
+        )

@@ -1,0 +1,152 @@
+"""Facts that machines report for metrics, progress and transcripts. No secrets, by construction.
+
+A report says what its vantage point knows anyway: the server from what came in, a party from what it sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from securefl.arrays import F32
+from securefl.ids import PartyId
+from securefl.rounds.stacking import ClusterSum
+
+ClusterKey = tuple[int, int]
+"""(reclustering, cluster)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartiesJoined:
+    """Server: who was there when the run started."""
+
+    present: tuple[PartyId, ...]
+    missing: tuple[PartyId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStarted:
+    """Server: a new round, with the digest of its model."""
+
+    round: int
+    model_digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StepReached:
+    """Server: the round entered this step (``step`` is a key of the deadlines section)."""
+
+    round: int
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrawVoided:
+    """Server: nonces were withheld, the draw is void."""
+
+    round: int
+    draw: int
+    withheld: tuple[PartyId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClustersDrawn:
+    """Server and party: the round's certified assignment."""
+
+    round: int
+    assignment_digest: bytes
+    clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRetried:
+    """Server: an instance starts over without the excluded members."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    attempt: int
+    excluded: tuple[PartyId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceLost:
+    """Server: this instance will not be opened in this round."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SurvivorsFrozen:
+    """Server and party: the global survivor set, and the participants that are not in it."""
+
+    round: int
+    survivors: tuple[PartyId, ...]
+    dropped: tuple[PartyId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SumOpened:
+    """Server: one cluster sum was opened."""
+
+    round: int
+    opened: ClusterSum
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStepped:
+    """Server: the update was aggregated (``update_norm`` is None when there was none) and applied."""
+
+    round: int
+    kept: tuple[ClusterKey, ...]
+    rejected: tuple[ClusterKey, ...]
+    update_norm: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDone:
+    """Server: the round is over."""
+
+    round: int
+    accuracy: float
+    loss: float
+    participants: tuple[PartyId, ...]
+    survivors: tuple[PartyId, ...]
+    opened: tuple[ClusterKey, ...]
+    lost: tuple[ClusterKey, ...]
+    kept: tuple[ClusterKey, ...]
+    rejected: tuple[ClusterKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFinal:
+    """Server: the parameters at the end of the run."""
+
+    round: int
+    params: F32
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateEncoded:
+    """Party: its update is encoded; how many coordinates lay beyond the encoding's range."""
+
+    round: int
+    saturated: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharesReleased:
+    """Party: it has released its shares for these instances, once."""
+
+    round: int
+    instances: tuple[ClusterKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SatOut:
+    """Party: it does not take part in the rest of this round."""
+
+    round: int
+    reason: str

@@ -1,0 +1,207 @@
+"""The server as a machine: events change the phase, then every step that is complete or overdue is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import assert_never
+
+import numpy as np
+
+from securefl.errors import PeerError
+from securefl.ids import EVERYONE, PartyId
+from securefl.kernel.effects import Report, Send, WakeAt
+from securefl.kernel.events import (
+    DeadlinePassed,
+    Evaluated,
+    Place,
+    PresenceHint,
+    Received,
+    Trained,
+)
+from securefl.kernel.machine import Event, guarded
+from securefl.messages.control import Goodbye, Join, RollCall
+from securefl.messages.masking import Complaint, KeyAdvert, MaskedInput, Receipt, ShareBoxes
+from securefl.messages.rounds import Endorse, Hello, Release, Reveal
+from securefl.messages.union import AnyMessage
+from securefl.rounds.party_draw import Effects
+from securefl.rounds.reports import PartiesJoined
+from securefl.rounds.server_gather import (
+    abort,
+    begin_round,
+    close_hellos,
+    close_reveals,
+    on_hello,
+    on_reveal,
+)
+from securefl.rounds.server_open import (
+    close_certifying,
+    close_releasing,
+    on_endorse,
+    on_evaluated,
+    on_release,
+)
+from securefl.rounds.server_phases import (
+    Certifying,
+    Ended,
+    Evaluating,
+    Greeting,
+    Joining,
+    Releasing,
+    Revealing,
+    RunningPhase,
+    ServerContext,
+    ServerPhase,
+    Standing,
+    Summing,
+)
+from securefl.rounds.server_sums import advance, on_instance_message
+from securefl.rounds.waiting import shortened
+
+
+class ServerMachine:
+    """The server of one run. It sees who takes part, masked inputs, released shares and cluster sums."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+
+    def start(self, now: float) -> tuple[ServerPhase, Effects]:
+        """Call the roll."""
+        ctx = self._ctx
+        standing = Standing(0, ctx.initial, np.zeros(ctx.plan.length, dtype=np.float64))
+        deadline = now + ctx.plan.scenario.deadlines.join
+        joining = Joining(standing, frozenset(), deadline)
+        return joining, (Send(EVERYONE, Place(-1), RollCall()), WakeAt(deadline))
+
+    def step(self, phase: ServerPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, Effects]:
+        """Take one event; see :class:`securefl.kernel.machine.Machine`."""
+        if isinstance(phase, Ended):
+            return phase, ()
+        after: ServerPhase = phase
+        effects: Effects = ()
+        match event:
+            case Received():
+                after, effects = self._from_network(phase, event)
+            case PresenceHint():
+                after = _hinted(phase, event.party, event.present)
+            case Evaluated():
+                if isinstance(phase, Evaluating) and event.round == phase.standing.round:
+                    after, effects = on_evaluated(self._ctx, phase, event)
+            case DeadlinePassed() | Trained():
+                pass
+            case _:
+                assert_never(event)
+        return self._settle(after, effects, event.now)
+
+    def _from_network(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
+        return guarded(lambda: self._received(phase, event), phase)
+
+    def _received(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
+        ctx, sender, place = self._ctx, event.sender, event.place
+        if sender not in ctx.plan.roster.parties:
+            raise PeerError(sender, "is not a party of this run")
+        match event.message, phase:
+            case Join() as message, _:
+                return self._on_join(phase, sender, message)
+            case Hello() as message, Greeting():
+                return on_hello(ctx, phase, sender, place, message, event.signed), ()
+            case Reveal() as message, Revealing():
+                return on_reveal(ctx, phase, sender, place, message, event.signed), ()
+            case (
+                (KeyAdvert() | ShareBoxes() | MaskedInput() | Receipt() | Complaint()) as message,
+                Summing(),
+            ):
+                return on_instance_message(ctx, phase, event, message)
+            case Endorse() as message, Certifying():
+                return on_endorse(phase, sender, place, message, event.signed), ()
+            case Release() as message, Releasing():
+                return on_release(ctx, phase, sender, place, message)
+            case message, _:
+                kind, at = type(message).__name__, type(phase).__name__.lower()
+                raise PeerError(sender, f"sends {kind} of round {place.round} to a server that is {at}")
+
+    def _on_join(self, phase: RunningPhase, sender: PartyId, message: Join) -> tuple[ServerPhase, Effects]:
+        if message.config_digest != self._ctx.plan.config_digest():
+            reason = (
+                "your scenario, roster or model differs from the server's: compare the resolved scenarios"
+            )
+            goodbye: Send[AnyMessage] = Send(sender, Place(-1), Goodbye(reason=reason, aborted=True))
+            return phase, (goodbye,)
+        present = _hinted(phase, sender, present=True)
+        if isinstance(present, Joining):
+            return replace(present, joined=present.joined | {sender}), ()
+        return present, ()
+
+    def _settle(self, phase: ServerPhase, effects: Effects, now: float) -> tuple[ServerPhase, Effects]:
+        """Close steps until one has to wait, and say until when."""
+        while True:
+            if isinstance(phase, Summing):
+                after, more = advance(self._ctx, phase, now)
+                effects += more
+                if isinstance(after, Summing):
+                    return after, (*effects, WakeAt(min(after.deadlines.values())))
+                phase = after
+                continue
+            if isinstance(phase, Evaluating | Ended):
+                return phase, (*effects, WakeAt(None))
+            missing = self._missing(phase)
+            hinted = phase.standing.gone | phase.standing.late
+            phase = replace(phase, deadline=shortened(phase.deadline, now, missing, hinted))
+            if missing and now < phase.deadline:
+                return phase, (*effects, WakeAt(phase.deadline))
+            phase, more = self._close(phase, now)
+            effects += more
+
+    def _missing(self, phase: Joining | Greeting | Revealing | Certifying | Releasing) -> Collection[PartyId]:
+        match phase:
+            case Joining():
+                return self._ctx.plan.roster.parties.keys() - phase.joined
+            case Greeting():
+                return self._ctx.plan.roster.parties.keys() - phase.hellos.keys() - phase.excluded
+            case Revealing():
+                return phase.hellos.keys() - phase.reveals.keys()
+            case Certifying():
+                return phase.frozen.survivors - phase.endorsements.keys()
+            case Releasing():
+                return phase.frozen.survivors - phase.released
+            case _:
+                assert_never(phase)
+
+    def _close(
+        self, phase: Joining | Greeting | Revealing | Certifying | Releasing, now: float
+    ) -> tuple[ServerPhase, Effects]:
+        match phase:
+            case Joining():
+                return self._close_joining(phase, now)
+            case Greeting():
+                return close_hellos(self._ctx, phase, now)
+            case Revealing():
+                return close_reveals(self._ctx, phase, now)
+            case Certifying():
+                return close_certifying(self._ctx, phase, now)
+            case Releasing():
+                return close_releasing(self._ctx, phase)
+            case _:
+                assert_never(phase)
+
+    def _close_joining(self, phase: Joining, now: float) -> tuple[ServerPhase, Effects]:
+        missing = tuple(sorted(self._ctx.plan.roster.parties.keys() - phase.joined))
+        report = Report(PartiesJoined(tuple(sorted(phase.joined)), missing))
+        needed = self._ctx.plan.scenario.clustering.size
+        if len(phase.joined) < needed:
+            ended, effects = abort(
+                f"{len(phase.joined)} of {len(self._ctx.plan.roster.parties)} parties joined within"
+                f" {self._ctx.plan.scenario.deadlines.join:g} s, a cluster needs {needed}"
+            )
+            return ended, (report, *effects)
+        standing = replace(phase.standing, late=phase.standing.late | set(missing))
+        greeting, effects = begin_round(self._ctx, standing, now)
+        return greeting, (report, *effects)
+
+
+def _hinted(phase: RunningPhase, party: PartyId, present: bool) -> RunningPhase:
+    """Note what the broker says of a party's connection; being back also clears a missed deadline."""
+    standing = phase.standing
+    gone = standing.gone - {party} if present else standing.gone | {party}
+    late = standing.late - {party} if present else standing.late
+    return replace(phase, standing=replace(standing, gone=gone, late=late))

@@ -1,0 +1,164 @@
+"""The server's first half of a round: invite, announce, relay the nonces, draw the clusters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from securefl.clustering.assignment import draw_assignment
+from securefl.clustering.nonces import certified_seed, commitment
+from securefl.errors import PeerError
+from securefl.ids import EVERYONE, PartyId
+from securefl.kernel.effects import Aborted, Report, Send
+from securefl.kernel.events import Place
+from securefl.messages.control import Goodbye
+from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
+from securefl.rounds.party_draw import MAX_REDRAWS, Effects
+from securefl.rounds.reports import ClustersDrawn, DrawVoided, RoundStarted, StepReached
+from securefl.rounds.server_phases import (
+    Ended,
+    Greeting,
+    Revealing,
+    RoundView,
+    ServerContext,
+    ServerPhase,
+    Standing,
+    Summing,
+)
+from securefl.rounds.statement import mask_binding, model_digest
+from securefl.secagg.server import CollectingKeys, InstancePhase
+from securefl.weighting.weights import public_weights
+
+
+def begin_round(ctx: ServerContext, standing: Standing, now: float) -> tuple[ServerPhase, Effects]:
+    """Send the model to all and invite them."""
+    model = model_digest(standing.params)
+    announce = ModelAnnounce(params=standing.params.astype("<f4", copy=False).tobytes())
+    greeting, effects = invite(ctx, standing, 0, model, frozenset(), now)
+    return greeting, (
+        Report(RoundStarted(standing.round, model)),
+        Send(EVERYONE, Place(standing.round), announce),
+        *effects,
+    )
+
+
+def invite(
+    ctx: ServerContext, standing: Standing, draw: int, model: bytes, excluded: frozenset[PartyId], now: float
+) -> tuple[Greeting, Effects]:
+    """Ask for hellos with fresh commitments."""
+    message = Invite(
+        model_digest=model, config_digest=ctx.plan.config_digest(), excluded=tuple(sorted(excluded))
+    )
+    deadline = now + ctx.plan.scenario.deadlines.hello
+    return Greeting(standing, draw, model, excluded, {}, deadline), (
+        Report(StepReached(standing.round, "hello")),
+        Send(EVERYONE, Place(standing.round, attempt=draw), message),
+    )
+
+
+def on_hello(
+    ctx: ServerContext, phase: Greeting, sender: PartyId, place: Place, message: Hello, signed: bytes
+) -> Greeting:
+    """Take one hello.
+
+    Raises:
+        PeerError: another draw, model or configuration, a second hello, or an excluded party.
+    """
+    if place != Place(phase.standing.round, attempt=phase.draw):
+        raise PeerError(sender, f"says hello for round {place.round} draw {place.attempt}")
+    if message.model_digest != phase.model or message.config_digest != ctx.plan.config_digest():
+        raise PeerError(sender, "says hello with another model or configuration")
+    if sender in phase.hellos or sender in phase.excluded or not signed:
+        raise PeerError(sender, "says hello out of turn")
+    return replace(phase, hellos={**phase.hellos, sender: (message, signed)})
+
+
+def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[ServerPhase, Effects]:
+    """Announce everybody who said hello; abort when they do not fill one cluster."""
+    present = sorted(phase.hellos)
+    needed = ctx.plan.scenario.clustering.size
+    if ctx.plan.limits.quorum is not None:
+        needed = max(needed, ctx.plan.limits.quorum)
+    if len(present) < needed:
+        return abort(f"round {phase.standing.round}: {len(present)} parties are there, {needed} are needed")
+    late = frozenset(ctx.plan.roster.parties) - frozenset(present)
+    revealing = Revealing(
+        replace(phase.standing, late=late),
+        phase.draw,
+        phase.model,
+        phase.excluded,
+        {party: phase.hellos[party][0] for party in present},
+        {},
+        now + ctx.plan.scenario.deadlines.reveal,
+    )
+    frames = tuple(phase.hellos[party][1] for party in present)
+    return revealing, (
+        Report(StepReached(phase.standing.round, "reveal")),
+        Send(EVERYONE, Place(phase.standing.round, attempt=phase.draw), Announce(hellos=frames)),
+    )
+
+
+def on_reveal(
+    ctx: ServerContext, phase: Revealing, sender: PartyId, place: Place, message: Reveal, signed: bytes
+) -> Revealing:
+    """Take one nonce.
+
+    Raises:
+        PeerError: another draw, not announced, a second nonce, or not the one committed to.
+    """
+    round_ = phase.standing.round
+    if place != Place(round_, attempt=phase.draw) or sender not in phase.hellos or not signed:
+        raise PeerError(sender, "reveals a nonce out of turn")
+    if sender in phase.reveals:
+        raise PeerError(sender, "reveals twice")
+    expected = phase.hellos[sender].commitment
+    if commitment(message.nonce, ctx.plan.run, round_, phase.draw, sender) != expected:
+        raise PeerError(sender, "reveals another nonce than it committed to")
+    return replace(phase, reveals={**phase.reveals, sender: (message, signed)})
+
+
+def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[ServerPhase, Effects]:
+    """Relay all nonces and start the instances; or void the draw if a nonce is missing."""
+    withheld = tuple(sorted(phase.hellos.keys() - phase.reveals.keys()))
+    if withheld:
+        return _redraw(ctx, phase, withheld, now)
+    plan, round_ = ctx.plan, phase.standing.round
+    frames = tuple(phase.reveals[party][1] for party in sorted(phase.reveals))
+    nonces = {party: reveal.nonce for party, (reveal, _) in phase.reveals.items()}
+    seed = certified_seed(nonces, plan.run, round_, phase.draw, phase.model, plan.config_digest())
+    clustering = plan.scenario.clustering
+    assignment = draw_assignment(
+        seed, nonces, plan.wanted(len(nonces)), clustering.size, clustering.reclusterings
+    )
+    counts = {party: phase.hellos[party].samples for party in assignment.participants}
+    weights = public_weights(counts, plan.scenario.weighting.mode, plan.scenario.weighting.cap)
+    binding = mask_binding(assignment, phase.model, plan.config_digest())
+    instances: dict[tuple[int, int], InstancePhase] = {
+        (r, j): CollectingKeys(plan.setup(Place(round_, r, j, 0), members, binding))
+        for r, row in enumerate(assignment.clusters)
+        for j, members in enumerate(row)
+    }
+    deadlines = dict.fromkeys(instances, now + plan.scenario.deadlines.keys)
+    summing = Summing(phase.standing, RoundView(phase.model, assignment, weights), instances, deadlines)
+    return summing, (
+        Report(ClustersDrawn(round_, assignment.digest(), assignment.clusters)),
+        Report(StepReached(round_, "training")),
+        Send(EVERYONE, Place(round_, attempt=phase.draw), Reveals(reveals=frames)),
+    )
+
+
+def _redraw(
+    ctx: ServerContext, phase: Revealing, withheld: tuple[PartyId, ...], now: float
+) -> tuple[ServerPhase, Effects]:
+    round_ = phase.standing.round
+    voided = Report(DrawVoided(round_, phase.draw, withheld))
+    if phase.draw >= MAX_REDRAWS:
+        ended, effects = abort(f"round {round_}: nonces were withheld in {MAX_REDRAWS + 1} draws")
+        return ended, (voided, *effects)
+    excluded = phase.excluded | frozenset(withheld)
+    greeting, effects = invite(ctx, phase.standing, phase.draw + 1, phase.model, excluded, now)
+    return greeting, (voided, *effects)
+
+
+def abort(reason: str) -> tuple[ServerPhase, Effects]:
+    """End the run for everybody."""
+    return Ended(), (Send(EVERYONE, Place(-1), Goodbye(reason=reason[:1000], aborted=True)), Aborted(reason))

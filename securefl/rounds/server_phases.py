@@ -1,0 +1,158 @@
+"""The phases of the server.
+
+::
+
+    Joining -> Greeting -> Revealing -> Summing -> (Certifying ->) Releasing -> Evaluating -> Greeting ...
+                  ^------------'  a withheld nonce voids the draw                          -> Ended
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from securefl.arrays import F32, F64
+from securefl.clustering.assignment import Assignment
+from securefl.crypto.identity import Identity
+from securefl.entropy import Entropy
+from securefl.ids import PartyId
+from securefl.messages.rounds import Endorse, Hello, InstanceShares, Reveal
+from securefl.rounds.plan import Plan
+from securefl.rounds.reports import ClusterKey, RoundDone
+from securefl.secagg.server import CollectingInputs, InstancePhase
+from securefl.secagg.store import VectorStore
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContext:
+    """What a server machine is made with."""
+
+    plan: Plan
+    identity: Identity = field(repr=False)
+    """Opens the releases that are sealed to the server."""
+    store: VectorStore
+    initial: F32 = field(repr=False)
+    """Parameters before the first round, shape (d,)."""
+    entropy: Entropy = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the server carries from round to round."""
+
+    round: int
+    params: F32 = field(repr=False)
+    velocity: F64 = field(repr=False)
+    best_accuracy: float = -1.0
+    stale_rounds: int = 0
+    """Rounds since the best accuracy."""
+    fruitless_rounds: int = 0
+    """Rounds in a row without any update."""
+    gone: frozenset[PartyId] = frozenset()
+    """Parties whose connection broke, says the broker: a hint that shortens waiting."""
+    late: frozenset[PartyId] = frozenset()
+    """Parties that missed a deadline and have not been heard of since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """Waiting for the parties to turn up."""
+
+    standing: Standing
+    joined: frozenset[PartyId]
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """Invited; collecting hellos."""
+
+    standing: Standing
+    draw: int
+    model: bytes
+    excluded: frozenset[PartyId]
+    hellos: Mapping[PartyId, tuple[Hello, bytes]] = field(repr=False)
+    """Hello and its signed frame."""
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Revealing:
+    """Announced; collecting nonces."""
+
+    standing: Standing
+    draw: int
+    model: bytes
+    excluded: frozenset[PartyId]
+    hellos: Mapping[PartyId, Hello]
+    reveals: Mapping[PartyId, tuple[Reveal, bytes]] = field(repr=False)
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoundView:
+    """What is fixed about a round once its clusters are drawn."""
+
+    model: bytes
+    assignment: Assignment
+    weights: Mapping[PartyId, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """All R x c instances at work, each at its own step with its own deadline."""
+
+    standing: Standing
+    view: RoundView
+    instances: Mapping[ClusterKey, InstancePhase]
+    deadlines: Mapping[ClusterKey, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """What the freeze fixed: the survivor set and the instances that can be opened."""
+
+    survivors: frozenset[PartyId]
+    statement: bytes
+    instances: Mapping[ClusterKey, CollectingInputs]
+
+
+@dataclass(frozen=True, slots=True)
+class Certifying:
+    """Collecting endorsements of the survivor set."""
+
+    standing: Standing
+    view: RoundView
+    frozen: Frozen
+    endorsements: Mapping[PartyId, tuple[Endorse, bytes]] = field(repr=False)
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Releasing:
+    """Collecting released shares. The update is spent, whatever happens now."""
+
+    standing: Standing
+    view: RoundView
+    frozen: Frozen
+    released: frozenset[PartyId]
+    shares: Mapping[ClusterKey, Mapping[PartyId, InstanceShares]] = field(repr=False)
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluating:
+    """The model has stepped; waiting for its accuracy."""
+
+    standing: Standing
+    done: RoundDone
+    """With accuracy and loss still to be filled in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is over."""
+
+
+RunningPhase = Joining | Greeting | Revealing | Summing | Certifying | Releasing | Evaluating
+ServerPhase = RunningPhase | Ended

@@ -1,0 +1,72 @@
+"""From opened ring sums to the rows that a robust rule sees, and the mean of the rule over reclusterings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from securefl.arrays import F64, Ring
+from securefl.config.rules import clusters_needed
+from securefl.encoding.ring import from_ring
+from securefl.ids import PartyId
+from securefl.robust.catalogue import aggregate
+from securefl.robust.stack import Stack
+from securefl.rounds.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterSum:
+    """One opened sum: what the server learns, and all that it learns, about its members."""
+
+    reclustering: int
+    cluster: int
+    members: tuple[PartyId, ...]
+    survivors: tuple[PartyId, ...]
+    ring: Ring = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundAggregate:
+    """The mean of the rule's results over the reclusterings that had enough clusters."""
+
+    update: F64 | None
+    """Shape (d,); None when no reclustering had enough opened clusters for the rule."""
+    kept: tuple[tuple[int, int], ...]
+    rejected: tuple[tuple[int, int], ...]
+    """(reclustering, cluster) pairs that the rule left out."""
+
+
+def stack_of(plan: Plan, sums: Sequence[ClusterSum], weights: Mapping[PartyId, float]) -> Stack:
+    """Return cluster means (step 11): each sum divided by its survivors' known total weight."""
+    totals = [sum(weights[party] for party in opened.survivors) for opened in sums]
+    decoded = [
+        plan.fixed_point.decode(from_ring(opened.ring), total)
+        for opened, total in zip(sums, totals, strict=True)
+    ]
+    return Stack(
+        means=np.stack(decoded),
+        weights=np.array(totals, dtype=np.float64),
+        survivors=np.array([len(opened.survivors) for opened in sums], dtype=np.int64),
+    )
+
+
+def aggregate_round(
+    plan: Plan, sums: Sequence[ClusterSum], weights: Mapping[PartyId, float]
+) -> RoundAggregate:
+    """Apply the scenario's rule per reclustering and average (SHARE, Algorithm 1; steps 13 and 14)."""
+    rule = plan.scenario.aggregation.rule
+    results: list[F64] = []
+    kept: list[tuple[int, int]] = []
+    rejected: list[tuple[int, int]] = []
+    for reclustering in range(plan.scenario.clustering.reclusterings):
+        rows = [s for s in sums if s.reclustering == reclustering]
+        if len(rows) < clusters_needed(rule):
+            continue
+        result = aggregate(rule, stack_of(plan, rows, weights))
+        results.append(result.vector)
+        for opened, used in zip(rows, result.kept, strict=True):
+            (kept if used else rejected).append((opened.reclustering, opened.cluster))
+    update = np.mean(results, axis=0) if results else None
+    return RoundAggregate(update, tuple(kept), tuple(rejected))

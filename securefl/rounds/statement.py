@@ -1,0 +1,47 @@
+"""What masks, endorsements and releases are bound to, as digests that every party computes for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from securefl.arrays import F32
+from securefl.clustering.assignment import Assignment
+from securefl.crypto.labels import digest
+from securefl.ids import PartyId, RunId
+
+LEDGER_PASS_THROUGH = digest("leakage ledger: pass-through, no openings are counted yet")
+"""The ledger head until the leakage ledger exists (protocol.md, step 8)."""
+
+
+def model_digest(params: F32) -> bytes:
+    """Return the digest (32 bytes) of a model's parameters, as they are sent."""
+    return digest("model", params.astype("<f4", copy=False).tobytes())
+
+
+def mask_binding(assignment: Assignment, model: bytes, config: bytes) -> bytes:
+    """Return what every mask key of a round is bound to.
+
+    A server that shows one party another model, assignment or configuration gets masks that do not cancel:
+    noise instead of that party's update (Pasquini et al., arXiv 2111.07380).
+    """
+    return digest("mask binding", assignment.digest(), model, config)
+
+
+def round_statement(
+    run: RunId, round_: int, model: bytes, config: bytes, assignment: Assignment, survivors: Iterable[PartyId]
+) -> bytes:
+    """Return what a party endorses once per round (protocol.md, step 7)."""
+    return digest("round statement", run, round_, model, config, assignment.digest(), *sorted(survivors))
+
+
+def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """Return the hash of a party's own key and share lists: (reclustering, cluster, lists digest) each."""
+    fields: list[int | bytes] = []
+    for entry in sorted(own):
+        fields += entry
+    return digest("own lists", *fields)
+
+
+def release_context(statement: bytes, party: PartyId) -> bytes:
+    """Return what a sealed release is bound to."""
+    return digest("release", statement, party)
