@@ -1,0 +1,288 @@
+"""The whole federation in one process under a virtual clock, with every hop through the codec.
+
+Machines, signatures, chunks and inboxes are the real ones; only the network, the clock and the training are
+stand-ins. Faults are a list of operations (:class:`Op`) that hypothesis can shrink and that can be kept as a
+literal regression.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from securefl.arrays import F32
+from securefl.config.limits import check
+from securefl.config.load import parse_scenario
+from securefl.config.cast import party_names
+from securefl.config.scenario import Scenario
+from securefl.crypto.identity import Identity
+from securefl.crypto.roster import Roster
+from securefl.entropy import Entropy, InsecureSeededEntropy
+from securefl.errors import PeerError
+from securefl.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.kernel.effects import (
+    Aborted,
+    Evaluate,
+    Finished,
+    Journal,
+    Reject,
+    Report,
+    Send,
+    Train,
+    WakeAt,
+)
+from securefl.kernel.events import DeadlinePassed, Evaluated, PresenceHint, Received, Trained
+from securefl.kernel.machine import Effect, Event
+from securefl.messages.union import AnyMessage
+from securefl.rounds.party import PartyMachine
+from securefl.rounds.party_phases import PartyContext
+from securefl.rounds.plan import Plan
+from securefl.rounds.server import ServerMachine
+from securefl.rounds.server_phases import ServerContext
+from securefl.rounds.upload import HONEST, Seams
+from securefl.secagg.store import MemoryStore
+from securefl.wire.inbox import Inbox
+from securefl.wire.outbox import Outbox
+
+RUN = RunId("test")
+MAX_STEPS = 200_000
+
+EffectSeam = Callable[[Event[AnyMessage], tuple[Effect[AnyMessage], ...]], tuple[Effect[AnyMessage], ...]]
+
+
+@dataclass(frozen=True)
+class Op:
+    """One fault. ``who`` is the sender; ``kind`` of message; the ``nth`` (from 0) such message is hit."""
+
+    act: Literal["drop", "duplicate", "delay", "crash", "corrupt"]
+    who: str
+    kind: str
+    nth: int = 0
+
+
+@dataclass
+class Node:
+    """One process: machine, phase, and its ends of the wire."""
+
+    name: PartyId
+    machine: PartyMachine | ServerMachine
+    outbox: Outbox
+    inbox: Inbox
+    phase: object = None
+    alive: bool = True
+    wake: float | None = None
+    seam: EffectSeam | None = None
+    journal: list[tuple[int, str]] = field(default_factory=list)
+    reports: list[object] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    outcome: Finished | Aborted | None = None
+
+
+@dataclass(order=True)
+class _Due:
+    at: float
+    order: int
+    node: PartyId = field(compare=False)
+    event: Event[AnyMessage] | bytes = field(compare=False)
+
+
+class World:
+    """A federation of ``scenario.parties`` parties.
+
+    ``train(party, round, params)`` stands for local training and returns new parameters.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        length: int = 8,
+        seed: int = 1,
+        train: Callable[[PartyId, int, F32], F32 | None] | None = None,
+        samples: Callable[[PartyId], int] = lambda _party: 10,
+        seams: dict[PartyId, Seams] | None = None,
+        ops: Iterable[Op] = (),
+        entropy: Entropy | None = None,
+        initial: F32 | None = None,
+    ) -> None:
+        root = entropy or InsecureSeededEntropy(seed)
+        self.scenario = scenario
+        names = party_names(scenario.parties)
+        identities = {n: Identity.generate(n, root.child("identity", n)) for n in (*names, SERVER)}
+        roster = Roster(identities[SERVER].public, {n: identities[n].public for n in names})
+        self.plan = Plan(RUN, scenario, check(scenario), roster, length)
+        self.train = train or (lambda _party, _round, params: params + np.float32(1))
+        self.ops = list(ops)
+        self.counts: dict[tuple[str, str], int] = {}
+        self.now = 0.0
+        self.sent: list[tuple[PartyId, PartyId, AnyMessage]] = []
+        self.frames: list[bytes] = []
+        self._queue: list[_Due] = []
+        self._order = 0
+        self.nodes: dict[PartyId, Node] = {}
+        start = initial if initial is not None else np.zeros(length, dtype=np.float32)
+        self.server_store = MemoryStore()
+        server = ServerMachine(
+            ServerContext(self.plan, identities[SERVER], self.server_store, start, root.child("server"))
+        )
+        for name, machine in [(SERVER, server)] + [
+            (
+                n,
+                PartyMachine(
+                    PartyContext(
+                        self.plan, n, samples(n), root.child("party", n), (seams or {}).get(n, HONEST)
+                    )
+                ),
+            )
+            for n in names
+        ]:
+            self.nodes[name] = Node(
+                name,
+                machine,
+                Outbox(RUN, identities[name], root.child("outbox", name)),
+                Inbox(RUN, name, roster, max_message=64 * 1024 * 1024),
+            )
+
+    @property
+    def server(self) -> Node:
+        """The server's node."""
+        return self.nodes[SERVER]
+
+    def reports(self, kind: type, node: PartyId = SERVER) -> list[object]:
+        """All reports of one kind at one node."""
+        return [r for r in self.nodes[node].reports if isinstance(r, kind)]
+
+    def run(self) -> World:
+        """Run until nothing is due any more; a run that does not end is an error."""
+        for node in self.nodes.values():
+            node.phase, effects = node.machine.start(self.now)
+            self._perform(node, effects)
+        for _ in range(MAX_STEPS):
+            if self.server.outcome is not None and not self._queue:
+                return self
+            if not self._advance():
+                return self
+        raise AssertionError("the run does not end: a hang")
+
+    def _advance(self) -> bool:
+        wakes = [(n.wake, n.name) for n in self.nodes.values() if n.alive and n.wake is not None]
+        first_wake = min(wakes, default=None)
+        if self._queue and (first_wake is None or self._queue[0].at <= first_wake[0]):
+            due = heapq.heappop(self._queue)
+            self.now = max(self.now, due.at)
+            node = self.nodes[due.node]
+            if node.alive:
+                self._deliver(node, due.event)
+            return True
+        if first_wake is None:
+            return False
+        self.now = max(self.now, first_wake[0])
+        node = self.nodes[first_wake[1]]
+        node.wake = None
+        self._step(node, DeadlinePassed(self.now))
+        return True
+
+    def _deliver(self, node: Node, item: Event[AnyMessage] | bytes) -> None:
+        if not isinstance(item, bytes):
+            self._step(node, item)
+            return
+        try:
+            delivery = node.inbox.accept(item, "broker", self.now)
+        except PeerError as error:
+            node.rejects.append(Reject(error.culprit, error.reason))
+            return
+        if delivery is not None:
+            self._step(
+                node,
+                Received(self.now, delivery.sender, delivery.place, delivery.message, delivery.signed),
+            )
+
+    def _step(self, node: Node, event: Event[AnyMessage]) -> None:
+        node.phase, effects = node.machine.step(node.phase, event)  # type: ignore[arg-type]
+        if node.seam is not None:
+            effects = node.seam(event, effects)
+        self._perform(node, effects)
+
+    def _perform(self, node: Node, effects: tuple[Effect[AnyMessage], ...]) -> None:
+        for effect in effects:
+            if not node.alive:
+                return
+            match effect:
+                case Send():
+                    self._send(node, effect)
+                case WakeAt():
+                    node.wake = effect.when
+                case Journal():
+                    node.journal.append((effect.round, effect.step))
+                case Train():
+                    params = self.train(node.name, effect.round, effect.params)
+                    failure = "" if params is not None else "training failed"
+                    self._schedule(1.0, node.name, Trained(self.now + 1.0, effect.round, params, failure))
+                case Evaluate():
+                    accuracy = float(effect.params[0]) if effect.params.size else 0.0
+                    self._schedule(0.0, node.name, Evaluated(self.now, effect.round, accuracy, 0.0))
+                case Reject():
+                    node.rejects.append(effect)
+                case Report():
+                    node.reports.append(effect.item)
+                case Finished() | Aborted():
+                    node.outcome = effect
+                    node.wake = None
+
+    def _send(self, node: Node, effect: Send[AnyMessage]) -> None:
+        self.sent.append((node.name, effect.to, effect.message))
+        kind = type(effect.message).__name__
+        count = self.counts.get((node.name, kind), 0)
+        self.counts[node.name, kind] = count + 1
+        acts = [op.act for op in self.ops if (op.who, op.kind, op.nth) == (node.name, kind, count)]
+        frames = list(node.outbox.frames(effect.to, effect.place, effect.message))
+        if "crash" in acts:
+            self._crash(node)
+            return
+        self.frames += frames
+        if "drop" in acts:
+            return
+        if "corrupt" in acts:
+            frames = [f[:-1] + bytes([f[-1] ^ 1]) for f in frames]
+        delay = 3.0 if "delay" in acts else 0.001
+        copies = 2 if "duplicate" in acts else 1
+        targets = [n for n in self.nodes if n != SERVER] if effect.to == EVERYONE else [effect.to]
+        for frame in frames * copies:
+            for target in targets:
+                self._schedule(delay, target, frame)
+
+    def _crash(self, node: Node) -> None:
+        node.alive = False
+        node.wake = None
+        if node.name != SERVER:
+            self._schedule(0.01, SERVER, PresenceHint(self.now + 0.01, node.name, present=False))
+
+    def _schedule(self, delay: float, to: PartyId, event: Event[AnyMessage] | bytes) -> None:
+        self._order += 1
+        if not isinstance(event, bytes):
+            event = replace(event, now=self.now + delay)
+        heapq.heappush(self._queue, _Due(self.now + delay, self._order, to, event))
+
+
+def scenario(parties: int = 6, **overrides: str) -> Scenario:
+    """A small scenario with quick rounds; ``overrides`` are TOML lines appended to a base, by section."""
+    text = f"""
+name = "test"
+parties = {parties}
+[clustering]
+size = {overrides.pop("size", "3")}
+reclusterings = {overrides.pop("reclusterings", "1")}
+[secure_sum]
+threshold = {overrides.pop("threshold", "2")}
+min_survivors = {overrides.pop("min_survivors", "2")}
+server = "{overrides.pop("server", "curious")}"
+[encoding]
+scale_bits = 16
+[stop]
+rounds = {overrides.pop("rounds", "1")}
+"""
+    sets = tuple(f"{key.replace('__', '.')}={value}" for key, value in overrides.items())
+    return parse_scenario(text, sets)
