@@ -3,7 +3,8 @@
 ``python -m securefl.transport.embedded <settings as JSON>``; `start_embedded` in ``broker.py`` does it.
 
 Differences from mosquitto that matter: frames that a client received but did not acknowledge are forgotten
-with its connection, and nothing is held back for slow readers. amqtt's defaults are changed where they do not
+with its connection, nothing is held back for slow readers, and a second program under the same client id
+confuses it. amqtt's defaults are changed where they do not
 fit:
 
 - Its anonymous sessions are not persistent; here every client has a user name.

@@ -200,6 +200,7 @@ class MqttTransport:
             patience=limits.patience,
         )
         await connection.open()
+        self.connections += 1
         return connection
 
     async def _keep(self) -> None:
@@ -249,7 +250,6 @@ class MqttTransport:
                 # From the start: amqtt answers to nothing before we acknowledged what it kept for us.
                 group.create_task(self._take_in(connection))
                 await self._subscribe(connection)
-                self.connections += 1
                 if not self._ready.done():
                     self._ready.set_result(None)
                 await self._send_out(connection, group)

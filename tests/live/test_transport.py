@@ -450,8 +450,13 @@ def test_closing_while_the_broker_is_gone_leaves_nothing(kind: BrokerKind, tmp_p
         broker.stop()
 
 
-def test_two_programs_with_one_client_id_do_not_fight_for_ever(url: BrokerUrl) -> None:
+@needs_mosquitto
+def test_two_programs_with_one_client_id_do_not_fight_for_ever(
+    brokers: Callable[[BrokerKind], BrokerUrl],
+) -> None:
+    # amqtt ignores the first program after a take-over instead of hanging up on it.
     async def body() -> None:
+        url = brokers("mosquitto")
         limits = dataclasses.replace(QUICK, give_up_after=0.5)
         first = await MqttTransport.connect(url, "twin", ("twin/x",), limits=limits)
         second = await MqttTransport.connect(url, "twin", ("twin/x",), limits=QUICK)
