@@ -24,6 +24,7 @@ DOMAIN = b"securefl/1/frame\x00"
 SIGNATURE = 64
 HEADER_ROOM = 256
 """Bytes of a frame that are kept for signature and header; the rest is body."""
+_ARRAY_OF_TWO = b"\x92"
 
 _Index = Annotated[int, Meta(ge=-1, lt=2**31)]
 _PartyName = Annotated[str, Meta(max_length=32)]
@@ -63,10 +64,29 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Payload)
 
 
-def seal_frame(header: Header, body: bytes, identity: Identity) -> bytes:
+def seal_frame(header: Header, body: bytes | memoryview, identity: Identity) -> bytes:
     """Return the signed frame (bytes on the wire)."""
-    payload = _encoder.encode(Payload(header, body))
-    return identity.sign(DOMAIN + hashlib.sha256(payload).digest()) + payload
+    prefix = _prefix(header, len(body))
+    digest = hashlib.sha256(prefix)
+    digest.update(body)
+    return b"".join((identity.sign(DOMAIN + digest.digest()), prefix, body))
+
+
+def _prefix(header: Header, size: int) -> bytes:
+    """What stands before a body of ``size`` bytes in the one encoding of a payload.
+
+    Composed, so that a body is neither copied to be signed nor encoded again to be compared.
+    """
+    return _ARRAY_OF_TWO + _encoder.encode(header) + _bin_header(size)
+
+
+def _bin_header(size: int) -> bytes:
+    # MessagePack's bin 8, bin 16 and bin 32: the shortest that holds the length.
+    if size < 2**8:
+        return b"\xc4" + size.to_bytes(1, "big")
+    if size < 2**16:
+        return b"\xc5" + size.to_bytes(2, "big")
+    return b"\xc6" + size.to_bytes(4, "big")
 
 
 def peek(frame: bytes, culprit: str) -> Payload:
@@ -81,7 +101,10 @@ def peek(frame: bytes, culprit: str) -> Payload:
         payload = _decoder.decode(memoryview(frame)[SIGNATURE:])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise PeerError(culprit, f"malformed frame: {error}") from error
-    if _encoder.encode(payload) != memoryview(frame)[SIGNATURE:]:
+    # The decoder took the whole frame. So one that begins with this prefix, and is as long as prefix and body,
+    # holds this body right behind it: it is the one encoding, and the body need not be compared.
+    prefix = _prefix(payload.header, len(payload.body))
+    if not frame.startswith(prefix, SIGNATURE) or len(frame) != SIGNATURE + len(prefix) + len(payload.body):
         raise PeerError(culprit, "frame is not in its canonical encoding")
     if payload.header.part >= payload.header.parts:
         raise PeerError(culprit, f"part {payload.header.part} of {payload.header.parts}")

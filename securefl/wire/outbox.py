@@ -55,5 +55,5 @@ class Outbox:
             parts=parts,
         )
         for part in range(parts):
-            piece = body if parts == 1 else bytes(view[part * self._room : (part + 1) * self._room])
+            piece = view[part * self._room : (part + 1) * self._room]
             yield seal_frame(msgspec.structs.replace(header, part=part), piece, self._identity)
