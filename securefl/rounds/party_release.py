@@ -84,8 +84,9 @@ def on_certificate(
 def _release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
     """Seal one share per member of each instance to the server, once, durably noted before it leaves."""
     shares = tuple(shares_for(i, phase.survivors) for _, i in sorted(phase.instances.items()))
+    released = ctx.seams.release(ReleasedShares(instances=shares), phase.round)
     sealed = ctx.plan.roster.server.seal(
-        encode(ReleasedShares(instances=shares)),
+        encode(released),
         release_context(phase.statement, ctx.me),
         ctx.entropy.child("release", phase.round),
     )
