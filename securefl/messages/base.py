@@ -10,6 +10,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from securefl.ids import NAME
+
 MAX_PARTIES = 100_000
 MAX_CLUSTER = 1_024
 MAX_FRAME = 512 * 1024
@@ -19,7 +21,8 @@ MAX_VECTOR = 8 * 64 * 1024 * 1024
 
 Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
-Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+Name = Annotated[str, Meta(pattern=rf"^(?!(?:all|server)\Z)(?:{NAME.pattern})\Z")]
+"""A party's name: what :func:`securefl.ids.is_name` takes (``$`` would take a line break at the end too)."""
 SignedFrame = Annotated[bytes, Meta(min_length=64, max_length=MAX_FRAME)]
 """A frame exactly as its sender signed it, relayed by the server."""
 Box = Annotated[bytes, Meta(min_length=28, max_length=4_096)]

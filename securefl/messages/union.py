@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from securefl.messages.control import Goodbye, Join, RollCall
 from securefl.messages.masking import (
@@ -35,3 +35,6 @@ RoundMessage: TypeAlias = (
     Invite | ModelAnnounce | Hello | Announce | Reveal | Reveals | Freeze | Endorse | Certificate | Release
 )
 AnyMessage: TypeAlias = RollCall | Join | Goodbye | RoundMessage | MaskingMessage
+
+KINDS = frozenset(kind.__name__ for kind in get_args(AnyMessage))
+"""The names of all messages, as they stand in tags and envelopes."""

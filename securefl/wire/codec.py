@@ -18,13 +18,15 @@ _decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessa
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
+_LONGEST_REASON = 200
+
 
 def encode(message: msgspec.Struct) -> bytes:
     """Return the one encoding of ``message``."""
     return _encoder.encode(message)
 
 
-def decode(raw: bytes | memoryview, culprit: str) -> AnyMessage:
+def decode(raw: bytes, culprit: str) -> AnyMessage:
     """Decode a message that ``culprit`` sent.
 
     Raises:
@@ -33,18 +35,27 @@ def decode(raw: bytes | memoryview, culprit: str) -> AnyMessage:
     try:
         message = _decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(culprit, f"malformed message: {error}") from error
+        raise PeerError(culprit, f"malformed message: {quoted(error)}") from error
     if _encoder.encode(message) != raw:
         raise PeerError(culprit, f"{type(message).__name__} is not in its canonical encoding")
     return message
 
 
 def decode_struct(kind: type[StructT], raw: bytes, culprit: str) -> StructT:
-    """Decode one struct that is not a message of its own (the inside of a box or of a sealed release)."""
+    """Decode one struct that is not a message of its own (the inside of a box or of a sealed release).
+
+    Raises:
+        PeerError: as for :func:`decode`.
+    """
     try:
         value = msgspec.msgpack.decode(raw, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(culprit, f"malformed {kind.__name__}: {error}") from error
+        raise PeerError(culprit, f"malformed {kind.__name__}: {quoted(error)}") from error
     if _encoder.encode(value) != raw:
         raise PeerError(culprit, f"{kind.__name__} is not in its canonical encoding")
     return value
+
+
+def quoted(error: Exception) -> str:
+    """Return a decoder's complaint as one short printable line, since it may quote what the peer wrote."""
+    return ascii(str(error)[:_LONGEST_REASON])[1:-1]

@@ -1,14 +1,16 @@
 """The signed envelope: every frame says where in the run it belongs and is signed as it travels.
 
-A frame is ``signature (64) || payload``; the payload is the MessagePack array of header and body. The
-signature is Ed25519 over a domain label and the SHA-256 of the exact payload bytes. Signing each frame, not
-each message, means that nothing unauthenticated ever enters reassembly. SHA-256 goes first because Ed25519
-alone would read a long frame twice through SHA-512 (ADR 0003).
+A frame is ``signature (64) || length of the header (1) || header || body``. The header is a MessagePack
+array; the body is (a piece of) an encoded message, as it is, so that none of it is copied or decoded before
+its signature is known to be good. The signature is Ed25519 over a domain label and the SHA-256 of all that
+follows it. Signing each frame, not each message, means that nothing unauthenticated ever enters reassembly.
+SHA-256 goes first because Ed25519 alone would read a long frame twice through SHA-512 (ADR 0003).
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
@@ -16,36 +18,43 @@ from msgspec import Meta, Struct
 
 from securefl.crypto.identity import Identity, PublicIdentity
 from securefl.errors import PeerError
-from securefl.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.ids import EVERYONE, NAME, SERVER, PartyId, RunId
 from securefl.kernel.events import Place
 from securefl.messages.base import MAX_FRAME
+from securefl.messages.union import KINDS
+from securefl.wire.codec import quoted
 
 DOMAIN = b"securefl/1/frame\x00"
 SIGNATURE = 64
 HEADER_ROOM = 256
 """Bytes of a frame that are kept for signature and header; the rest is body."""
-_ARRAY_OF_TWO = b"\x92"
+MIN_FRAME = 4 * 1024
+"""The smallest frame limit, in bytes, that a sender may split messages by."""
+MIN_PIECE = MIN_FRAME - HEADER_ROOM
+"""No piece of a message but the last is smaller, so that a limit on its size limits its parts."""
+MAX_PARTS = 65_536
 
 _Index = Annotated[int, Meta(ge=-1, lt=2**31)]
-_PartyName = Annotated[str, Meta(max_length=32)]
+_Word = Annotated[str, Meta(pattern=rf"^(?:{NAME.pattern})\Z")]
+_Recipient = Annotated[str, Meta(pattern=rf"^(?:\*|{NAME.pattern})\Z")]
 
 
 class Header(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Where a frame belongs. All of it is signed."""
 
-    run: _PartyName
+    run: _Word
     round: _Index
     reclustering: _Index
     cluster: _Index
     attempt: Annotated[int, Meta(ge=0, le=64)]
-    kind: _PartyName
-    sender: _PartyName
-    recipient: _PartyName
+    kind: Annotated[str, Meta(max_length=32)]
+    sender: _Word
+    recipient: _Recipient
     session: Annotated[bytes, Meta(min_length=8, max_length=8)]
     """Fresh at each start of the sender's process, so that a restart does not look like equivocation."""
     seq: Annotated[int, Meta(ge=0, le=2**62)]
-    part: Annotated[int, Meta(ge=0, lt=65_536)]
-    parts: Annotated[int, Meta(ge=1, le=65_536)]
+    part: Annotated[int, Meta(ge=0, lt=MAX_PARTS)]
+    parts: Annotated[int, Meta(ge=1, le=MAX_PARTS)]
 
     @property
     def place(self) -> Place:
@@ -53,62 +62,49 @@ class Header(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
         return Place(self.round, self.reclustering, self.cluster, self.attempt)
 
 
-class Payload(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What is signed."""
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What is signed. ``body`` is a view into the frame."""
 
     header: Header
-    body: Annotated[bytes, Meta(max_length=MAX_FRAME)]
+    body: memoryview = field(repr=False)
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Payload)
+_decoder = msgspec.msgpack.Decoder(Header)
 
 
 def seal_frame(header: Header, body: bytes | memoryview, identity: Identity) -> bytes:
     """Return the signed frame (bytes on the wire)."""
-    prefix = _prefix(header, len(body))
-    digest = hashlib.sha256(prefix)
-    digest.update(body)
-    return b"".join((identity.sign(DOMAIN + digest.digest()), prefix, body))
-
-
-def _prefix(header: Header, size: int) -> bytes:
-    """What stands before a body of ``size`` bytes in the one encoding of a payload.
-
-    Composed, so that a body is neither copied to be signed nor encoded again to be compared.
-    """
-    return _ARRAY_OF_TWO + _encoder.encode(header) + _bin_header(size)
-
-
-def _bin_header(size: int) -> bytes:
-    # MessagePack's bin 8, bin 16 and bin 32: the shortest that holds the length.
-    if size < 2**8:
-        return b"\xc4" + size.to_bytes(1, "big")
-    if size < 2**16:
-        return b"\xc5" + size.to_bytes(2, "big")
-    return b"\xc6" + size.to_bytes(4, "big")
+    encoded = _encoder.encode(header)
+    head = len(encoded).to_bytes(1, "big") + encoded
+    hashed = hashlib.sha256(head)
+    hashed.update(body)
+    return b"".join((identity.sign(DOMAIN + hashed.digest()), head, body))
 
 
 def peek(frame: bytes, culprit: str) -> Payload:
-    """Decode a frame without trusting it.
+    """Read a frame without trusting it.
 
     Raises:
         PeerError: too long, too short, malformed or not canonical. ``culprit`` is whoever delivered it.
     """
     if not SIGNATURE < len(frame) <= MAX_FRAME:
         raise PeerError(culprit, f"frame of {len(frame)} bytes (allowed: {SIGNATURE + 1} to {MAX_FRAME})")
+    start = SIGNATURE + 1
+    end = start + frame[SIGNATURE]
+    encoded = frame[start:end]
     try:
-        payload = _decoder.decode(memoryview(frame)[SIGNATURE:])
+        header = _decoder.decode(encoded)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(culprit, f"malformed frame: {error}") from error
-    # The decoder took the whole frame. So one that begins with this prefix, and is as long as prefix and body,
-    # holds this body right behind it: it is the one encoding, and the body need not be compared.
-    prefix = _prefix(payload.header, len(payload.body))
-    if not frame.startswith(prefix, SIGNATURE) or len(frame) != SIGNATURE + len(prefix) + len(payload.body):
-        raise PeerError(culprit, "frame is not in its canonical encoding")
-    if payload.header.part >= payload.header.parts:
-        raise PeerError(culprit, f"part {payload.header.part} of {payload.header.parts}")
-    return payload
+        raise PeerError(culprit, f"malformed frame: {quoted(error)}") from error
+    if _encoder.encode(header) != encoded:
+        raise PeerError(culprit, "the header of a frame is not in its canonical encoding")
+    if header.kind not in KINDS:
+        raise PeerError(culprit, f"frame of the unknown kind {header.kind!r}")
+    if header.part >= header.parts:
+        raise PeerError(culprit, f"part {header.part} of {header.parts}")
+    return Payload(header, memoryview(frame)[end:])
 
 
 def open_frame(
@@ -123,6 +119,8 @@ def open_frame(
     if not sender.verify(DOMAIN + digest, frame[:SIGNATURE]):
         raise PeerError("broker", f"frame in the name of {sender.name!r} is not signed by it")
     header = payload.header
+    if header.sender != sender.name:
+        raise PeerError("broker", f"frame in the name of {header.sender!r} is signed by {sender.name!r}")
     if header.run != run:
         raise PeerError(header.sender, f"frame of run {header.run!r}, this is {run!r}")
     if header.recipient != recipient and (header.recipient != EVERYONE or recipient == SERVER):

@@ -14,20 +14,20 @@ from securefl.kernel.events import Place
 from securefl.messages.base import MAX_FRAME
 from securefl.messages.union import AnyMessage
 from securefl.wire.codec import encode
-from securefl.wire.envelope import HEADER_ROOM, Header, seal_frame
+from securefl.wire.envelope import HEADER_ROOM, MAX_PARTS, MIN_FRAME, Header, seal_frame
 
 
 class Outbox:
     """The frames of one process, numbered from 0 within a random session.
 
-    ``frame_limit`` is the largest frame in bytes that the broker takes (at most ``MAX_FRAME``).
+    ``frame_limit`` is the largest frame in bytes that the broker takes (``MIN_FRAME`` to ``MAX_FRAME``).
     """
 
     def __init__(
         self, run: RunId, identity: Identity, entropy: Entropy, frame_limit: int = MAX_FRAME
     ) -> None:
-        if not 2 * HEADER_ROOM <= frame_limit <= MAX_FRAME:
-            raise UsageError(f"frame limit {frame_limit} outside [{2 * HEADER_ROOM}, {MAX_FRAME}]")
+        if not MIN_FRAME <= frame_limit <= MAX_FRAME:
+            raise UsageError(f"frame limit {frame_limit} outside [{MIN_FRAME}, {MAX_FRAME}]")
         self._run = run
         self._identity = identity
         self._session = entropy.child("session").draw(8)
@@ -35,11 +35,16 @@ class Outbox:
         self._next = 0
 
     def frames(self, to: PartyId, place: Place, message: AnyMessage) -> Iterator[bytes]:
-        """Yield the signed frames of ``message`` in order (one, unless it is larger than the frame limit)."""
-        body = encode(message)
-        seq, self._next = self._next, self._next + 1
+        """Yield the signed frames of ``message`` in order (one, unless it is larger than the frame limit).
+
+        Raises:
+            UsageError: the message is too long for frames of this size.
+        """
+        body = memoryview(encode(message))
         parts = max(1, -(-len(body) // self._room))
-        view = memoryview(body)
+        if parts > MAX_PARTS:
+            raise UsageError(f"{type(message).__name__} of {len(body)} bytes needs {parts} frames")
+        seq, self._next = self._next, self._next + 1
         header = Header(
             run=self._run,
             round=place.round,
@@ -55,5 +60,5 @@ class Outbox:
             parts=parts,
         )
         for part in range(parts):
-            piece = view[part * self._room : (part + 1) * self._room]
+            piece = body[part * self._room : (part + 1) * self._room]
             yield seal_frame(msgspec.structs.replace(header, part=part), piece, self._identity)

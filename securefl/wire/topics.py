@@ -1,5 +1,8 @@
 """The MQTT topic grammar. The broker's access rules are written from it (transport/acl).
 
+Only names of the grammar in :mod:`securefl.ids` get into a topic; anything else (``+``, ``#``, ``a/b``, a
+party called ``all``) is a ``UsageError``, as configuration and roster have checked every name before.
+
 ``sfl/1/<run>/up/<party>``       party to server
 ``sfl/1/<run>/down/<party>``     server to one party
 ``sfl/1/<run>/down/all``         server to all parties
@@ -9,7 +12,7 @@
 
 from __future__ import annotations
 
-from securefl.errors import PeerError
+from securefl.errors import PeerError, UsageError
 from securefl.ids import EVERYONE, SERVER, PartyId, RunId, is_name
 
 _ROOT = "sfl/1"
@@ -17,28 +20,28 @@ _ROOT = "sfl/1"
 
 def up(run: RunId, party: PartyId) -> str:
     """From a party to the server."""
-    return f"{_ROOT}/{run}/up/{party}"
+    return _topic(run, "up", party)
 
 
 def down(run: RunId, party: PartyId) -> str:
     """From the server to one party, or to all (``EVERYONE``)."""
-    return f"{_ROOT}/{run}/down/{'all' if party == EVERYONE else party}"
+    return f"{_base(run)}/down/all" if party == EVERYONE else _topic(run, "down", party)
 
 
 def status(run: RunId, party: PartyId) -> str:
-    """Presence hints of a party."""
-    return f"{_ROOT}/{run}/status/{party}"
+    """Presence hints of a party or of the server."""
+    return _topic(run, "status", party, SERVER)
 
 
 def probe(run: RunId, party: PartyId) -> str:
     """A process to itself."""
-    return f"{_ROOT}/{run}/probe/{party}"
+    return _topic(run, "probe", party, SERVER)
 
 
 def subscriptions(run: RunId, party: PartyId) -> tuple[str, ...]:
     """Return the topic filters that this process listens to."""
     if party == SERVER:
-        return (f"{_ROOT}/{run}/up/+", f"{_ROOT}/{run}/status/+", probe(run, party))
+        return (f"{_base(run)}/up/+", f"{_base(run)}/status/+", probe(run, party))
     return (down(run, party), down(run, EVERYONE), probe(run, party))
 
 
@@ -66,3 +69,15 @@ def status_party(topic: str) -> PartyId | None:
     if not is_name(parts[4]):
         raise PeerError("broker", f"status topic with the name {parts[4]!r}")
     return PartyId(parts[4])
+
+
+def _topic(run: RunId, kind: str, party: PartyId, *also: PartyId) -> str:
+    if not (is_name(party) or party in also):
+        raise UsageError(f"{party!r} cannot end a topic of the kind {kind!r}")
+    return f"{_base(run)}/{kind}/{party}"
+
+
+def _base(run: RunId) -> str:
+    if not is_name(run):
+        raise UsageError(f"{run!r} cannot name a run")
+    return f"{_ROOT}/{run}"
