@@ -21,14 +21,9 @@ def survivor_set(
 
     A dropout can cascade through reclusterings; the loop ends because S only shrinks.
     """
-    counted: dict[PartyId, int] = {}
-    expected: dict[PartyId, int] = {}
+    survivors = {party for members in instances.values() for party in members}
     for key, members in instances.items():
-        for party in members:
-            expected[party] = expected.get(party, 0) + 1
-        for party in submitted.get(key, ()):
-            counted[party] = counted.get(party, 0) + 1
-    survivors = {party for party, wanted in expected.items() if counted.get(party, 0) == wanted}
+        survivors -= set(members).difference(submitted.get(key, ()))
     while True:
         doomed = {
             party
