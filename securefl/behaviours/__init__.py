@@ -1,1 +1,1 @@
-"""Attacks and faults, wrapped round honest code at four seams."""
+"""Attacks and faults, wrapped round honest machines at four seams: data, update, encoded, effects."""

@@ -1,0 +1,76 @@
+"""The update, encoded and release seams: what a party puts into the sum, and which shares it lets go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from securefl.arrays import F64
+from securefl.behaviours.seam import acts
+from securefl.config.scenario import Behaviour
+from securefl.encoding.clip import clip_l2
+from securefl.messages.rounds import InstanceShares, ReleasedShares
+from securefl.rounds.upload import HONEST, Seams
+
+
+def seams_of(behaviours: Sequence[Behaviour]) -> Seams:
+    """Return the seams that show the ``scale``, ``no-clip`` and ``wrong-share`` among the behaviours."""
+
+    def of(kind: str) -> tuple[Behaviour, ...]:
+        return tuple(b for b in behaviours if b.kind == kind)
+
+    return Seams(
+        update=_Scaled(of("scale")) if of("scale") else HONEST.update,
+        clip=_Unclipped(of("no-clip")) if of("no-clip") else HONEST.clip,
+        release=_WrongShares(of("wrong-share")) if of("wrong-share") else HONEST.release,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaled:
+    """Multiplies the update before the clip; a negative factor flips the sign."""
+
+    behaviours: tuple[Behaviour, ...]
+
+    def __call__(self, update: F64, round_: int) -> F64:
+        for behaviour in self.behaviours:
+            if acts(behaviour, round_):
+                update = update * behaviour.factor
+        return update
+
+
+@dataclass(frozen=True, slots=True)
+class _Unclipped:
+    """Treats the update as if the scenario had no bound."""
+
+    behaviours: tuple[Behaviour, ...]
+
+    def __call__(self, update: F64, bound: float | None, round_: int) -> F64:
+        honest = not any(acts(behaviour, round_) for behaviour in self.behaviours)
+        return clip_l2(update, bound if honest else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _WrongShares:
+    """Flips a bit of every share that it releases, so that none matches its published hash."""
+
+    behaviours: tuple[Behaviour, ...]
+
+    def __call__(self, shares: ReleasedShares, round_: int) -> ReleasedShares:
+        if not any(acts(behaviour, round_) for behaviour in self.behaviours):
+            return shares
+        return ReleasedShares(instances=tuple(_spoiled(instance) for instance in shares.instances))
+
+
+def _spoiled(instance: InstanceShares) -> InstanceShares:
+    return replace(
+        instance,
+        seed_shares=tuple((owner, _flipped(share)) for owner, share in instance.seed_shares),
+        key_shares=tuple((owner, _flipped(share)) for owner, share in instance.key_shares),
+    )
+
+
+def _flipped(share: bytes) -> bytes:
+    return share[:-1] + bytes([share[-1] ^ 1])
