@@ -18,13 +18,13 @@ Samples = U8 | F32
 """Samples ``(n, *input_shape)``: u8 stands for 0..1 in steps of 1/255, f32 is taken as it is."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """A labelled data set with its official train/test split.
 
     ``x_train`` is u8 or f32 ``(n, *input_shape)``, ``y_train`` i64 ``(n,)`` in ``[0, classes)``; the test
-    half likewise. Images have ``input_shape`` (channels, height, width). ``mean`` and ``std`` are scalars over
-    the training set's values (u8 divided by 255 first), used by :meth:`standardise`.
+    half likewise. Images have ``input_shape`` (channels, height, width). ``mean`` and ``std`` are scalars
+    over the training set's values (u8 divided by 255 first), used by :meth:`standardise`.
     """
 
     name: str
@@ -36,6 +36,10 @@ class Dataset:
     input_shape: tuple[int, ...]
     mean: float
     std: float
+
+    def __repr__(self) -> str:
+        sizes = f"train={len(self.y_train)}, test={len(self.y_test)}"
+        return f"Dataset({self.name!r}, {sizes}, classes={self.classes}, input_shape={self.input_shape})"
 
     def standardise(self, samples: Samples) -> F32:
         """``(samples - mean) / std`` in f32, same shape; the input is left alone."""

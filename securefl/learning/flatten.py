@@ -16,7 +16,7 @@ def check_averageable(module: torch.nn.Module) -> None:
     parties and server would drift apart without anybody noticing.
 
     Raises:
-        ConfigError: no parameters, parameters that are not f32, or floating-point buffers.
+        ConfigError: no trainable parameters, parameters that are not f32, or floating-point buffers.
     """
     parameters = dict(module.named_parameters())
     if not parameters:
@@ -26,6 +26,8 @@ def check_averageable(module: torch.nn.Module) -> None:
             raise ConfigError(
                 "model", f"parameter {name} has dtype {parameter.dtype}, expected torch.float32"
             )
+    if not any(parameter.requires_grad for parameter in parameters.values()):
+        raise ConfigError("model", "has no parameter that training may change")
     for name, buffer in module.named_buffers():
         if buffer.is_floating_point() or buffer.is_complex():
             raise ConfigError(

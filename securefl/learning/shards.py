@@ -59,7 +59,8 @@ def write_shards(
     """
     if len(set(parties)) != len(parties) or TEST in parties:
         raise UsageError(f"names of parties must be distinct and not {TEST!r}")
-    rng = np.random.Generator(np.random.PCG64(seed))
+    # The second word keeps this stream apart from the one that the partition draws from the same seed.
+    rng = np.random.Generator(np.random.PCG64([seed, 1]))
     train = _limited(len(dataset.y_train), config.train_limit, rng)
     test = _limited(len(dataset.y_test), config.test_limit, rng)
     shares = partition(dataset.y_train[train], len(parties), config.partition, seed)

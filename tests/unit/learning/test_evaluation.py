@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from securefl.arrays import F32
+from securefl.config.scenario import CustomModel, Softmax
+from securefl.errors import UsageError
+from securefl.learning import evaluation
+from securefl.learning.evaluation import Evaluator
+from securefl.learning.models import build_model
+from securefl.learning.outcomes import Evaluation
+from securefl.learning.shards import Shard
+from tests.unit.learning.builders import blobs
+
+CPU = torch.device("cpu")
+IDENTITY: F32 = np.array([1, 0, 0, 1, 0, 0], dtype=np.float32)
+"""Two inputs, two classes: the scores are the inputs."""
+
+
+def evaluator(x: list[list[float]], y: list[int]) -> Evaluator:
+    shard = Shard(np.array(x, dtype=np.float32), np.array(y, dtype=np.int64), 2, (2,))
+    return Evaluator(build_model(Softmax(), (2,), 2, seed=1), shard, CPU)
+
+
+def test_accuracy_and_loss_by_hand() -> None:
+    result = evaluator([[1, 0], [0, 1], [1, 0]], [0, 1, 1]).evaluate(IDENTITY)
+    right, wrong = math.log(1 + math.exp(-1)), math.log(1 + math.exp(1))
+    assert result.accuracy == pytest.approx(2 / 3)
+    assert result.loss == pytest.approx((2 * right + wrong) / 3)
+
+
+def test_batches_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    shard = blobs(100)
+    params = np.random.default_rng(0).standard_normal(15).astype(np.float32)
+
+    def result() -> Evaluation:
+        return Evaluator(build_model(Softmax(), (4,), 3, seed=1), shard, CPU).evaluate(params)
+
+    whole = result()
+    monkeypatch.setattr(evaluation, "BATCH", 7)
+    assert result().accuracy == whole.accuracy
+    assert result().loss == pytest.approx(whole.loss)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_broken_parameters_score_nothing(value: float) -> None:
+    params = IDENTITY.copy()
+    params[:] = value
+    # A NaN would win the arg max of class 0, so count it wrong even where the label is 0.
+    assert evaluator([[1, 1], [2, 1]], [0, 0]).evaluate(params) == Evaluation(0.0, math.inf)
+
+
+def test_one_broken_score_spoils_the_loss_but_not_the_other_samples() -> None:
+    params = IDENTITY.copy()
+    params[0] = np.inf
+    # inf * 0 is NaN for the first sample as well: only finite scores count, here none; then one is.
+    result = evaluator([[1e38, 0], [1, 0]], [0, 0]).evaluate(np.array([1e5, 0, 0, 1, 0, 0], dtype=np.float32))
+    assert result == Evaluation(0.5, math.inf)
+    assert evaluator([[0, 1]], [1]).evaluate(params) == Evaluation(0.0, math.inf)
+
+
+def test_dropout_is_off() -> None:
+    shard = blobs(40)
+    model = CustomModel(factory="tests.unit.learning.factories:with_dropout")
+    judge = Evaluator(build_model(model, (4,), 3, seed=1), shard, CPU)
+    params = np.random.default_rng(0).standard_normal(15).astype(np.float32)
+    assert judge.evaluate(params) == judge.evaluate(params)
+
+
+def test_params_that_do_not_fit() -> None:
+    with pytest.raises(UsageError):
+        evaluator([[1, 0]], [0]).evaluate(IDENTITY[:5])

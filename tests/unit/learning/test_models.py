@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from securefl.config.scenario import Cnn, CustomModel, Mlp, Model, Softmax
+from securefl.errors import ConfigError
+from securefl.learning.flatten import dimension, to_vector
+from securefl.learning.models import build_model, seeded
+
+FACTORIES = "tests.unit.learning.factories"
+
+
+def custom(name: str) -> CustomModel:
+    return CustomModel(factory=f"{FACTORIES}:{name}")
+
+
+@pytest.mark.parametrize(
+    ("config", "input_shape", "parameters"),
+    [
+        (Softmax(), (1, 8, 8), 64 * 10 + 10),
+        (Softmax(), (3,), 3 * 10 + 10),
+        (Mlp(hidden=(32,)), (1, 28, 28), 784 * 32 + 32 + 32 * 10 + 10),
+        (Mlp(hidden=(5, 4)), (7,), 7 * 5 + 5 + 5 * 4 + 4 + 4 * 10 + 10),
+        (Mlp(hidden=()), (7,), 7 * 10 + 10),
+        (Cnn(), (1, 8, 8), 26 * 16 + (16 * 25 + 1) * 32 + (32 * 4 + 1) * 64 + 650),
+        (Cnn(), (8, 8), 26 * 16 + (16 * 25 + 1) * 32 + (32 * 4 + 1) * 64 + 650),
+        (Cnn(channels=(2, 3), dense=5), (3, 32, 32), (3 * 25 + 1) * 2 + (2 * 25 + 1) * 3 + 193 * 5 + 60),
+        (Cnn(channels=(2, 3), dense=5), (4, 7), 26 * 2 + (2 * 25 + 1) * 3 + (3 + 1) * 5 + 60),
+        (custom("good"), (2, 2), 50),
+        (custom("with_group_norm"), (2, 2), 58),
+    ],
+)
+def test_shapes_and_sizes(config: Model, input_shape: tuple[int, ...], parameters: int) -> None:
+    model = build_model(config, input_shape, 10, seed=1)
+    assert dimension(model) == parameters
+    for batch in (1, 6):
+        scores = model(torch.zeros(batch, *input_shape))
+        assert scores.shape == (batch, 10)
+        assert scores.dtype == torch.float32
+
+
+@pytest.mark.parametrize("config", [Softmax(), Mlp(), Cnn(), custom("good")])
+def test_the_seed_decides_and_global_state_is_left_alone(config: Model) -> None:
+    torch.manual_seed(123)
+    before = torch.get_rng_state()
+    first = to_vector(build_model(config, (8, 8), 10, seed=2**64 - 1))
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(456)
+    assert np.array_equal(first, to_vector(build_model(config, (8, 8), 10, seed=2**64 - 1)))
+    assert not np.array_equal(first, to_vector(build_model(config, (8, 8), 10, seed=0)))
+
+
+def test_seeded_restores_after_an_error() -> None:
+    before = torch.get_rng_state()
+
+    def draw_and_fail() -> None:
+        with seeded(1):
+            torch.rand(1)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        draw_and_fail()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("input_shape", [(64,), (3, 8), (1, 2, 8), (1, 1, 8, 8)])
+def test_cnn_needs_images(input_shape: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match="images of at least 4x4") as caught:
+        build_model(Cnn(), input_shape, 10, seed=1)
+    assert (caught.value.path, caught.value.remedy) == ("model.kind", "use mlp")
+
+
+@pytest.mark.parametrize("channels", [(), (8,), (8, 8, 8)])
+def test_cnn_needs_two_channel_counts(channels: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match="two numbers") as caught:
+        build_model(Cnn(channels=channels), (8, 8), 10, seed=1)
+    assert caught.value.path == "model.channels"
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [
+        ("no.such.module:f", "importing no.such.module failed: ModuleNotFoundError"),
+        (f"{FACTORIES}:absent", "has no absent"),
+        (f"{FACTORIES}:not_callable", "TypeError"),
+        (f"{FACTORIES}:takes_nothing", "TypeError"),
+        (f"{FACTORIES}:raises", "KeyError: 'no model for (2, 2) and 3'"),
+        (f"{FACTORIES}:returns_text", "returned str, expected a torch.nn.Module"),
+        (f"{FACTORIES}:with_wrong_classes", "into (2, 4), expected (2, 3)"),
+        (f"{FACTORIES}:with_wrong_input", "fails on two samples (2, 2)"),
+    ],
+)
+def test_bad_factories(factory: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(reason)) as caught:
+        build_model(CustomModel(factory=factory), (2, 2), 3, seed=1)
+    assert caught.value.path == "model.factory"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("with_batch_norm", "1.running_mean"),
+        ("in_double_precision", "torch.float64"),
+        ("without_parameters", "has no parameters"),
+        ("all_frozen", "no parameter that training may change"),
+    ],
+)
+def test_models_that_cannot_be_averaged(name: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason) as caught:
+        build_model(custom(name), (2, 2), 3, seed=1)
+    assert caught.value.path == "model"
+
+
+def test_batch_norm_is_told_the_remedy() -> None:
+    with pytest.raises(ConfigError, match="GroupNorm"):
+        build_model(custom("with_batch_norm"), (2, 2), 3, seed=1)
+
+
+def test_a_custom_model_stays_in_training_mode() -> None:
+    assert build_model(custom("with_dropout"), (2, 2), 3, seed=1).training

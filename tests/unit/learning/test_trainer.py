@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from securefl.arrays import F32
+from securefl.config.scenario import Cnn, CustomModel, Data, Mlp, Model, Softmax, Training
+from securefl.entropy import InsecureSeededEntropy
+from securefl.errors import UsageError
+from securefl.ids import PartyId
+from securefl.learning.datasets import load_dataset
+from securefl.learning.evaluation import Evaluator
+from securefl.learning.flatten import load_vector, to_vector
+from securefl.learning.models import build_model
+from securefl.learning.outcomes import TrainingDivergedError
+from securefl.learning.shards import Shard, load_shard, write_shards
+from securefl.learning.trainer import LocalTrainer
+from tests.unit.learning.builders import blobs, real_data_dir
+
+CPU = torch.device("cpu")
+
+
+def trained(
+    model: Model, shard: Shard, config: Training, seed: int = 1, params: F32 | None = None
+) -> tuple[F32, F32]:
+    """Parameters before and after."""
+    module = build_model(model, shard.input_shape, shard.classes, seed=3)
+    before = to_vector(module) if params is None else params
+    return before, LocalTrainer(module, shard, config, CPU).train(before, InsecureSeededEntropy(seed))
+
+
+def custom(name: str) -> CustomModel:
+    return CustomModel(factory=f"tests.unit.learning.factories:{name}")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Training(learning_rate=0.1),
+        Training(learning_rate=0.05, momentum=0.9),
+        Training(learning_rate=0.05, weight_decay=0.01),
+        Training(learning_rate=0.05, momentum=0.5, weight_decay=0.1, epochs=3),
+    ],
+)
+def test_steps_are_those_of_torch_sgd(config: Training) -> None:
+    # One batch holds the whole shard, so the order of samples only changes the order of summation.
+    shard = blobs(24)
+    before, after = trained(Mlp(hidden=(5,)), shard, config)
+    reference = build_model(Mlp(hidden=(5,)), shard.input_shape, shard.classes, seed=0)
+    load_vector(reference, before)
+    sgd = torch.optim.SGD(
+        reference.parameters(),
+        lr=config.learning_rate,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+    )
+    for _ in range(config.epochs):
+        sgd.zero_grad()
+        scores = reference(torch.from_numpy(shard.x))
+        torch.autograd.backward(torch.nn.functional.cross_entropy(scores, torch.from_numpy(shard.y)))
+        sgd.step()
+    assert np.abs(after - before).max() > 1e-3
+    np.testing.assert_allclose(after, to_vector(reference), rtol=1e-4, atol=1e-6)
+
+
+def test_one_step_of_softmax_regression_by_hand() -> None:
+    shard = Shard(np.array([[1.0, 2.0]], dtype=np.float32), np.array([1], dtype=np.int64), 2, (2,))
+    _, after = trained(Softmax(), shard, Training(learning_rate=1.0), params=np.zeros(6, dtype=np.float32))
+    # Scores are 0, so the gradient of the scores is (1/2, -1/2).
+    assert after.tolist() == [-0.5, -1.0, 0.5, 1.0, -0.5, 0.5]
+
+
+def test_same_input_same_bits_and_the_entropy_orders_the_samples() -> None:
+    shard, config = blobs(100), Training(batch_size=8, epochs=2, momentum=0.9)
+    _, one = trained(Mlp(), shard, config, seed=1)
+    torch.manual_seed(99)
+    _, again = trained(Mlp(), shard, config, seed=1)
+    _, other = trained(Mlp(), shard, config, seed=2)
+    assert one.tobytes() == again.tobytes()
+    assert one.tobytes() != other.tobytes()
+
+
+def test_a_trainer_keeps_nothing_between_calls() -> None:
+    shard = blobs(50)
+    module = build_model(Mlp(), shard.input_shape, shard.classes, seed=3)
+    params = to_vector(module)
+    trainer = LocalTrainer(module, shard, Training(momentum=0.9, batch_size=7), CPU)
+    first = trainer.train(params, InsecureSeededEntropy(1))
+    trainer.train(first, InsecureSeededEntropy(2))
+    assert trainer.train(params, InsecureSeededEntropy(1)).tobytes() == first.tobytes()
+
+
+def test_dropout_is_repeatable_and_leaves_the_global_generator_alone() -> None:
+    shard = blobs(50)
+    before = torch.get_rng_state()
+    _, one = trained(custom("with_dropout"), shard, Training())
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(3)
+    _, again = trained(custom("with_dropout"), shard, Training())
+    assert one.tobytes() == again.tobytes()
+
+
+class _Recorder(torch.nn.Module):
+    """A linear model that remembers the first value of each sample that it saw, batch by batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(1, 2)
+        self.batches: list[list[float]] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.batches.append(x[:, 0].tolist())
+        scores: torch.Tensor = self.linear(x)
+        return scores
+
+
+@pytest.mark.parametrize(("samples", "batch_size"), [(33, 32), (1, 32), (10, 10), (10, 3), (7, 1), (65, 32)])
+def test_epochs_visit_every_sample_once_in_even_batches(samples: int, batch_size: int) -> None:
+    x: F32 = np.arange(samples, dtype=np.float32)[:, None]
+    shard = Shard(x, np.arange(samples, dtype=np.int64) % 2, 2, (1,))
+    module = _Recorder()
+    LocalTrainer(module, shard, Training(epochs=2, batch_size=batch_size), CPU).train(
+        to_vector(module), InsecureSeededEntropy(5)
+    )
+    per_epoch = math.ceil(samples / batch_size)
+    assert len(module.batches) == 2 * per_epoch
+    sizes = [len(batch) for batch in module.batches]
+    assert max(sizes) <= batch_size
+    assert max(sizes) - min(sizes) <= 1
+    halves = (module.batches[:per_epoch], module.batches[per_epoch:])
+    epochs = [[value for batch in half for value in batch] for half in halves]
+    assert all(sorted(epoch) == x[:, 0].tolist() for epoch in epochs)
+    if samples > 5:
+        assert epochs[0] != epochs[1] != sorted(epochs[1])
+
+
+def test_frozen_and_unused_parameters_stay() -> None:
+    shard = blobs(30)
+    before, after = trained(custom("with_frozen_bias"), shard, Training(weight_decay=0.1))
+    np.testing.assert_array_equal(after[-3:], before[-3:])
+    assert not np.array_equal(after[:-3], before[:-3])
+    before, after = trained(custom("with_unused_layer"), shard, Training())
+    np.testing.assert_array_equal(after[-6:], before[-6:])
+    assert not np.array_equal(after[:-6], before[:-6])
+
+
+def test_divergence_is_named() -> None:
+    with pytest.raises(TrainingDivergedError, match=r"learning_rate \(1e\+30\)"):
+        trained(Mlp(), blobs(50), Training(learning_rate=1e30, epochs=5))
+    nan = np.full(4 * 3 + 3, np.nan, dtype=np.float32)
+    with pytest.raises(TrainingDivergedError):
+        trained(Softmax(), blobs(50), Training(), params=nan)
+
+
+def test_params_that_do_not_fit() -> None:
+    with pytest.raises(UsageError, match="expected \\(15,\\)"):
+        trained(Softmax(), blobs(50), Training(), params=np.zeros(14, dtype=np.float32))
+
+
+def test_sample_count_and_untouched_inputs() -> None:
+    shard = blobs(50)
+    x, y = shard.x.copy(), shard.y.copy()
+    module = build_model(Softmax(), shard.input_shape, shard.classes, seed=3)
+    trainer = LocalTrainer(module, shard, Training(), CPU)
+    params = to_vector(module)
+    kept = params.copy()
+    assert trainer.sample_count == 50
+    trainer.train(params, InsecureSeededEntropy(1))
+    np.testing.assert_array_equal(params, kept)
+    np.testing.assert_array_equal(shard.x, x)
+    np.testing.assert_array_equal(shard.y, y)
+
+
+def test_flipped_labels_teach_the_wrong_thing() -> None:
+    shard = blobs(300)
+    flipped = dataclasses.replace(shard, y=(shard.y + 1) % 3)
+    module = build_model(Softmax(), (4,), 3, seed=3)
+    _, after = trained(Softmax(), flipped, Training(epochs=3))
+    assert Evaluator(module, shard, CPU).evaluate(after).accuracy < 0.1
+
+
+@pytest.mark.parametrize(("model", "accuracy"), [(Softmax(), 0.9), (Mlp(), 0.93), (Cnn(), 0.93)])
+def test_digits_are_learnt(tmp_path: Path, model: Model, accuracy: float) -> None:
+    files = write_shards(load_dataset("digits", None), Data(), (PartyId("all"),), 1, tmp_path)
+    shard, test = load_shard(files.parties[PartyId("all")]), load_shard(files.test)
+    before, after = trained(model, shard, Training(epochs=5))
+    evaluator = Evaluator(build_model(model, test.input_shape, test.classes, seed=0), test, CPU)
+    assert evaluator.evaluate(before).accuracy < 0.3
+    assert evaluator.evaluate(after).accuracy > accuracy
+
+
+def test_fashion_mnist_is_learnt(tmp_path: Path) -> None:
+    dataset = load_dataset("fashion-mnist", real_data_dir("fashion-mnist"))
+    files = write_shards(dataset, Data(train_limit=2000, test_limit=1000), (PartyId("all"),), 1, tmp_path)
+    shard, test = load_shard(files.parties[PartyId("all")]), load_shard(files.test)
+    _, after = trained(Mlp(hidden=(32,)), shard, Training(epochs=5))
+    module = build_model(Mlp(hidden=(32,)), test.input_shape, test.classes, seed=0)
+    assert Evaluator(module, test, CPU).evaluate(after).accuracy > 0.75
