@@ -1,0 +1,131 @@
+"""A round while it goes on: reports in, a :class:`RoundRecord` out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from securefl.ids import PartyId
+from securefl.report.records import Direction, LeftOut, Refusal, RoundRecord, SumSeen, Volume
+from securefl.rounds.reports import (
+    ClusterKey,
+    ClustersDrawn,
+    DrawVoided,
+    InstanceLost,
+    InstanceRetried,
+    ModelStepped,
+    RoundDone,
+    StepReached,
+    SumOpened,
+    SurvivorsFrozen,
+)
+
+_MAX_REFUSALS = 1000
+"""Different refusals kept per round: one peer cannot fill memory or the disk with inventive garbage."""
+
+_FURTHER = Refusal("-", "-", "further refusals")
+
+
+@dataclass(slots=True)
+class RoundDraft:
+    """Collects one round of the server."""
+
+    started: float
+    traffic: dict[str, dict[Direction, Volume]] = field(default_factory=dict)
+    refusals: Counter[Refusal] = field(default_factory=Counter)
+    sums: list[SumSeen] = field(default_factory=list)
+    _seconds: dict[str, float] = field(default_factory=dict)
+    _step: tuple[str, float] | None = None
+    _members: dict[ClusterKey, tuple[PartyId, ...]] = field(default_factory=dict)
+    _withheld: set[PartyId] = field(default_factory=set)
+    _excluded: set[PartyId] = field(default_factory=set)
+    _frozen: frozenset[PartyId] = frozenset()
+    _lost: dict[ClusterKey, str] = field(default_factory=dict)
+    _norm: float | None = None
+    _redraws: int = 0
+    _retries: int = 0
+
+    def take(self, now: float, report: object) -> None:
+        """Note one report; those that say nothing of a round pass unnoticed."""
+        match report:
+            case StepReached(step=step):
+                self._enter(step, now)
+            case DrawVoided(withheld=withheld):
+                self._redraws += 1
+                self._withheld.update(withheld)
+            case ClustersDrawn(clusters=clusters):
+                self._members = {(r, j): m for r, row in enumerate(clusters) for j, m in enumerate(row)}
+            case InstanceRetried(excluded=excluded):
+                self._retries += 1
+                self._excluded.update(excluded)
+            case InstanceLost(reclustering=r, cluster=j, reason=reason):
+                self._lost[r, j] = reason
+            case SurvivorsFrozen(survivors=survivors):
+                self._frozen = frozenset(survivors)
+            case SumOpened(opened=opened):
+                seen = SumSeen(opened.reclustering, opened.cluster, opened.members, opened.survivors)
+                self.sums.append(seen)
+            case ModelStepped(update_norm=norm):
+                self._norm = norm
+                self._enter("evaluate", now)
+            case _:
+                pass
+
+    def carry(self, party: str, direction: Direction, frames: int, size: int) -> None:
+        """Note traffic."""
+        volumes = self.traffic.setdefault(party, {})
+        volumes[direction] = volumes.get(direction, Volume()).plus(frames, size)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Note a refused message."""
+        known = refusal in self.refusals or len(self.refusals) < _MAX_REFUSALS
+        self.refusals[refusal if known else _FURTHER] += 1
+
+    def close(self, now: float, done: RoundDone, expected: frozenset[PartyId]) -> RoundRecord:
+        """The record of the round. ``expected``: the parties that should have taken part."""
+        self._enter("", now)
+        counted = {party for seen in self.sums for party in seen.counted}
+        lost = {
+            key: self._lost.get(key, "too few of its members were left at the freeze") for key in done.lost
+        }
+        out = [LeftOut(p, self._why(p, lost)) for p in done.participants if p not in counted]
+        for party in sorted(expected - set(done.participants)):
+            reason = "withheld its nonce" if party in self._withheld else "did not turn up"
+            out.append(LeftOut(party, reason))
+        return RoundRecord(
+            round=done.round,
+            accuracy=done.accuracy,
+            loss=done.loss,
+            update_norm=self._norm,
+            participants=done.participants,
+            counted=tuple(sorted(counted)),
+            left_out=tuple(out),
+            sums=tuple(self.sums),
+            kept=done.kept,
+            rejected=done.rejected,
+            lost=lost,
+            redraws=self._redraws,
+            retries=self._retries,
+            seconds={**self._seconds, "total": max(0.0, now - self.started)},
+            traffic=self.traffic,
+            refusals=dict(self.refusals),
+        )
+
+    def _enter(self, step: str, now: float) -> None:
+        """Book the time since the last step; a step may come again (a void draw starts over)."""
+        if self._step is not None:
+            name, since = self._step
+            self._seconds[name] = self._seconds.get(name, 0.0) + max(0.0, now - since)
+        self._step = (step, now)
+
+    def _why(self, party: PartyId, lost: dict[ClusterKey, str]) -> str:
+        """Why a participant is in no opened sum; the most telling of what the server knows."""
+        if party in self._excluded:
+            return "left out when its sum started over"
+        reasons = [reason for key, reason in lost.items() if party in self._members.get(key, ())]
+        if reasons:
+            return f"its sum was lost: {reasons[0]}"
+        if party in self._frozen:
+            return "its sum was not opened"
+        refused = [refusal.reason for refusal in self.refusals if refusal.culprit == party]
+        return f"refused: {refused[0]}" if refused else "fell silent before its masked input was in"

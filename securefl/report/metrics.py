@@ -1,0 +1,133 @@
+"""Listens to a run and keeps what its metrics, summary and exit code are made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+
+from securefl.config.cast import party_names
+from securefl.config.scenario import Scenario
+from securefl.ids import PartyId
+from securefl.report.draft import RoundDraft
+from securefl.report.outcome import Outcome
+from securefl.report.records import Direction, Refusal, RoundRecord, Volume
+from securefl.rounds.reports import PartiesJoined, RoundDone, RoundStarted
+from securefl.transcript.canonical import JsonValue
+
+
+class RunMetrics:
+    """The server's reports, everybody's refusals and traffic, round by round.
+
+    Args:
+        scenario: says who is expected in a round.
+        write: takes a row for each round that ends (``MetricsFile.append``).
+        dishonest: vantage points that the scenario makes misbehave; what they refuse is listed, but does not
+            count as a refusal.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        write: Callable[[Mapping[str, JsonValue]], None] | None = None,
+        dishonest: Collection[str] = (),
+    ) -> None:
+        self._write = write
+        self._dishonest = frozenset(dishonest)
+        sampled = scenario.participation.count is not None or scenario.participation.fraction is not None
+        self._expected: frozenset[PartyId] = (
+            frozenset() if sampled else frozenset(party_names(scenario.parties))
+        )
+        self._draft: RoundDraft | None = None
+        self._reason = ""
+        self._aborted = False
+        self._records: list[RoundRecord] = []
+        self.missing: tuple[PartyId, ...] = ()
+        """Parties that were not there when the run started."""
+
+    @property
+    def records(self) -> tuple[RoundRecord, ...]:
+        """The rounds that ended, in order."""
+        return tuple(self._records)
+
+    def on_report(self, now: float, report: object) -> None:
+        """Take a report of the server's machine; those of parties are ignored.
+
+        Args:
+            now: seconds on the server's clock.
+            report: one of :mod:`securefl.rounds.reports`.
+
+        Raises:
+            RunAbortedError: the row of the round cannot be written.
+        """
+        draft = self._open(now)
+        match report:
+            case PartiesJoined(missing=missing):
+                self.missing = missing
+            case RoundStarted():
+                draft.started = now
+            case RoundDone():
+                record = draft.close(now, report, self._expected)
+                self._records.append(record)
+                self._draft = None
+                if self._write is not None:
+                    self._write(record.row())
+            case _:
+                draft.take(now, report)
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """Note that ``vantage`` refused a message of ``culprit``."""
+        self._open(0.0).refuse(Refusal(vantage, culprit, reason))
+
+    def on_traffic(self, party: str, direction: Direction, frames: int, size: int) -> None:
+        """Note ``frames`` MQTT messages of together ``size`` bytes from (up) or to (down) a party."""
+        self._open(0.0).carry(party, direction, frames, size)
+
+    def on_finished(self, reason: str) -> None:
+        """The run came to its end."""
+        self._reason = reason
+
+    def on_aborted(self, reason: str) -> None:
+        """The run could not go on."""
+        self._reason, self._aborted = reason, True
+
+    def refusals(self) -> dict[Refusal, int]:
+        """All refusals of the run, also of a round that did not end, most frequent first."""
+        total: Counter[Refusal] = Counter()
+        for record in self._records:
+            total.update(record.refusals)
+        if self._draft is not None:
+            total.update(self._draft.refusals)
+        return dict(total.most_common())
+
+    def traffic(self) -> dict[str, dict[Direction, Volume]]:
+        """Traffic per party of the whole run."""
+        total: dict[str, dict[Direction, Volume]] = {}
+        rounds = [record.traffic for record in self._records]
+        for traffic in [*rounds, self._draft.traffic] if self._draft is not None else rounds:
+            for party, volumes in traffic.items():
+                for direction, volume in volumes.items():
+                    mine = total.setdefault(party, {})
+                    mine[direction] = mine.get(direction, Volume()).plus(*volume)
+        return total
+
+    def outcome(self) -> Outcome:
+        """The metrics of ``[[expect]]``, so far."""
+        stepped = [record for record in self._records if record.update_norm is not None]
+        unfinished = len(self._draft.sums) if self._draft is not None else 0
+        refused = {r: n for r, n in self.refusals().items() if r.by not in self._dishonest}
+        return Outcome(
+            accuracy=self._records[-1].accuracy if self._records else None,
+            rounds=len(stepped),
+            survivors=min((len(record.counted) for record in stepped), default=None),
+            clusters_lost=sum(len(record.lost) for record in self._records),
+            opened_sums=sum(len(record.sums) for record in self._records) + unfinished,
+            refusals=sum(refused.values()),
+            aborted=self._aborted,
+            reason=self._reason,
+        )
+
+    def _open(self, now: float) -> RoundDraft:
+        """The round at work; what comes between two rounds counts for the next."""
+        if self._draft is None:
+            self._draft = RoundDraft(started=now)
+        return self._draft

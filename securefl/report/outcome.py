@@ -1,0 +1,33 @@
+"""How a run went, in the words of a scenario's ``[[expect]]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The measured metrics, as ``docs/scenarios.md`` defines them."""
+
+    accuracy: float | None
+    """Test accuracy of the final model, 0 to 1; None when no model was ever tested."""
+    rounds: int
+    """Rounds that ended with a new model."""
+    survivors: int | None
+    """Smallest number of parties that any of these rounds counted; None when there was none."""
+    clusters_lost: int
+    """Planned sums that were not opened, over all rounds and reclusterings."""
+    opened_sums: int
+    """Sums that were opened, over all rounds and reclusterings."""
+    refusals: int
+    """Messages that honest parties or the server refused."""
+    aborted: bool
+    epsilon: float | None = None
+    """The privacy spent; None where the run has no differential privacy, which is no number at all."""
+    reason: str = ""
+    """Why the run ended."""
+
+    def measure(self, metric: str) -> float | None:
+        """The value of one metric of ``[[expect]]``; None where there is nothing to measure."""
+        value: float | None = getattr(self, metric)
+        return None if value is None else float(value)

@@ -1,0 +1,121 @@
+"""What is kept of each round, and its row in ``metrics.jsonl``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from securefl.ids import PartyId
+from securefl.rounds.reports import ClusterKey
+from securefl.transcript.canonical import JsonValue
+
+Direction = Literal["up", "down"]
+"""From the party to the broker, or from the broker to the party."""
+
+
+class Volume(NamedTuple):
+    """MQTT messages (one per frame) and their bytes."""
+
+    messages: int = 0
+    size: int = 0
+
+    def plus(self, messages: int, size: int) -> Volume:
+        """The sum of both."""
+        return Volume(self.messages + messages, self.size + size)
+
+
+class Refusal(NamedTuple):
+    """Somebody refused a message. Reasons are the refuser's words, culprits may be forged names."""
+
+    by: str
+    culprit: str
+    reason: str
+
+
+class LeftOut(NamedTuple):
+    """A party that is in no opened sum of a round, and why, as far as the server can tell."""
+
+    party: PartyId
+    reason: str
+
+
+class SumSeen(NamedTuple):
+    """One opened sum: all that it tells is the total of these parties."""
+
+    reclustering: int
+    cluster: int
+    members: tuple[PartyId, ...]
+    counted: tuple[PartyId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRecord:
+    """One round that ended."""
+
+    round: int
+    accuracy: float
+    loss: float
+    """Mean cross-entropy in nats; may be infinite for a destroyed model."""
+    update_norm: float | None
+    """L2 norm of the aggregated update; None when no sum could be used and the model stayed."""
+    participants: tuple[PartyId, ...]
+    counted: tuple[PartyId, ...]
+    """Parties in at least one opened sum."""
+    left_out: tuple[LeftOut, ...]
+    """Participants that are not counted, and parties that did not turn up."""
+    sums: tuple[SumSeen, ...]
+    kept: tuple[ClusterKey, ...]
+    rejected: tuple[ClusterKey, ...]
+    """Clusters whose mean the rule left out."""
+    lost: Mapping[ClusterKey, str]
+    """Planned sums that were not opened, and why."""
+    redraws: int
+    retries: int
+    seconds: Mapping[str, float]
+    """Per step; ``total`` is the whole round."""
+    traffic: Mapping[str, Mapping[Direction, Volume]]
+    """Per party, since the round before ended."""
+    refusals: Mapping[Refusal, int]
+    """How often each was seen, since the round before ended."""
+
+    def row(self) -> dict[str, JsonValue]:
+        """The row of ``metrics.jsonl``; numbers that are not finite are null."""
+        return {
+            "round": self.round,
+            "accuracy": finite(self.accuracy),
+            "loss": finite(self.loss),
+            "update_norm": finite(self.update_norm),
+            "participants": len(self.participants),
+            "survivors": list(self.counted),
+            "left_out": [{"party": out.party, "reason": out.reason} for out in self.left_out],
+            "clusters": {
+                "opened": [
+                    {"reclustering": s.reclustering, "cluster": s.cluster, "survivors": list(s.counted)}
+                    for s in self.sums
+                ],
+                "kept": [list(key) for key in self.kept],
+                "rejected": [list(key) for key in self.rejected],
+                "lost": [
+                    {"reclustering": r, "cluster": j, "reason": reason}
+                    for (r, j), reason in sorted(self.lost.items())
+                ],
+            },
+            "redraws": self.redraws,
+            "retries": self.retries,
+            "seconds": {step: round(spent, 6) for step, spent in self.seconds.items()},
+            "traffic": {
+                party: {
+                    direction: {"messages": volume.messages, "bytes": volume.size}
+                    for direction, volume in sorted(volumes.items())
+                }
+                for party, volumes in sorted(self.traffic.items())
+            },
+            "refusals": [{**refusal._asdict(), "count": count} for refusal, count in self.refusals.items()],
+        }
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or None where JSON has none."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,272 @@
+"""What one run leaves behind, and where.
+
+``scenario.toml`` (resolved), ``metrics.jsonl`` (a row per round), ``transcripts/<vantage>.jsonl``,
+``model.safetensors``, ``summary.json``; ``lab/`` only where asked for. Whole files appear complete or not at
+all; files that grow do so by whole lines. Nothing that was written is ever overwritten by a later run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from securefl.config.load import load_scenario
+from securefl.config.resolved import to_toml
+from securefl.config.scenario import Scenario
+from securefl.errors import ConfigError, UsageError
+from securefl.ids import NAME
+from securefl.transcript.canonical import JsonValue
+from securefl.transcript.chain import Transcript, read_transcript
+from securefl.transcript.lines import LineFile, disk_failure
+
+RUNS: Final = Path("runs")
+"""Where runs go when nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """The files of one run. Made by :meth:`create` or :meth:`open`."""
+
+    path: Path
+
+    @classmethod
+    def create(
+        cls, out: Path | None, name: str, *, root: Path = RUNS, now: datetime | None = None
+    ) -> RunDirectory:
+        """Make the directory of a new run.
+
+        Args:
+            out: the directory; None for ``<root>/<name>-<UTC time>``, with a number behind it if need be.
+            name: the scenario's name.
+            root: where directories without a given name go.
+            now: the time for the name.
+
+        Raises:
+            ConfigError: ``out`` exists and is not empty, or cannot be made.
+        """
+        stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+        path = out or root / f"{name}-{stamp}"
+        try:
+            if out is None:
+                path = _fresh(path)
+            else:
+                path.mkdir(parents=True, exist_ok=True)
+                if any(path.iterdir()):
+                    raise ConfigError(
+                        str(path), "exists and is not empty", "choose another --out or move it away"
+                    )
+            (path / "transcripts").mkdir()
+        except OSError as error:
+            raise ConfigError(
+                str(path), f"cannot be made: {error.strerror}", "choose another --out"
+            ) from error
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunDirectory:
+        """The directory of a former run, for reading.
+
+        Raises:
+            ConfigError: there is none, or it holds no run.
+        """
+        if not (path / "scenario.toml").is_file():
+            reason = "holds no run (no scenario.toml)" if path.is_dir() else "is no directory"
+            raise ConfigError(str(path), reason, "name the directory that a run printed at its end")
+        return cls(path)
+
+    @property
+    def scenario_file(self) -> Path:
+        """The resolved scenario."""
+        return self.path / "scenario.toml"
+
+    @property
+    def metrics_file(self) -> Path:
+        """A JSON row per round."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def model_file(self) -> Path:
+        """The final model."""
+        return self.path / "model.safetensors"
+
+    @property
+    def summary_file(self) -> Path:
+        """The outcome."""
+        return self.path / "summary.json"
+
+    @property
+    def lab(self) -> Path:
+        """Whole vectors, where the run was told to keep them."""
+        return self.path / "lab"
+
+    def transcript_file(self, vantage: str) -> Path:
+        """Where the transcript of this vantage point (``server``, a party, ``observer``) goes.
+
+        Raises:
+            UsageError: not a name.
+        """
+        if NAME.fullmatch(vantage) is None:
+            raise UsageError(f"{vantage!r} names no vantage point")
+        return self.path / "transcripts" / f"{vantage}.jsonl"
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Write a file of the directory so that it appears whole and survives a power cut, or not at all.
+
+        Raises:
+            RunAbortedError: the disk is full or gone; a former file of this name is untouched.
+        """
+        path = self.path / name
+        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            with partial.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise disk_failure(path, error) from error
+        return path
+
+    def write_json(self, name: str, value: JsonValue) -> Path:
+        """The same for a JSON value, indented for people.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+            UsageError: the value is no JSON.
+        """
+        return self.write_text(name, _dumps(value, indent=2) + "\n")
+
+    def write_scenario(self, scenario: Scenario) -> Path:
+        """Write the resolved scenario.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        return self.write_text("scenario.toml", to_toml(scenario))
+
+    def metrics(self) -> MetricsFile:
+        """Begin ``metrics.jsonl``.
+
+        Raises:
+            ConfigError: it exists already.
+        """
+        return MetricsFile(self.metrics_file)
+
+    def read_scenario(self) -> Scenario:
+        """The scenario that was run.
+
+        Raises:
+            ConfigError: unreadable or not a scenario.
+        """
+        return load_scenario(self.scenario_file)
+
+    def read_metrics(self) -> tuple[dict[str, Any], ...]:
+        """The rows of all rounds that ended. A last line that was cut off by a crash is left out.
+
+        Raises:
+            ConfigError: unreadable, or a line is no JSON object.
+        """
+        *lines, _torn = _read(self.metrics_file).split("\n")
+        return tuple(
+            _object(line, f"{self.metrics_file}:{number}") for number, line in enumerate(lines, start=1)
+        )
+
+    def read_summary(self) -> dict[str, Any]:
+        """The outcome.
+
+        Raises:
+            ConfigError: missing (the run did not end), unreadable, or no JSON object.
+        """
+        return _object(_read(self.summary_file), str(self.summary_file))
+
+    def read_transcripts(self) -> dict[str, Transcript]:
+        """All transcripts by vantage point, each chain verified.
+
+        Raises:
+            ConfigError: unreadable, a broken chain, or transcripts of different runs.
+        """
+        read = {
+            path.stem: read_transcript(path) for path in sorted((self.path / "transcripts").glob("*.jsonl"))
+        }
+        runs = {transcript.run for transcript in read.values()}
+        if len(runs) > 1:
+            raise ConfigError(
+                str(self.path / "transcripts"),
+                f"holds transcripts of different runs: {', '.join(sorted(map(ascii, runs)))}",
+                "remove those that do not belong here",
+            )
+        return read
+
+
+class MetricsFile:
+    """``metrics.jsonl``: a row is in the hands of the operating system when :meth:`append` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._lines = LineFile(path)
+
+    def append(self, row: Mapping[str, JsonValue]) -> None:
+        """Write one row.
+
+        Raises:
+            RunAbortedError: the disk is full or gone; the rows before stay readable.
+            UsageError: a value is no JSON.
+        """
+        self._lines.write(_dumps(row).encode("ascii"))
+        self._lines.flush()
+
+    def close(self) -> None:
+        """Wait for the disk and close.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        self._lines.close()
+
+
+def _fresh(path: Path) -> Path:
+    """Make ``path``, or ``path-2`` and so on: two runs may start within a second."""
+    for number in range(1, 1000):
+        candidate = path if number == 1 else path.with_name(f"{path.name}-{number}")
+        try:
+            candidate.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return candidate
+    raise ConfigError(str(path), "1000 runs of one second are there already", "choose --out")
+
+
+def _dumps(value: JsonValue, indent: int | None = None) -> str:
+    try:
+        return json.dumps(value, indent=indent, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"no JSON value: {error}") from error
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "is not text") from error
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ConfigError(where, "is no JSON object", "it was changed after the run")
+    return value

@@ -1,0 +1,152 @@
+"""What a process tells: its transcript on disk, and news for whoever launched it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from securefl.encoding.ring import ring_dtype
+from securefl.ids import EVERYONE
+from securefl.kernel.effects import Aborted, Finished, Send
+from securefl.kernel.events import Place
+from securefl.messages.masking import MaskedInput
+from securefl.messages.union import AnyMessage
+from securefl.report.entries import entry_of
+from securefl.rounds.reports import RoundDone
+from securefl.runtime.settings import ProcessSettings
+from securefl.transcript.canonical import JsonValue
+from securefl.transcript.chain import TranscriptWriter
+from securefl.transcript.samples import LabStore, vector_record
+from securefl.wire.inbox import Delivery
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A report of the process's machine."""
+
+    now: float
+    item: object
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The process refused something that ``culprit`` did."""
+
+    now: float
+    culprit: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Frames and bytes since the start, by peer (``*`` is everybody): what came in and went out."""
+
+    received: dict[str, tuple[int, int]] = field(default_factory=dict)
+    sent: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the process's run ended."""
+
+    outcome: Finished | Aborted
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A sentence for people."""
+
+    text: str
+
+
+News = Fact | Refusal | Traffic | Ending | Remark
+
+
+class ProcessWitness:
+    """Writes one process's transcript and passes its news on (:class:`securefl.runtime.shell.Witness`)."""
+
+    def __init__(self, settings: ProcessSettings, tell: Callable[[News], None], ring_bits: int) -> None:
+        self._run = settings.run
+        self._tell = tell
+        self._ring_bits = ring_bits
+        folder = settings.out / "transcripts"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lab = LabStore(settings.out / "lab") if settings.lab else None
+        self._writer = TranscriptWriter(
+            _free_path(folder, settings.name),
+            {
+                "run": settings.run,
+                "vantage": settings.name,
+                "scenario": settings.scenario.name,
+                "entropy": "operating system" if settings.insecure_seed is None else "INSECURE, seeded",
+                "lab": settings.lab,
+            },
+        )
+        self._traffic = Traffic()
+
+    def report(self, now: float, item: object) -> None:
+        """Record a fact and pass it on; after each round the traffic, too."""
+        kind, fields = entry_of(item, self._run, self._lab)
+        self._writer.append(kind, {"time": now, **fields})
+        if isinstance(item, RoundDone):
+            self._writer.flush()
+            self._tell(self._traffic)
+        self._tell(Fact(now, item))
+
+    def refused(self, now: float, culprit: str, reason: str) -> None:
+        """Record a refusal and pass it on."""
+        self._writer.append("refused", {"time": now, "culprit": culprit, "reason": reason})
+        self._tell(Refusal(now, culprit, reason))
+
+    def received(self, now: float, delivery: Delivery) -> None:
+        """Record a message that came in."""
+        entry = self._entry(now, delivery.place, delivery.message)
+        self._writer.append("received", {"from": delivery.sender, **entry})
+
+    def sent(self, now: float, send: Send[AnyMessage]) -> None:
+        """Record a message that went out."""
+        self._writer.append("sent", {"to": send.to, **self._entry(now, send.place, send.message)})
+
+    def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
+        """Count a frame."""
+        table = self._traffic.received if direction == "in" else self._traffic.sent
+        frames, total = table.get(peer, (0, 0))
+        table[peer] = (frames + 1, total + size)
+
+    def close(self, outcome: Finished | Aborted) -> None:
+        """End the transcript in good order and say how the run ended."""
+        self._writer.append("outcome", {"aborted": isinstance(outcome, Aborted), "reason": outcome.reason})
+        self._writer.close()
+        self._tell(self._traffic)
+        self._tell(Ending(outcome))
+
+    def _entry(self, now: float, place: Place, message: AnyMessage) -> dict[str, JsonValue]:
+        entry: dict[str, JsonValue] = {
+            "time": now,
+            "message": type(message).__name__,
+            "place": list(place),
+        }
+        if isinstance(message, MaskedInput):
+            # Masked: uniform to everybody without the keys. Samples of it serve the mask audits.
+            vector = np.frombuffer(message.vector, dtype=ring_dtype(self._ring_bits))
+            entry["vector"] = vector_record(vector, self._run, self._lab)
+        return entry
+
+
+def _free_path(folder: Path, name: str) -> Path:
+    """A restarted process starts a second transcript; it never writes over the first."""
+    path, number = folder / f"{name}.jsonl", 1
+    while path.exists():
+        number += 1
+        path = folder / f"{name}.{number}.jsonl"
+    return path
+
+
+def total_of(table: dict[str, tuple[int, int]], peer: str) -> tuple[int, int]:
+    """Return frames and bytes to or from one peer, its part of what went to everybody included."""
+    own, shared = table.get(peer, (0, 0)), table.get(EVERYONE, (0, 0))
+    return own[0] + shared[0], own[1] + shared[1]
