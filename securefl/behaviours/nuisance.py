@@ -6,16 +6,16 @@ import hashlib
 from collections.abc import Callable, Iterator
 from itertools import cycle
 
-import msgspec
-
 from securefl.behaviours.faults import ResendLast, SendRaw
 from securefl.behaviours.seam import Action, acts, round_of
 from securefl.config.scenario import Behaviour
+from securefl.crypto.identity import Identity
+from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Send
 from securefl.kernel.machine import Event
 from securefl.messages.union import AnyMessage
-from securefl.wire.envelope import SIGNATURE, Header, Payload
+from securefl.wire.envelope import SIGNATURE, Header, seal_frame
 
 _RESENT_FRAMES = 4
 
@@ -42,23 +42,25 @@ class Garbage:
         return (SendRaw(SERVER, next(self._payloads)), *effects)
 
     def _forever(self) -> Iterator[bytes]:
+        # A key that nobody knows of: what it signs is forged, whatever name stands on it.
+        stranger = Identity.generate(self._me, InsecureSeededEntropy(0).child("garbage", self._me))
         makers: tuple[Callable[[bytes], bytes], ...] = (
             lambda noise: noise[:1],
             lambda noise: noise,
             lambda noise: noise[:SIGNATURE] + b"\xdd\xff\xff\xff\xff",
             lambda noise: noise[:SIGNATURE] + b"\x91" * 200,
-            lambda noise: noise[:SIGNATURE] + _forged(self._me, noise),
-            lambda noise: noise[:SIGNATURE] + _forged(SERVER, noise),
-            lambda noise: noise[:SIGNATURE] + _forged(self._me, noise) + b"\x00",
+            lambda noise: _forged(self._me, noise, stranger),
+            lambda noise: _forged(SERVER, noise, stranger),
+            lambda noise: _forged(self._me, noise, stranger)[: SIGNATURE + 20],
         )
         for step, make in enumerate(cycle(makers)):
             yield make(hashlib.shake_256(f"garbage {self._me} {step}".encode()).digest(300))
 
 
-def _forged(sender: PartyId, noise: bytes) -> bytes:
-    """Return a well-formed payload in the name of ``sender``, which did not sign it."""
+def _forged(sender: PartyId, noise: bytes, stranger: Identity) -> bytes:
+    """Return a well-formed frame in the name of ``sender``, which did not sign it."""
     header = Header("forged", 0, -1, -1, 0, "Hello", sender, SERVER, noise[-8:], 0, 0, 1)
-    return msgspec.msgpack.encode(Payload(header, memoryview(noise)[SIGNATURE:-8]))
+    return seal_frame(header, noise, stranger)
 
 
 class Replay:

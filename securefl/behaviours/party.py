@@ -1,4 +1,4 @@
-"""From the scenario's behaviours of one actor to what is put at its seams."""
+"""From the scenario's behaviours of one party to what is put at its seams."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from securefl.arrays import F32, I64
 from securefl.behaviours.data import flip_labels
 from securefl.behaviours.nuisance import Garbage, Replay
 from securefl.behaviours.seam import Chain, EffectSeam, acts
-from securefl.behaviours.server import AsksBothShares, ChangesSurvivors, ReopensAttempt
-from securefl.behaviours.server_model import SplitsModel
 from securefl.behaviours.silence import Silence
 from securefl.behaviours.update import seams_of
 from securefl.config.cast import is_of_server
@@ -58,26 +56,3 @@ def party_behaviour(behaviours: tuple[Behaviour, ...], me: PartyId) -> PartyBeha
     effects += [Replay(b) for b in behaviours if b.kind == "replay"]
     effects += [Silence(b) for b in behaviours if b.kind in {"drop", "kill"}]
     return PartyBehaviour(behaviours, seams_of(behaviours), Chain(effects))
-
-
-def server_behaviour(behaviours: tuple[Behaviour, ...]) -> EffectSeam:
-    """Return the effect seam of the server.
-
-    Raises:
-        UsageError: one of them is a party's.
-    """
-    return Chain([_server_seam(behaviour) for behaviour in behaviours])
-
-
-def _server_seam(behaviour: Behaviour) -> EffectSeam:
-    match behaviour.kind:
-        case "server-asks-both-shares":
-            return AsksBothShares(behaviour)
-        case "server-changes-survivors":
-            return ChangesSurvivors(behaviour)
-        case "server-splits-model":
-            return SplitsModel(behaviour)
-        case "server-reopens-attempt":
-            return ReopensAttempt(behaviour)
-        case kind:
-            raise UsageError(f"{kind} is shown by parties, not by the server")
