@@ -1,0 +1,42 @@
+# Two commands on a fresh machine: `make demo` and `make test`. `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check unit live bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(STAMP)  ## make the virtual environment and install the tested versions
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[learn,embedded-broker,dev]'
+	@touch $@
+
+demo: setup  ## the main job: 12 parties, a server and a broker train on real data, one drops out, one lies
+	$(BIN)/securefl run quickstart --broker embedded $(ARGS)
+
+test: check unit  ## everything: linters, types, layers, then all tests
+
+check: setup  ## ruff, mypy --strict, import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+unit: setup  ## all tests, live ones over real brokers included
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+live: setup  ## only the live tests: real processes over real brokers
+	$(BIN)/python -m pytest -m live $(ARGS)
+
+bench: setup  ## speed and size of the secure sum against the measured floor
+	$(BIN)/securefl bench secagg $(ARGS)
+
+clean:  ## remove what setup and tools made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,116 @@
+"""Command-line options that all process programs share, and the settings made from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from securefl.config.load import load_scenario
+from securefl.errors import ConfigError
+from securefl.ids import PartyId, RunId, is_name
+from securefl.runtime.settings import ProcessSettings
+from securefl.transport.base import BrokerUrl, parse_broker_url
+
+ScenarioArgument = Annotated[Path, typer.Argument(help="Scenario file (TOML); the same for all processes.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="PATH=VALUE", help="Override a field, e.g. stop.rounds=3. Repeat for more."
+    ),
+]
+RosterOption = Annotated[Path, typer.Option(help="The public roster (securefl keygen --roster).")]
+BrokerOption = Annotated[str, typer.Option(help="mqtt://host:port or mqtts://host:port")]
+RunOption = Annotated[str, typer.Option(help="Id of the run; the same for all processes.")]
+OutOption = Annotated[Path, typer.Option(help="Directory for transcript, journal and results.")]
+SeedOption = Annotated[
+    int, typer.Option(help="Fixes what is public: initial model, split, who misbehaves.", min=0)
+]
+InsecureOption = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-seeded-entropy",
+        help="INSECURE, tests and replay only: derive all keys, masks and nonces from --seed.",
+    ),
+]
+LabOption = Annotated[bool, typer.Option("--lab", help="Record whole vectors (experiments only).")]
+CaOption = Annotated[Path | None, typer.Option(help="Authority that signed the broker's certificate (PEM).")]
+CertOption = Annotated[Path | None, typer.Option(help="This process's client certificate (PEM).")]
+KeyOption = Annotated[Path | None, typer.Option(help="Private key of --tls-cert (PEM).")]
+PasswordFileOption = Annotated[
+    Path | None, typer.Option(help="File with the broker password of the user in the URL.")
+]
+
+
+def broker_url(
+    text: str, tls: tuple[Path | None, Path | None, Path | None], password_file: Path | None
+) -> BrokerUrl:
+    """Return where the broker is.
+
+    Raises:
+        ConfigError: nonsense in the URL, or a file that cannot be read.
+    """
+    ca, cert, key = tls
+    password = None
+    if password_file is not None:
+        try:
+            password = password_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigError(str(password_file), f"cannot be read: {error.strerror}") from error
+    return parse_broker_url(text, ca_file=ca, cert_file=cert, key_file=key, password=password)
+
+
+def run_id(text: str) -> RunId:
+    """Return a checked run id.
+
+    Raises:
+        ConfigError: it would not be safe in topics and file names.
+    """
+    if not is_name(text):
+        raise ConfigError("--run", f"{text!r} is no run id", "use a-z, 0-9, - and _, at most 32 characters")
+    return RunId(text)
+
+
+def settings_of(
+    *,
+    scenario: Path,
+    overrides: list[str] | None,
+    name: str,
+    key: Path,
+    roster: Path,
+    data: Path,
+    broker: str,
+    run: str,
+    out: Path,
+    seed: int,
+    insecure: bool,
+    lab: bool,
+    tls: tuple[Path | None, Path | None, Path | None],
+    password_file: Path | None,
+    device: str | None = None,
+) -> ProcessSettings:
+    """Return the settings of one process.
+
+    Raises:
+        ConfigError: an argument is refused.
+    """
+    loaded = load_scenario(scenario, tuple(overrides or ()))
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(str(out), f"cannot be created: {error.strerror}") from error
+    return ProcessSettings(
+        scenario=loaded,
+        run=run_id(run),
+        name=PartyId(name),
+        identity_file=key,
+        roster_file=roster,
+        broker=broker_url(broker, tls, password_file),
+        data_file=data,
+        out=out,
+        seed=seed,
+        insecure_seed=seed if insecure else None,
+        lab=lab,
+        device=device,
+    )

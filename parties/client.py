@@ -1,0 +1,87 @@
+"""One party as a process: ``securefl party`` or ``python -m parties.client``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parties.arguments import (
+    BrokerOption,
+    CaOption,
+    CertOption,
+    InsecureOption,
+    KeyOption,
+    LabOption,
+    OutOption,
+    PasswordFileOption,
+    RosterOption,
+    RunOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    settings_of,
+)
+from parties.console import finish, one_line_errors, plain_news
+from securefl.config.limits import check
+from securefl.kernel.effects import Aborted, Finished
+from securefl.report.witness import News, ProcessWitness
+from securefl.runtime.party_process import run_party
+from securefl.runtime.settings import ProcessSettings
+
+
+def main(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
+    """Run one party to its end."""
+    witness = ProcessWitness(settings, tell, check(settings.scenario).ring_bits)
+    outcome = asyncio.run(run_party(settings, witness))
+    witness.close(outcome)
+    return outcome
+
+
+def party(
+    *,
+    scenario: ScenarioArgument,
+    name: Annotated[str, typer.Option(help="This party's name in the roster.")],
+    key: Annotated[Path, typer.Option(help="Its private key file (securefl keygen --party).")],
+    roster: RosterOption,
+    data: Annotated[Path, typer.Option(help="Its own samples: npz with x, y (docs/scenarios.md).")],
+    broker: BrokerOption,
+    run: RunOption,
+    out: OutOption = Path(),
+    overrides: SetOption = None,
+    seed: SeedOption = 0,
+    insecure_seeded_entropy: InsecureOption = False,
+    lab: LabOption = False,
+    tls_ca: CaOption = None,
+    tls_cert: CertOption = None,
+    tls_key: KeyOption = None,
+    password_file: PasswordFileOption = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda, for this party only.")] = None,
+) -> None:
+    """Take part in a run as one party, with its own key and its own data."""
+    with one_line_errors():
+        settings = settings_of(
+            scenario=scenario,
+            overrides=overrides,
+            name=name,
+            key=key,
+            roster=roster,
+            data=data,
+            broker=broker,
+            run=run,
+            out=out,
+            seed=seed,
+            insecure=insecure_seeded_entropy,
+            lab=lab,
+            tls=(tls_ca, tls_cert, tls_key),
+            password_file=password_file,
+            device=device,
+        )
+        finish(main(settings, plain_news(settings.name)))
+
+
+if __name__ == "__main__":
+    typer.run(party)

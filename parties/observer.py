@@ -1,0 +1,145 @@
+"""An observer at the broker: writes down every frame that passes, and what an eavesdropper can say of it.
+
+It holds no private key, only the public roster. With ``--lab`` the frames themselves are kept, for audits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import signal
+import struct
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from securefl.crypto.keyfiles import read_roster
+from securefl.errors import PeerError
+from securefl.kernel.effects import Finished
+from securefl.report.witness import Ending, News, Remark
+from securefl.runtime.settings import ProcessSettings
+from securefl.transcript.canonical import JsonValue
+from securefl.transcript.chain import TranscriptWriter
+from securefl.transport.base import Delivery
+from securefl.transport.mqtt import MqttTransport
+from securefl.wire import topics
+from securefl.wire.envelope import Payload, peek
+
+LAB_FRAMES = "broker.frames"
+"""With ``--lab``: every frame, each after its length as 4 bytes in little endian."""
+
+_PREAMBLE = 64
+"""Bytes at the start of a masked input's body that are MessagePack framing, not mask."""
+
+
+class Observations:
+    """What passed the broker."""
+
+    def __init__(self, settings: ProcessSettings) -> None:
+        folder = settings.out / "transcripts"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._writer = TranscriptWriter(
+            folder / f"{settings.name}.jsonl", {"run": settings.run, "vantage": "broker"}
+        )
+        self._roster = read_roster(settings.roster_file)
+        self._lab = settings.out / "lab" / LAB_FRAMES if settings.lab else None
+        if self._lab is not None:
+            self._lab.parent.mkdir(exist_ok=True)
+        self._kinds: Counter[str] = Counter()
+        self._bytes = 0
+        self._unreadable = 0
+        self._masked = np.zeros(256, dtype=np.int64)
+        self.over = False
+        """Whether the server has said goodbye."""
+
+    def take(self, frame: Delivery) -> None:
+        """Note one frame: its metadata, its hash, never its content."""
+        self._bytes += len(frame.payload)
+        entry: dict[str, JsonValue] = {
+            "time": time.monotonic(),
+            "topic": frame.topic,
+            "bytes": len(frame.payload),
+        }
+        entry["sha256"] = hashlib.sha256(frame.payload).hexdigest()
+        if topics.status_party(frame.topic) is None and "/probe/" not in frame.topic:
+            try:
+                payload = peek(frame.payload, "broker")
+                self._roster.member(payload.header.sender)
+            except PeerError as error:
+                self._unreadable += 1
+                entry["unreadable"] = error.reason
+            else:
+                entry |= self._read(payload)
+        self._writer.append("frame", entry)
+        if self._lab is not None:
+            with self._lab.open("ab") as file:
+                file.write(struct.pack("<I", len(frame.payload)) + frame.payload)
+
+    def _read(self, payload: Payload) -> dict[str, JsonValue]:
+        header = payload.header
+        self._kinds[header.kind] += 1
+        if header.kind == "MaskedInput":
+            body = np.frombuffer(payload.body, dtype=np.uint8)[_PREAMBLE:]
+            self._masked += np.bincount(body, minlength=256)
+        if header.kind == "Goodbye" and header.recipient == "*":
+            self.over = True
+        return {"kind": header.kind, "from": header.sender, "to": header.recipient, "round": header.round}
+
+    def conclusions(self) -> Iterator[str]:
+        """Yield what follows from all that the broker carried, in sentences for a person."""
+        frames = sum(self._kinds.values())
+        yield (
+            f"broker's view: {frames} signed frames and {self._unreadable} unreadable ones,"
+            f" {self._bytes:,} bytes"
+        )
+        yield (
+            "an eavesdropper learns who takes part, sample counts, the clusters and the global model;"
+            " updates are masked, shares boxed, releases sealed to the server"
+        )
+        total = int(self._masked.sum())
+        if total:
+            expected = total / 256
+            statistic = float(((self._masked - expected) ** 2 / expected).sum())
+            z = (statistic - 255) / math.sqrt(2 * 255)
+            verdict = "look uniform" if abs(z) < 5 else "do NOT look uniform"
+            yield (
+                f"{total:,} bytes of masked inputs {verdict}"
+                f" (chi-square {statistic:.0f} on 255 degrees of freedom, z {z:+.1f})"
+            )
+
+    def close(self) -> None:
+        """End the transcript."""
+        self._writer.close()
+
+
+def main(settings: ProcessSettings, tell: Callable[[News], None]) -> None:
+    """Observe until the server says goodbye or this process is asked to end."""
+    observations = Observations(settings)
+    asyncio.run(_observe(settings, observations))
+    for line in observations.conclusions():
+        tell(Remark(line))
+    observations.close()
+    tell(Ending(Finished("the run is over")))
+
+
+async def _observe(settings: ProcessSettings, observations: Observations) -> None:
+    everything = f"sfl/1/{settings.run}/#"
+    transport = await MqttTransport.connect(settings.broker, f"{settings.run}-{settings.name}", (everything,))
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+    ending = asyncio.create_task(stop.wait())
+    try:
+        while not observations.over:
+            arriving = asyncio.create_task(transport.receive())
+            await asyncio.wait({arriving, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not arriving.done():
+                arriving.cancel()
+                return
+            observations.take(arriving.result())
+    finally:
+        ending.cancel()
+        await transport.close()

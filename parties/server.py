@@ -1,0 +1,87 @@
+"""The server as a process: ``securefl server`` or ``python -m parties.server``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parties.arguments import (
+    BrokerOption,
+    CaOption,
+    CertOption,
+    InsecureOption,
+    KeyOption,
+    LabOption,
+    OutOption,
+    PasswordFileOption,
+    RosterOption,
+    RunOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    settings_of,
+)
+from parties.console import finish, one_line_errors, plain_news
+from securefl.config.limits import check
+from securefl.ids import SERVER
+from securefl.kernel.effects import Aborted, Finished
+from securefl.report.witness import News, ProcessWitness
+from securefl.runtime.server_process import run_server
+from securefl.runtime.settings import ProcessSettings
+
+
+def main(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
+    """Run the server to its end."""
+    witness = ProcessWitness(settings, tell, check(settings.scenario).ring_bits)
+    outcome = asyncio.run(run_server(settings, witness))
+    witness.close(outcome)
+    return outcome
+
+
+def server(
+    *,
+    scenario: ScenarioArgument,
+    key: Annotated[
+        Path, typer.Option(help="The server's private key file (securefl keygen --party server).")
+    ],
+    roster: RosterOption,
+    data: Annotated[Path, typer.Option(help="The test samples: npz with x, y (docs/scenarios.md).")],
+    broker: BrokerOption,
+    run: RunOption,
+    out: OutOption = Path(),
+    overrides: SetOption = None,
+    seed: SeedOption = 0,
+    insecure_seeded_entropy: InsecureOption = False,
+    lab: LabOption = False,
+    tls_ca: CaOption = None,
+    tls_cert: CertOption = None,
+    tls_key: KeyOption = None,
+    password_file: PasswordFileOption = None,
+) -> None:
+    """Lead a run: draw the clusters, open cluster sums, aggregate, and never see an update."""
+    with one_line_errors():
+        settings = settings_of(
+            scenario=scenario,
+            overrides=overrides,
+            name=SERVER,
+            key=key,
+            roster=roster,
+            data=data,
+            broker=broker,
+            run=run,
+            out=out,
+            seed=seed,
+            insecure=insecure_seeded_entropy,
+            lab=lab,
+            tls=(tls_ca, tls_cert, tls_key),
+            password_file=password_file,
+        )
+        finish(main(settings, plain_news(SERVER)))
+
+
+if __name__ == "__main__":
+    typer.run(server)

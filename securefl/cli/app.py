@@ -1,0 +1,50 @@
+"""The ``securefl`` command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from parties.client import party
+from parties.server import server
+from securefl import __version__
+from securefl.bench.app import app as bench
+from securefl.cli.broker import broker
+from securefl.cli.doctor import doctor
+from securefl.cli.keygen import keygen
+from securefl.cli.run import run
+
+app = typer.Typer(
+    help="Federated learning in which nobody sees an update, some parties lie, and networks fail.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(run)
+app.command()(server)
+app.command()(party)
+app.command()(broker)
+app.command()(keygen)
+app.command()(doctor)
+app.add_typer(bench, name="bench", help="Measure speed and size on this machine.")
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"securefl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

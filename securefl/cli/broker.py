@@ -1,0 +1,54 @@
+"""``securefl broker``: a broker on this machine, for as long as the command runs."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import threading
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from parties.console import one_line_errors
+from securefl.config.cast import party_names
+from securefl.errors import RunAbortedError
+from securefl.ids import SERVER
+from securefl.transport.acl import OBSERVER
+from securefl.transport.broker import RunningBroker, choose_broker, start_embedded, start_mosquitto
+from securefl.transport.local_tls import LocalTls, make_local_tls
+
+
+def start_local_broker(
+    kind: Literal["auto", "mosquitto", "embedded"], directory: Path, port: int, tls: LocalTls | None
+) -> RunningBroker:
+    """Start a broker on 127.0.0.1; with TLS, clients need certificates and obey the access rules."""
+    start = start_mosquitto if choose_broker(kind) == "mosquitto" else start_embedded
+    return start(directory, port=port, tls=tls, acl=tls is not None)
+
+
+def broker(
+    kind: Annotated[str, typer.Option(help="auto, mosquitto or embedded.")] = "auto",
+    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 1883,
+    tls_dir: Annotated[
+        Path | None,
+        typer.Option(help="Make a throw-away authority and certificates here, and require them."),
+    ] = None,
+    parties: Annotated[int, typer.Option(help="With --tls-dir: how many party certificates.", min=1)] = 12,
+) -> None:
+    """Run a broker on 127.0.0.1 until Ctrl-C."""
+    console = Console(highlight=False)
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    with one_line_errors(), tempfile.TemporaryDirectory(prefix="securefl-broker-") as directory:
+        names = (*party_names(parties), SERVER, OBSERVER)
+        tls = make_local_tls(tls_dir, names) if tls_dir is not None else None
+        if kind not in {"auto", "mosquitto", "embedded"}:
+            raise typer.BadParameter("auto, mosquitto or embedded", param_hint="--kind")
+        with start_local_broker(kind, Path(directory), port, tls) as running:  # type: ignore[arg-type]
+            console.print(f"{running.kind} broker at {running.url} (Ctrl-C ends it)")
+            while not stopping.wait(1.0):
+                if not running.running:
+                    raise RunAbortedError(f"the broker ended by itself; its log: {running.log}")

@@ -1,0 +1,103 @@
+"""``securefl doctor``: what this machine has, and what a run would use."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from parties.console import EXIT_ABORTED, one_line_errors
+from securefl import __version__
+from securefl.errors import ConfigError
+from securefl.transport.broker import choose_broker, find_mosquitto
+
+_NEEDED = ("aiomqtt", "cryptography", "msgspec", "numpy", "rich", "safetensors", "typer")
+_OPTIONAL = {
+    "torch": "local training; pip install 'securefl[learn]'",
+    "scikit-learn": "the digits data set; pip install 'securefl[learn]'",
+    "amqtt": "the embedded broker; pip install 'securefl[embedded-broker]'",
+}
+
+Finding = tuple[str, str, str]
+"""What, found, state ("ok", "missing" or "note")."""
+
+
+def doctor(
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="SECUREFL_DATA_DIR", help="Check the data sets in this directory.")
+    ] = None,
+) -> None:
+    """Check libraries, broker, processor and data; exit code 3 when something needed is missing."""
+    with one_line_errors():
+        findings = [*_libraries(), *_broker(), *_hardware(), *_data(data_dir)]
+    table = Table(title=f"securefl {__version__}", title_justify="left", show_header=False, box=None)
+    colours = {"ok": "green", "missing": "red", "note": "yellow"}
+    for what, found, state in findings:
+        table.add_row(f"[{colours[state]}]{state}[/]", what, found)
+    Console(highlight=False).print(table)
+    if any(state == "missing" for _, _, state in findings):
+        raise typer.Exit(EXIT_ABORTED)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _libraries() -> Iterator[Finding]:
+    yield "python", platform.python_version(), "ok"
+    for package in _NEEDED:
+        version = _version(package)
+        yield package, version or "needed, and not installed", "ok" if version else "missing"
+    for package, purpose in _OPTIONAL.items():
+        version = _version(package)
+        yield package, version or f"not installed ({purpose})", "ok" if version else "note"
+
+
+def _broker() -> Iterator[Finding]:
+    program = find_mosquitto()
+    if program is None:
+        yield "mosquitto", "not installed (apt-get install mosquitto, brew install mosquitto)", "note"
+    else:
+        shown = subprocess.run([program, "-h"], capture_output=True, text=True, check=False)  # noqa: S603 - our path
+        yield "mosquitto", f"{program} ({(shown.stdout or shown.stderr).splitlines()[0]})", "ok"
+    try:
+        yield "broker auto", f"a local run will use the {choose_broker('auto')} broker", "ok"
+    except ConfigError as error:
+        yield "broker auto", str(error), "missing"
+
+
+def _hardware() -> Iterator[Finding]:
+    yield "processors", f"{os.cpu_count()} ({platform.machine()})", "ok"
+    if importlib.util.find_spec("torch") is not None:
+        import torch  # noqa: PLC0415 - importing it takes a second, and only this line needs it
+
+        cuda = torch.cuda.is_available()
+        yield "cuda", torch.cuda.get_device_name() if cuda else "none: training runs on the CPU", "ok"
+
+
+def _data(data_dir: Path | None) -> Iterator[Finding]:
+    yield "data set digits", "bundled with scikit-learn", "ok" if _version("scikit-learn") else "note"
+    for name in ("mnist", "fashion-mnist"):
+        if data_dir is None:
+            yield f"data set {name}", "not looked for (--data-dir)", "note"
+            continue
+        from securefl.learning.datasets import load_dataset  # noqa: PLC0415 - keeps start-up short
+
+        try:
+            dataset = load_dataset(name, data_dir)
+        except ConfigError as error:
+            yield f"data set {name}", str(error), "note"
+        else:
+            yield f"data set {name}", f"{len(dataset.y_train)} + {len(dataset.y_test)} samples", "ok"

@@ -1,0 +1,214 @@
+"""A whole run on this machine: broker, server, parties, progress, run directory, verdict."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import parties.client
+import parties.observer
+import parties.server
+from parties.arguments import broker_url
+from securefl.cli.broker import start_local_broker
+from securefl.config.cast import party_names
+from securefl.config.limits import check
+from securefl.config.scenario import Scenario
+from securefl.entropy import Entropy, InsecureSeededEntropy, OsEntropy
+from securefl.errors import ConfigError, RunAbortedError
+from securefl.ids import SERVER, PartyId, RunId
+from securefl.kernel.effects import Aborted
+from securefl.report.metrics import RunMetrics
+from securefl.report.progress import Progress
+from securefl.report.rundir import RunDirectory
+from securefl.report.witness import Ending, Fact, Refusal, Traffic
+from securefl.runtime.children import Children, Died, Fatal, Said
+from securefl.runtime.settings import ProcessSettings
+from securefl.runtime.stage import Stage, set_stage
+from securefl.transport.acl import OBSERVER
+from securefl.transport.base import BrokerUrl
+from securefl.transport.local_tls import LocalTls, make_local_tls
+
+LOCAL_BROKERS = ("auto", "mosquitto", "embedded")
+
+_GOODBYE_SECONDS = 5.0
+"""How long parties may take to end by themselves after the server has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the command line says about a run, besides the scenario."""
+
+    broker: str = "auto"
+    """One of ``LOCAL_BROKERS``, or a URL."""
+    tls: bool = False
+    """With a local broker: TLS and a client certificate per process."""
+    tls_files: tuple[Path | None, Path | None, Path | None] = (None, None, None)
+    password_file: Path | None = None
+    data_dir: Path | None = None
+    seed: int = 0
+    insecure: bool = False
+    lab: bool = False
+    observe: bool = False
+    """Start an observer that writes down what the broker carries."""
+    device: str | None = None
+
+    def entropy(self) -> Entropy:
+        """Return what the launcher draws keys from (all-in-one mode)."""
+        return InsecureSeededEntropy(self.seed) if self.insecure else OsEntropy()
+
+    def run_id(self) -> RunId:
+        """Return a fresh id, or with seeded entropy always the same one."""
+        return RunId(f"seeded-{self.seed}" if self.insecure else f"run-{secrets.token_hex(4)}")
+
+
+class Federation:
+    """Starts everything, follows it, and ends everything."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        options: RunOptions,
+        directory: RunDirectory,
+        metrics: RunMetrics,
+        progress: Progress,
+    ) -> None:
+        self._scenario = scenario
+        self._options = options
+        self._directory = directory
+        self._metrics = metrics
+        self._progress = progress
+        self._ending: Ending | None = None
+        self._fatal: dict[PartyId, Fatal] = {}
+
+    def run(self) -> Ending:
+        """Run to the end and return how the server's run ended.
+
+        Raises:
+            ConfigError: refused before or while starting.
+            RunAbortedError: broker, server or disk failed.
+        """
+        options, scenario = self._options, self._scenario
+        limits = check(scenario)
+        self._progress.start(self._header(limits.notes), scenario.stop.rounds)
+        with ExitStack() as stack:
+            private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="securefl-")))
+            self._progress.note(f"data set {scenario.data.set}, keys for {scenario.parties} parties")
+            stage = set_stage(scenario, options.seed, options.entropy(), options.data_dir, private)
+            broker, tls = self._broker(stack, private)
+            self._progress.note(f"broker {broker}")
+            children = stack.enter_context(Children())
+            self._start(children, stage, broker, tls)
+            self._follow(children)
+        if self._ending is None:
+            fatal = self._fatal.get(SERVER)
+            if fatal is not None and fatal.refused:
+                raise ConfigError("server", fatal.reason)
+            raise RunAbortedError(fatal.reason if fatal else "the server process died")
+        return self._ending
+
+    def _header(self, notes: tuple[str, ...]) -> tuple[str, ...]:
+        lines = [*notes]
+        lines.append("keys: all made here, in one place (local run); parties have their own in a deployment")
+        if self._options.insecure:
+            lines.append("INSECURE: all secrets derive from --seed; for tests and replay only")
+        if self._options.lab:
+            lines.append("LAB: whole vectors are recorded")
+        lines.append("differential privacy: none")
+        return tuple(lines)
+
+    def _broker(self, stack: ExitStack, private: Path) -> tuple[BrokerUrl, LocalTls | None]:
+        options = self._options
+        if options.broker not in LOCAL_BROKERS:
+            return broker_url(options.broker, options.tls_files, options.password_file), None
+        tls = None
+        if options.tls:
+            names = (*party_names(self._scenario.parties), SERVER, OBSERVER)
+            tls = make_local_tls(private / "tls", names)
+        running = start_local_broker(options.broker, private / "broker", 0, tls)  # type: ignore[arg-type]
+        stack.enter_context(running)
+        return running.url, tls
+
+    def _start(self, children: Children, stage: Stage, broker: BrokerUrl, tls: LocalTls | None) -> None:
+        options = self._options
+        run = options.run_id()
+        base = ProcessSettings(
+            scenario=self._scenario,
+            run=run,
+            name=SERVER,
+            identity_file=stage.identities[SERVER],
+            roster_file=stage.roster_file,
+            broker=_as_client(broker, tls, SERVER),
+            data_file=stage.shards[SERVER],
+            out=self._directory.path,
+            seed=options.seed,
+            insecure_seed=options.seed if options.insecure else None,
+            lab=options.lab,
+            device=options.device,
+        )
+        if options.observe:
+            observer = replace(base, name=PartyId(OBSERVER), broker=_as_client(broker, tls, OBSERVER))
+            children.start(parties.observer.main, observer)
+        children.start(parties.server.main, base)
+        for name in party_names(self._scenario.parties):
+            children.start(
+                parties.client.main,
+                replace(
+                    base,
+                    name=name,
+                    identity_file=stage.identities[name],
+                    broker=_as_client(broker, tls, name),
+                    data_file=stage.shards[name],
+                ),
+            )
+
+    def _follow(self, children: Children) -> None:
+        """Pass news on until the server has ended, then let the parties end by themselves for a moment."""
+        until: float | None = None
+        while children.running and (until is None or time.monotonic() < until):
+            for news in children.wait(None if until is None else until - time.monotonic()):
+                match news:
+                    case Said(name=name, item=item):
+                        self._take(name, item)
+                    case Died(name=name, exit_code=code):
+                        self._died(name, code)
+                        if name == SERVER:
+                            until = time.monotonic() + _GOODBYE_SECONDS
+
+    def _take(self, name: PartyId, item: object) -> None:
+        match item:
+            case Fact(now=now, item=fact):
+                if name == SERVER:
+                    self._metrics.on_report(now, fact)
+                    self._progress.on_report(now, fact)
+            case Refusal(culprit=culprit, reason=reason):
+                self._metrics.on_reject(name, culprit, reason)
+                self._progress.on_reject(name, culprit, reason)
+            case Traffic():
+                if name == SERVER:
+                    self._metrics.on_traffic(item)
+            case Ending():
+                if name == SERVER:
+                    self._ending = item
+            case Fatal(reason=reason):
+                self._fatal[name] = item
+                self._progress.note(f"{name}: {reason}")
+
+    def _died(self, name: PartyId, exit_code: int) -> None:
+        if exit_code < 0 and self._ending is None:
+            self._progress.note(f"{name} died (signal {-exit_code}); it counts as dropped out")
+
+
+def _as_client(broker: BrokerUrl, tls: LocalTls | None, name: str) -> BrokerUrl:
+    if tls is None:
+        return broker
+    files = tls.clients[name]
+    return replace(broker, ca_file=tls.ca_file, cert_file=files.cert_file, key_file=files.key_file)
+
+
+def aborted(ending: Ending) -> bool:
+    """Whether the server's run was aborted."""
+    return isinstance(ending.outcome, Aborted)

@@ -1,0 +1,92 @@
+"""``securefl keygen``: each party its own key, and the public roster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from parties.console import one_line_errors
+from securefl.config.cast import party_names
+from securefl.crypto.identity import Identity
+from securefl.crypto.keyfiles import read_public, write_identity, write_public, write_roster
+from securefl.crypto.roster import Roster
+from securefl.entropy import OsEntropy
+from securefl.errors import ConfigError
+from securefl.ids import SERVER, PartyId, is_name
+
+console = Console(highlight=False)
+
+
+def keygen(
+    party: Annotated[
+        str | None, typer.Option(help='Make the key pair of this party (or of "server").')
+    ] = None,
+    roster: Annotated[
+        list[Path] | None,
+        typer.Option(help="Make the public roster from these .pub files (repeat; the server's included)."),
+    ] = None,
+    all_in_one: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="LOCAL DEMOS ONLY: make the keys of a server and N parties, and the roster, in one place.",
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Directory to write to.")] = Path(),
+) -> None:
+    """Make keys. A private key (.key) stays with its party; .pub files and the roster are public."""
+    with one_line_errors():
+        if sum(choice is not None for choice in (party, roster or None, all_in_one)) != 1:
+            raise ConfigError("keygen", "choose one of --party, --roster and --all-in-one")
+        _ensure(out)
+        if party is not None:
+            _one(party, out)
+        elif roster:
+            _roster(roster, out)
+        elif all_in_one is not None:
+            _everybody(all_in_one, out)
+
+
+def _ensure(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(str(out), f"cannot be created: {error.strerror}") from error
+
+
+def _one(name: str, out: Path) -> None:
+    if not is_name(name) and name != SERVER:
+        raise ConfigError("--party", f"{name!r} is no name", "use a-z, 0-9, - and _, at most 32 characters")
+    identity = Identity.generate(PartyId(name), OsEntropy())
+    write_identity(out / f"{name}.key", identity)
+    write_public(out / f"{name}.pub", identity.public)
+    console.print(f"{out / f'{name}.key'}  private: keep it on {name}'s machine")
+    console.print(f"{out / f'{name}.pub'}  public: give it to whoever makes the roster")
+    console.print(f"fingerprint {identity.public.fingerprint()}  (compare it over another channel)")
+
+
+def _roster(files: list[Path], out: Path) -> None:
+    publics = [read_public(path) for path in files]
+    servers = [p for p in publics if p.name == SERVER]
+    if len(servers) != 1:
+        raise ConfigError("--roster", f"{len(servers)} of the files are the server's", "give exactly one")
+    parties = {p.name: p for p in publics if p.name != SERVER}
+    if len(parties) != len(publics) - 1:
+        raise ConfigError("--roster", "two of the files are of the same party")
+    made = Roster(servers[0], parties)
+    write_roster(out / "roster.toml", made)
+    console.print(f"{out / 'roster.toml'}  {len(parties)} parties, digest {made.digest().hex()[:16]}")
+
+
+def _everybody(count: int, out: Path) -> None:
+    names = (*party_names(count), SERVER)
+    made = {name: Identity.generate(name, OsEntropy()) for name in names}
+    for name, identity in made.items():
+        write_identity(out / f"{name}.key", identity)
+        write_public(out / f"{name}.pub", identity.public)
+    roster = Roster(made[SERVER].public, {n: i.public for n, i in made.items() if n != SERVER})
+    write_roster(out / "roster.toml", roster)
+    console.print(f"[bold yellow]local demo[/]: the private keys of all {len(names)} processes are in {out}")

@@ -1,0 +1,112 @@
+"""``securefl run``: a scenario, from its file to its verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from parties.arguments import (
+    CaOption,
+    CertOption,
+    InsecureOption,
+    KeyOption,
+    LabOption,
+    PasswordFileOption,
+    SeedOption,
+    SetOption,
+)
+from parties.console import one_line_errors
+from securefl.cli.federation import Federation, RunOptions, aborted
+from securefl.config.cast import behaviours_of
+from securefl.config.limits import check
+from securefl.config.load import load_scenario
+from securefl.report.expect import exit_code, judge
+from securefl.report.metrics import RunMetrics
+from securefl.report.progress import make_progress
+from securefl.report.rundir import RunDirectory
+from securefl.report.summary import print_summary, summary_of
+
+DataDirOption = Annotated[
+    Path | None,
+    typer.Option(envvar="SECUREFL_DATA_DIR", help="Directory with the data sets (docs/scenarios.md)."),
+]
+
+
+def run(
+    scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML), or the name of a bundled one.")],
+    *,
+    broker: Annotated[
+        str, typer.Option(help="auto, mosquitto, embedded, or mqtt://host:port, mqtts://host:port.")
+    ] = "auto",
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Local broker with TLS and client certificates.")
+    ] = False,
+    tls_ca: CaOption = None,
+    tls_cert: CertOption = None,
+    tls_key: KeyOption = None,
+    password_file: PasswordFileOption = None,
+    data_dir: DataDirOption = None,
+    overrides: SetOption = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run directory; runs/<scenario>-<time> when left out.")
+    ] = None,
+    seed: SeedOption = 0,
+    insecure_seeded_entropy: InsecureOption = False,
+    lab: LabOption = False,
+    observe: Annotated[
+        bool, typer.Option("--observe", help="Add an observer that writes down all that the broker carries.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="Override training.device: auto, cpu or cuda.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, for programs.")] = False,
+) -> None:
+    """Run a scenario on this machine: a broker, a server process and one process per party.
+
+    Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted.
+    """
+    with one_line_errors():
+        loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
+        check(loaded)
+        directory = RunDirectory.create(out, loaded.name)
+        directory.write_scenario(loaded)
+        options = RunOptions(
+            broker=broker,
+            tls=tls,
+            tls_files=(tls_ca, tls_cert, tls_key),
+            password_file=password_file,
+            data_dir=data_dir,
+            seed=seed,
+            insecure=insecure_seeded_entropy,
+            lab=lab,
+            observe=observe,
+            device=device,
+        )
+        cast = behaviours_of(loaded, seed)
+        console = Console(highlight=False)
+        with directory.metrics() as rows:
+            metrics = RunMetrics(loaded, rows.append, dishonest=cast.keys())
+            progress = make_progress(console, as_json=as_json)
+            try:
+                ending = Federation(loaded, options, directory, metrics, progress).run()
+            finally:
+                progress.finish()
+        (metrics.on_aborted if aborted(ending) else metrics.on_finished)(ending.outcome.reason)
+        outcome = metrics.outcome()
+        judgements = judge(loaded.expect, outcome)
+        code = exit_code(judgements, outcome)
+        directory.write_json("summary.json", summary_of(loaded, metrics, judgements, code))
+        if not as_json:
+            print_summary(console, loaded, metrics, judgements, directory)
+    raise typer.Exit(code)
+
+
+def bundled(scenario: Path) -> Path:
+    """Return the file that is meant: as given, or one of the scenarios that come with securefl."""
+    if scenario.exists() or scenario.suffix or len(scenario.parts) > 1:
+        return scenario
+    import scenarios  # noqa: PLC0415 - only to find the files that lie beside it
+
+    inside = Path(scenarios.__path__[0]) / f"{scenario}.toml"
+    return inside if inside.exists() else scenario

@@ -1,0 +1,93 @@
+"""From settings to the parts that both kinds of process are made of."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TypeVar
+
+from securefl.config.limits import check
+from securefl.crypto.identity import Identity
+from securefl.crypto.keyfiles import read_identity, read_roster
+from securefl.crypto.roster import Roster
+from securefl.errors import ConfigError
+from securefl.ids import SERVER
+from securefl.messages.base import MAX_FRAME
+from securefl.rounds.plan import Plan
+from securefl.runtime.settings import ProcessSettings
+from securefl.runtime.shell import GONE, HERE, Shell
+from securefl.transport.base import Transport
+from securefl.transport.mqtt import MqttTransport
+from securefl.transport.probe import measure_frame_limit
+from securefl.wire import topics
+from securefl.wire.inbox import Inbox
+
+PhaseT = TypeVar("PhaseT")
+
+
+def read_own_identity(settings: ProcessSettings) -> tuple[Identity, Roster]:
+    """Return this process's identity and the roster that must contain it.
+
+    Raises:
+        ConfigError: a bad file, somebody else's key, or a name or key that the roster does not know.
+    """
+    identity = read_identity(settings.identity_file)
+    roster = read_roster(settings.roster_file)
+    if identity.name != settings.name:
+        raise ConfigError(
+            str(settings.identity_file), f"is the key of {identity.name!r}, not of {settings.name!r}"
+        )
+    if roster.get(settings.name) != identity.public:
+        raise ConfigError(
+            str(settings.roster_file),
+            f"does not list {settings.name!r} with this public key",
+            "use the roster that was made from this party's .pub file",
+        )
+    return identity, roster
+
+
+def make_plan(settings: ProcessSettings, roster: Roster, length: int) -> Plan:
+    """Return the run's plan.
+
+    Raises:
+        ConfigError: an infeasible scenario, or a roster of the wrong size.
+    """
+    limits = check(settings.scenario)
+    if len(roster.parties) != settings.scenario.parties:
+        raise ConfigError(
+            str(settings.roster_file),
+            f"lists {len(roster.parties)} parties, the scenario has {settings.scenario.parties}",
+        )
+    return Plan(settings.run, settings.scenario, limits, roster, length)
+
+
+def make_inbox(plan: Plan, settings: ProcessSettings) -> Inbox:
+    """Return an inbox that takes whatever this run can legitimately need, and no more."""
+    per_party = 2_048
+    largest = plan.length * plan.limits.ring_bits // 8 + per_party * len(plan.roster.parties) + 64 * 1024
+    return Inbox(settings.run, settings.name, plan.roster, max_message=largest)
+
+
+async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
+    """Connect to the broker and learn how large a frame may be (bytes).
+
+    Raises:
+        ConfigError, RunAbortedError: as :meth:`MqttTransport.connect`.
+    """
+    run, name = settings.run, settings.name
+    client_id = f"{run}-{name}"
+    limit = settings.frame_limit
+    if limit is None:
+        limit = await measure_frame_limit(settings.broker, client_id, topics.probe(run, name))
+    will = (topics.status(run, name), GONE)
+    transport = await MqttTransport.connect(settings.broker, client_id, topics.subscriptions(run, name), will)
+    if name != SERVER:
+        await transport.publish(topics.status(run, name), HERE)
+    return transport, min(limit, MAX_FRAME)
+
+
+def stop_on_signals(shell: Shell[PhaseT]) -> None:
+    """Let SIGTERM and SIGINT end the shell's run in good order."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, shell.stop, f"stopped by {signal.Signals(number).name}")

@@ -1,0 +1,74 @@
+"""One party: its own key, its own data, its own configuration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, cast
+
+from securefl.arrays import F32
+from securefl.behaviours.cast import party_behaviour
+from securefl.config.cast import behaviours_of
+from securefl.kernel.effects import Aborted, Finished
+from securefl.learning.device import limit_threads, pick_device
+from securefl.learning.flatten import dimension
+from securefl.learning.models import build_model
+from securefl.learning.shards import load_shard
+from securefl.learning.trainer import LocalTrainer
+from securefl.rounds.party import PartyMachine
+from securefl.rounds.party_phases import PartyContext
+from securefl.runtime.assemble import (
+    make_inbox,
+    make_plan,
+    open_transport,
+    read_own_identity,
+    stop_on_signals,
+)
+from securefl.runtime.journal import FileJournal
+from securefl.runtime.settings import ProcessSettings
+from securefl.runtime.shell import LocalWork, Shell, Witness
+from securefl.wire.outbox import Outbox
+
+
+async def run_party(settings: ProcessSettings, witness: Witness) -> Finished | Aborted:
+    """Take part in the run until the server ends it; return how it ended.
+
+    Raises:
+        ConfigError: something about this party's configuration, key or data is refused.
+        RunAbortedError: the broker is out of reach, or the journal cannot be written.
+    """
+    limit_threads()
+    scenario, me = settings.scenario, settings.name
+    identity, roster = read_own_identity(settings)
+    behaviour = party_behaviour(behaviours_of(scenario, settings.seed).get(me, ()), me)
+    shard = load_shard(settings.data_file)
+    x, y = behaviour.data(shard.x, shard.y, shard.classes)
+    module = build_model(scenario.model, shard.input_shape, shard.classes, settings.seed)
+    device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
+    trainer = LocalTrainer(module, replace(shard, x=x, y=y), scenario.training, device)
+    plan = make_plan(settings, roster, dimension(module))
+    journal = FileJournal(settings.out / f"{me}.journal", settings.run)
+    root = settings.entropy()
+    own = root.child("party", me)
+    context = PartyContext(plan, me, len(shard.y), own, behaviour.seams, spent=journal.spent)
+
+    def train(round_: int, params: F32) -> F32:
+        return trainer.train(params, own.child("training", round_))
+
+    transport, frame_limit = await open_transport(settings)
+    shell = Shell(
+        run=settings.run,
+        me=me,
+        machine=PartyMachine(context),
+        transport=transport,
+        inbox=make_inbox(plan, settings),
+        outbox=Outbox(settings.run, identity, root.child("outbox", me), frame_limit),
+        work=LocalWork(train=train),
+        witness=witness,
+        journal=journal,
+        seam=behaviour.effects,
+    )
+    stop_on_signals(shell)
+    try:
+        return await shell.run()
+    finally:
+        await transport.close()

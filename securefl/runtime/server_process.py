@@ -1,0 +1,90 @@
+"""The server: the model, the test set, and never an update."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+from securefl.arrays import F32
+from securefl.behaviours.cast import server_behaviour
+from securefl.config.cast import behaviours_of
+from securefl.ids import EVERYONE, SERVER
+from securefl.kernel.effects import Aborted, Finished, Send
+from securefl.kernel.events import Place
+from securefl.kernel.machine import Effect
+from securefl.learning.checkpoint import save_model
+from securefl.learning.device import limit_threads, pick_device
+from securefl.learning.evaluation import Evaluator
+from securefl.learning.flatten import dimension, to_vector
+from securefl.learning.models import build_model
+from securefl.learning.shards import load_shard
+from securefl.messages.control import Goodbye
+from securefl.messages.union import AnyMessage
+from securefl.rounds.server import ServerMachine
+from securefl.rounds.server_phases import ServerContext
+from securefl.runtime.assemble import (
+    make_inbox,
+    make_plan,
+    open_transport,
+    read_own_identity,
+    stop_on_signals,
+)
+from securefl.runtime.settings import ProcessSettings
+from securefl.runtime.shell import LocalWork, Shell, Witness
+from securefl.runtime.spool import SpoolingStore
+from securefl.wire.outbox import Outbox
+
+MODEL_FILE = "model.safetensors"
+
+
+async def run_server(settings: ProcessSettings, witness: Witness) -> Finished | Aborted:
+    """Lead the run to its end; the latest model is always in ``settings.out``.
+
+    Raises:
+        ConfigError: configuration, keys or test data are refused.
+        RunAbortedError: the broker is out of reach, or a disk is full.
+    """
+    limit_threads()
+    scenario = settings.scenario
+    identity, roster = read_own_identity(settings)
+    shard = load_shard(settings.data_file)
+    module = build_model(scenario.model, shard.input_shape, shard.classes, settings.seed)
+    initial = to_vector(module)
+    device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
+    evaluator = Evaluator(module, shard, device)
+    plan = make_plan(settings, roster, dimension(module))
+    root = settings.entropy()
+    context = ServerContext(
+        plan,
+        identity,
+        SpoolingStore(scenario.secure_sum.spool_megabytes * 2**20, settings.out),
+        initial,
+        root.child("server"),
+    )
+
+    def evaluate(params: F32) -> tuple[float, float]:
+        # Written every round, so that a run that is aborted later has not lost its model.
+        save_model(settings.out / MODEL_FILE, module, params)
+        evaluation = evaluator.evaluate(params)
+        return evaluation.accuracy, evaluation.loss
+
+    def farewell(reason: str) -> tuple[Effect[AnyMessage], ...]:
+        return (Send(EVERYONE, Place(-1), Goodbye(reason=reason[:1000], aborted=True)),)
+
+    transport, frame_limit = await open_transport(settings)
+    shell = Shell(
+        run=settings.run,
+        me=SERVER,
+        machine=ServerMachine(context),
+        transport=transport,
+        inbox=make_inbox(plan, settings),
+        outbox=Outbox(settings.run, identity, root.child("outbox", SERVER), frame_limit),
+        work=LocalWork(evaluate=evaluate),
+        witness=witness,
+        seam=server_behaviour(behaviours_of(scenario, settings.seed).get(SERVER, ())),
+        farewell=farewell,
+    )
+    stop_on_signals(shell)
+    try:
+        return await shell.run()
+    finally:
+        await transport.close()

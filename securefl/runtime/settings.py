@@ -1,0 +1,41 @@
+"""What a process is told when it starts, besides the scenario."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from securefl.config.scenario import Scenario
+from securefl.entropy import Entropy, InsecureSeededEntropy, OsEntropy
+from securefl.ids import PartyId, RunId
+from securefl.transport.base import BrokerUrl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """One process of one run."""
+
+    scenario: Scenario
+    run: RunId
+    name: PartyId
+    identity_file: Path
+    roster_file: Path
+    broker: BrokerUrl
+    data_file: Path
+    """A party's shard, or the server's test set (npz)."""
+    out: Path
+    """Directory for transcript, journal and results; the process writes only files that carry its name."""
+    seed: int = 0
+    """Fixes what is public: initial model, which parties misbehave."""
+    insecure_seed: int | None = None
+    """Tests and replay only: derive all secrets from this seed."""
+    lab: bool = False
+    """Record whole vectors and ground truth."""
+    device: str | None = None
+    """Overrides ``training.device`` on this machine."""
+    frame_limit: int | None = field(default=None)
+    """Largest frame the broker takes in bytes; measured at start when None."""
+
+    def entropy(self) -> Entropy:
+        """Return the root of this process's randomness."""
+        return OsEntropy() if self.insecure_seed is None else InsecureSeededEntropy(self.insecure_seed)

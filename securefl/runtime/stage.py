@@ -1,0 +1,57 @@
+"""Everything a run on one machine needs on disk, in one private directory: keys, roster, shards.
+
+This is the all-in-one mode of local demos and tests. In a deployment each party makes its own key
+(``securefl keygen --party``) and holds its own data, and no private key is ever where another one is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from securefl.config.cast import party_names
+from securefl.config.scenario import Scenario
+from securefl.crypto.identity import Identity
+from securefl.crypto.keyfiles import write_identity, write_roster
+from securefl.crypto.roster import Roster
+from securefl.entropy import Entropy
+from securefl.ids import SERVER, PartyId
+from securefl.learning.datasets import load_dataset
+from securefl.learning.shards import write_shards
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where everything lies."""
+
+    roster_file: Path
+    identities: Mapping[PartyId, Path]
+    """Private key files, the server's included."""
+    shards: Mapping[PartyId, Path]
+    """Data files; the server's is the test set."""
+    samples: Mapping[PartyId, int]
+
+
+def set_stage(
+    scenario: Scenario, seed: int, entropy: Entropy, data_dir: Path | None, directory: Path
+) -> Stage:
+    """Make keys for everybody and split the data.
+
+    Raises:
+        ConfigError: the data set is missing or corrupt, or cannot be split as asked.
+    """
+    names = party_names(scenario.parties)
+    shards = directory / "shards"
+    shards.mkdir(mode=0o700)
+    files = write_shards(load_dataset(scenario.data.set, data_dir), scenario.data, names, seed, shards)
+    keys = directory / "keys"
+    keys.mkdir(mode=0o700)
+    made = {name: Identity.generate(name, entropy.child("identity", name)) for name in (*names, SERVER)}
+    paths = {}
+    for name, identity in made.items():
+        paths[name] = keys / f"{name}.key"
+        write_identity(paths[name], identity)
+    roster_file = directory / "roster.toml"
+    write_roster(roster_file, Roster(made[SERVER].public, {name: made[name].public for name in names}))
+    return Stage(roster_file, paths, {**files.parties, SERVER: files.test}, files.counts)
