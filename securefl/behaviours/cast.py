@@ -1,0 +1,84 @@
+"""From the scenario's behaviours of one actor to what is put at its seams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from securefl.arrays import F32, I64
+from securefl.behaviours.data import flip_labels
+from securefl.behaviours.nuisance import Garbage, Replay
+from securefl.behaviours.seam import Chain, EffectSeam, acts
+from securefl.behaviours.server_freeze import AsksBothShares, ChangesSurvivors
+from securefl.behaviours.server_model import SplitsModel
+from securefl.behaviours.server_reopen import ReopensAttempt
+from securefl.behaviours.silence import Silence
+from securefl.behaviours.update import seams_of
+from securefl.config.cast import is_of_server
+from securefl.config.scenario import Behaviour
+from securefl.errors import UsageError
+from securefl.ids import PartyId
+from securefl.rounds.upload import Seams
+
+
+@dataclass(frozen=True, slots=True)
+class PartyBehaviour:
+    """How one party deviates; without behaviours, not at all."""
+
+    behaviours: tuple[Behaviour, ...]
+    seams: Seams
+    """For the ``PartyContext``."""
+    effects: EffectSeam
+    """For the shell. It keeps state: one per process, applied after every step."""
+
+    def poisons(self, round_: int) -> bool:
+        """Whether the party trains on :meth:`data` in this round, and on its own data in the others."""
+        return any(b.kind == "label-flip" and acts(b, round_) for b in self.behaviours)
+
+    def data(self, x: F32, y: I64, classes: int) -> tuple[F32, I64]:
+        """Return what the party trains on when it poisons; unchanged for a party that never does.
+
+        ``x`` is f32 (n, ...), ``y`` i64 (n,) in [0, classes).
+        """
+        if any(b.kind == "label-flip" for b in self.behaviours):
+            return x, flip_labels(y, classes)
+        return x, y
+
+
+def party_behaviour(behaviours: tuple[Behaviour, ...], me: PartyId) -> PartyBehaviour:
+    """Return the behaviour of the party ``me``.
+
+    Silence comes last: a party that has fallen silent sends no garbage either.
+
+    Raises:
+        UsageError: one of them is the server's.
+    """
+    for behaviour in behaviours:
+        if is_of_server(behaviour):
+            raise UsageError(f"{behaviour.kind} is shown by the server, not by {me}")
+    effects: list[EffectSeam] = [Garbage(b, me) for b in behaviours if b.kind == "garbage"]
+    effects += [Replay(b) for b in behaviours if b.kind == "replay"]
+    effects += [Silence(b) for b in behaviours if b.kind in {"drop", "kill"}]
+    return PartyBehaviour(behaviours, seams_of(behaviours), Chain(effects))
+
+
+def server_behaviour(behaviours: tuple[Behaviour, ...]) -> EffectSeam:
+    """Return the effect seam of the server.
+
+    Raises:
+        UsageError: one of them is a party's.
+    """
+    return Chain([_server_seam(behaviour) for behaviour in behaviours])
+
+
+def _server_seam(behaviour: Behaviour) -> EffectSeam:
+    match behaviour.kind:
+        case "server-asks-both-shares":
+            return AsksBothShares(behaviour)
+        case "server-changes-survivors":
+            return ChangesSurvivors(behaviour)
+        case "server-splits-model":
+            return SplitsModel(behaviour)
+        case "server-reopens-attempt":
+            return ReopensAttempt(behaviour)
+        case kind:
+            raise UsageError(f"{kind} is shown by parties, not by the server")
