@@ -58,4 +58,4 @@ def decode_struct(kind: type[StructT], raw: bytes, culprit: str) -> StructT:
 
 def quoted(error: Exception) -> str:
     """Return a decoder's complaint as one short printable line, since it may quote what the peer wrote."""
-    return ascii(str(error)[:_LONGEST_REASON])[1:-1]
+    return ascii(str(error)[:_LONGEST_REASON])[1:-1][:_LONGEST_REASON]

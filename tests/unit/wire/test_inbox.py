@@ -1,0 +1,373 @@
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from securefl.crypto.identity import Identity
+from securefl.entropy import InsecureSeededEntropy
+from securefl.errors import PeerError
+from securefl.ids import EVERYONE, SERVER, PartyId
+from securefl.kernel.events import Place
+from securefl.messages.base import MAX_FRAME
+from securefl.messages.control import RollCall
+from securefl.messages.masking import MaskedInput
+from securefl.messages.rounds import Reveal
+from securefl.wire.codec import encode
+from securefl.wire.envelope import MAX_PARTS, MIN_FRAME, MIN_PIECE, seal_frame
+from securefl.wire.inbox import MAX_OPEN, MAX_SESSIONS, REMEMBERED, Delivery, Inbox, open_relayed
+
+from .ends import (
+    BODY,
+    HEADER,
+    IDENTITIES,
+    MAX_MESSAGE,
+    PIECE,
+    PLACE,
+    ROSTER,
+    RUN,
+    A,
+    B,
+    inbox,
+    outbox,
+    sealed,
+)
+
+LONG = MaskedInput(vector=bytes(range(256)) * 60)
+"""Travels in five frames of the smallest limit."""
+
+
+def refusal(box: Inbox, frame: bytes, now: float = 0.0) -> PeerError:
+    with pytest.raises(PeerError) as caught:
+        box.accept(frame, "deliverer", now)
+    return caught.value
+
+
+def frames(message: MaskedInput = LONG, count: int = 1) -> list[list[bytes]]:
+    sender = outbox()
+    return [list(sender.frames(SERVER, PLACE, message)) for _ in range(count)]
+
+
+def test_one_frame() -> None:
+    frame = sealed()
+    assert inbox().accept(frame, "d", 0.0) == Delivery(A, PLACE, MaskedInput(vector=b"masked"), frame)
+
+
+@given(size=st.integers(0, 30_000), frame_limit=st.sampled_from([MIN_FRAME, MIN_FRAME + 1, MAX_FRAME]))
+@settings(max_examples=25, deadline=None)
+def test_outbox_to_inbox(size: int, frame_limit: int) -> None:
+    message = MaskedInput(vector=InsecureSeededEntropy(size).draw(size))
+    parts = list(outbox(frame_limit=frame_limit).frames(SERVER, PLACE, message))
+    assert all(len(part) <= frame_limit for part in parts)
+    box = inbox()
+    *before, last = [box.accept(part, "d", 0.0) for part in parts]
+    assert before == [None] * (len(parts) - 1)
+    assert last == Delivery(A, PLACE, message, parts[0] if len(parts) == 1 else b"")
+
+
+@given(order=st.permutations(range(5)), repeated=st.integers(0, 4))
+@settings(max_examples=30, deadline=None)
+def test_parts_in_any_order_with_duplicates(order: list[int], repeated: int) -> None:
+    [parts] = frames()
+    box = inbox()
+    sequence = [parts[i] for i in order]
+    sequence.insert(3, parts[order[repeated % 3]])
+    delivered = [d for d in (box.accept(part, "d", 0.0) for part in sequence) if d is not None]
+    assert [d.message for d in delivered] == [LONG]
+    assert [box.accept(part, "d", 0.0) for part in parts] == [None] * 5
+
+
+def test_interleaved_messages() -> None:
+    many = frames(count=MAX_OPEN)
+    box = inbox()
+    got = [box.accept(part, "d", 0.0) for part in itertools.chain(*zip(*many, strict=True))]
+    assert got[: 4 * MAX_OPEN] == [None] * (4 * MAX_OPEN)
+    assert [d.message for d in got if d is not None] == [LONG] * MAX_OPEN
+
+
+def test_senders_are_independent() -> None:
+    box = inbox()
+    assert box.accept(sealed(), "d", 0.0) is not None
+    assert box.accept(sealed(by=B, sender="b"), "d", 0.0) is not None
+
+
+def test_duplicates_are_dropped() -> None:
+    box = inbox()
+    assert box.accept(sealed(), "d", 0.0) is not None
+    assert box.accept(sealed(), "d", 0.0) is None
+
+
+def test_same_content_under_a_new_number_is_a_new_message() -> None:
+    box = inbox()
+    assert box.accept(sealed(), "d", 0.0) is not None
+    assert box.accept(sealed(seq=1), "d", 0.0) is not None
+
+
+def test_unknown_senders_are_the_deliverers_fault() -> None:
+    stranger = Identity.generate(PartyId("stranger"), InsecureSeededEntropy(1))
+    frame = seal_frame(msgspec.structs.replace(HEADER, sender="stranger"), BODY, stranger)
+    error = refusal(inbox(), frame)
+    assert error.culprit == "deliverer"
+    assert "'stranger'" in error.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"round": 2}, {"cluster": 0}, {"kind": "Release"}, {"recipient": EVERYONE}, {"attempt": 0}],
+    ids=str,
+)
+def test_equivocation_in_one_frame(changes: dict[str, Any]) -> None:
+    box = inbox(me=B)
+    box.accept(sealed(recipient=B), "d", 0.0)
+    error = refusal(box, sealed(**{"recipient": B, **changes}))
+    assert error.culprit == A
+    assert "equivocates" in error.reason
+
+
+def test_equivocation_in_the_body() -> None:
+    box = inbox()
+    box.accept(sealed(), "d", 0.0)
+    assert "equivocates" in refusal(box, sealed(encode(MaskedInput(vector=b"other")))).reason
+    assert box.accept(sealed(), "d", 0.0) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"round": 2}, {"kind": "Release"}, {"parts": 2}, {"parts": 4}, {"recipient": EVERYONE}],
+    ids=str,
+)
+def test_parts_of_two_messages_never_meet(changes: dict[str, Any]) -> None:
+    box = inbox(me=B)
+    assert box.accept(sealed(PIECE, recipient=B, parts=3), "d", 0.0) is None
+    error = refusal(box, sealed(PIECE, **{"recipient": B, "parts": 3, "part": 1, **changes}))
+    assert error.culprit == A
+    assert "equivocates" in error.reason
+
+
+def test_fewer_parts_than_promised_at_first() -> None:
+    """Found in review: a join over a part that had never come."""
+    box = inbox()
+    assert box.accept(sealed(PIECE, part=4, parts=6), "d", 0.0) is None
+    assert refusal(box, sealed(PIECE, part=0, parts=2)).culprit == A
+
+
+def test_a_completed_message_takes_no_more_parts() -> None:
+    [parts] = frames()
+    box = inbox()
+    for part in parts:
+        box.accept(part, "d", 0.0)
+    session = outbox()._session
+    extra = sealed(PIECE, session=session, part=5, parts=6)
+    assert box.accept(extra, "d", 0.0) is None
+    assert "equivocates" in refusal(box, sealed(PIECE, session=session, part=0, parts=6)).reason
+
+
+def test_kind_of_the_message_must_be_that_of_the_envelope() -> None:
+    error = refusal(inbox(), sealed(kind="Release"))
+    assert (error.culprit, error.reason) == (A, "envelope says Release, message is MaskedInput")
+
+
+def test_garbage_in_a_signed_frame_is_the_signers_fault() -> None:
+    assert refusal(inbox(), sealed(b"\xc1")).culprit == A
+
+
+def test_a_refused_frame_of_another_recipient_is_not_remembered() -> None:
+    box = inbox()
+    refusal(box, sealed(recipient=B))
+    assert box.accept(sealed(), "d", 0.0) is not None
+
+
+def test_restart_begins_a_new_session() -> None:
+    box = inbox()
+    for process in range(3):
+        frame = next(outbox(process=process).frames(SERVER, PLACE, RollCall()))
+        assert box.accept(frame, "d", 0.0) is not None
+    old = list(outbox(process=0).frames(SERVER, PLACE, RollCall()))
+    error = refusal(box, old[0])
+    assert error.culprit == "broker"
+    assert "earlier session" in error.reason
+
+
+def test_unfinished_messages_end_with_their_session() -> None:
+    box = inbox()
+    [parts] = frames()
+    for part in parts[:-1]:
+        box.accept(part, "d", 0.0)
+    box.accept(sealed(session=b"restart!"), "d", 0.0)
+    assert refusal(box, parts[-1]).culprit == "broker"
+
+
+def test_too_many_restarts() -> None:
+    box = inbox()
+    for start in range(MAX_SESSIONS + 1):
+        assert box.accept(sealed(session=start.to_bytes(8, "big")), "d", 0.0) is not None
+    assert refusal(box, sealed(session=b"one more")).culprit == A
+    assert box.accept(sealed(session=MAX_SESSIONS.to_bytes(8, "big"), seq=1), "d", 0.0) is not None
+
+
+def test_forgotten_numbers_are_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("securefl.wire.inbox.REMEMBERED", 60)
+    box = inbox()
+    for seq in range(62):
+        assert box.accept(sealed(seq=seq), "d", 0.0) is not None
+    for seq in (0, 1):
+        assert "stale" in refusal(box, sealed(seq=seq)).reason
+    for seq in range(2, 62):
+        assert box.accept(sealed(seq=seq), "d", 0.0) is None
+    assert box.accept(sealed(seq=2**62), "d", 0.0) is not None
+    assert box.accept(sealed(seq=62), "d", 0.0) is not None
+
+
+@given(
+    seqs=st.lists(st.integers(0, 40), max_size=60),
+)
+@settings(max_examples=40, deadline=None)
+def test_no_number_is_delivered_twice(seqs: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("securefl.wire.inbox.REMEMBERED", 5)
+        box = Inbox(RUN, SERVER, ROSTER, 2 * MIN_PIECE)
+    delivered = []
+    refused = []
+    for seq in seqs:
+        try:
+            if box.accept(sealed(seq=seq), "d", 0.0) is not None:
+                delivered.append(seq)
+        except PeerError as error:
+            refused.append(error.reason)
+    assert all("stale" in reason for reason in refused)
+    assert len(delivered) == len(set(delivered))
+
+
+def test_max_message() -> None:
+    vector = bytes(MAX_MESSAGE - len(encode(MaskedInput(vector=bytes(70_000)))) + 70_000)
+    just, over = MaskedInput(vector=vector), MaskedInput(vector=vector + b"\x00")
+    assert len(encode(just)) == MAX_MESSAGE
+    for limit in (MIN_FRAME, MAX_FRAME):
+        box = inbox()
+        *_, last = [box.accept(f, "d", 0.0) for f in outbox(frame_limit=limit).frames(SERVER, PLACE, just)]
+        assert last is not None
+        *some, last_frame = outbox(process=1, frame_limit=limit).frames(SERVER, PLACE, over)
+        assert [box.accept(frame, "d", 0.0) for frame in some] == [None] * len(some)
+        assert "exceeds" in refusal(box, last_frame).reason
+
+
+def test_claims_of_many_parts_cost_nothing() -> None:
+    box = inbox()
+    assert "exceeds" in refusal(box, sealed(PIECE, parts=MAX_PARTS)).reason
+    assert "exceeds" in refusal(box, sealed(b"", part=MAX_PARTS - 1, parts=MAX_PARTS)).reason
+    parts = MAX_MESSAGE // MIN_PIECE + 1
+    assert box.accept(sealed(PIECE, parts=parts), "d", 0.0) is None
+    assert "exceeds" in refusal(box, sealed(PIECE, seq=1, parts=parts + 1)).reason
+
+
+def test_small_pieces_are_refused() -> None:
+    box = inbox()
+    assert "pieces of" in refusal(box, sealed(PIECE[1:], part=0, parts=2)).reason
+    assert box.accept(sealed(b"", part=1, parts=2), "d", 0.0) is None
+
+
+def test_a_refused_part_leaves_the_message_as_it_was() -> None:
+    body = encode(LONG)
+    pieces = [body[at : at + MIN_PIECE] for at in range(0, len(body), MIN_PIECE)]
+    box = inbox()
+    box.accept(sealed(pieces[0], parts=5), "d", 0.0)
+    refusal(box, sealed(pieces[1], part=1, parts=5, round=9))
+    refusal(box, sealed(bytes(MAX_MESSAGE), part=1, parts=5))
+    got = [box.accept(sealed(pieces[part], part=part, parts=5), "d", 0.0) for part in range(1, 5)]
+    assert got == [None, None, None, Delivery(A, PLACE, LONG, b"")]
+
+
+def test_old_incomplete_messages_are_given_up() -> None:
+    [parts] = frames()
+    box = inbox(max_age=10.0)
+    for part in parts[:-1]:
+        box.accept(part, "d", 0.0)
+    assert box.accept(parts[-1], "d", 10.5) is None
+    box = inbox(max_age=10.0)
+    for part in parts[:-1]:
+        box.accept(part, "d", 0.0)
+    assert box.accept(parts[-1], "d", 10.0) is not None
+
+
+def test_the_oldest_incomplete_message_makes_room() -> None:
+    many = frames(count=MAX_OPEN + 1)
+    box = inbox()
+    for parts in many:
+        box.accept(parts[0], "d", 0.0)
+    finished = [[box.accept(part, "d", 0.0) for part in parts[1:]][-1] for parts in many[1:]]
+    assert all(delivery is not None for delivery in finished)
+    assert [box.accept(part, "d", 0.0) for part in many[0]] == [None] * 5
+
+
+def test_memory_of_a_sender_that_opens_and_never_finishes() -> None:
+    box = inbox()
+    parts = MAX_MESSAGE // MIN_PIECE
+    tracemalloc.start()
+    try:
+        for seq in range(2 * MAX_OPEN):
+            for part in range(parts - 1):
+                box.accept(sealed(PIECE, seq=seq, part=part, parts=parts), "d", 0.0)
+        held, _peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1.5 * MAX_OPEN * MAX_MESSAGE
+
+
+def test_memory_of_what_is_remembered() -> None:
+    assert REMEMBERED * 400 < 10 * 2**20
+    box = Inbox(RUN, SERVER, ROSTER, 2 * MIN_PIECE)
+    box._max_seen = 50
+    for seq in range(120):
+        box.accept(sealed(seq=seq), "d", 0.0)
+    [sender] = box._senders.values()
+    assert len(sender.session.seen) == 50
+
+
+def test_nobody_but_the_roster_takes_memory() -> None:
+    box = inbox()
+    for name in ("x", "y", "b"):
+        refusal(box, sealed(sender=name))
+    assert not box._senders
+
+
+def relayed(frame: bytes, recipient: PartyId = SERVER) -> Delivery:
+    return open_relayed(frame, ROSTER, RUN, recipient, SERVER)
+
+
+def test_relayed_frames() -> None:
+    frame = sealed(encode(Reveal(nonce=bytes(32))), kind="Reveal")
+    assert relayed(frame) == Delivery(A, PLACE, Reveal(nonce=bytes(32)), frame)
+
+
+@pytest.mark.parametrize(
+    ("frame", "culprit"),
+    [
+        pytest.param(b"", SERVER, id="nothing"),
+        pytest.param(sealed()[:-1] + b"?", SERVER, id="altered"),
+        pytest.param(sealed(by=B), SERVER, id="in another's name"),
+        pytest.param(sealed(sender="stranger"), SERVER, id="not on the roster"),
+        pytest.param(sealed(run="other"), SERVER, id="of another run"),
+        pytest.param(sealed(recipient=B), SERVER, id="to another recipient"),
+        pytest.param(sealed(recipient=EVERYONE), SERVER, id="to everyone"),
+        pytest.param(sealed(PIECE, parts=2), SERVER, id="a part"),
+        pytest.param(sealed(b"\xc1"), A, id="signed garbage"),
+        pytest.param(sealed(kind="Reveal"), A, id="signed with another kind"),
+    ],
+)
+def test_bad_relayed_frames(frame: bytes, culprit: str) -> None:
+    with pytest.raises(PeerError) as caught:
+        relayed(frame)
+    assert caught.value.culprit == culprit
+
+
+def test_place_of_a_delivery_is_the_senders() -> None:
+    place = Place(-1, -1, -1, 0)
+    frame = next(outbox(SERVER).frames(EVERYONE, place, RollCall()))
+    delivery = inbox(me=B).accept(frame, "d", 0.0)
+    assert delivery == Delivery(SERVER, place, RollCall(), frame)
+    assert IDENTITIES[SERVER].public.name == SERVER
