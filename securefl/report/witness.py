@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 
 from securefl.encoding.ring import ring_dtype
-from securefl.ids import EVERYONE
 from securefl.kernel.effects import Aborted, Finished, Send
 from securefl.kernel.events import Place
 from securefl.messages.masking import MaskedInput
@@ -43,7 +42,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Frames and bytes since the start, by peer (``*`` is everybody): what came in and went out."""
+    """Frames and bytes since the last one, by peer (``*`` is everybody): what came in and went out."""
 
     received: dict[str, tuple[int, int]] = field(default_factory=dict)
     sent: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -94,7 +93,7 @@ class ProcessWitness:
         self._writer.append(kind, {"time": now, **fields})
         if isinstance(item, RoundDone):
             self._writer.flush()
-            self._tell(self._traffic)
+            self._pass_traffic_on()
         self._tell(Fact(now, item))
 
     def refused(self, now: float, culprit: str, reason: str) -> None:
@@ -121,8 +120,12 @@ class ProcessWitness:
         """End the transcript in good order and say how the run ended."""
         self._writer.append("outcome", {"aborted": isinstance(outcome, Aborted), "reason": outcome.reason})
         self._writer.close()
-        self._tell(self._traffic)
+        self._pass_traffic_on()
         self._tell(Ending(outcome))
+
+    def _pass_traffic_on(self) -> None:
+        self._tell(self._traffic)
+        self._traffic = Traffic()
 
     def _entry(self, now: float, place: Place, message: AnyMessage) -> dict[str, JsonValue]:
         entry: dict[str, JsonValue] = {
@@ -144,9 +147,3 @@ def _free_path(folder: Path, name: str) -> Path:
         number += 1
         path = folder / f"{name}.{number}.jsonl"
     return path
-
-
-def total_of(table: dict[str, tuple[int, int]], peer: str) -> tuple[int, int]:
-    """Return frames and bytes to or from one peer, its part of what went to everybody included."""
-    own, shared = table.get(peer, (0, 0)), table.get(EVERYONE, (0, 0))
-    return own[0] + shared[0], own[1] + shared[1]

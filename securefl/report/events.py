@@ -1,0 +1,59 @@
+"""One line for a person on what happens in a run."""
+
+from __future__ import annotations
+
+from securefl.report.text import counted, listed, percent, printable, seconds
+from securefl.rounds.reports import (
+    DrawVoided,
+    InstanceLost,
+    InstanceRetried,
+    PartiesJoined,
+    RoundDone,
+    SatOut,
+    SurvivorsFrozen,
+    UpdateEncoded,
+)
+
+
+def event_text(report: object) -> str | None:
+    """What a machine reports; None where it is not worth a line."""
+    text: str | None = None
+    match report:
+        case PartiesJoined(present=present, missing=missing):
+            absent = f"; missing: {listed(missing)}" if missing else ""
+            text = f"{len(present)} of {len(present) + len(missing)} parties present{absent}"
+        case DrawVoided(round=round_, withheld=withheld):
+            text = f"round {round_}: draw void, nonce withheld by {listed(withheld)}; drawing again"
+        case InstanceRetried(round=round_, reclustering=r, cluster=j, excluded=excluded):
+            text = f"round {round_}: cluster {r}.{j} starts over without {listed(excluded)}"
+        case InstanceLost(round=round_, reclustering=r, cluster=j, reason=reason):
+            text = f"round {round_}: cluster {r}.{j} lost, {printable(reason)}"
+        case SurvivorsFrozen(round=round_, survivors=survivors, dropped=dropped) if dropped:
+            everybody = len(survivors) + len(dropped)
+            text = f"round {round_}: {len(survivors)} of {everybody} counted, without {listed(dropped)}"
+        case RoundDone():
+            text = round_text(report)
+        case SatOut(round=round_, reason=reason):
+            text = f"round {round_}: sits out, {printable(reason)}"
+        case UpdateEncoded(round=round_, saturated=saturated) if saturated:
+            text = f"round {round_}: {counted(saturated, 'coordinate')} beyond the encoding's range"
+        case _:
+            pass
+    return text
+
+
+def round_text(done: RoundDone, spent: float | None = None) -> str:
+    """One line on a round that ended; ``spent``: its seconds."""
+    planned = len(done.opened) + len(done.lost)
+    took = "" if spent is None else f", {seconds(spent)}"
+    rejected = f", {counted(len(done.rejected), 'cluster')} left out by the rule" if done.rejected else ""
+    return (
+        f"round {done.round}: accuracy {percent(done.accuracy)}, loss {done.loss:.3g},"
+        f" {len(done.survivors)} of {len(done.participants)} counted,"
+        f" {len(done.opened)} of {counted(planned, 'sum')} opened{rejected}{took}"
+    )
+
+
+def refusal_text(vantage: str, culprit: str, reason: str) -> str:
+    """One line on a refusal."""
+    return f"{printable(vantage, 32)} refused {printable(culprit, 32)}: {printable(reason)}"

@@ -1,0 +1,186 @@
+"""The live display of a run on a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from securefl.report.scene import STEPS, Scene, Standing
+from securefl.report.text import curve, percent, printable, seconds
+
+_CURVE_WIDTH: Final = 48
+_CURVE_HEIGHT: Final = 4
+_MAX_DOTS: Final = 240
+_SHOWN_EVENTS: Final = 5
+_DOT: Final[dict[Standing, tuple[str, str, str]]] = {
+    "waiting": ("·", ".", "bright_black"),
+    "counted": ("●", "o", "green"),
+    "dropped": ("○", "-", "yellow"),
+    "rejected": ("●", "r", "magenta"),
+    "lost": ("✗", "x", "red"),
+}
+
+
+class LiveProgress:
+    """Redraws a panel in place: rounds, step, parties by cluster, accuracy, latest events."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._scene = Scene(rounds=1)
+        self._began = self._seen = time.monotonic()
+        self._live = Live(self, console=console, refresh_per_second=8, transient=True)
+
+    def start(self, header: tuple[str, ...], rounds: int) -> None:
+        """See :class:`securefl.report.progress.Progress`."""
+        for index, line in enumerate(header):
+            style = "bold" if index == 0 else "bold red" if line.isupper() or "INSECURE" in line else "dim"
+            self._console.print(Text(printable(line, 1000), style=style))
+        self._scene = Scene(rounds=rounds)
+        self._began = self._seen = time.monotonic()
+        self._live.start()
+
+    def on_report(self, now: float, report: object) -> None:
+        """See :class:`securefl.report.progress.Progress`."""
+        self._seen = time.monotonic()
+        self._scene = self._scene.after(now, report)
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """See :class:`securefl.report.progress.Progress`."""
+        self._scene = self._scene.refusing(vantage, culprit, reason)
+
+    def note(self, text: str) -> None:
+        """See :class:`securefl.report.progress.Progress`."""
+        self._scene = self._scene.noting(printable(text))
+
+    def finish(self) -> None:
+        """See :class:`securefl.report.progress.Progress`."""
+        self._live.stop()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # Reports come from another thread; a scene never changes, so taking one is enough.
+        scene = self._scene
+        moment = time.monotonic()
+        yield draw(
+            scene,
+            elapsed=moment - self._began,
+            in_round=max(0.0, scene.now - scene.since) + moment - self._seen,
+            ascii_only=options.ascii_only,
+        )
+
+
+def draw(scene: Scene, elapsed: float, in_round: float, *, ascii_only: bool = False) -> RenderableType:
+    """The panel for a scene.
+
+    Args:
+        scene: what to show.
+        elapsed: seconds since the run began.
+        in_round: seconds since the round began.
+        ascii_only: the terminal shows nothing else.
+    """
+    body = Table.grid(padding=(0, 2))
+    body.add_column(style="dim", no_wrap=True)
+    body.add_column(ratio=1)
+    body.add_row("rounds", _bar(scene, elapsed))
+    if scene.done < scene.rounds or scene.step:
+        body.add_row(f"round {scene.round}", _steps(scene, in_round, ascii_only))
+    body.add_row("parties", _parties(scene, ascii_only))
+    body.add_row("sums", _sums(scene))
+    if scene.accuracies:
+        body.add_row("accuracy", _accuracy(scene, ascii_only))
+    for index, line in enumerate(scene.events[-_SHOWN_EVENTS:]):
+        body.add_row(
+            "events" if index == 0 else "", Text(line, style="yellow", no_wrap=True, overflow="ellipsis")
+        )
+    return Panel(
+        body, box=box.ASCII if ascii_only else box.ROUNDED, border_style="bright_black", padding=(0, 1)
+    )
+
+
+def _bar(scene: Scene, elapsed: float) -> RenderableType:
+    row = Table.grid(padding=(0, 2))
+    row.add_column(width=32)
+    row.add_column(no_wrap=True)
+    row.add_row(
+        ProgressBar(total=max(1, scene.rounds), completed=scene.done, width=32),
+        Text.assemble(f"{scene.done} of {scene.rounds} done", ("   " + seconds(elapsed), "dim")),
+    )
+    return row
+
+
+def _steps(scene: Scene, in_round: float, ascii_only: bool) -> Text:
+    if not scene.step:
+        return Text("beginning", style="dim")
+    arrow = " > " if ascii_only else " → "
+    names = [name for name in STEPS if name != "certify" or scene.step == "certify"]
+    at = names.index(scene.step) if scene.step in names else -1
+    line = Text()
+    for index, name in enumerate(names):
+        style = "bold cyan" if index == at else "green" if index < at else "bright_black"
+        line.append(STEPS[name], style=style)
+        line.append(arrow if index + 1 < len(names) else "   ", style="bright_black")
+    return line.append(seconds(in_round), style="dim")
+
+
+def _parties(scene: Scene, ascii_only: bool) -> RenderableType:
+    here = len(scene.present)
+    if not scene.standings:
+        missing = f", {len(scene.missing)} missing" if scene.missing else ""
+        return Text(f"{here} present{missing}" if here else "waiting for parties", style="dim")
+    tally = {kind: sum(1 for s in scene.standings.values() if s == kind) for kind in _DOT}
+    words = Text()
+    for kind, number in tally.items():
+        if number:
+            words.append(f"{number} {_WORD[kind]}   ", style=_DOT[kind][2])
+    if len(scene.standings) > _MAX_DOTS:
+        return words
+    dots = Text()
+    for members in scene.clusters:
+        for party in members:
+            fancy, plain, style = _DOT[scene.standings.get(party, "waiting")]
+            dots.append(plain if ascii_only else fancy, style=style)
+        dots.append("  ")
+    return Group(dots, words)
+
+
+_WORD: Final[dict[Standing, str]] = {
+    "waiting": "at work",
+    "counted": "counted",
+    "dropped": "dropped out",
+    "rejected": "left out by the rule",
+    "lost": "in a lost sum",
+}
+
+
+def _sums(scene: Scene) -> Text:
+    line = Text(f"{scene.opened} of {scene.planned} opened in this round, {scene.total_opened} in all")
+    if scene.refusals:
+        line.append(f"   {scene.refusals} refusals", style="red")
+    return line
+
+
+def _accuracy(scene: Scene, ascii_only: bool) -> Text:
+    values = scene.accuracies
+    lines = list(_with_scale(values, ascii_only))
+    text = Text("\n").join(lines)
+    text.append(f"  now {percent(values[-1])}", style="bold")
+    return text
+
+
+def _with_scale(values: tuple[float, ...], ascii_only: bool) -> Iterator[Text]:
+    """The curve, its highest value beside the top line and its lowest beside the bottom one."""
+    if len(values) < 2:
+        yield Text()
+        return
+    drawn = curve(values, _CURVE_WIDTH, _CURVE_HEIGHT, ascii_only=ascii_only)
+    labels = [percent(max(values)), *[""] * (len(drawn) - 2), percent(min(values))]
+    for label, line in zip(labels, drawn, strict=True):
+        yield Text.assemble((f"{label:>8} ", "dim"), (line, "cyan"))

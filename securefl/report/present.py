@@ -1,0 +1,214 @@
+"""The summary of a run on a terminal, or as plain lines where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich import box
+from rich.console import Console
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from securefl.report.expect import AS_EXPECTED, MEANING
+from securefl.report.records import LeftOut, RoundRecord
+from securefl.report.summary import Summary
+from securefl.report.text import counted, curve, listed, percent, printable, seconds, size
+
+_MAX_ROUNDS: Final = 12
+_MAX_REFUSALS: Final = 8
+
+
+def print_summary(console: Console, summary: Summary) -> None:
+    """Say what came out, who was counted, what the server could see, and whether it was expected.
+
+    On a terminal with tables and colours; elsewhere line by line, never wrapped, for logs and ``grep``.
+    """
+    for title, body in (
+        ("Accuracy", _accuracy(summary, console)),
+        ("Who was counted", _rounds(summary, console)),
+        ("What the server could see", _view(summary)),
+        ("What was refused", _refused(summary)),
+        ("Expectations", _expectations(summary)),
+        ("Files", _files(summary)),
+    ):
+        items = list(body)
+        if not items:
+            continue
+        console.print()
+        if console.is_terminal:
+            console.print(Rule(Text(f"{title} ", style="bold"), align="left", style="bright_black"))
+        else:
+            console.print(f"{title}:", highlight=False)
+        for item in items:
+            if isinstance(item, Text):
+                item.pad_left(2)
+            console.print(item, soft_wrap=not console.is_terminal, highlight=False)
+    console.print()
+    _verdict(console, summary)
+
+
+def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
+    records, outcome = summary.rounds, summary.outcome
+    if not records:
+        yield Text("no round ended, so no model was tested")
+        return
+    best = max(records, key=lambda record: record.accuracy)
+    line = Text.assemble((percent(outcome.accuracy), "bold"), " on the test set")
+    if len(records) > 1:
+        bars = curve([r.accuracy for r in records], 40, ascii_only=_ascii(console))[0]
+        line.append("  ").append(bars, style="cyan")
+        line.append(f"  best {percent(best.accuracy)} in round {best.round}", style="dim")
+    yield line
+    yield Text(
+        f"{counted(outcome.rounds, 'round')} with a new model in {seconds(summary.seconds)};"
+        f" {size(summary.up.size)} up, {size(summary.down.size)} down",
+        style="dim",
+    )
+
+
+def _rounds(summary: Summary, console: Console) -> Iterator[Table | Text]:
+    records = summary.rounds
+    shown = _worth_showing(records)
+    if not console.is_terminal:
+        for record in shown:
+            yield Text(_round_line(record))
+    elif shown:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", padding=(0, 1))
+        for column in ("round", "accuracy", "loss", "counted", "sums", "time"):
+            table.add_column(column, justify="right", no_wrap=True)
+        table.add_column("not counted, and other events", ratio=1)
+        for record in shown:
+            table.add_row(
+                str(record.round),
+                percent(record.accuracy),
+                f"{record.loss:.3g}",
+                _of(len(record.counted), _expected(record), "yellow"),
+                _of(len(record.sums), len(record.sums) + len(record.lost), "red"),
+                seconds(record.seconds["total"]),
+                Text("; ".join(_events(record)), style="yellow" if record.left_out else "dim"),
+            )
+        yield table
+    if len(shown) < len(records):
+        yield Text(f"{len(records) - len(shown)} rounds like their neighbours are not shown", style="dim")
+
+
+def _view(summary: Summary) -> Iterator[Text]:
+    view = summary.view
+    if view.opened:
+        sizes = ", ".join(
+            f"{count:,} of {members}" for members, count in sorted(view.by_size.items(), reverse=True)
+        )
+        yield Text(
+            f"{counted(view.opened, 'cluster sum')}: {sizes} parties. The smallest counts {view.smallest}."
+        )
+    else:
+        yield Text("no sum was opened: the server saw masked vectors only")
+    if view.exposed:
+        names = listed(f"{party} in round {round_}" for round_, party in view.exposed)
+        yield Text(f"SINGLE UPDATES follow from these sums: {names}", style="bold red")
+    elif view.opened and view.searched:
+        yield Text.assemble(
+            ("no single update", "bold"), ": none was opened, none follows from the other sums of its round"
+        )
+    elif view.opened:
+        yield Text("no single update was opened; combinations of the sums were not searched", style="yellow")
+    if colluders := summary.scenario.secure_sum.colluders:
+        yield Text(
+            f"colluding parties (up to {colluders}) can subtract their own parts and see more", style="yellow"
+        )
+    yield Text.assemble("differential privacy: ", ("none", "bold"), " (a sum still tells of its members)")
+    if summary.insecure:
+        yield Text(
+            "INSECURE SEEDED ENTROPY: whoever knows the seed can undo every mask. For tests only.",
+            style="bold red",
+        )
+
+
+def _refused(summary: Summary) -> Iterator[Text]:
+    refusals = list(summary.refusals.items())
+    for (by, culprit, reason), count in refusals[:_MAX_REFUSALS]:
+        times = f" ({count} times)" if count > 1 else ""
+        yield Text.assemble(
+            f"{printable(by, 32)} refused ",
+            (printable(culprit, 32), "bold yellow"),
+            f": {printable(reason)}{times}",
+        )
+    if len(refusals) > _MAX_REFUSALS:
+        rest = sum(count for _, count in refusals[_MAX_REFUSALS:])
+        yield Text(f"and {counted(rest, 'more refusal')}, see metrics.jsonl", style="dim")
+
+
+def _expectations(summary: Summary) -> Iterator[Text]:
+    for judgement in summary.judgements:
+        mark = ("ok   ", "bold green") if judgement.ok else ("FAIL ", "bold red")
+        yield Text.assemble(mark, judgement.text)
+    if not summary.judgements:
+        yield Text("the scenario states none", style="dim")
+
+
+def _files(summary: Summary) -> Iterator[Text]:
+    width = max(map(len, summary.files), default=0)
+    for label, path in summary.files.items():
+        yield Text.assemble((f"{label:<{width}}  ", "dim"), path)
+
+
+def _verdict(console: Console, summary: Summary) -> None:
+    code, reason = summary.exit_code, printable(summary.outcome.reason, 400)
+    good = code == AS_EXPECTED
+    ended = "aborted" if summary.outcome.aborted else "ended"
+    line = Text(f"exit {code}: {MEANING[code]}", style="bold green" if good else "bold red")
+    if reason:
+        line.append(f"\n{summary.scenario.name} {ended}: {reason}", style="not bold default")
+    if console.is_terminal:
+        console.print(Panel(line, box=box.ROUNDED, border_style="green" if good else "red", expand=False))
+    else:
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def _worth_showing(records: Sequence[RoundRecord]) -> list[RoundRecord]:
+    """All of a short run; of a long one the first, the last and those in which something happened."""
+    if len(records) <= _MAX_ROUNDS:
+        return list(records)
+    eventful = [r for r in records[1:-1] if r.left_out or r.lost or r.retries or r.redraws]
+    return [records[0], *eventful[: _MAX_ROUNDS - 2], records[-1]]
+
+
+def _round_line(record: RoundRecord) -> str:
+    events = "".join(f"; {event}" for event in _events(record))
+    return (
+        f"round {record.round}: accuracy {percent(record.accuracy)}, loss {record.loss:.3g},"
+        f" {len(record.counted)} of {_expected(record)} counted,"
+        f" {len(record.sums)} of {len(record.sums) + len(record.lost)} sums,"
+        f" {seconds(record.seconds['total'])}{events}"
+    )
+
+
+def _events(record: RoundRecord) -> Iterator[str]:
+    by_reason: dict[str, list[LeftOut]] = {}
+    for out in record.left_out:
+        by_reason.setdefault(out.reason, []).append(out)
+    for reason, group in by_reason.items():
+        yield f"{listed(out.party for out in group)}: {printable(reason)}"
+    if record.rejected:
+        yield f"rule left out {counted(len(record.rejected), 'cluster')}"
+    if record.redraws:
+        yield counted(record.redraws, "void draw")
+    if record.retries:
+        yield f"{counted(record.retries, 'sum')} started over"
+    if record.update_norm is None:
+        yield "no new model"
+
+
+def _expected(record: RoundRecord) -> int:
+    return len(record.counted) + len(record.left_out)
+
+
+def _of(part: int, whole: int, style: str) -> Text:
+    return Text(f"{part}/{whole}", style=style if part < whole else "")
+
+
+def _ascii(console: Console) -> bool:
+    return not console.encoding.lower().startswith("utf")

@@ -1,0 +1,143 @@
+"""Telling people, logs and programs how a run is going."""
+
+from __future__ import annotations
+
+import json
+from typing import IO, Final, Protocol
+
+from rich.console import Console
+
+from securefl.report.entries import brief_entry_of
+from securefl.report.events import event_text, refusal_text, round_text
+from securefl.report.summary import Summary
+from securefl.report.text import printable
+from securefl.rounds.reports import RoundDone, RoundStarted
+from securefl.transcript.canonical import JsonValue
+
+_MAX_REFUSALS: Final = 50
+"""Refusals that the plain log spells out; a flood of them is in the metrics."""
+
+
+class Progress(Protocol):
+    """Hears what happens while it happens. No method raises because of what it is told."""
+
+    def start(self, header: tuple[str, ...], rounds: int) -> None:
+        """Begin. ``header``: lines on what is run, above all its limits; ``rounds``: how many are planned."""
+        ...
+
+    def on_report(self, now: float, report: object) -> None:
+        """A machine reports a fact, at ``now`` on its clock in seconds."""
+        ...
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """``vantage`` refused a message of ``culprit``."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Anything else worth a line."""
+        ...
+
+    def finish(self) -> None:
+        """Leave the terminal as it was. May be called more than once."""
+        ...
+
+
+class PlainProgress:
+    """A line per round and per event, flushed, for logs and pipes."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._since = 0.0
+        self._refusals = 0
+
+    def start(self, header: tuple[str, ...], rounds: int) -> None:
+        """See :class:`Progress`."""
+        for line in header:
+            self._say(line)
+        self._say(f"{rounds} rounds planned")
+
+    def on_report(self, now: float, report: object) -> None:
+        """See :class:`Progress`."""
+        if isinstance(report, RoundStarted):
+            self._since = now
+        text = round_text(report, now - self._since) if isinstance(report, RoundDone) else event_text(report)
+        if text is not None:
+            self._say(text)
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """See :class:`Progress`."""
+        self._refusals += 1
+        if self._refusals <= _MAX_REFUSALS:
+            self._say(refusal_text(vantage, culprit, reason))
+        if self._refusals == _MAX_REFUSALS:
+            self._say("further refusals are counted in metrics.jsonl only")
+
+    def note(self, text: str) -> None:
+        """See :class:`Progress`."""
+        self._say(text)
+
+    def finish(self) -> None:
+        """See :class:`Progress`."""
+        _write(self._stream, "")
+
+    def _say(self, text: str) -> None:
+        _write(self._stream, printable(text, 1000) + "\n")
+
+
+class JsonProgress:
+    """One JSON object per line, vectors by digest and length.
+
+    ``event`` says which: ``start``, the kinds of reports (``round_done``), ``reject``, ``note``, ``summary``.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def start(self, header: tuple[str, ...], rounds: int) -> None:
+        """See :class:`Progress`."""
+        self._emit("start", {"header": list(header), "rounds": rounds})
+
+    def on_report(self, now: float, report: object) -> None:
+        """See :class:`Progress`."""
+        kind, fields = brief_entry_of(report)
+        self._emit(kind, {"time": round(now, 6), **fields})
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """See :class:`Progress`."""
+        self._emit("reject", {"by": vantage, "culprit": culprit, "reason": reason})
+
+    def note(self, text: str) -> None:
+        """See :class:`Progress`."""
+        self._emit("note", {"text": text})
+
+    def summary(self, summary: Summary) -> None:
+        """The last line: what ``summary.json`` holds."""
+        self._emit("summary", summary.to_json())
+
+    def finish(self) -> None:
+        """See :class:`Progress`."""
+        _write(self._stream, "")
+
+    def _emit(self, event: str, fields: dict[str, JsonValue]) -> None:
+        _write(self._stream, json.dumps({"event": event, **fields}, allow_nan=False) + "\n")
+
+
+def progress_for(console: Console, *, as_json: bool = False) -> Progress:
+    """JSON lines where asked for, a live display on a terminal, plain lines elsewhere."""
+    if as_json:
+        return JsonProgress(console.file)
+    if console.is_terminal and not console.is_dumb_terminal:
+        # Rich's live display pulls in a good part of rich; a server in a container needs none of it.
+        from securefl.report.live import LiveProgress  # noqa: PLC0415
+
+        return LiveProgress(console)
+    return PlainProgress(console.file)
+
+
+def _write(stream: IO[str], text: str) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except (OSError, ValueError):
+        # Nobody listens any more (a closed pipe, say): no reason to end the run.
+        return

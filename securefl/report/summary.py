@@ -1,0 +1,152 @@
+"""``summary.json``: the outcome of a run for machines, and what the printed summary is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import securefl
+from securefl.config.scenario import Scenario
+from securefl.report.expect import MEANING, Judgement, exit_code, judge
+from securefl.report.metrics import RunMetrics
+from securefl.report.outcome import Outcome
+from securefl.report.records import Refusal, RoundRecord, Volume, finite
+from securefl.report.view import ServerView, server_view
+from securefl.transcript.canonical import JsonValue
+
+_MAX_REFUSALS: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """All that is said about a run when it is over."""
+
+    run: str
+    scenario: Scenario
+    outcome: Outcome
+    judgements: tuple[Judgement, ...]
+    rounds: tuple[RoundRecord, ...]
+    view: ServerView
+    refusals: Mapping[Refusal, int]
+    """Most frequent first."""
+    up: Volume
+    down: Volume
+    """Traffic of all parties together."""
+    insecure: bool
+    """Whether secrets came from a seed: then nothing was secret."""
+    seconds: float
+    files: Mapping[str, str]
+    """What lies where: a word for people and a path."""
+
+    @property
+    def exit_code(self) -> int:
+        """0, 1 or 3 (:mod:`securefl.report.expect`)."""
+        return exit_code(self.judgements, self.outcome)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The content of ``summary.json``; numbers that are not finite are null."""
+        outcome = self.outcome
+        return {
+            "securefl": securefl.__version__,
+            "run": self.run,
+            "scenario": self.scenario.name,
+            "exit_code": self.exit_code,
+            "exit_meaning": MEANING[self.exit_code],
+            "aborted": outcome.aborted,
+            "reason": outcome.reason,
+            "seconds": round(self.seconds, 3),
+            "outcome": {
+                "accuracy": finite(outcome.accuracy),
+                "rounds": outcome.rounds,
+                "survivors": outcome.survivors,
+                "clusters_lost": outcome.clusters_lost,
+                "opened_sums": outcome.opened_sums,
+                "refusals": outcome.refusals,
+                "epsilon": finite(outcome.epsilon),
+            },
+            "expectations": [
+                {
+                    "metric": judgement.metric,
+                    "at_least": judgement.at_least,
+                    "at_most": judgement.at_most,
+                    "measured": finite(judgement.measured),
+                    "ok": judgement.ok,
+                }
+                for judgement in self.judgements
+            ],
+            "rounds": [
+                {
+                    "round": record.round,
+                    "accuracy": finite(record.accuracy),
+                    "loss": finite(record.loss),
+                    "participants": len(record.participants),
+                    "survivors": len(record.counted),
+                    "left_out": {out.party: out.reason for out in record.left_out},
+                    "opened": len(record.sums),
+                    "rejected": len(record.rejected),
+                    "lost": len(record.lost),
+                    "seconds": round(record.seconds["total"], 3),
+                }
+                for record in self.rounds
+            ],
+            "server_view": {
+                "opened_sums": self.view.opened,
+                "sums_by_size": {str(members): count for members, count in self.view.by_size.items()},
+                "smallest_sum": self.view.smallest,
+                "single_updates": [{"round": r, "party": party} for r, party in self.view.exposed],
+                "combinations_searched": self.view.searched,
+                "differential_privacy": "none",
+                "insecure_seeded_entropy": self.insecure,
+            },
+            "refusals": [
+                {**refusal._asdict(), "count": count}
+                for refusal, count in list(self.refusals.items())[:_MAX_REFUSALS]
+            ],
+            "traffic": {
+                "up": {"messages": self.up.messages, "bytes": self.up.size},
+                "down": {"messages": self.down.messages, "bytes": self.down.size},
+            },
+            "files": dict(self.files),
+        }
+
+
+def summarise(
+    *,
+    run: str,
+    scenario: Scenario,
+    metrics: RunMetrics,
+    insecure: bool,
+    seconds: float,
+    files: Mapping[str, str],
+) -> Summary:
+    """Draw up the summary of a run that has ended.
+
+    Args:
+        run: id of the run.
+        scenario: as it was run; its ``[[expect]]`` are judged.
+        metrics: what listened to the run; told of its end by ``on_finished`` or ``on_aborted``.
+        insecure: ``Entropy.insecure`` of the run.
+        seconds: how long it took.
+        files: label to path, in the order in which they are to be printed.
+    """
+    outcome = metrics.outcome()
+    volumes = metrics.traffic().values()
+    up, down = Volume(), Volume()
+    for volume in volumes:
+        up = up.plus(*volume.get("up", Volume()))
+        down = down.plus(*volume.get("down", Volume()))
+    return Summary(
+        run=run,
+        scenario=scenario,
+        outcome=outcome,
+        judgements=judge(scenario.expect, outcome),
+        rounds=metrics.records,
+        view=server_view(metrics.records),
+        refusals=metrics.refusals(),
+        up=up,
+        down=down,
+        insecure=insecure,
+        seconds=seconds,
+        files=files,
+    )

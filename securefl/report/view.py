@@ -1,0 +1,70 @@
+"""What the server could see: which totals it opened, and which single updates follow from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from securefl.report.records import RoundRecord
+
+_MAX_PARTIES: Final = 2000
+"""Beyond it, combinations of overlapping sums are not searched."""
+_TOLERANCE: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """The sums of a run, as the server sees them, without help by colluding parties."""
+
+    opened: int
+    by_size: Mapping[int, int]
+    """How many opened sums count so many parties, smallest first."""
+    exposed: tuple[tuple[int, str], ...]
+    """(round, party): updates that are a sum of their own, or follow from the sums of their round."""
+    searched: bool
+    """Whether all linear combinations of the sums of one round were searched."""
+
+    @property
+    def smallest(self) -> int | None:
+        """Parties in the smallest opened sum; None when none was opened."""
+        return min(self.by_size, default=None)
+
+
+def server_view(records: Sequence[RoundRecord]) -> ServerView:
+    """What the opened sums of these rounds give away."""
+    sizes = Counter(len(seen.counted) for record in records for seen in record.sums)
+    exposed: list[tuple[int, str]] = []
+    searched = True
+    for record in records:
+        alone = determined([seen.counted for seen in record.sums])
+        searched = searched and alone is not None
+        if alone is None:
+            alone = {party for seen in record.sums if len(seen.counted) == 1 for party in seen.counted}
+        exposed += [(record.round, party) for party in sorted(alone)]
+    return ServerView(sizes.total(), dict(sorted(sizes.items())), tuple(exposed), searched)
+
+
+def determined(sums: Sequence[Collection[str]]) -> set[str] | None:
+    """The parties whose value is a linear combination of these sums; None when there are too many to search.
+
+    Party i is determined if and only if the unit vector e_i lies in the row space of the 0/1 matrix of the
+    sums; the row space comes from a singular value decomposition in float64.
+    """
+    distinct = sorted({tuple(sorted(members)) for members in sums if members})
+    parties = sorted({party for members in distinct for party in members})
+    if sum(map(len, distinct)) == len(parties):
+        return {members[0] for members in distinct if len(members) == 1}
+    if len(parties) > _MAX_PARTIES:
+        return None
+    column = {party: index for index, party in enumerate(parties)}
+    matrix = np.zeros((len(distinct), len(parties)))
+    for row, members in enumerate(distinct):
+        matrix[row, [column[party] for party in members]] = 1.0
+    _, values, basis = np.linalg.svd(matrix, full_matrices=False)
+    basis = basis[values > _TOLERANCE * values[0]]
+    within = np.einsum("ij,ij->j", basis, basis)
+    return {party for party in parties if within[column[party]] > 1 - _TOLERANCE}
