@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from securefl.crypto.agreement import BadKeyError, check_public
 from securefl.crypto.roster import Roster
 from securefl.errors import PeerError
 from securefl.ids import SERVER
 from securefl.messages.masking import KeyAdvert
 from securefl.secagg.setup import Setup, key_list_digest
 from securefl.wire.inbox import open_relayed
+
+
+def check_keys(sender: str, advert: KeyAdvert) -> None:
+    """Refuse keys that no agreement can use, when they arrive: later they would stop the whole cluster.
+
+    Raises:
+        PeerError: a key of low order.
+    """
+    try:
+        check_public(advert.mask_key)
+        check_public(advert.box_key)
+    except BadKeyError as error:
+        raise PeerError(sender, f"advertised a bad key ({error})") from error
 
 
 def read_key_list(
@@ -34,6 +48,7 @@ def read_key_list(
         fresh = {delivery.message.mask_key, delivery.message.box_key}
         if len(fresh) != 2 or fresh & keys:
             raise PeerError(delivery.sender, f"reuses a key in {setup.describe()}")
+        check_keys(delivery.sender, delivery.message)
         keys |= fresh
         adverts[index] = delivery.message
         by_index[index] = frame

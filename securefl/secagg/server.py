@@ -17,6 +17,7 @@ from securefl.crypto.merkle import merkle_root
 from securefl.errors import PeerError
 from securefl.ids import PartyId
 from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
+from securefl.secagg.adverts import check_keys
 from securefl.secagg.setup import Setup, key_list_digest, share_leaf
 from securefl.secagg.store import VectorStore
 
@@ -79,7 +80,7 @@ def on_advert(phase: CollectingKeys, sender: PartyId, advert: KeyAdvert, signed:
     """Take one advert.
 
     Raises:
-        PeerError: not a member, a second advert, or a key that somebody else has.
+        PeerError: not a member, a second advert, a key of low order, or one that somebody else has.
     """
     index = phase.setup.index(sender)
     if index in phase.adverts:
@@ -87,6 +88,7 @@ def on_advert(phase: CollectingKeys, sender: PartyId, advert: KeyAdvert, signed:
     known = {key for other in phase.adverts.values() for key in (other.mask_key, other.box_key)}
     if advert.mask_key == advert.box_key or {advert.mask_key, advert.box_key} & known:
         raise PeerError(sender, f"reuses a key in {phase.setup.describe()}")
+    check_keys(sender, advert)
     if not signed:
         raise PeerError(sender, "key advert in several frames")
     return replace(phase, adverts={**phase.adverts, index: advert}, frames={**phase.frames, index: signed})

@@ -1,0 +1,211 @@
+"""Drivers of secure sums for the contract suite: one cluster, all members and the server in one process.
+
+A further kind joins by a class with ``run`` (see :class:`SecureSum`) and an entry in ``KINDS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, Protocol
+
+from securefl.arrays import Ring
+from securefl.crypto.identity import Identity
+from securefl.crypto.roster import Roster
+from securefl.entropy import InsecureSeededEntropy
+from securefl.ids import SERVER, Instance, PartyId, RunId
+from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
+from securefl.messages.rounds import InstanceShares
+from securefl.messages.union import AnyMessage
+from securefl.secagg import client, opening, server
+from securefl.secagg.setup import Setup
+from securefl.secagg.store import MemoryStore
+from securefl.wire.outbox import Outbox
+
+RUN = RunId("contract")
+NAMES = tuple(PartyId(f"p{i:02d}") for i in range(12))
+
+Step = Literal["keys", "shares", "input", "receipt", "release"]
+STEPS: tuple[Step, ...] = ("keys", "shares", "input", "receipt", "release")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One secure sum: parameters, and who falls silent from which step on."""
+
+    members: int
+    threshold: int
+    min_survivors: int
+    ring_bits: int = 32
+    length: int = 4
+    silent: Mapping[PartyId, Step] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[PartyId, ...]:
+        """The members."""
+        return NAMES[: self.members]
+
+    def alive(self, step: Step) -> list[PartyId]:
+        """Members that still take part in ``step``."""
+        last = STEPS.index(step)
+        return [n for n in self.names if n not in self.silent or STEPS.index(self.silent[n]) > last]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the server has in the end: ``ring`` is None when nothing was opened."""
+
+    ring: Ring | None
+    survivors: tuple[PartyId, ...]
+
+
+class SecureSum(Protocol):
+    """A kind of secure sum, run to its end."""
+
+    def run(self, case: Case, inputs: Mapping[PartyId, Ring], seed: int = 1) -> Outcome:
+        """Sum ``inputs`` of the members that stay."""
+        ...
+
+
+@lru_cache(maxsize=1)
+def identities() -> dict[PartyId, Identity]:
+    """Identities of all members and the server."""
+    root = InsecureSeededEntropy(99)
+    return {n: Identity.generate(n, root.child("identity", n)) for n in (*NAMES, SERVER)}
+
+
+@lru_cache(maxsize=1)
+def roster() -> Roster:
+    """The roster of all identities."""
+    known = identities()
+    return Roster(known[SERVER].public, {n: known[n].public for n in NAMES})
+
+
+class MaskingCluster:
+    """Pairwise masking, one attempt after the other, with every step open to the tests."""
+
+    def __init__(self, case: Case, seed: int = 1, attempt: int = 0) -> None:
+        self.case = case
+        self.setup = Setup(
+            instance=Instance(RUN, 0, 0, 0, attempt),
+            members=case.names,
+            threshold=case.threshold,
+            min_survivors=case.min_survivors,
+            binding=b"b" * 32,
+            length=case.length,
+            ring_bits=case.ring_bits,
+        )
+        self.entropy = InsecureSeededEntropy(seed)
+        self.store = MemoryStore()
+        self.phases: dict[PartyId, client.MemberPhase] = {}
+        self.adverts: dict[PartyId, KeyAdvert] = {}
+        self.server: server.InstancePhase = server.CollectingKeys(self.setup)
+        self.complaints: list[tuple[PartyId, str]] = []
+
+    def restart(self, state: server.CollectingKeys) -> None:
+        """Begin the attempt that the server's ``retry`` asks for."""
+        self.setup, self.server, self.phases, self.adverts = state.setup, state, {}, {}
+
+    def signed(self, sender: PartyId, message: AnyMessage) -> bytes:
+        """``message`` as ``sender`` signs it for the server."""
+        outbox = Outbox(RUN, identities()[sender], self.entropy.child("session", sender))
+        (frame,) = outbox.frames(SERVER, self.setup.place, message)
+        return frame
+
+    def of(self, name: PartyId) -> InsecureSeededEntropy:
+        """The entropy of one member in this attempt."""
+        return self.entropy.child(name, self.setup.instance.attempt)
+
+    def keys(self, names: Collection[PartyId]) -> KeyList | None:
+        """Adverts of ``names``, and the list that the server makes of them."""
+        for name in names:
+            phase, advert = client.advertise(self.setup, name, self.of(name))
+            self.phases[name], self.adverts[name] = phase, advert
+            assert isinstance(self.server, server.CollectingKeys)
+            self.server = server.on_advert(self.server, name, advert, self.signed(name, advert))
+        assert isinstance(self.server, server.CollectingKeys)
+        self.server, key_list = server.close_keys(self.server)
+        return key_list
+
+    def shares(
+        self,
+        key_list: KeyList,
+        names: Collection[PartyId],
+        tamper: Callable[[PartyId, ShareBoxes], ShareBoxes] = lambda _name, boxes: boxes,
+    ) -> dict[PartyId, BoxList]:
+        """Boxes of ``names``, and the lists that the server makes of them."""
+        for name in names:
+            phase = self.phases[name]
+            assert isinstance(phase, client.Advertised)
+            self.phases[name], boxes = client.on_key_list(phase, key_list, roster(), self.of(name))
+            assert isinstance(self.server, server.CollectingBoxes)
+            self.server = server.on_boxes(self.server, name, tamper(name, boxes))
+        assert isinstance(self.server, server.CollectingBoxes)
+        self.server, lists = server.close_boxes(self.server)
+        return lists
+
+    def unpack(self, lists: Mapping[PartyId, BoxList]) -> None:
+        """Every member opens its boxes, or complains."""
+        for name, box_list in lists.items():
+            phase = self.phases[name]
+            assert isinstance(phase, client.Boxed)
+            try:
+                self.phases[name] = client.on_box_list(phase, box_list)
+            except client.BadBoxError as error:
+                self.complaints.append((name, error.culprit))
+
+    def submit(self, name: PartyId, encoded: Ring, receipt: bool = True) -> tuple[MaskedInput, Receipt]:
+        """One member's masked input (and receipt)."""
+        phase = self.phases[name]
+        assert isinstance(phase, client.Ready)
+        self.phases[name], masked, note = client.mask(phase, encoded)
+        assert isinstance(self.server, server.CollectingInputs)
+        self.server = server.on_input(self.server, name, masked, self.store)
+        if receipt:
+            self.server = server.on_receipt(self.server, name, note, self.signed(name, note))
+        return masked, note
+
+    @property
+    def inputs(self) -> server.CollectingInputs:
+        """The server's state before the freeze."""
+        assert isinstance(self.server, server.CollectingInputs)
+        return self.server
+
+    def release(self, name: PartyId, survivors: frozenset[PartyId]) -> InstanceShares:
+        """What one member lets go of."""
+        phase = self.phases[name]
+        assert isinstance(phase, client.Submitted)
+        return client.shares_for(phase, survivors)
+
+    def open(self, survivors: frozenset[PartyId], releases: Mapping[PartyId, InstanceShares]) -> Ring:
+        """Check all releases and open."""
+        for name, release in releases.items():
+            opening.check_release(self.inputs, survivors, name, release)
+        return opening.open_sum(self.inputs, survivors, releases, self.store)
+
+
+class MaskingSum:
+    """The pairwise-mask secure sum."""
+
+    def run(self, case: Case, inputs: Mapping[PartyId, Ring], seed: int = 1) -> Outcome:
+        """See :class:`SecureSum`."""
+        cluster = MaskingCluster(case, seed)
+        key_list = cluster.keys(case.alive("keys"))
+        if key_list is None:
+            return Outcome(None, ())
+        cluster.unpack(cluster.shares(key_list, case.alive("shares")))
+        if isinstance(cluster.server, server.Lost):
+            return Outcome(None, ())
+        for name in case.alive("input"):
+            cluster.submit(name, inputs[name], receipt=name in case.alive("receipt"))
+        survivors = cluster.inputs.submitted
+        if len(survivors) < case.min_survivors:
+            return Outcome(None, ())
+        releases = {n: cluster.release(n, survivors) for n in case.alive("release") if n in survivors}
+        if len(releases) < case.threshold:
+            return Outcome(None, tuple(sorted(survivors)))
+        return Outcome(cluster.open(survivors, releases), tuple(sorted(survivors)))
+
+
+KINDS: dict[str, SecureSum] = {"masking": MaskingSum()}
