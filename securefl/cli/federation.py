@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import tempfile
 import time
 from contextlib import ExitStack
@@ -19,12 +18,12 @@ from securefl.config.limits import check
 from securefl.config.scenario import Scenario
 from securefl.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.errors import ConfigError, RunAbortedError
-from securefl.ids import SERVER, PartyId, RunId
+from securefl.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.kernel.effects import Aborted
 from securefl.report.metrics import RunMetrics
 from securefl.report.progress import Progress
 from securefl.report.rundir import RunDirectory
-from securefl.report.witness import Ending, Fact, Refusal, Traffic
+from securefl.report.witness import Ending, Fact, Refusal, Remark, Traffic
 from securefl.runtime.children import Children, Died, Fatal, Said
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.stage import Stage, set_stage
@@ -55,14 +54,11 @@ class RunOptions:
     observe: bool = False
     """Start an observer that writes down what the broker carries."""
     device: str | None = None
+    run: RunId
 
     def entropy(self) -> Entropy:
         """Return what the launcher draws keys from (all-in-one mode)."""
         return InsecureSeededEntropy(self.seed) if self.insecure else OsEntropy()
-
-    def run_id(self) -> RunId:
-        """Return a fresh id, or with seeded entropy always the same one."""
-        return RunId(f"seeded-{self.seed}" if self.insecure else f"run-{secrets.token_hex(4)}")
 
 
 class Federation:
@@ -111,7 +107,7 @@ class Federation:
         return self._ending
 
     def _header(self, notes: tuple[str, ...]) -> tuple[str, ...]:
-        lines = [*notes]
+        lines = [f"run {self._options.run}", *notes]
         lines.append("keys: all made here, in one place (local run); parties have their own in a deployment")
         if self._options.insecure:
             lines.append("INSECURE: all secrets derive from --seed; for tests and replay only")
@@ -134,10 +130,9 @@ class Federation:
 
     def _start(self, children: Children, stage: Stage, broker: BrokerUrl, tls: LocalTls | None) -> None:
         options = self._options
-        run = options.run_id()
         base = ProcessSettings(
             scenario=self._scenario,
-            run=run,
+            run=options.run,
             name=SERVER,
             identity_file=stage.identities[SERVER],
             roster_file=stage.roster_file,
@@ -189,13 +184,22 @@ class Federation:
                 self._progress.on_reject(name, culprit, reason)
             case Traffic():
                 if name == SERVER:
-                    self._metrics.on_traffic(item)
+                    self._count(item)
+            case Remark(text=text):
+                self._progress.note(f"{name}: {text}")
             case Ending():
                 if name == SERVER:
                     self._ending = item
             case Fatal(reason=reason):
                 self._fatal[name] = item
                 self._progress.note(f"{name}: {reason}")
+
+    def _count(self, traffic: Traffic) -> None:
+        for party, volume in traffic.received.items():
+            self._metrics.on_traffic(party, "up", *volume)
+        for to, volume in traffic.sent.items():
+            for party in party_names(self._scenario.parties) if to == EVERYONE else (to,):
+                self._metrics.on_traffic(party, "down", *volume)
 
     def _died(self, name: PartyId, exit_code: int) -> None:
         if exit_code < 0 and self._ending is None:

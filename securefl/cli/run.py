@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -23,11 +26,13 @@ from securefl.cli.federation import Federation, RunOptions, aborted
 from securefl.config.cast import behaviours_of
 from securefl.config.limits import check
 from securefl.config.load import load_scenario
-from securefl.report.expect import exit_code, judge
+from securefl.config.scenario import Scenario
+from securefl.ids import RunId
 from securefl.report.metrics import RunMetrics
+from securefl.report.present import print_summary
 from securefl.report.progress import make_progress
 from securefl.report.rundir import RunDirectory
-from securefl.report.summary import print_summary, summary_of
+from securefl.report.summary import Summary, summarise
 
 DataDirOption = Annotated[
     Path | None,
@@ -72,6 +77,7 @@ def run(
         directory = RunDirectory.create(out, loaded.name)
         directory.write_scenario(loaded)
         options = RunOptions(
+            run=fresh_run_id(seed if insecure_seeded_entropy else None),
             broker=broker,
             tls=tls,
             tls_files=(tls_ca, tls_cert, tls_key),
@@ -83,23 +89,45 @@ def run(
             observe=observe,
             device=device,
         )
-        cast = behaviours_of(loaded, seed)
-        console = Console(highlight=False)
-        with directory.metrics() as rows:
-            metrics = RunMetrics(loaded, rows.append, dishonest=cast.keys())
-            progress = make_progress(console, as_json=as_json)
-            try:
-                ending = Federation(loaded, options, directory, metrics, progress).run()
-            finally:
-                progress.finish()
-        (metrics.on_aborted if aborted(ending) else metrics.on_finished)(ending.outcome.reason)
-        outcome = metrics.outcome()
-        judgements = judge(loaded.expect, outcome)
-        code = exit_code(judgements, outcome)
-        directory.write_json("summary.json", summary_of(loaded, metrics, judgements, code))
-        if not as_json:
-            print_summary(console, loaded, metrics, judgements, directory)
-    raise typer.Exit(code)
+        summary = _run(loaded, options, directory, as_json)
+    raise typer.Exit(summary.exit_code)
+
+
+def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_json: bool) -> Summary:
+    console = Console(highlight=False)
+    started = time.monotonic()
+    dishonest = behaviours_of(scenario, options.seed).keys()
+    with closing(directory.metrics()) as rows:
+        metrics = RunMetrics(scenario, rows.append, dishonest=dishonest)
+        progress = make_progress(console, as_json=as_json)
+        try:
+            ending = Federation(scenario, options, directory, metrics, progress).run()
+        finally:
+            progress.finish()
+    (metrics.on_aborted if aborted(ending) else metrics.on_finished)(ending.outcome.reason)
+    summary = summarise(
+        run=options.run,
+        scenario=scenario,
+        metrics=metrics,
+        insecure=options.insecure,
+        seconds=time.monotonic() - started,
+        files={
+            "model": str(directory.model_file),
+            "metrics": str(directory.metrics_file),
+            "transcripts": str(directory.path / "transcripts"),
+            "scenario": str(directory.scenario_file),
+            "summary": str(directory.summary_file),
+        },
+    )
+    directory.write_json(directory.summary_file.name, summary.to_json())
+    if not as_json:
+        print_summary(console, summary)
+    return summary
+
+
+def fresh_run_id(insecure_seed: int | None) -> RunId:
+    """Return a random id; with seeded entropy always the same one, since seeds and keys are bound to it."""
+    return RunId(f"run-{secrets.token_hex(4)}" if insecure_seed is None else f"seeded-{insecure_seed}")
 
 
 def bundled(scenario: Path) -> Path:

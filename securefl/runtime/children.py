@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
+from typing import Any
 
 from securefl.errors import ConfigError, SecureflError, UsageError
 from securefl.ids import PartyId
@@ -67,7 +68,7 @@ class Fatal:
     """Whether its configuration was refused (exit code 2)."""
 
 
-Main = Callable[[ProcessSettings, Callable[[object], None]], None]
+Main = Callable[[ProcessSettings, Callable[[Any], None]], object]
 """What a process runs: its settings, and a function that sends an object to the launcher."""
 
 

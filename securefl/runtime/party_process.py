@@ -44,7 +44,8 @@ async def run_party(settings: ProcessSettings, witness: Witness) -> Finished | A
     x, y = behaviour.data(shard.x, shard.y, shard.classes)
     module = build_model(scenario.model, shard.input_shape, shard.classes, settings.seed)
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
-    trainer = LocalTrainer(module, replace(shard, x=x, y=y), scenario.training, device)
+    honest = LocalTrainer(module, shard, scenario.training, device)
+    poisoned = LocalTrainer(module, replace(shard, x=x, y=y), scenario.training, device)
     plan = make_plan(settings, roster, dimension(module))
     journal = FileJournal(settings.out / f"{me}.journal", settings.run)
     root = settings.entropy()
@@ -52,6 +53,7 @@ async def run_party(settings: ProcessSettings, witness: Witness) -> Finished | A
     context = PartyContext(plan, me, len(shard.y), own, behaviour.seams, spent=journal.spent)
 
     def train(round_: int, params: F32) -> F32:
+        trainer = poisoned if behaviour.poisons(round_) else honest
         return trainer.train(params, own.child("training", round_))
 
     transport, frame_limit = await open_transport(settings)
