@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from securefl.behaviours.faults import Crash, Presence
+from securefl.behaviours.faults import Crash, Presence, ResendLast, SendRaw
 from securefl.behaviours.seam import Action, acts
 from securefl.config.scenario import Behaviour
 from securefl.errors import UsageError
@@ -131,10 +131,10 @@ def _accepted_freeze(event: Event[AnyMessage], effects: tuple[Action, ...]) -> P
 
 
 def _muted(effects: tuple[Action, ...]) -> tuple[Action, ...]:
-    """Leave out what is said, and the claim that shares were released: they were not."""
+    """Leave out what is sent, and the claim that shares were released: they were not."""
     return tuple(
         effect
         for effect in effects
-        if not isinstance(effect, Send)
+        if not isinstance(effect, Send | SendRaw | ResendLast)
         and not (isinstance(effect, Report) and isinstance(effect.item, SharesReleased))
     )

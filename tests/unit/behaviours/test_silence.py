@@ -1,0 +1,177 @@
+"""Drop out and kill, at each step of a round."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from securefl.behaviours.faults import Crash, Presence
+from securefl.behaviours.seam import Action
+from securefl.behaviours.silence import Silence
+from securefl.config.scenario import Behaviour
+from securefl.errors import UsageError
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.effects import Finished, Reject, Report, Send, Train
+from securefl.kernel.events import DeadlinePassed, Place, Received
+from securefl.messages.control import Join
+from securefl.messages.masking import KeyAdvert, MaskedInput, Receipt, ShareBoxes
+from securefl.messages.rounds import Freeze, ModelAnnounce, Release
+from securefl.messages.union import AnyMessage
+from securefl.rounds.reports import SharesReleased
+from tests.simulation.world import scenario
+from tests.unit.behaviours.lab import Lab
+
+PHASES = ("before-keys", "after-keys", "after-shares", "after-masked-input", "after-freeze")
+COUNTED = ("after-masked-input", "after-freeze")
+WORDS: dict[str, set[str]] = {
+    "before-keys": set(),
+    "after-keys": {"KeyAdvert"},
+    "after-shares": {"KeyAdvert", "ShareBoxes"},
+    "after-masked-input": {"KeyAdvert", "ShareBoxes", "MaskedInput", "Receipt"},
+    "after-freeze": {"KeyAdvert", "ShareBoxes", "MaskedInput", "Receipt"},
+}
+"""What a silent party says of its instances; the last two differ in whether it hears the freeze."""
+
+
+def silent(kind: str, phase: str, name: str = "p01", rounds: tuple[int, ...] = ()) -> tuple[Behaviour, ...]:
+    return (Behaviour(kind=kind, phase=phase, parties=(name,), rounds=rounds),)  # type: ignore[arg-type]
+
+
+def said(lab: Lab, name: str) -> set[str]:
+    """Kinds of messages that a party sent once it knew its clusters."""
+    sent = [s for s in lab.sent if s[0] == name and not isinstance(s[-1], Join)]
+    return {type(s[-1]).__name__ for s in sent} - {"Hello", "Reveal"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase", "reclusterings"), list(itertools.product(("drop", "kill"), PHASES, ("1", "2")))
+)
+def test_the_others_sum_is_right_wherever_a_party_falls_silent(
+    kind: str, phase: str, reclusterings: str
+) -> None:
+    lab = Lab(scenario(6, reclusterings=reclusterings), {"p01": silent(kind, phase)})
+    lab.run()
+    assert said(lab, "p01") == WORDS[phase]
+    (done,) = lab.rounds_done()
+    assert ("p01" in done.survivors) == (phase in COUNTED)
+    assert len(done.survivors) == 5 + (phase in COUNTED)
+    assert len(done.opened) == 2 * int(reclusterings)
+    lab.assert_sums_right(0)
+    assert lab.server.rejects == []
+    assert lab.nodes[PartyId("p01")].alive == (kind == "drop")
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_who_dropped_out_is_back_in_the_next_round(phase: str) -> None:
+    lab = Lab(scenario(6, rounds="2"), {"p01": silent("drop", phase, rounds=(0,))})
+    lab.run()
+    assert lab.hints == [("p01", False), ("p01", True)]
+    assert len(lab.rounds_done()[1].survivors) == 6
+    assert len(lab.sums(1)) == 2
+    lab.assert_sums_right(1)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_who_drops_out_of_every_round_comes_back_to_each(phase: str) -> None:
+    lab = Lab(scenario(6, rounds="3"), {"p01": silent("drop", phase)})
+    lab.run()
+    assert lab.hints == [("p01", False), ("p01", True), ("p01", False), ("p01", True), ("p01", False)]
+    assert [len(done.survivors) for done in lab.rounds_done()] == [5 + (phase in COUNTED)] * 3
+
+
+def test_the_dead_stay_dead() -> None:
+    lab = Lab(scenario(6, rounds="3"), {"p01": silent("kill", "after-shares", rounds=(1,))})
+    lab.run()
+    assert [len(done.survivors) for done in lab.rounds_done()] == [6, 5, 5]
+    assert "p01" not in lab.rounds_done()[2].participants
+    for round_ in range(3):
+        lab.assert_sums_right(round_)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_more_silence_than_a_cluster_tolerates_opens_nothing(phase: str) -> None:
+    cast = {name: silent("drop", phase, name) for name in ("p00", "p01")}
+    lab = Lab(scenario(3), cast)
+    lab.run()
+    assert lab.sums(0) == {}
+    assert lab.rounds_done()[0].opened == ()
+
+
+def test_a_hint_spares_the_others_the_wait() -> None:
+    lab = Lab(scenario(6), {"p01": silent("drop", "after-keys")})
+    lab.run()
+    assert lab.now < lab.scenario.deadlines.shares
+
+
+def advert() -> KeyAdvert:
+    return KeyAdvert(mask_key=bytes(32), box_key=bytes(32), seed_digest=bytes(32), shares_root=bytes(32))
+
+
+def boxes() -> ShareBoxes:
+    return ShareBoxes(boxes=(), share_digests=((bytes(32), bytes(32)),))
+
+
+def send(message: AnyMessage, reclustering: int, attempt: int = 0) -> Send[AnyMessage]:
+    return Send(SERVER, Place(0, reclustering, 0, attempt), message)
+
+
+NOTHING_HAPPENED = DeadlinePassed(0.0)
+
+
+def step(silence: Silence, *effects: Action) -> tuple[Action, ...]:
+    return silence(NOTHING_HAPPENED, None, effects)
+
+
+def test_shares_of_a_slow_instance_still_leave_after_those_of_a_fast_one() -> None:
+    silence = Silence(silent("drop", "after-shares")[0])
+    train = Train(0, np.zeros(1, dtype=np.float32))
+    adverts = (send(advert(), 0), send(advert(), 1), train)
+    assert step(silence, *adverts) == adverts
+    assert step(silence, send(boxes(), 0)) == (send(boxes(), 0),)
+    masked = (send(MaskedInput(vector=b""), 0), send(Receipt(lists_digest=bytes(32)), 0))
+    assert step(silence, *masked) == ()
+    assert step(silence, send(boxes(), 1)) == (send(boxes(), 1), Presence(present=False))
+    assert step(silence, *masked, Finished("x")) == (Finished("x"),)
+
+
+def test_a_retry_makes_an_instance_incomplete_again() -> None:
+    silence = Silence(silent("drop", "after-shares")[0])
+    step(silence, send(advert(), 0), send(advert(), 1))
+    step(silence, send(boxes(), 0))
+    assert step(silence, send(advert(), 0, 1)) == (send(advert(), 0, 1),)
+    assert step(silence, send(boxes(), 1)) == (send(boxes(), 1),)
+    assert step(silence, send(boxes(), 0, 1)) == (send(boxes(), 0, 1), Presence(present=False))
+
+
+def test_nothing_is_released_or_said_to_be_after_the_freeze() -> None:
+    freeze = Freeze(survivors=("p01",), attempts=(), receipts=())
+    event: Received[AnyMessage] = Received(1.0, SERVER, Place(0), freeze)
+    wanted: tuple[Action, ...] = (
+        Send(SERVER, Place(0), Release(sealed=bytes(60))),
+        Report(SharesReleased(0, ((0, 0),))),
+    )
+    assert Silence(silent("drop", "after-freeze")[0])(event, None, wanted) == (Presence(present=False),)
+    assert Silence(silent("kill", "after-freeze")[0])(event, None, wanted) == (Crash(),)
+    refused = (Reject(SERVER, "no"),)
+    assert Silence(silent("kill", "after-freeze")[0])(event, None, refused) == refused
+    other_round = Silence(silent("kill", "after-freeze", rounds=(1,))[0])
+    assert other_round(event, None, wanted) == wanted
+
+
+def test_only_the_model_of_a_later_round_ends_silence() -> None:
+    silence = Silence(silent("drop", "before-keys")[0])
+    step(silence, send(advert(), 0))
+    join: Send[AnyMessage] = Send(SERVER, Place(-1), Join(config_digest=bytes(32)))
+    model = ModelAnnounce(params=b"")
+    for sender, round_ in ((SERVER, 0), (PartyId("p02"), 1)):
+        event: Received[AnyMessage] = Received(1.0, sender, Place(round_), model)
+        assert silence(event, None, (join,)) == ()
+    event = Received(1.0, SERVER, Place(1), model)
+    assert silence(event, None, (join,)) == (Presence(present=True), join)
+
+
+def test_silence_without_a_phase_is_our_mistake() -> None:
+    with pytest.raises(UsageError, match="does not say when"):
+        Silence(Behaviour(kind="drop", parties=("p01",)))
