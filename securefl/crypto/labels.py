@@ -8,6 +8,8 @@ of another, since the number of fields comes first.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from functools import lru_cache
 
 from securefl.errors import UsageError
 
@@ -25,11 +27,7 @@ def encode(*fields: bytes | str | int) -> bytes:
     Raises:
         UsageError: a field is of another type, or text has no UTF-8 form (a lone surrogate).
     """
-    parts = [len(fields).to_bytes(4, "big")]
-    for field in fields:
-        tag, raw = _content(field)
-        parts += (tag, len(raw).to_bytes(_LENGTH_BYTES, "big"), raw)
-    return b"".join(parts)
+    return b"".join((len(fields).to_bytes(4, "big"), *map(_field, fields)))
 
 
 def digest(label: str, *fields: bytes | str | int) -> bytes:
@@ -41,16 +39,49 @@ def digest(label: str, *fields: bytes | str | int) -> bytes:
     return hashlib.sha256(encode(_DOMAIN, label, *fields)).digest()
 
 
-def _content(field: bytes | str | int) -> tuple[bytes, bytes]:
+def digest_with(label: str, *fixed: bytes | str | int, more: int) -> Callable[..., bytes]:
+    """A function f with ``f(*rest) == digest(label, *fixed, *rest)`` for ``more`` further fields.
+
+    For digests by the thousand that begin alike: what is fixed is encoded and hashed once.
+
+    Raises:
+        UsageError: f is called with another number of fields.
+    """
+    count = 2 + len(fixed) + more
+    begin = hashlib.sha256(b"".join((count.to_bytes(4, "big"), *map(_field, (_DOMAIN, label, *fixed)))))
+
+    def finish(*rest: bytes | str | int) -> bytes:
+        if len(rest) != more:
+            raise UsageError(f"this digest takes {more} further fields, not {len(rest)}")
+        state = begin.copy()
+        state.update(b"".join(map(_field, rest)))
+        return state.digest()
+
+    return finish
+
+
+def _field(field: bytes | str | int) -> bytes:
     if isinstance(field, bytes):
-        return b"b", field
+        return b"b" + len(field).to_bytes(_LENGTH_BYTES, "big") + field
     if isinstance(field, str):
-        try:
-            return b"s", field.encode()
-        except UnicodeEncodeError as error:
-            raise UsageError("a labelled text field has no UTF-8 form") from error
+        return _text(field)
     if isinstance(field, int) and not isinstance(field, bool):
-        # Two's complement needs a sign bit on top, and one bit less for -2^k than for 2^k, hence ~n.
-        bits = (field if field >= 0 else ~field).bit_length() + 1
-        return b"i", field.to_bytes((bits + 7) // 8, "big", signed=True)
+        return _integer(field)
     raise UsageError(f"a labelled field is bytes, str or int, not {type(field).__name__}")
+
+
+# Texts and integers are labels, names and coordinates, never secrets, and few: caching gives nothing away.
+@lru_cache(maxsize=4096)
+def _text(text: str) -> bytes:
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError("a labelled text field has no UTF-8 form") from error
+    return b"s" + len(raw).to_bytes(_LENGTH_BYTES, "big") + raw
+
+
+@lru_cache(maxsize=4096)
+def _integer(number: int) -> bytes:
+    # Two's complement needs a sign bit on top, and one bit less for -2^k than for 2^k, hence ~n.
+    size = (((number if number >= 0 else ~number).bit_length() + 1) + 7) // 8
+    return b"i" + size.to_bytes(_LENGTH_BYTES, "big") + number.to_bytes(size, "big", signed=True)

@@ -10,16 +10,16 @@ Data's way: step 7 (``mask``), and the party's part of step 9 (``shares_for``).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from securefl.arrays import Ring, expect
-from securefl.crypto.agreement import BadKeyError, KeyPair, derive_key, shared_key
+from securefl.crypto.agreement import BadKeyError, KeyPair, derive_key
 from securefl.crypto.boxes import BoxError, open_box, seal_box
 from securefl.crypto.merkle import merkle_paths, merkle_root, merkle_verify
 from securefl.crypto.prg import Sign, add_masks
 from securefl.crypto.roster import Roster
-from securefl.crypto.shamir import share_digest, split
+from securefl.crypto.shamir import split
 from securefl.encoding.ring import ring_dtype, to_wire
 from securefl.entropy import Entropy
 from securefl.errors import PeerError, UsageError
@@ -65,7 +65,8 @@ class Boxed:
     setup: Setup
     me: int
     mask: KeyPair = field(repr=False)
-    box: KeyPair = field(repr=False)
+    openers: Mapping[int, bytes] = field(repr=False)
+    """By sealer: the keys of the boxes that are sealed to me."""
     seed: bytes = field(repr=False)
     own: SharePair = field(repr=False)
     adverts: Mapping[int, KeyAdvert]
@@ -106,10 +107,11 @@ def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, 
     seed = entropy.child("self-mask seed").draw(32)
     seed_shares = split(seed, setup.threshold, count, entropy.child("seed shares"))
     key_shares = split(mask.private, setup.threshold, count, entropy.child("key shares"))
+    digest = setup.share_digester()
     digests = tuple(
         (
-            share_digest(seed_shares[holder], setup.share_context(index, holder, "seed")),
-            share_digest(key_shares[holder], setup.share_context(index, holder, "key")),
+            digest(index, holder, "seed", seed_shares[holder]),
+            digest(index, holder, "key", key_shares[holder]),
         )
         for holder in range(count)
     )
@@ -141,14 +143,13 @@ def on_key_list(
         raise PeerError(SERVER, f"key list of {setup.describe()} does not hold this member's own advert")
     context = setup.keys_context(key_list)
     boxes = []
+    openers: dict[int, bytes] = {}
     for holder, advert in adverts.items():
         if holder != phase.me:
-            key = _box_key(phase.box.private, advert.box_key, phase.me, holder, context, setup)
+            sealer, openers[holder] = _box_keys(phase, holder, advert, context)
             plaintext = encode(phase.shares[holder])
-            boxes.append((holder, seal_box(key, plaintext, context, entropy.child("box nonce", holder))))
-    boxed = Boxed(
-        setup, phase.me, phase.mask, phase.box, phase.seed, phase.shares[phase.me], adverts, key_list
-    )
+            boxes.append((holder, seal_box(sealer, plaintext, context, entropy.child("box nonce", holder))))
+    boxed = Boxed(setup, phase.me, phase.mask, openers, phase.seed, phase.shares[phase.me], adverts, key_list)
     return boxed, ShareBoxes(boxes=tuple(boxes), share_digests=phase.share_digests)
 
 
@@ -169,9 +170,10 @@ def on_box_list(phase: Boxed, message: BoxList) -> Ready:
         raise PeerError(SERVER, f"box list of {setup.describe()} leaves fewer than min_survivors members")
     held = {phase.me: phase.own}
     terms: list[tuple[bytes, Sign]] = [(self_mask_key(phase.seed, context), 1)]
+    digest = setup.share_digester()
     for owner in sorted(boxes):
-        held[owner] = _open_shares(phase, owner, boxes[owner], context)
-        shared = pairwise_key(phase.mask.private, phase.adverts[owner].mask_key, phase.me, owner, context)
+        held[owner] = _open_shares(phase, owner, boxes[owner], context, digest)
+        shared = pairwise_key(phase.mask, phase.adverts[owner].mask_key, phase.me, owner, context)
         terms.append((shared, pairwise_sign(phase.me, owner)))
     return Ready(setup, phase.me, tuple(terms), held, setup.lists_digest(phase.key_list, sharers))
 
@@ -214,7 +216,7 @@ def self_mask_key(seed: bytes, context: bytes) -> bytes:
     return derive_key(seed, "self mask", context)
 
 
-def pairwise_key(private: bytes, public: bytes, one: int, other: int, context: bytes) -> bytes:
+def pairwise_key(own: KeyPair, public: bytes, one: int, other: int, context: bytes) -> bytes:
     """Return the stream key that two members share; the same from both ends.
 
     Raises:
@@ -222,9 +224,10 @@ def pairwise_key(private: bytes, public: bytes, one: int, other: int, context: b
     """
     low, high = sorted((one, other))
     try:
-        return shared_key(private, public, f"pairwise mask {low} {high}", context)
+        (key,) = own.agree(public, context, f"pairwise mask {low} {high}")
     except BadKeyError as error:
         raise PeerError(f"member {other}", f"advertised a bad mask key ({error})") from error
+    return key
 
 
 def pairwise_sign(me: int, other: int) -> Sign:
@@ -232,24 +235,29 @@ def pairwise_sign(me: int, other: int) -> Sign:
     return 1 if me < other else -1
 
 
-def _box_key(private: bytes, public: bytes, sealer: int, opener: int, context: bytes, setup: Setup) -> bytes:
+def _box_keys(phase: Advertised, other: int, advert: KeyAdvert, context: bytes) -> tuple[bytes, bytes]:
+    """Return the keys of the box to and of the box from another member: one agreement, two directions."""
+    to, back = f"share box {phase.me} to {other}", f"share box {other} to {phase.me}"
     try:
-        return shared_key(private, public, f"share box {sealer} to {opener}", context)
+        sealer, opener = phase.box.agree(advert.box_key, context, to, back)
     except BadKeyError as error:
-        raise PeerError(SERVER, f"key list of {setup.describe()} holds a bad box key ({error})") from error
+        reason = f"key list of {phase.setup.describe()} holds a bad box key ({error})"
+        raise PeerError(SERVER, reason) from error
+    return sealer, opener
 
 
-def _open_shares(phase: Boxed, owner: int, box: bytes, context: bytes) -> SharePair:
-    setup, advert, name = phase.setup, phase.adverts[owner], phase.setup.members[owner]
-    key = _box_key(phase.box.private, advert.box_key, owner, phase.me, context, setup)
+def _open_shares(
+    phase: Boxed, owner: int, box: bytes, context: bytes, digest: Callable[[int, int, str, bytes], bytes]
+) -> SharePair:
+    setup, name = phase.setup, phase.setup.members[owner]
     try:
-        pair = decode_struct(SharePair, open_box(key, box, context), name)
+        pair = decode_struct(SharePair, open_box(phase.openers[owner], box, context), name)
     except (BoxError, PeerError) as error:
         raise BadBoxError(name, "its share box does not open") from error
     leaf = share_leaf(
-        share_digest(pair.seed_share, setup.share_context(owner, phase.me, "seed")),
-        share_digest(pair.key_share, setup.share_context(owner, phase.me, "key")),
+        digest(owner, phase.me, "seed", pair.seed_share), digest(owner, phase.me, "key", pair.key_share)
     )
-    if not merkle_verify(advert.shares_root, leaf, phase.me, len(setup.members), pair.path):
+    root = phase.adverts[owner].shares_root
+    if not merkle_verify(root, leaf, phase.me, len(setup.members), pair.path):
         raise BadBoxError(name, "its shares are not the advertised ones")
     return pair

@@ -9,7 +9,7 @@ import numpy as np
 from securefl.arrays import Ring
 from securefl.crypto.agreement import KeyPair
 from securefl.crypto.prg import Sign, add_masks
-from securefl.crypto.shamir import BadShareError, combine, share_digest
+from securefl.crypto.shamir import BadShareError, combine
 from securefl.encoding.ring import from_wire, to_ring
 from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
@@ -39,10 +39,11 @@ def check_release(
         raise PeerError(holder, f"released seed shares of other members in {setup.describe()}")
     if [o for o, _ in release.key_shares] != sorted(dropped):
         raise PeerError(holder, f"released key shares of other members in {setup.describe()}")
+    digest = setup.share_digester()
     for column, (kind, shares) in enumerate((("seed", release.seed_shares), ("key", release.key_shares))):
         for owner, share in shares:
             expected = phase.share_digests[owner][index][column]
-            if share_digest(share, setup.share_context(owner, index, kind)) != expected:
+            if digest(owner, index, kind, share) != expected:
                 raise PeerError(holder, f"released a wrong {kind} share in {setup.describe()}")
 
 
@@ -95,7 +96,7 @@ def _terms(
         if pair.public != phase.adverts[index].mask_key:
             raise PeerError(setup.members[index], "shared another mask key than it advertised")
         for other in alive:
-            key = pairwise_key(pair.private, phase.adverts[other].mask_key, index, other, context)
+            key = pairwise_key(pair, phase.adverts[other].mask_key, index, other, context)
             terms.append((key, pairwise_sign(index, other)))
     return terms
 

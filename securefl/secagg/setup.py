@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from securefl.crypto.labels import digest
+from securefl.crypto.labels import digest, digest_with
+from securefl.crypto.shamir import share_digest
 from securefl.errors import PeerError, UsageError
 from securefl.ids import Instance, PartyId
 from securefl.kernel.events import Place
@@ -57,9 +59,18 @@ class Setup:
         i = self.instance
         return f"round {i.round} reclustering {i.reclustering} cluster {i.cluster} attempt {i.attempt}"
 
-    def share_context(self, owner: int, holder: int, kind: str) -> bytes:
-        """Return what a share digest is bound to."""
-        return digest("share context", *self.instance, owner, holder, kind)
+    def share_digester(self) -> Callable[[int, int, str, bytes], bytes]:
+        """Return f(owner, holder, kind, share), the published digest of a share.
+
+        The server computes one for each two members twice; a function that keeps what they have in common
+        makes that four times as fast.
+        """
+        context = digest_with("share context", *self.instance, more=3)
+
+        def finish(owner: int, holder: int, kind: str, share: bytes) -> bytes:
+            return share_digest(share, context(owner, holder, kind))
+
+        return finish
 
     def keys_context(self, key_list: bytes) -> bytes:
         """Return what every agreed key of the attempt is bound to, given the digest of the key list."""

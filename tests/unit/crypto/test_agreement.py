@@ -35,6 +35,45 @@ def test_both_ends_agree_and_a_second_implementation_too(
     assert private.public_key().export_key(format="raw") == ours.public
 
 
+@given(KEY, KEY, st.binary(max_size=8))
+@settings(max_examples=20)
+def test_a_pair_agrees_on_several_keys_at_once(one: bytes, other: bytes, context: bytes) -> None:
+    ours, theirs = KeyPair.from_private(one), KeyPair.from_private(other)
+    expected = tuple(shared_key(one, theirs.public, label, context) for label in ("out", "in"))
+    assert ours.agree(theirs.public, context, "out", "in") == expected
+    assert theirs.agree(ours.public, context, "out", "in") == expected
+    assert ours.agree(theirs.public, context) == ()
+
+
+P = 2**255 - 19
+EIGHTH = 39382357235489614581723060781553021112529911719440698176882885853963445705823
+OTHER_EIGHTH = 325606250916557431795983626356110631294008115727848805560023387167927233504
+
+
+@pytest.mark.parametrize("point", [0, 1, P - 1, P, P + 1, EIGHTH, OTHER_EIGHTH])
+@pytest.mark.parametrize("top_bit", [0, 1])
+def test_every_spelling_of_every_point_of_low_order_is_refused(point: int, top_bit: int) -> None:
+    public = (point | top_bit << 255).to_bytes(32, "little")
+    with pytest.raises(BadKeyError):
+        check_public(public)
+    with pytest.raises(BadKeyError):
+        shared_key(bytes(range(32)), public, "mask", b"")
+    with pytest.raises(BadKeyError):
+        KeyPair.from_private(bytes(range(32))).agree(public, b"", "mask")
+
+
+@given(st.one_of(st.integers(0, 40), st.integers(P - 40, 2**255 + 40)))
+def test_the_check_of_a_key_and_the_agreement_refuse_the_same_keys(point: int) -> None:
+    public = point.to_bytes(32, "little")
+    try:
+        shared_key(bytes(32), public, "mask", b"")
+    except BadKeyError:
+        with pytest.raises(BadKeyError):
+            check_public(public)
+    else:
+        check_public(public)
+
+
 @given(KEY, st.integers(0, 255))
 def test_any_flipped_bit_of_the_secret_changes_the_key(secret: bytes, bit: int) -> None:
     flipped = (int.from_bytes(secret, "big") ^ 1 << bit).to_bytes(32, "big")

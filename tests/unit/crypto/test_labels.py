@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefl.crypto.labels import digest, encode
+from securefl.crypto.labels import digest, digest_with, encode
 from securefl.errors import UsageError
 
 FIELDS = st.lists(st.one_of(st.binary(max_size=9), st.text(max_size=6), st.integers()), max_size=4)
@@ -77,3 +77,20 @@ def test_digest_is_sha256_of_the_labelled_encoding() -> None:
 def test_other_fields_are_our_own_mistake(field: Any) -> None:
     with pytest.raises(UsageError):
         encode(field)
+
+
+@given(st.text(max_size=4), FIELDS, FIELDS)
+def test_a_digest_in_two_steps_is_the_digest_in_one(
+    label: str, fixed: list[bytes | str | int], rest: list[bytes | str | int]
+) -> None:
+    finish = digest_with(label, *fixed, more=len(rest))
+    assert finish(*rest) == finish(*rest) == digest(label, *fixed, *rest)
+
+
+def test_a_digest_in_two_steps_takes_the_announced_number_of_fields() -> None:
+    finish = digest_with("label", more=2)
+    for fields in ((), (1,), (1, 2, 3)):
+        with pytest.raises(UsageError):
+            finish(*fields)
+    with pytest.raises(UsageError):
+        finish(1, bool(1))

@@ -114,6 +114,17 @@ def test_shares_are_the_polynomial_of_the_drawn_coefficients() -> None:
         assert int.from_bytes(share, "big") == expected
 
 
+def test_polynomials_of_high_degree_are_evaluated_without_loss() -> None:
+    entropy = RecordingEntropy()
+    shares = split(TOP, 70, 80, entropy)
+    drawn = b"".join(entropy.drawn)
+    coefficients = [int.from_bytes(drawn[at : at + 48], "big") for at in range(0, len(drawn), 48)]
+    for x in (1, 2, 79, 80):
+        powers = (c * pow(x, 69 - i, PRIME) for i, c in enumerate(coefficients))
+        expected = (int.from_bytes(TOP, "big") + sum(powers)) % PRIME
+        assert int.from_bytes(shares[x - 1], "big") == expected
+
+
 def test_single_shares_of_one_secret_are_uniform() -> None:
     # 2^14 first shares at threshold 2 in 64 cells by their top bits: chi-square with 63 degrees of freedom,
     # |z| > 5 (Wilson and Hilferty) has probability 6e-7; the seed is fixed.
