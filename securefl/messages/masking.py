@@ -18,6 +18,7 @@ from securefl.messages.base import (
     Key,
     Message,
     Name,
+    Share,
     SignedFrame,
 )
 
@@ -60,8 +61,8 @@ class BoxList(Message, frozen=True, kw_only=True):
 class SharePair(Message, frozen=True, kw_only=True):
     """The plaintext of a box."""
 
-    seed_share: Annotated[bytes, Meta(min_length=33, max_length=33)]
-    key_share: Annotated[bytes, Meta(min_length=33, max_length=33)]
+    seed_share: Share
+    key_share: Share
     path: _Path
     """From the recipient's leaf to the advertised root."""
 

@@ -18,6 +18,7 @@ from securefl.messages.base import (
     Key,
     Message,
     Name,
+    Share,
     SignedFrame,
 )
 
@@ -102,7 +103,7 @@ class Endorse(Message, frozen=True, kw_only=True):
 
 
 class Certificate(Message, frozen=True, kw_only=True):
-    """Server to all: more than (P + q) / 2 endorsements of one statement, as signed."""
+    """Server to all: more than (N + q) / 2 endorsements of one statement, as signed. N counts the roster."""
 
     endorsements: Annotated[tuple[SignedFrame, ...], Meta(max_length=MAX_PARTIES)]
 
@@ -119,9 +120,9 @@ class InstanceShares(Message, frozen=True, kw_only=True):
     reclustering: Annotated[int, Meta(ge=0)]
     cluster: Annotated[int, Meta(ge=0)]
     attempt: Annotated[int, Meta(ge=0, le=8)]
-    seed_shares: Annotated[tuple[tuple[int, bytes], ...], Meta(max_length=MAX_CLUSTER)]
+    seed_shares: Annotated[tuple[tuple[int, Share], ...], Meta(max_length=MAX_CLUSTER)]
     """(member index, share of its self-mask seed), for the survivors."""
-    key_shares: Annotated[tuple[tuple[int, bytes], ...], Meta(max_length=MAX_CLUSTER)]
+    key_shares: Annotated[tuple[tuple[int, Share], ...], Meta(max_length=MAX_CLUSTER)]
     """(member index, share of its mask key), for the dropped."""
 
 

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from securefl.errors import PeerError, UsageError
+from securefl.ids import PartyId
+from securefl.kernel.effects import Evaluate, Finished, Reject, Train, WakeAt
+from securefl.kernel.events import Place, Received, Trained
+from securefl.kernel.machine import guarded
+
+
+def test_guarded_passes_results_through() -> None:
+    assert guarded(lambda: ("next", (WakeAt(1.0), Finished("done"))), "before") == (
+        "next",
+        (WakeAt(1.0), Finished("done")),
+    )
+
+
+def test_guarded_keeps_the_phase_when_a_peer_is_wrong() -> None:
+    phase = object()
+
+    def step() -> tuple[object, tuple[WakeAt, ...]]:
+        raise PeerError("p1", "lies")
+
+    after, effects = guarded(step, phase)
+    assert after is phase
+    assert effects == (Reject("p1", "lies"),)
+
+
+@pytest.mark.parametrize("error", [UsageError("ours"), KeyError("ours"), AssertionError("ours")])
+def test_guarded_hides_no_bug_of_ours(error: Exception) -> None:
+    def step() -> tuple[int, tuple[WakeAt, ...]]:
+        raise error
+
+    with pytest.raises(type(error)):
+        guarded(step, 0)
+
+
+def test_places_of_a_round_have_no_instance() -> None:
+    assert Place(4) == Place(4, -1, -1, 0)
+    assert Place(4, attempt=2) == (4, -1, -1, 2)
+
+
+def test_events_and_effects_are_values() -> None:
+    with pytest.raises(FrozenInstanceError):
+        setattr(WakeAt(1.0), "when", 2.0)  # noqa: B010 - mypy would refuse the assignment
+    assert Reject("a", "b") == Reject("a", "b")
+
+
+def test_no_vector_and_no_frame_in_repr() -> None:
+    params = np.full(3, 12345, dtype=np.float32)
+    for item in (Train(1, params), Evaluate(1, params), Trained(0.0, 1, params)):
+        assert "12345" not in repr(item)
+    assert "frame" not in repr(Received(0.0, PartyId("a"), Place(1), "text", b"frame"))
