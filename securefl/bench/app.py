@@ -1,0 +1,66 @@
+"""The `securefl bench` commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from securefl.bench.report import print_report, report_json
+from securefl.bench.secagg import SIZES, run_secagg, standard_rows
+from securefl.errors import ConfigError, UsageError
+
+app = typer.Typer(no_args_is_help=True, help="Measure speed and size on this machine.")
+
+DEFAULT_ROWS = ",".join(f"{members}x{length}" for members, length in SIZES)
+
+
+@app.callback()
+def _group() -> None:
+    """Keep `secagg` a command of its own while it is the only one."""
+
+
+@app.command()
+def secagg(
+    rows: Annotated[str, typer.Option(help="Sizes to measure: members x words, with commas.")] = DEFAULT_ROWS,
+    json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
+    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 3,
+) -> None:
+    """Time and size of one secure sum, beside the floor that this machine's primitives set."""
+    try:
+        report = run_secagg(standard_rows(parse_sizes(rows)), repetitions)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error), param_hint="--rows") from error
+    if json:
+        typer.echo(report_json(report))
+    else:
+        print_report(Console(), report)
+
+
+def parse_sizes(text: str) -> tuple[tuple[int, int], ...]:
+    """Read ``10x1e5,32x100000`` as pairs of members and words.
+
+    Raises:
+        ConfigError: not of this form, or a size that cannot be measured.
+    """
+    sizes = []
+    for item in text.split(","):
+        members, _, length = item.strip().partition("x")
+        try:
+            sizes.append((int(members), _whole(length)))
+            standard_rows(sizes)
+        except (ValueError, OverflowError, UsageError):
+            raise ConfigError(
+                "--rows",
+                f"{item.strip()!r} is no size",
+                "use members x words, like 10x1e5, with 3 members or more",
+            ) from None
+    return tuple(sizes)
+
+
+def _whole(text: str) -> int:
+    number = float(text)
+    if not number.is_integer():
+        raise ValueError(text)
+    return int(number)
