@@ -86,7 +86,7 @@ class Observations:
             self._masked += np.bincount(body, minlength=256)
         if header.kind == "Goodbye" and header.recipient == "*":
             self.over = True
-        return {"kind": header.kind, "from": header.sender, "to": header.recipient, "round": header.round}
+        return {"message": header.kind, "from": header.sender, "to": header.recipient, "round": header.round}
 
     def conclusions(self) -> Iterator[str]:
         """Yield what follows from all that the broker carried, in sentences for a person."""

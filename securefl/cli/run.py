@@ -30,7 +30,7 @@ from securefl.config.scenario import Scenario
 from securefl.ids import RunId
 from securefl.report.metrics import RunMetrics
 from securefl.report.present import print_summary
-from securefl.report.progress import make_progress
+from securefl.report.progress import JsonProgress, progress_for
 from securefl.report.rundir import RunDirectory
 from securefl.report.summary import Summary, summarise
 
@@ -86,7 +86,7 @@ def run(
             seed=seed,
             insecure=insecure_seeded_entropy,
             lab=lab,
-            observe=observe,
+            observe=observe or loaded.observer,
             device=device,
         )
         summary = _run(loaded, options, directory, as_json)
@@ -99,7 +99,7 @@ def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_js
     dishonest = behaviours_of(scenario, options.seed).keys()
     with closing(directory.metrics()) as rows:
         metrics = RunMetrics(scenario, rows.append, dishonest=dishonest)
-        progress = make_progress(console, as_json=as_json)
+        progress = progress_for(console, as_json=as_json)
         try:
             ending = Federation(scenario, options, directory, metrics, progress).run()
         finally:
@@ -120,7 +120,9 @@ def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_js
         },
     )
     directory.write_json(directory.summary_file.name, summary.to_json())
-    if not as_json:
+    if isinstance(progress, JsonProgress):
+        progress.summary(summary)
+    else:
         print_summary(console, summary)
     return summary
 

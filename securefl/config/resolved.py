@@ -12,7 +12,7 @@ import msgspec
 from securefl.config.scenario import Scenario
 
 _DIGEST_DOMAIN = b"securefl/1 scenario\n"
-_NOT_AGREED_UPON = ("description", "expect", "behaviours")
+_NOT_AGREED_UPON = ("description", "expect", "behaviours", "observer")
 
 
 def to_toml(scenario: Scenario) -> str:
@@ -23,12 +23,14 @@ def to_toml(scenario: Scenario) -> str:
 def scenario_digest(scenario: Scenario) -> bytes:
     """SHA-256 (32 bytes) of what all parties must agree on, for them to sign.
 
-    It leaves out ``description``, ``expect`` and ``behaviours``: honest parties do not know who misbehaves.
+    It leaves out ``description``, ``expect``, ``observer`` and ``behaviours`` (honest parties do not know who
+    misbehaves), and what each machine decides for itself: ``training.device``, ``secure_sum.spool_megabytes``.
     All other fields count, defaults included, whether the file spelled them out or not.
     """
     agreed = msgspec.to_builtins(scenario)
     for field in _NOT_AGREED_UPON:
         del agreed[field]
+    del agreed["training"]["device"], agreed["secure_sum"]["spool_megabytes"]
     return hashlib.sha256(_DIGEST_DOMAIN + msgspec.json.encode(agreed, order="sorted")).digest()
 
 

@@ -284,5 +284,7 @@ class Scenario(_Section, frozen=True, kw_only=True):
     stop: Stop
     deadlines: Deadlines = Deadlines()
     leakage: Leakage = Leakage()
+    observer: bool = False
+    """Whether a local run adds a process that writes down all that the broker carries."""
     behaviours: tuple[Behaviour, ...] = ()
     expect: tuple[Expect, ...] = ()
