@@ -128,4 +128,4 @@ class RoundDraft:
         if party in self._frozen:
             return "its sum was not opened"
         refused = [refusal.reason for refusal in self.refusals if refusal.culprit == party]
-        return f"refused: {refused[0]}" if refused else "fell silent before its masked input was in"
+        return f"refused: {refused[0]}" if refused else "silent before its masked input"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Final
 
 from rich import box
@@ -14,11 +13,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from securefl.report.scene import STEPS, Scene, Standing
-from securefl.report.text import curve, percent, printable, seconds
+from securefl.report.scene import DONE, STEPS, Scene, Standing
+from securefl.report.text import counted, curve, percent, printable, seconds
 
 _CURVE_WIDTH: Final = 48
 _CURVE_HEIGHT: Final = 4
+_MAX_COLUMN: Final = 6
+_MAX_WIDTH: Final = 100
 _MAX_DOTS: Final = 240
 _SHOWN_EVENTS: Final = 5
 _DOT: Final[dict[Standing, tuple[str, str, str]]] = {
@@ -73,25 +74,28 @@ class LiveProgress:
             scene,
             elapsed=moment - self._began,
             in_round=max(0.0, scene.now - scene.since) + moment - self._seen,
+            width=options.max_width,
             ascii_only=options.ascii_only,
         )
 
 
-def draw(scene: Scene, elapsed: float, in_round: float, *, ascii_only: bool = False) -> RenderableType:
+def draw(
+    scene: Scene, elapsed: float, in_round: float, *, width: int = _MAX_WIDTH, ascii_only: bool = False
+) -> RenderableType:
     """The panel for a scene.
 
     Args:
         scene: what to show.
         elapsed: seconds since the run began.
         in_round: seconds since the round began.
+        width: columns of the terminal; a wider one than 100 is not filled.
         ascii_only: the terminal shows nothing else.
     """
     body = Table.grid(padding=(0, 2))
-    body.add_column(style="dim", no_wrap=True)
+    body.add_column(style="dim", no_wrap=True, min_width=9)
     body.add_column(ratio=1)
     body.add_row("rounds", _bar(scene, elapsed))
-    if scene.done < scene.rounds or scene.step:
-        body.add_row(f"round {scene.round}", _steps(scene, in_round, ascii_only))
+    body.add_row(f"round {scene.round}", _steps(scene, in_round, ascii_only))
     body.add_row("parties", _parties(scene, ascii_only))
     body.add_row("sums", _sums(scene))
     if scene.accuracies:
@@ -101,7 +105,11 @@ def draw(scene: Scene, elapsed: float, in_round: float, *, ascii_only: bool = Fa
             "events" if index == 0 else "", Text(line, style="yellow", no_wrap=True, overflow="ellipsis")
         )
     return Panel(
-        body, box=box.ASCII if ascii_only else box.ROUNDED, border_style="bright_black", padding=(0, 1)
+        body,
+        box=box.ASCII if ascii_only else box.ROUNDED,
+        border_style="bright_black",
+        padding=(0, 1),
+        width=min(width, _MAX_WIDTH),
     )
 
 
@@ -118,10 +126,10 @@ def _bar(scene: Scene, elapsed: float) -> RenderableType:
 
 def _steps(scene: Scene, in_round: float, ascii_only: bool) -> Text:
     if not scene.step:
-        return Text("beginning", style="dim")
+        return Text("waiting for parties" if scene.done == 0 else "beginning", style="dim")
     arrow = " > " if ascii_only else " → "
     names = [name for name in STEPS if name != "certify" or scene.step == "certify"]
-    at = names.index(scene.step) if scene.step in names else -1
+    at = len(names) if scene.step == DONE else names.index(scene.step) if scene.step in names else -1
     line = Text()
     for index, name in enumerate(names):
         style = "bold cyan" if index == at else "green" if index < at else "bright_black"
@@ -140,6 +148,9 @@ def _parties(scene: Scene, ascii_only: bool) -> RenderableType:
     for kind, number in tally.items():
         if number:
             words.append(f"{number} {_WORD[kind]}   ", style=_DOT[kind][2])
+    resting = here + len(scene.missing) - len(scene.standings)
+    if resting > 0:
+        words.append(f"{resting} not in this round", style="yellow")
     if len(scene.standings) > _MAX_DOTS:
         return words
     dots = Text()
@@ -161,26 +172,24 @@ _WORD: Final[dict[Standing, str]] = {
 
 
 def _sums(scene: Scene) -> Text:
-    line = Text(f"{scene.opened} of {scene.planned} opened in this round, {scene.total_opened} in all")
+    now = f"{scene.opened} of {scene.planned} opened, " if scene.planned else ""
+    line = Text(f"{now}{scene.total_opened} in all")
     if scene.refusals:
-        line.append(f"   {scene.refusals} refusals", style="red")
+        line.append(f"   {counted(scene.refusals, 'message')} refused", style="red")
     return line
 
 
 def _accuracy(scene: Scene, ascii_only: bool) -> Text:
+    """The latest value and, from two rounds on, the curve, between its highest and lowest value."""
     values = scene.accuracies
-    lines = list(_with_scale(values, ascii_only))
-    text = Text("\n").join(lines)
-    text.append(f"  now {percent(values[-1])}", style="bold")
-    return text
-
-
-def _with_scale(values: tuple[float, ...], ascii_only: bool) -> Iterator[Text]:
-    """The curve, its highest value beside the top line and its lowest beside the bottom one."""
+    best = max(range(len(values)), key=values.__getitem__)
+    text = Text.assemble((percent(values[-1]), "bold"), (f"   best {percent(values[best])}", "dim"))
     if len(values) < 2:
-        yield Text()
-        return
-    drawn = curve(values, _CURVE_WIDTH, _CURVE_HEIGHT, ascii_only=ascii_only)
+        return text
+    column = max(1, min(_MAX_COLUMN, _CURVE_WIDTH // scene.rounds))
+    stretched = [value for value in values for _ in range(column)]
+    drawn = curve(stretched, _CURVE_WIDTH, _CURVE_HEIGHT, ascii_only=ascii_only)
     labels = [percent(max(values)), *[""] * (len(drawn) - 2), percent(min(values))]
     for label, line in zip(labels, drawn, strict=True):
-        yield Text.assemble((f"{label:>8} ", "dim"), (line, "cyan"))
+        text.append("\n").append(f"{label:>8} ", style="dim").append(line, style="cyan")
+    return text

@@ -7,6 +7,7 @@ from typing import Final
 
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.rule import Rule
 from rich.table import Table
@@ -43,9 +44,10 @@ def print_summary(console: Console, summary: Summary) -> None:
         else:
             console.print(f"{title}:", highlight=False)
         for item in items:
-            if isinstance(item, Text):
-                item.pad_left(2)
-            console.print(item, soft_wrap=not console.is_terminal, highlight=False)
+            if console.is_terminal:
+                console.print(Padding(item, (0, 0, 0, 2 if isinstance(item, Text) else 0)), highlight=False)
+            else:
+                console.print("  ", item, sep="", soft_wrap=True, highlight=False)
     console.print()
     _verdict(console, summary)
 
@@ -76,10 +78,10 @@ def _rounds(summary: Summary, console: Console) -> Iterator[Table | Text]:
         for record in shown:
             yield Text(_round_line(record))
     elif shown:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", padding=(0, 1))
+        table = Table(box=None, header_style="dim", padding=(0, 0, 0, 2))
         for column in ("round", "accuracy", "loss", "counted", "sums", "time"):
             table.add_column(column, justify="right", no_wrap=True)
-        table.add_column("not counted, and other events", ratio=1)
+        table.add_column("what happened", ratio=1)
         for record in shown:
             table.add_row(
                 str(record.round),
@@ -193,7 +195,7 @@ def _events(record: RoundRecord) -> Iterator[str]:
     for reason, group in by_reason.items():
         yield f"{listed(out.party for out in group)}: {printable(reason)}"
     if record.rejected:
-        yield f"rule left out {counted(len(record.rejected), 'cluster')}"
+        yield f"{counted(len(record.rejected), 'cluster')} out by rule"
     if record.redraws:
         yield counted(record.redraws, "void draw")
     if record.retries:

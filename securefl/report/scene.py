@@ -22,13 +22,16 @@ from securefl.rounds.reports import (
 
 STEPS: Final = {
     "hello": "hello",
-    "reveal": "draw clusters",
+    "reveal": "draw",
     "training": "train and mask",
     "certify": "certify",
-    "release": "open sums",
+    "release": "open",
     "evaluate": "test",
 }
 """Steps of a round in words."""
+
+DONE: Final = "done"
+"""The step of a round that has ended."""
 
 _EVENTS: Final = 8
 
@@ -93,7 +96,7 @@ def _course(scene: Scene, now: float, report: object) -> Scene:
         case ModelStepped():
             scene = replace(scene, step="evaluate")
         case RoundDone(accuracy=accuracy):
-            scene = replace(scene, done=scene.done + 1, step="", accuracies=(*scene.accuracies, accuracy))
+            scene = replace(scene, done=scene.done + 1, step=DONE, accuracies=(*scene.accuracies, accuracy))
         case _:
             pass
     return scene

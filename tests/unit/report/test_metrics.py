@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from securefl.errors import UsageError
+from securefl.ids import PartyId
+from securefl.kernel.effects import Reject
+from securefl.report.entries import brief_entry_of, entry_of
+from securefl.report.metrics import RunMetrics
+from securefl.report.records import Refusal, Volume
+from securefl.rounds.reports import (
+    ClustersDrawn,
+    DrawVoided,
+    InstanceLost,
+    InstanceRetried,
+    ModelFinal,
+    ModelStepped,
+    RoundDone,
+    RoundStarted,
+    SumOpened,
+    SurvivorsFrozen,
+)
+from securefl.rounds.stacking import ClusterSum
+from tests.simulation.world import scenario
+from tests.unit.report.runs import eventful
+
+P = [PartyId(f"p0{i}") for i in range(6)]
+
+
+def heard() -> RunMetrics:
+    plan, log = eventful()
+    metrics = RunMetrics(plan)
+    for now, report in log:
+        metrics.on_report(now, report)
+    return metrics
+
+
+def test_who_was_counted_and_why_not() -> None:
+    records = heard().records
+    assert [len(record.counted) for record in records] == [12, 11, 11, 10]
+    assert [[out.party for out in record.left_out] for record in records] == [
+        [],
+        ["p03"],
+        ["p05"],
+        ["p05", "p07"],
+    ]
+    assert records[1].left_out[0].reason == "silent before its masked input"
+    assert {out.reason for out in records[3].left_out} == {"did not turn up"}
+
+
+def test_outcome_of_a_run() -> None:
+    metrics = heard()
+    metrics.on_finished("4 rounds done")
+    outcome = metrics.outcome()
+    assert (outcome.rounds, outcome.survivors, outcome.clusters_lost) == (4, 10, 0)
+    assert outcome.opened_sums == 4 + 4 + 4 + 3
+    assert outcome.accuracy == 4.0
+    assert (outcome.aborted, outcome.epsilon, outcome.reason) == (False, None, "4 rounds done")
+
+
+def test_every_round_is_a_row_when_it_ends() -> None:
+    plan, log = eventful()
+    rows: list[str] = []
+    metrics = RunMetrics(plan, lambda row: rows.append(json.dumps(row, allow_nan=False)))
+    for now, report in log:
+        metrics.on_report(now, report)
+        assert len(rows) == len(metrics.records)
+    assert [json.loads(row)["round"] for row in rows] == [0, 1, 2, 3]
+    assert json.loads(rows[2])["survivors"] == [f"p{i:02d}" for i in range(12) if i != 5]
+
+
+def test_steps_add_up_to_the_round() -> None:
+    for record in heard().records:
+        steps = {step: spent for step, spent in record.seconds.items() if step != "total"}
+        assert set(steps) == {"hello", "reveal", "training", "release", "evaluate"}
+        assert sum(steps.values()) == pytest.approx(record.seconds["total"])
+    slow = heard().records[1]
+    assert slow.seconds["training"] > 8
+
+
+def test_traffic_counts_for_the_round_in_which_it_flowed() -> None:
+    plan, log = eventful()
+    metrics = RunMetrics(plan)
+    for now, report in log:
+        if isinstance(report, RoundStarted):
+            metrics.on_traffic("p00", "up", 2, 100 + report.round)
+            metrics.on_traffic("p00", "up", 1, 50)
+            metrics.on_traffic("p01", "down", 1, 7)
+        metrics.on_report(now, report)
+    metrics.on_traffic("p00", "down", 1, 9)
+    assert [record.traffic["p00"]["up"] for record in metrics.records] == [
+        Volume(3, 150 + number) for number in range(4)
+    ]
+    assert metrics.traffic() == {
+        "p00": {"up": Volume(12, 606), "down": Volume(1, 9)},
+        "p01": {"down": Volume(4, 28)},
+    }
+
+
+def test_refusals_are_counted_but_not_those_of_liars() -> None:
+    metrics = RunMetrics(scenario(6), dishonest=["server"])
+    for _ in range(3):
+        metrics.on_reject("p00", "server", "bad certificate")
+    metrics.on_reject("server", "p00", "out of turn")
+    assert metrics.refusals() == {
+        Refusal("p00", "server", "bad certificate"): 3,
+        Refusal("server", "p00", "out of turn"): 1,
+    }
+    assert metrics.outcome().refusals == 3
+
+
+def test_a_flood_of_different_refusals_is_bounded_and_counted() -> None:
+    metrics = RunMetrics(scenario(6))
+    for number in range(5000):
+        metrics.on_reject("server", "p00", f"garbage {number}")
+    assert len(metrics.refusals()) <= 1001
+    assert metrics.outcome().refusals == 5000
+
+
+def drive(*reports: object) -> RunMetrics:
+    metrics = RunMetrics(scenario(6))
+    for number, report in enumerate(reports):
+        metrics.on_report(float(number), report)
+    return metrics
+
+
+def opened(cluster: int, *counted: int, members: tuple[PartyId, ...]) -> SumOpened:
+    alive = tuple(P[i] for i in counted)
+    return SumOpened(0, ClusterSum(0, cluster, members, alive, np.zeros(2, dtype=np.uint32)))
+
+
+LEFT, RIGHT = tuple(P[:3]), tuple(P[3:])
+DONE = RoundDone(
+    round=0,
+    accuracy=0.5,
+    loss=float("inf"),
+    participants=tuple(P),
+    survivors=tuple(P),
+    opened=((0, 0),),
+    lost=((0, 1),),
+    kept=((0, 0),),
+    rejected=(),
+)
+
+
+def test_members_of_a_sum_lost_after_the_freeze_are_not_counted() -> None:
+    metrics = drive(
+        ClustersDrawn(0, b"", ((LEFT, RIGHT),)),
+        SurvivorsFrozen(0, tuple(P), ()),
+        InstanceLost(0, 0, 1, "1 members released their shares, 2 are needed"),
+        opened(0, 0, 1, 2, members=LEFT),
+        ModelStepped(0, ((0, 0),), (), 1.0),
+        DONE,
+    )
+    (record,) = metrics.records
+    assert record.counted == LEFT
+    assert [out.party for out in record.left_out] == list(RIGHT)
+    assert "1 members released" in record.left_out[0].reason
+    assert metrics.outcome().survivors == 3
+    assert metrics.outcome().clusters_lost == 1
+    assert record.row()["loss"] is None
+
+
+def test_excluded_and_refused_members_are_told_apart() -> None:
+    metrics = RunMetrics(scenario(6))
+    metrics.on_report(0.0, ClustersDrawn(0, b"", ((LEFT, RIGHT),)))
+    metrics.on_report(1.0, InstanceRetried(0, 0, 0, 1, (P[0],)))
+    metrics.on_reject("server", "p01", "its share does not fit")
+    metrics.on_report(2.0, opened(0, 2, members=LEFT))
+    metrics.on_report(3.0, opened(1, 3, 4, members=RIGHT))
+    metrics.on_report(4.0, replace(DONE, lost=(), opened=((0, 0), (0, 1))))
+    (record,) = metrics.records
+    assert dict(record.left_out) == {
+        "p00": "left out when its sum started over",
+        "p01": "refused: its share does not fit",
+        "p05": "silent before its masked input",
+    }
+    assert record.retries == 1
+
+
+def test_a_round_without_a_new_model_is_not_a_round() -> None:
+    metrics = drive(ModelStepped(0, (), (), None), replace(DONE, opened=(), lost=((0, 0), (0, 1))))
+    outcome = metrics.outcome()
+    assert (outcome.rounds, outcome.survivors, outcome.clusters_lost, outcome.accuracy) == (0, None, 2, 0.5)
+
+
+def test_an_abort_keeps_what_was_opened() -> None:
+    metrics = drive(opened(0, 0, 1, 2, members=LEFT))
+    metrics.on_aborted("too few parties")
+    outcome = metrics.outcome()
+    assert (outcome.aborted, outcome.opened_sums, outcome.accuracy) == (True, 1, None)
+
+
+def test_withheld_nonces_are_named() -> None:
+    metrics = drive(DrawVoided(0, 0, (P[5],)), replace(DONE, participants=tuple(P[:5]), lost=()))
+    assert ("p05", "withheld its nonce") in metrics.records[0].left_out
+    assert metrics.records[0].redraws == 1
+
+
+def test_nobody_is_missed_where_parties_are_sampled() -> None:
+    metrics = RunMetrics(scenario(6, participation__count="3"))
+    metrics.on_report(0.0, opened(0, 0, 1, 2, members=LEFT))
+    metrics.on_report(1.0, replace(DONE, participants=LEFT, lost=()))
+    assert metrics.records[0].left_out == ()
+
+
+def test_all_reports_become_entries() -> None:
+    _, log = eventful()
+    kinds = set()
+    for _, report in log:
+        kind, fields = entry_of(report, "r1")
+        json.dumps(fields, allow_nan=False)
+        kinds.add(kind)
+    assert {"parties_joined", "round_started", "clusters_drawn", "sum_opened", "model_final"} <= kinds
+
+
+def test_entries_hold_vectors_by_digest() -> None:
+    kind, fields = entry_of(opened(0, 0, 1, members=LEFT), "r1")
+    assert kind == "sum_opened"
+    assert isinstance(fields["opened"], dict)
+    assert fields["opened"]["survivors"] == ["p00", "p01"]
+    assert fields["opened"]["ring"]["samples"] == [0, 0]
+    _, brief = brief_entry_of(ModelFinal(3, np.ones(9, dtype=np.float32)))
+    assert set(brief["params"]) == {"digest", "length"}  # type: ignore[arg-type]
+    assert entry_of(RoundStarted(0, b"\x01\xff"), "r1")[1]["model_digest"] == "01ff"
+    assert entry_of(DONE, "r1")[1]["loss"] is None
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [b"key", {"a": 1}, Reject("a", "b"), RoundStarted, ClusterSum(0, 0, (), (), np.zeros(1, np.uint32))],
+)
+def test_nothing_but_reports_is_written_down(secret: object) -> None:
+    with pytest.raises(UsageError):
+        entry_of(secret, "r1")
+
+
+def test_a_report_with_something_strange_inside_is_refused() -> None:
+    with pytest.raises(UsageError, match="object"):
+        entry_of(RoundStarted(0, object()), "r1")  # type: ignore[arg-type]
+
+
+def test_times_in_the_log_never_run_backwards() -> None:
+    _, log = eventful()
+    assert all(first <= second for (first, _), (second, _) in pairwise(log))

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from securefl.errors import ConfigError, RunAbortedError, UsageError
+from securefl.report.rundir import RunDirectory
+from securefl.transcript.chain import TranscriptWriter
+from tests.simulation.world import scenario
+from tests.unit.transcript.test_chain import disk_of
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_default_names_carry_scenario_and_time_and_never_meet(tmp_path: Path) -> None:
+    made = [RunDirectory.create(None, "demo", root=tmp_path / "runs", now=NOON).path for _ in range(3)]
+    assert [path.name for path in made] == [
+        "demo-20260301T120000Z",
+        "demo-20260301T120000Z-2",
+        "demo-20260301T120000Z-3",
+    ]
+
+
+def test_a_used_directory_is_refused_and_untouched(tmp_path: Path) -> None:
+    RunDirectory.create(tmp_path / "out", "demo")
+    before = sorted((tmp_path / "out").iterdir())
+    with pytest.raises(ConfigError, match=r"not empty \(choose another --out"):
+        RunDirectory.create(tmp_path / "out", "demo")
+    assert sorted((tmp_path / "out").iterdir()) == before
+
+
+def test_an_empty_directory_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    assert RunDirectory.create(tmp_path / "out", "demo").path == tmp_path / "out"
+
+
+@pytest.mark.parametrize("out", ["file", "file/below"])
+def test_a_file_in_the_way_is_refused(tmp_path: Path, out: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ConfigError, match="cannot be made"):
+        RunDirectory.create(tmp_path / out, "demo")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_everything_comes_back(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "out", "demo")
+    run.write_scenario(scenario(9))
+    metrics = run.metrics()
+    metrics.append({"round": 0, "loss": None})
+    metrics.append({"round": 1, "loss": 0.5})
+    metrics.close()
+    run.write_json("summary.json", {"exit_code": 0})
+    for vantage in ("server", "p00"):
+        TranscriptWriter(run.transcript_file(vantage), {"run": "r1"}).close()
+    again = RunDirectory.open(run.path)
+    assert again.read_scenario() == scenario(9)
+    assert [row["round"] for row in again.read_metrics()] == [0, 1]
+    assert again.read_summary() == {"exit_code": 0}
+    assert set(again.read_transcripts()) == {"server", "p00"}
+    assert not list(run.path.rglob("*.part"))
+
+
+def test_rows_are_there_at_once_and_a_torn_one_is_left_out(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "out", "demo")
+    metrics = run.metrics()
+    metrics.append({"round": 0})
+    assert run.read_metrics() == ({"round": 0},)
+    metrics.close()
+    with run.metrics_file.open("a") as file:
+        file.write('{"round": 1, "acc')
+    assert run.read_metrics() == ({"round": 0},)
+    run.metrics_file.write_text('{"round": 0}\nrubbish\n')
+    with pytest.raises(ConfigError, match=r"metrics\.jsonl:2: is no JSON object"):
+        run.read_metrics()
+
+
+def test_transcripts_of_different_runs_do_not_mix(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "out", "demo")
+    TranscriptWriter(run.transcript_file("server"), {"run": "r1"}).close()
+    TranscriptWriter(run.transcript_file("p00"), {"run": "r2"}).close()
+    with pytest.raises(ConfigError, match="different runs"):
+        run.read_transcripts()
+
+
+@pytest.mark.parametrize("vantage", ["../x", "", "A", "a/b"])
+def test_vantage_points_are_names(tmp_path: Path, vantage: str) -> None:
+    with pytest.raises(UsageError):
+        RunDirectory(tmp_path).transcript_file(vantage)
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no run"):
+        RunDirectory.open(tmp_path)
+    with pytest.raises(ConfigError, match="is no directory"):
+        RunDirectory.open(tmp_path / "none")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        RunDirectory(tmp_path).read_summary()
+
+
+def test_a_full_disk_loses_nothing_that_was_written(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "out", "demo")
+    run.write_json("summary.json", {"exit_code": 0})
+    metrics = run.metrics()
+    metrics.append({"round": 0})
+    with disk_of(64):
+        with pytest.raises(RunAbortedError, match="free some space"):
+            run.write_json("summary.json", {"text": "x" * 1000})
+        with pytest.raises(RunAbortedError, match="free some space"):
+            metrics.append({"text": "x" * 1000})
+    assert run.read_summary() == {"exit_code": 0}
+    assert run.read_metrics() == ({"round": 0},)
+    assert run.metrics_file.read_text() == '{"round": 0}\n'
+    assert not list(run.path.rglob("*.part"))
+
+
+def test_what_is_no_json_is_refused(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "out", "demo")
+    with pytest.raises(UsageError):
+        run.write_json("summary.json", {"value": float("nan")})
+    assert not run.summary_file.exists()

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from securefl.ids import PartyId
+from securefl.report.live import LiveProgress, draw
+from securefl.report.metrics import RunMetrics
+from securefl.report.present import print_summary
+from securefl.report.progress import JsonProgress, PlainProgress, Progress, progress_for
+from securefl.report.records import SumSeen
+from securefl.report.scene import Scene
+from securefl.report.summary import Summary, summarise
+from securefl.report.text import counted, curve, listed, printable, seconds, size
+from securefl.report.view import server_view
+from securefl.rounds.reports import PartiesJoined, RoundDone, SatOut
+from tests.unit.report.runs import eventful
+from tests.unit.report.test_metrics import heard
+
+EVIL = "p07\x1b[2J\n[bold]x[/bold]"
+
+
+def summary(*, insecure: bool = False, aborted: bool = False) -> Summary:
+    plan, _ = eventful()
+    metrics = heard()
+    metrics.on_reject("server", "p07", EVIL)
+    metrics.on_traffic("p00", "up", 1, 1500)
+    if aborted:
+        metrics.on_aborted("disk full")
+    return summarise(
+        run="r1",
+        scenario=plan,
+        metrics=metrics,
+        insecure=insecure,
+        seconds=61.0,
+        files={"summary": "runs/x/summary.json"},
+    )
+
+
+def printed(what: Summary, *, terminal: bool, width: int = 80) -> str:
+    stream = io.StringIO()
+    print_summary(Console(file=stream, force_terminal=terminal, color_system=None, width=width), what)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_summary_says_what_matters(terminal: bool) -> None:
+    text = printed(summary(), terminal=terminal, width=160)
+    for part in (
+        "on the test set",
+        "p03: silent before its masked input",
+        "p05, p07: did not turn up",
+        "15 cluster sums",
+        "The smallest counts 2.",
+        "no single update",
+        "differential privacy: none",
+        "server refused p07",
+        "runs/x/summary.json",
+        "exit 0: the outcome is the expected one",
+    ):
+        assert part in text
+    assert "INSECURE" not in text
+
+
+def test_plain_output_is_plain() -> None:
+    text = printed(summary(), terminal=False, width=20)
+    assert text.replace("▁", "").replace("▃", "").replace("▆", "").replace("█", "").isascii()
+    assert "round 1: accuracy 200.0 %, loss 0, 11 of 12 counted, 4 of 4 sums" in text
+    assert "no single update: none was opened, none follows from the other sums of its round\n" in text
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_peers_say_cannot_drive_the_terminal(terminal: bool) -> None:
+    text = printed(summary(), terminal=terminal)
+    assert "\x1b[2J" not in text
+    assert "p07?[2J?[bold]x[/bold]" in text
+
+
+def test_warnings_are_loud() -> None:
+    assert "INSECURE SEEDED ENTROPY" in printed(summary(insecure=True), terminal=False)
+    text = printed(summary(aborted=True), terminal=False)
+    assert "exit 3: the run aborted" in text
+    assert "aborted: disk full" in text
+
+
+def test_an_exposed_update_is_never_called_safe() -> None:
+    whole = summary()
+    alone = SumSeen(0, 9, (PartyId("p99"),), (PartyId("p99"),))
+    rounds = (replace(whole.rounds[0], sums=(*whole.rounds[0].sums, alone)),)
+    text = printed(replace(whole, rounds=rounds, view=server_view(rounds)), terminal=False)
+    assert "SINGLE UPDATES follow from these sums: p99 in round 0" in text
+    assert "no single update" not in text
+
+
+def test_a_run_without_rounds_has_a_summary() -> None:
+    plan, _ = eventful()
+    metrics = RunMetrics(plan)
+    metrics.on_aborted("nobody came")
+    empty = summarise(run="r1", scenario=plan, metrics=metrics, insecure=False, seconds=1.0, files={})
+    assert "no round ended" in printed(empty, terminal=True)
+    assert empty.exit_code == 3
+    json.dumps(empty.to_json(), allow_nan=False)
+
+
+def test_long_runs_show_what_happened() -> None:
+    whole = summary()
+    rounds = tuple(replace(whole.rounds[2 if n == 50 else 0], round=n) for n in range(100))
+    text = printed(replace(whole, rounds=rounds), terminal=False)
+    assert "round 0:" in text
+    assert "round 50:" in text
+    assert "round 99:" in text
+    assert "round 51:" not in text
+    assert "97 rounds like their neighbours are not shown" in text
+
+
+def test_summary_json() -> None:
+    content = json.loads(json.dumps(summary(insecure=True).to_json(), allow_nan=False))
+    assert content["exit_code"] == 0
+    assert content["outcome"]["survivors"] == 10
+    assert content["rounds"][1]["left_out"] == {"p03": "silent before its masked input"}
+    assert content["server_view"]["smallest_sum"] == 2
+    assert content["server_view"]["single_updates"] == []
+    assert content["server_view"]["insecure_seeded_entropy"] is True
+    assert content["traffic"]["up"] == {"messages": 1, "bytes": 1500}
+
+
+def follow(progress: Progress) -> None:
+    _, log = eventful()
+    progress.start(("demo", "limits"), 4)
+    for now, report in log:
+        progress.on_report(now, report)
+    progress.on_reject("server", "p07", EVIL)
+    progress.note("saved")
+    progress.finish()
+    progress.finish()
+
+
+def test_plain_progress() -> None:
+    stream = io.StringIO()
+    follow(PlainProgress(stream))
+    lines = stream.getvalue().splitlines()
+    assert lines[:4] == ["demo", "limits", "4 rounds planned", "12 of 12 parties present"]
+    assert "round 1: 11 of 12 counted, without p03" in lines
+    assert [line.split(",")[0] for line in lines if "accuracy" in line] == [
+        f"round {n}: accuracy {n + 1}00.0 %" for n in range(4)
+    ]
+    assert lines[-2:] == ["server refused p07: p07?[2J?[bold]x[/bold]", "saved"]
+
+
+def test_a_flood_of_refusals_does_not_drown_the_log() -> None:
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    for _ in range(1000):
+        progress.on_reject("server", "p07", "garbage")
+    assert len(stream.getvalue().splitlines()) == 51
+
+
+def test_json_progress() -> None:
+    stream = io.StringIO()
+    progress = JsonProgress(stream)
+    follow(progress)
+    progress.summary(summary())
+    events = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert events[0] == {"event": "start", "header": ["demo", "limits"], "rounds": 4}
+    assert sum(event["event"] == "round_done" for event in events) == 4
+    assert events[-3] == {"event": "reject", "by": "server", "culprit": "p07", "reason": EVIL}
+    assert events[-1]["event"] == "summary"
+    assert "samples" not in stream.getvalue()
+
+
+def test_a_closed_pipe_does_not_end_the_run(tmp_path: Path) -> None:
+    stream = (tmp_path / "log").open("w")
+    stream.close()
+    follow(PlainProgress(stream))
+    follow(JsonProgress(stream))
+
+
+def test_the_display_fits_the_surroundings() -> None:
+    tty = Console(file=io.StringIO(), force_terminal=True, width=80, _environ={"TERM": "xterm"})
+    dumb = Console(file=io.StringIO(), force_terminal=True, width=80, _environ={"TERM": "dumb"})
+    pipe = Console(file=io.StringIO())
+    assert isinstance(progress_for(tty), LiveProgress)
+    assert isinstance(progress_for(dumb), PlainProgress)
+    assert isinstance(progress_for(pipe), PlainProgress)
+    assert isinstance(progress_for(tty, as_json=True), JsonProgress)
+
+
+def test_live_progress_cleans_up() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=80, _environ={"TERM": "xterm"})
+    follow(LiveProgress(console))
+    text = stream.getvalue()
+    assert "demo" in text
+    assert text.count("\x1b[?25l") == text.count("\x1b[?25h") == 1  # the cursor is shown again
+    assert "\x1b[2J" not in text
+
+
+def scenes() -> list[Scene]:
+    _, log = eventful()
+    scene, seen = Scene(rounds=4), []
+    for now, report in log:
+        scene = scene.after(now, report)
+        seen.append(scene)
+    return seen
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_every_scene_can_be_drawn(ascii_only: bool) -> None:
+    for scene in [Scene(rounds=1), *scenes(), scenes()[-1].refusing("server", EVIL, EVIL)]:
+        stream = io.StringIO()
+        console = Console(file=stream, force_terminal=True, color_system=None, width=80)
+        console.print(draw(scene, 1.0, 2.0, width=80, ascii_only=ascii_only))
+        lines = stream.getvalue().splitlines()
+        assert {len(line) for line in lines} == {80}
+        assert "\x1b" not in stream.getvalue()
+
+
+def test_the_last_scene() -> None:
+    scene = scenes()[-1]
+    assert (scene.done, scene.total_opened, len(scene.accuracies)) == (4, 15, 4)
+    assert set(scene.standings.values()) == {"counted"}
+    middle = next(s for s in scenes() if s.round == 1 and s.done == 2)
+    assert [party for party, standing in middle.standings.items() if standing == "dropped"] == ["p03"]
+
+
+def test_party_side_reports_are_told() -> None:
+    scene = Scene(rounds=1).after(0.0, SatOut(2, "not in the survivor set"))
+    assert scene.events == ("round 2: sits out, not in the survivor set",)
+    scene = scene.after(1.0, PartiesJoined((PartyId("p00"),), (PartyId("p01"),)))
+    assert scene.events[-1] == "1 of 2 parties present; missing: p01"
+
+
+def test_small_texts() -> None:
+    assert [size(n) for n in (0, 999, 1500, 2_500_000, 3e12)] == [
+        "0 B",
+        "999 B",
+        "1.5 kB",
+        "2.5 MB",
+        "3000.0 GB",
+    ]
+    assert [seconds(n) for n in (0.04, 59.9, 61, 3720)] == ["0.0 s", "59.9 s", "1 min 01 s", "1 h 02 min"]
+    assert [counted(n, "sum") for n in (0, 1, 1200)] == ["0 sums", "1 sum", "1,200 sums"]
+    assert listed(["a", "b", "c"], 2) == "a, b and 1 more"
+    assert printable("x" * 300, 10) == "xxxxxxx..."
+
+
+def test_curves() -> None:
+    assert curve([], 10) == [""]
+    assert curve([1.0, 2.0, 3.0], 10) == ["▁▄█"] or curve([1.0, 2.0, 3.0], 10) == ["▁▅█"]
+    assert curve([5.0, 5.0], 10) == ["▁▁"]
+    assert curve([0.0, float("nan"), 1.0], 10) == ["▁ █"]
+    assert len(curve([float(n) for n in range(1000)], 40)[0]) == 40
+    assert curve([float(n) for n in range(1000)], 40)[0][-1] == "█"
+    assert curve([0.0, 1.0], 10, 3) == [" █", " █", "▁█"]
+    assert curve([0.0, 1.0], 10, ascii_only=True)[0].isascii()
+
+
+def test_a_report_of_a_lost_model_is_shown() -> None:
+    done = next(report for _, report in eventful()[1] if isinstance(report, RoundDone))
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    progress.on_report(1.0, replace(done, loss=float("inf"), accuracy=float("nan")))
+    assert "accuracy -, loss inf" in stream.getvalue()

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from securefl.report.view import determined, server_view
+from tests.unit.report.test_metrics import heard
+
+
+@pytest.mark.parametrize(
+    ("sums", "alone"),
+    [
+        ([], set()),
+        (["abc", "def"], set()),
+        (["abc", "d"], {"d"}),
+        (["abc", "ab"], {"c"}),
+        (["abc", "def", "abd", "cef"], set()),
+        (["ab", "bc", "ca"], {"a", "b", "c"}),
+        (["ab", "cd", "ac", "bd"], set()),
+        (["ab", "cd", "bc", "abcde", "ad"], {"e"}),
+        (["abc", "abc"], set()),
+    ],
+)
+def test_single_values_that_follow_from_sums(sums: list[str], alone: set[str]) -> None:
+    assert determined(sums) == alone
+
+
+def test_too_many_to_search_is_said() -> None:
+    names = [f"p{i}" for i in range(3000)]
+    assert determined([names, names[1:]]) is None
+    assert determined([names[:1500], names[1500:]]) == set()
+
+
+@given(st.lists(st.sets(st.integers(0, 6), min_size=1), min_size=1, max_size=7))
+def test_agrees_with_exact_elimination(sums: list[set[int]]) -> None:
+    named = [[f"p{i}" for i in members] for members in sums]
+    assert determined(named) == {f"p{i}" for i in range(7) if _in_row_space(sums, i)}
+
+
+def _in_row_space(sums: list[set[int]], party: int) -> bool:
+    rows = [[int(i in members) for i in range(7)] for members in sums]
+    return _rank([*rows, [int(i == party) for i in range(7)]]) == _rank(rows)
+
+
+def _rank(rows: list[list[int]]) -> int:
+    """By fraction-free elimination on Python integers."""
+    rows, rank = [row[:] for row in rows], 0
+    for column in range(7):
+        pivot = next((row for row in rows if row[column]), None)
+        if pivot is None:
+            continue
+        rows.remove(pivot)
+        rank += 1
+        rows = [
+            [r * pivot[column] - p * row[column] for r, p in zip(row, pivot, strict=True)] for row in rows
+        ]
+    return rank
+
+
+def test_view_of_a_run() -> None:
+    view = server_view(heard().records)
+    assert view.opened == 15
+    assert view.smallest == 2
+    assert sum(size * count for size, count in view.by_size.items()) == 12 + 11 + 11 + 10
+    assert view.exposed == ()
+    assert view.searched
