@@ -5,6 +5,8 @@ paho-mqtt 2.1; all private names that securefl touches are in this file:
 
 - A connection that ends before CONNACK (TLS 1.3 tells the client only after the handshake that its
   certificate is refused) would wait for the time limit; here it fails at once.
+- A connection that ends in the same turn of the loop in which it was accepted would be taken for a standing
+  one for ever, because aiomqtt resets its state after the wait; here the loss is remembered.
 - aiomqtt acknowledges a frame when it enters its queue, and drops it if that queue is full. Acknowledging by
   hand lets the broker hold back what we have no room for, and send again what we never took.
 - ``connect`` blocks in a thread that cannot be interrupted; a cancelled opening is waited for and undone.
@@ -64,6 +66,7 @@ class Connection(aiomqtt.Client):
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         )
         self.pending_calls_threshold = in_flight
+        self._hung_up = False
         self._client.manual_ack_set(True)  # noqa: FBT003
 
     async def open(self) -> None:
@@ -76,6 +79,9 @@ class Connection(aiomqtt.Client):
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
+            # The thread ends by paho's own limit of 5 seconds at the latest; do not wait for CONNACK as well.
+            if not self._connected.done():
+                self._connected.set_exception(aiomqtt.MqttError("cancelled"))
             with contextlib.suppress(aiomqtt.MqttError):
                 await opening
             await self._abandon()
@@ -83,6 +89,9 @@ class Connection(aiomqtt.Client):
         except aiomqtt.MqttError:
             await self._abandon()
             raise
+        if self._hung_up:
+            await self._abandon()
+            raise aiomqtt.MqttError("the connection was lost at once")
 
     async def unsubscribe_all(self, filters: tuple[str, ...], within: float) -> None:
         """Unsubscribe if the broker still answers, waiting ``within`` seconds at most."""
@@ -127,10 +136,14 @@ class Connection(aiomqtt.Client):
     def _on_disconnect(
         self, client: Any, userdata: Any, flags: Any, reason_code: ReasonCode, properties: Any = None
     ) -> None:
+        self._hung_up = True
         if not self._connected.done():
             self._connected.set_exception(aiomqtt.MqttError("the broker closed the connection"))
             return
         super()._on_disconnect(client, userdata, flags, reason_code, properties)
+        # aiomqtt may throw this future away unread.
+        if self._disconnected.done():
+            self._disconnected.exception()
 
     async def _abandon(self) -> None:
         loop = asyncio.get_running_loop()

@@ -164,8 +164,10 @@ class MqttTransport:
         self._end(TransportClosedError(f"the connection to {self._url} is closed"))
         self._inbox.clear()
         if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+            # Python 3.11 loses a cancellation that meets an error in a TaskGroup or a result in wait_for.
+            while not self._keeper.done():
+                self._keeper.cancel()
+                await asyncio.wait([self._keeper], timeout=2 * self._limits.close_within)
         connection, self._connection = self._connection, None
         if connection is not None:
             try:
@@ -185,6 +187,7 @@ class MqttTransport:
             return
         self._ended = error
         self._arrived.set()
+        self._to_send.set()
         for outgoing in self._unacknowledged:
             if not outgoing.done.done():
                 outgoing.done.set_exception(type(error)(*error.args))
@@ -215,6 +218,8 @@ class MqttTransport:
                 await connection.end(self._limits.close_within)
                 if not self._ready.done():
                     self._ready.set_exception(trouble)
+                    return
+                if self._ended is not None:
                     return
                 now = loop.time()
                 if troubled_since is None or now - opened >= self._limits.settled:
@@ -250,9 +255,12 @@ class MqttTransport:
                 # From the start: amqtt answers to nothing before we acknowledged what it kept for us.
                 group.create_task(self._take_in(connection))
                 await self._subscribe(connection)
+                self._check_open()
                 if not self._ready.done():
                     self._ready.set_result(None)
                 await self._send_out(connection, group)
+        except* TransportClosedError as closed:
+            trouble = next(error for error in closed.exceptions if isinstance(error, TransportClosedError))
         except* ConfigError as refusals:
             trouble = next(error for error in refusals.exceptions if isinstance(error, ConfigError))
         except* aiomqtt.MqttError:
@@ -296,6 +304,7 @@ class MqttTransport:
                 group.create_task(self._send(connection, self._unsent.popleft()))
             self._to_send.clear()
             await self._to_send.wait()
+            self._check_open()
 
     async def _send(self, connection: Connection, outgoing: _Outgoing) -> None:
         if outgoing.done.done():
