@@ -1,0 +1,175 @@
+"""Whatever a peer signs: a machine never raises, and what it refuses leaves its phase as it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, TypeAlias
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.effects import Reject
+from securefl.kernel.events import Received
+from securefl.kernel.machine import Effect, Event
+from securefl.messages.rounds import Release
+from securefl.messages.union import AnyMessage
+from securefl.rounds import party_phases, server_phases
+from securefl.secagg.store import MemoryStore
+from tests.simulation.world import Node, World, scenario
+
+from .strategies import Pool, places
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A machine in a phase that a real run went through."""
+
+    machine: Any
+    phase: Any
+    now: float
+    store: MemoryStore
+    vectors: dict[int, bytes] = field(repr=False)
+
+    def step(self, event: Event[AnyMessage]) -> tuple[Any, tuple[Effect[AnyMessage], ...]]:
+        """Take one event, as if nothing else had happened since."""
+        self.store._vectors = dict(self.vectors)
+        after, effects = self.machine.step(self.phase, event)
+        return after, effects
+
+
+Step: TypeAlias = tuple[Moment, Received[AnyMessage]]
+
+
+@dataclass
+class Run:
+    """Moments of one kind of run, one per kind of phase, and what was said in it."""
+
+    moments: dict[str, Moment] = field(default_factory=dict)
+    taken: list[Step] = field(default_factory=list)
+    """What server and one party received, and the moment at which they did."""
+    blobs: set[bytes] = field(default_factory=set)
+    frames: set[bytes] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+
+
+def kind_of(phase: Any) -> str:
+    instances = getattr(phase, "instances", {})
+    inner = {type(instance).__name__ for instance in instances.values()}
+    return f"{type(phase).__name__}({', '.join(sorted(inner))})"
+
+
+@cache
+def recorded(server: str) -> Run:
+    run = Run()
+    world = World(scenario(6, server=server, reclusterings="2", rounds="2"))
+    run.names = {*world.parties, "server"}
+    store = world.server_store
+
+    def observe(
+        node: Node,
+        before: object,
+        event: Event[AnyMessage],
+        after: object,
+        _effects: tuple[Effect[AnyMessage], ...],
+    ) -> None:
+        if isinstance(event, Received):
+            fields = [getattr(event.message, name) for name in event.message.__struct_fields__]
+            run.blobs |= {value for value in fields if isinstance(value, bytes)}
+            run.frames.add(event.signed)
+        if node.name not in {SERVER, world.parties[0]}:
+            return
+        vectors = dict(store._vectors)
+        if isinstance(event, Received):
+            run.taken.append((Moment(node.machine, before, event.now, store, vectors), event))
+        who = "server" if node.name == SERVER else "party"
+        moment = Moment(node.machine, after, event.now, store, vectors)
+        run.moments.setdefault(f"{who} {kind_of(after)}", moment)
+
+    world.observers.append(observe)
+    world.run()
+    return run
+
+
+def steps(run: Run) -> st.SearchStrategy[Step]:
+    """An arbitrary message at an arbitrary moment, or a real one altered in one respect at its moment."""
+    pool = Pool(sorted(run.names), sorted(run.frames), sorted(run.blobs))
+    anywhere = places([event.place for _, event in run.taken])
+    senders = st.sampled_from([PartyId(name) for name in sorted(run.names)])
+    moments = st.sampled_from(sorted(run.moments))
+
+    def arbitrary(name: str) -> st.SearchStrategy[Step]:
+        moment = run.moments[name]
+        sender = st.just(SERVER) if name.startswith("party") else senders
+        signed = st.sampled_from(sorted(run.frames))
+        event = st.builds(Received, st.just(moment.now), sender, anywhere, pool.messages(), signed)
+        return st.tuples(st.just(moment), event)
+
+    def altered(real: Step) -> st.SearchStrategy[Step]:
+        moment, event = real
+        events = st.one_of(
+            pool.altered(event.message).map(lambda message: replace(event, message=message)),
+            anywhere.map(lambda place: replace(event, place=place)),
+            senders.map(lambda sender: replace(event, sender=sender)),
+            st.just(replace(event, signed=b"")),
+        )
+        return st.tuples(st.just(moment), events)
+
+    def misplaced(real: Step) -> st.SearchStrategy[Step]:
+        return moments.map(lambda name: (run.moments[name], replace(real[1], now=run.moments[name].now)))
+
+    real = st.sampled_from(run.taken)
+    return st.one_of(real.flatmap(altered), real.flatmap(misplaced), moments.flatmap(arbitrary))
+
+
+CURIOUS, ACTIVE = recorded("curious"), recorded("active")
+FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def check(step: Step) -> None:
+    moment, event = step
+    after, effects = moment.step(event)
+    refused = [effect for effect in effects if isinstance(effect, Reject)]
+    # A release may be refused for one instance and taken for the others.
+    if refused and not isinstance(event.message, Release):
+        assert after == moment.phase
+        assert len(refused) == 1
+        assert refused[0].reason
+
+
+def test_the_runs_reach_every_phase() -> None:
+    reached = {name.split("(")[0] for run in (CURIOUS, ACTIVE) for name in run.moments}
+    server = (
+        server_phases.Joining,
+        server_phases.Greeting,
+        server_phases.Revealing,
+        server_phases.Summing,
+        server_phases.Certifying,
+        server_phases.Releasing,
+        server_phases.Evaluating,
+        server_phases.Ended,
+    )
+    party = (
+        party_phases.Outside,
+        party_phases.Informed,
+        party_phases.Greeted,
+        party_phases.Revealed,
+        party_phases.Working,
+        party_phases.Endorsed,
+        party_phases.Ended,
+    )
+    wanted = {f"server {kind.__name__}" for kind in server} | {f"party {kind.__name__}" for kind in party}
+    assert wanted == reached
+
+
+@given(steps(CURIOUS))
+@FUZZ
+def test_with_a_curious_server(step: Step) -> None:
+    check(step)
+
+
+@given(steps(ACTIVE))
+@FUZZ
+def test_with_an_active_server(step: Step) -> None:
+    check(step)
