@@ -23,6 +23,7 @@ from securefl.runtime.assemble import (
     read_own_identity,
     stop_on_signals,
 )
+from securefl.runtime.ground_truth import recording
 from securefl.runtime.journal import FileJournal
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.shell import LocalWork, Shell, Witness
@@ -50,7 +51,8 @@ async def run_party(settings: ProcessSettings, witness: Witness) -> Finished | A
     journal = FileJournal(settings.out / f"{me}.journal", settings.run)
     root = settings.entropy()
     own = root.child("party", me)
-    context = PartyContext(plan, me, len(shard.y), own, behaviour.seams, spent=journal.spent)
+    seams = recording(behaviour.seams, settings) if settings.lab else behaviour.seams
+    context = PartyContext(plan, me, len(shard.y), own, seams, spent=journal.spent)
 
     def train(round_: int, params: F32) -> F32:
         trainer = poisoned if behaviour.poisons(round_) else honest

@@ -1,0 +1,31 @@
+"""Lab mode only: a party's encoded updates on disk, for audits and tests of exactness. Never in a real run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from securefl.arrays import I64
+from securefl.ids import PartyId
+from securefl.rounds.upload import Seams
+from securefl.runtime.settings import ProcessSettings
+
+
+def upload_file(out: Path, party: PartyId, round_: int) -> Path:
+    """Return where lab mode keeps what ``party`` encoded in a round: i64 ``(d,)`` as npy."""
+    return out / "lab" / "uploads" / f"{party}-{round_}.npy"
+
+
+def recording(seams: Seams, settings: ProcessSettings) -> Seams:
+    """Return the same seams, which also write down what leaves the last of them."""
+
+    def keep(values: I64, round_: int) -> I64:
+        final = seams.encoded(values, round_)
+        path = upload_file(settings.out, settings.name, round_)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, final, allow_pickle=False)
+        return final
+
+    return replace(seams, encoded=keep)

@@ -1,0 +1,9 @@
+"""Settings for all tests."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# Machines that run tests are shared and slow at times: a deadline would fail tests that are right.
+settings.register_profile("securefl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("securefl")

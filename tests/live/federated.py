@@ -1,0 +1,87 @@
+"""Running whole federations as a user would, and reading what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from securefl.arrays import I64
+from securefl.ids import PartyId
+from securefl.report.rundir import RunDirectory
+from securefl.runtime.ground_truth import upload_file
+from securefl.transcript.chain import Transcript, read_transcript
+from securefl.transport.broker import find_mosquitto
+
+BROKERS = [
+    pytest.param(
+        "mosquitto",
+        marks=pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
+    ),
+    "embedded",
+]
+LIMIT = 180.0
+"""Seconds after which a run counts as hanging."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    directory: RunDirectory
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return self.directory.read_summary()
+
+    @property
+    def rows(self) -> tuple[dict[str, Any], ...]:
+        return self.directory.read_metrics()
+
+    def transcript(self, vantage: str) -> Transcript:
+        return read_transcript(self.directory.transcript_file(vantage))
+
+    def vector(self, digest: str) -> np.ndarray[Any, Any]:
+        vector: np.ndarray[Any, Any] = np.load(
+            self.directory.path / "lab" / f"{digest}.npy", allow_pickle=False
+        )
+        return vector
+
+    def upload(self, party: str, round_: int) -> I64:
+        values: I64 = np.load(upload_file(self.directory.path, PartyId(party), round_), allow_pickle=False)
+        return values
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "securefl", *arguments]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "120"}
+
+
+def run(scenario: Path, out: Path, *arguments: str) -> Run:
+    """``securefl run`` to its end."""
+    done = subprocess.run(
+        command("run", str(scenario), "--out", str(out), "--json", *arguments),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        env=environment(),
+        check=False,
+    )
+    return Run(done.returncode, done.stdout, done.stderr, RunDirectory.open(out))
+
+
+def events(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
