@@ -6,7 +6,10 @@ Sums decode correctly only with headroom (:func:`has_headroom`), which is checke
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from securefl.arrays import I64, Ring, expect
 from securefl.errors import PeerError, UsageError
@@ -69,6 +72,23 @@ def from_wire(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> 
         PeerError: ``raw`` is not ``length`` words long.
         UsageError: ``bits`` or ``length`` make no sense.
     """
+    # Copied: np.frombuffer gives a read-only view that may be unaligned and keeps the whole frame alive.
+    view = _view(raw, length, bits, culprit)
+    return view.astype(np.uint32) if ring_dtype(bits) is np.uint32 else view.astype(np.uint64)
+
+
+def add_wire(total: Ring, raw: bytes | memoryview, culprit: str) -> None:
+    """``total += from_wire(raw, ...)`` in place and modulo the ring, without a copy of the vector.
+
+    Raises:
+        PeerError: ``raw`` is not as long as ``total``, which is unchanged.
+        UsageError: ``total`` is not one-dimensional u32 or u64.
+    """
+    expect(total, "total", np.uint32 if total.dtype == np.uint32 else np.uint64, (None,))
+    np.add(total, _view(raw, total.size, 8 * total.itemsize, culprit), out=total)
+
+
+def _view(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> npt.NDArray[Any]:
     word = ring_dtype(bits)
     expected = length * (bits // 8)
     if length < 0:
@@ -76,10 +96,7 @@ def from_wire(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> 
     size = raw.nbytes if isinstance(raw, memoryview) else len(raw)
     if size != expected:
         raise PeerError(culprit, f"a vector of {length} {bits}-bit words has {expected} bytes, not {size}")
-    # Copied: np.frombuffer gives a read-only view that may be unaligned and keeps the whole frame alive.
-    if word is np.uint32:
-        return np.frombuffer(raw, dtype="<u4").astype(np.uint32)
-    return np.frombuffer(raw, dtype="<u8").astype(np.uint64)
+    return np.frombuffer(raw, dtype=np.dtype(word).newbyteorder("<"))
 
 
 def has_headroom(members: int, steps: int, bits: int) -> bool:

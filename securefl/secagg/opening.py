@@ -10,7 +10,7 @@ from securefl.arrays import Ring
 from securefl.crypto.agreement import KeyPair
 from securefl.crypto.prg import Sign, add_masks
 from securefl.crypto.shamir import BadShareError, combine
-from securefl.encoding.ring import from_wire, to_ring
+from securefl.encoding.ring import add_wire, ring_dtype
 from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
 from securefl.messages.rounds import InstanceShares
@@ -69,12 +69,13 @@ def open_sum(
         )
     if len(releases) < setup.threshold:
         raise UsageError(f"{setup.describe()} has {len(releases)} releases, threshold is {setup.threshold}")
-    total = to_ring(np.zeros(setup.length, dtype=np.int64), setup.ring_bits)
+    total: Ring = (
+        np.zeros(setup.length, dtype=np.uint32)
+        if ring_dtype(setup.ring_bits) is np.uint32
+        else np.zeros(setup.length, dtype=np.uint64)
+    )
     for index in alive:
-        vector = from_wire(
-            store.get(phase.inputs[index]), setup.length, setup.ring_bits, setup.members[index]
-        )
-        np.add(total, vector, out=total)
+        add_wire(total, store.get(phase.inputs[index]), setup.members[index])
     add_masks(total, _terms(phase, alive, releases))
     return total
 

@@ -50,6 +50,8 @@ class CollectingInputs:
     key_list: bytes
     share_digests: Mapping[int, tuple[tuple[bytes, bytes], ...]] = field(repr=False)
     """By owner (exactly the sharing members), by holder."""
+    lists_digest: bytes
+    """What each receipt must state."""
     inputs: Mapping[int, int] = field(default_factory=dict)
     """Member number to handle in the vector store."""
     receipts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
@@ -135,7 +137,8 @@ def close_boxes(phase: CollectingBoxes) -> tuple[CollectingInputs | Lost, dict[P
         for holder in sealed
     }
     digests = {owner: message.share_digests for owner, message in phase.boxes.items()}
-    return CollectingInputs(setup, phase.adverts, phase.key_list, digests), lists
+    lists_digest = setup.lists_digest(phase.key_list, frozenset(digests))
+    return CollectingInputs(setup, phase.adverts, phase.key_list, digests, lists_digest), lists
 
 
 def on_input(
@@ -147,7 +150,7 @@ def on_input(
         PeerError: not a sharing member, a second time, or a vector of the wrong length.
     """
     setup, index = phase.setup, phase.setup.index(sender)
-    if index not in phase.sharers or index in phase.inputs:
+    if index not in phase.share_digests or index in phase.inputs:
         raise PeerError(sender, f"sends a masked input out of turn in {setup.describe()}")
     expected = setup.length * setup.ring_bits // 8
     if len(message.vector) != expected:
@@ -162,9 +165,9 @@ def on_receipt(phase: CollectingInputs, sender: PartyId, message: Receipt, signe
         PeerError: out of turn, or masked under other lists than this server relayed.
     """
     setup, index = phase.setup, phase.setup.index(sender)
-    if index not in phase.sharers or index in phase.receipts or not signed:
+    if index not in phase.share_digests or index in phase.receipts or not signed:
         raise PeerError(sender, f"sends a receipt out of turn in {setup.describe()}")
-    if message.lists_digest != setup.lists_digest(phase.key_list, phase.sharers):
+    if message.lists_digest != phase.lists_digest:
         raise PeerError(sender, f"masked its input under other lists in {setup.describe()}")
     return replace(phase, receipts={**phase.receipts, index: signed})
 

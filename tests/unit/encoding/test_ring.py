@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.encoding.ring import from_ring, from_wire, has_headroom, ring_dtype, to_ring, to_wire
+from securefl.encoding.ring import (
+    add_wire,
+    from_ring,
+    from_wire,
+    has_headroom,
+    ring_dtype,
+    to_ring,
+    to_wire,
+)
 from securefl.errors import PeerError, UsageError
 
 BITS = pytest.mark.parametrize("bits", [32, 64])
@@ -150,3 +158,28 @@ def test_refuses_wrong_dtypes_and_shapes() -> None:
             function(np.zeros(2, dtype=np.int64))  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="shape"):
             function(np.zeros((2, 2), dtype=np.uint32))
+
+
+@BITS
+@settings(deadline=None)
+@given(pairs=st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**63 - 1)), max_size=20))
+def test_adding_from_the_wire_is_adding_what_was_read(bits: int, pairs: list[tuple[int, int]]) -> None:
+    total, other = (to_ring(i64(*values), bits) for values in ([a for a, _ in pairs], [b for _, b in pairs]))
+    expected = total + from_wire(to_wire(other), other.size, bits, "p1")
+    # One byte in front: the words are not aligned.
+    add_wire(total, memoryview(b"x" + to_wire(other))[1:], "p1")
+    assert total.tolist() == expected.tolist()
+
+
+@BITS
+@pytest.mark.parametrize("change", [-1, 1, 4])
+def test_adding_a_vector_of_another_length_changes_nothing(bits: int, change: int) -> None:
+    total = to_ring(i64(1, 2, 3), bits)
+    with pytest.raises(PeerError, match="p7"):
+        add_wire(total, bytes(3 * bits // 8 + change), "p7")
+    assert total.tolist() == [1, 2, 3]
+
+
+def test_adds_to_ring_vectors_only() -> None:
+    with pytest.raises(UsageError):
+        add_wire(np.zeros((1, 2), dtype=np.uint32), bytes(8), "p1")
