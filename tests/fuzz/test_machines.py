@@ -66,6 +66,7 @@ def recorded(server: str) -> Run:
     world = World(scenario(6, server=server, reclusterings="2", rounds="2"))
     run.names = {*world.parties, "server"}
     store = world.server_store
+    vectors: list[dict[int, bytes]] = [{}]
 
     def observe(
         node: Node,
@@ -80,11 +81,11 @@ def recorded(server: str) -> Run:
             run.frames.add(event.signed)
         if node.name not in {SERVER, world.parties[0]}:
             return
-        vectors = dict(store._vectors)
         if isinstance(event, Received):
-            run.taken.append((Moment(node.machine, before, event.now, store, vectors), event))
+            run.taken.append((Moment(node.machine, before, event.now, store, vectors[-1]), event))
+        vectors.append(dict(store._vectors))
         who = "server" if node.name == SERVER else "party"
-        moment = Moment(node.machine, after, event.now, store, vectors)
+        moment = Moment(node.machine, after, event.now, store, vectors[-1])
         run.moments.setdefault(f"{who} {kind_of(after)}", moment)
 
     world.observers.append(observe)
