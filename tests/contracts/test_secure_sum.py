@@ -296,6 +296,8 @@ class TestBoxes:
         assert key_list is not None
         liar, victim = 1, 3
         other, _ = client.advertise(cluster.setup, NAMES[liar], cluster.entropy.child("other shares"))
+        honest = cluster.phases[NAMES[liar]]
+        assert isinstance(honest, client.Advertised)
 
         def tamper(name: PartyId, boxes: ShareBoxes) -> ShareBoxes:
             if name != NAMES[liar]:
@@ -307,9 +309,7 @@ class TestBoxes:
                 case "swapped":
                     sealed[victim] = sealed[4]
                 case _:
-                    honest = cluster.phases[NAMES[liar]]
-                    assert isinstance(honest, client.Boxed)
-                    forged = replace(other, mask=honest.mask, box=honest.box, advert=honest.adverts[liar])
+                    forged = replace(other, mask=honest.mask, box=honest.box, advert=honest.advert)
                     _, crooked = client.on_key_list(forged, key_list, roster(), cluster.of(NAMES[liar]))
                     sealed[victim] = dict(crooked.boxes)[victim]
             changed = msgspec.structs.replace(boxes, boxes=tuple(sealed.items()))
