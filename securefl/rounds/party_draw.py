@@ -28,7 +28,7 @@ from securefl.rounds.party_phases import (
     spent_in,
 )
 from securefl.rounds.reports import ClustersDrawn, SatOut
-from securefl.rounds.statement import mask_binding, model_digest
+from securefl.rounds.statement import announced_digest, mask_binding, model_digest
 from securefl.secagg.client import MemberPhase, advertise
 from securefl.weighting.weights import public_weights
 from securefl.wire.inbox import open_relayed
@@ -44,6 +44,9 @@ def on_model(ctx: PartyContext, phase: PartyPhase, place: Place, message: ModelA
     """Take the model of a newer round, from any phase."""
     if place.round <= spent_in(phase):
         raise PeerError(SERVER, f"sends the model of round {place.round} again")
+    if place.round >= ctx.plan.scenario.stop.rounds:
+        # Each round is three more draws of clusters, and the server need not finish it.
+        raise PeerError(SERVER, f"starts round {place.round} of {ctx.plan.scenario.stop.rounds}")
     if len(message.params) != 4 * ctx.plan.length:
         raise PeerError(SERVER, f"model of {len(message.params)} bytes, expected {4 * ctx.plan.length}")
     params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
@@ -85,6 +88,10 @@ def on_announce(
     for party, hello in hellos.items():
         if hello.model_digest != phase.model or hello.config_digest != phase.hello.config_digest:
             raise PeerError(SERVER, f"announces {party} with another model or configuration")
+        if hello.limits != phase.hello.limits:
+            raise PeerError(SERVER, f"announces {party} with other limits than its configuration has")
+    if not ctx.plan.wanted(len(hellos)):
+        raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
     revealed = Revealed(phase.round, phase.draw, phase.params, phase.model, hellos)
     return revealed, (Send(SERVER, Place(phase.round, attempt=phase.draw), Reveal(nonce=phase.nonce)),)
 
@@ -103,7 +110,8 @@ def on_reveals(
     counts = {party: phase.hellos[party].samples for party in assignment.participants}
     weighting = ctx.plan.scenario.weighting
     weight = public_weights(counts, weighting.mode, weighting.cap)[ctx.me]
-    binding = mask_binding(assignment, phase.model, ctx.plan.config_digest())
+    announced = announced_digest(phase.hellos)
+    binding = mask_binding(assignment, announced, phase.model, ctx.plan.config_digest())
     instances: dict[tuple[int, int], MemberPhase | None] = {}
     adverts: list[Send[AnyMessage]] = []
     for r, j in assignment.of(ctx.me):
@@ -136,11 +144,8 @@ def certified_assignment(ctx: PartyContext, phase: Revealed, nonces: Mapping[Par
         if commitment(nonce, plan.run, phase.round, phase.draw, party) != phase.hellos[party].commitment:
             raise PeerError(party, "revealed another nonce than it committed to")
     clustering = plan.scenario.clustering
-    wanted = plan.wanted(len(nonces))
-    if wanted < clustering.size:
-        raise PeerError(SERVER, f"goes on with {wanted} parties, a cluster needs {clustering.size}")
     seed = certified_seed(nonces, plan.run, phase.round, phase.draw, phase.model, plan.config_digest())
-    return draw_assignment(seed, nonces, wanted, clustering.size, clustering.reclusterings)
+    return draw_assignment(seed, nonces, plan.wanted(len(nonces)), clustering.size, clustering.reclusterings)
 
 
 def read_said(
@@ -149,7 +154,8 @@ def read_said(
     """Return what each party said, from the relayed frames.
 
     Raises:
-        PeerError: out of turn, a frame that is not authentic or not of this draw, or a party twice.
+        PeerError: out of turn, a frame that is not authentic, not of this draw or not of a party, or a party
+            twice.
     """
     if place != due:
         raise PeerError(SERVER, f"relays {kind.__name__} lists out of turn")
@@ -158,6 +164,9 @@ def read_said(
         delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
         if delivery.place != due or not isinstance(delivery.message, kind) or delivery.sender in said:
             raise PeerError(SERVER, f"relays something else than one {kind.__name__} per party")
+        if delivery.sender not in ctx.plan.roster.parties:
+            # The server is on the roster too; as a member it would be one colluder more in each cluster.
+            raise PeerError(SERVER, f"relays a {kind.__name__} of {delivery.sender}, which is not a party")
         said[delivery.sender] = delivery.message
     return said
 

@@ -20,6 +20,7 @@ from securefl.rounds.party_sums import submitted_instances
 from securefl.rounds.reports import ClusterKey, SatOut, SharesReleased, SurvivorsFrozen
 from securefl.rounds.statement import (
     LEDGER_PASS_THROUGH,
+    announced_digest,
     lists_statement,
     release_context,
     round_statement,
@@ -43,9 +44,15 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
         raise PeerError(SERVER, "counts this party although it has not submitted everywhere")
     _check_survivors(ctx, phase, survivors)
     _check_attempts(instances, message)
-    _check_receipts(ctx, instances, survivors, message)
+    _check_receipts(ctx, phase, instances, survivors, message)
     statement = round_statement(
-        ctx.plan.run, phase.round, phase.model, ctx.plan.config_digest(), phase.assignment, survivors
+        ctx.plan.run,
+        phase.round,
+        phase.model,
+        ctx.plan.config_digest(),
+        announced_digest(phase.hellos),
+        phase.assignment,
+        survivors,
     )
     endorsed = Endorsed(phase.round, statement, survivors, instances)
     if ctx.plan.limits.quorum is None:
@@ -122,6 +129,7 @@ def _check_attempts(instances: Mapping[ClusterKey, Submitted], message: Freeze) 
 
 def _check_receipts(
     ctx: PartyContext,
+    phase: Working,
     instances: Mapping[ClusterKey, Submitted],
     survivors: frozenset[PartyId],
     message: Freeze,
@@ -129,7 +137,9 @@ def _check_receipts(
     """Every survivor of our instances was masked under the lists that we saw.
 
     Without it, a server could tell one member that it shares masks with colluders only, and have the honest
-    others release the seed of that member's self mask.
+    others release the seed of that member's self mask. "Every survivor" means of the cluster as assigned: one
+    that a retry left out, but that the survivor set names, would be missing from this sum only, and the
+    difference of two reclusterings' totals would be its update.
     """
     stated: dict[tuple[ClusterKey, PartyId], bytes] = {}
     for frame in message.receipts:
@@ -145,7 +155,7 @@ def _check_receipts(
         stated[key, delivery.sender] = delivery.message.lists_digest
     for key, instance in instances.items():
         held = {instance.setup.members[owner] for owner in instance.held}
-        alive = survivors.intersection(instance.setup.members)
+        alive = survivors.intersection(phase.assignment.clusters[key[0]][key[1]])
         if not alive <= held:
             raise PeerError(SERVER, f"counts members that share no masks in {instance.setup.describe()}")
         if len(alive) < instance.setup.min_survivors:

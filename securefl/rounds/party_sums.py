@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from securefl.entropy import Entropy
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
@@ -60,6 +62,9 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
         return phase, ()
     if event.params is None:
         return Outside(phase.round), (Report(SatOut(phase.round, event.failure)),)
+    if not np.isfinite(event.params).all():
+        # A model with infinite parameters is the server's to send and must not make this party raise.
+        return Outside(phase.round), (Report(SatOut(phase.round, "training ended in parameters not finite")),)
     upload = make_upload(
         ctx.plan,
         phase.params,

@@ -55,7 +55,7 @@ from securefl.rounds.server_phases import (
     Standing,
     Summing,
 )
-from securefl.rounds.server_sums import advance, on_instance_message
+from securefl.rounds.server_sums import advance, next_deadline, on_instance_message
 from securefl.rounds.waiting import shortened
 
 
@@ -139,7 +139,7 @@ class ServerMachine:
                 after, more = advance(self._ctx, phase, now)
                 effects += more
                 if isinstance(after, Summing):
-                    return after, (*effects, WakeAt(min(after.deadlines.values())))
+                    return after, (*effects, WakeAt(next_deadline(after, now)))
                 phase = after
                 continue
             if isinstance(phase, Evaluating | Ended):
@@ -187,11 +187,11 @@ class ServerMachine:
     def _close_joining(self, phase: Joining, now: float) -> tuple[ServerPhase, Effects]:
         missing = tuple(sorted(self._ctx.plan.roster.parties.keys() - phase.joined))
         report = Report(PartiesJoined(tuple(sorted(phase.joined)), missing))
-        needed = self._ctx.plan.scenario.clustering.size
-        if len(phase.joined) < needed:
+        if not self._ctx.plan.wanted(len(phase.joined)):
             ended, effects = abort(
                 f"{len(phase.joined)} of {len(self._ctx.plan.roster.parties)} parties joined within"
-                f" {self._ctx.plan.scenario.deadlines.join:g} s, a cluster needs {needed}"
+                f" {self._ctx.plan.scenario.deadlines.join:g} s; {self._ctx.plan.fewest} are needed, and"
+                f" clusters of {self._ctx.plan.limits.max_cluster_size} members at most"
             )
             return ended, (report, *effects)
         standing = replace(phase.standing, late=phase.standing.late | set(missing))

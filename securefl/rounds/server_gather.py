@@ -24,7 +24,7 @@ from securefl.rounds.server_phases import (
     Standing,
     Summing,
 )
-from securefl.rounds.statement import mask_binding, model_digest
+from securefl.rounds.statement import announced_digest, mask_binding, model_digest
 from securefl.secagg.server import CollectingKeys, InstancePhase
 from securefl.weighting.weights import public_weights
 
@@ -61,25 +61,27 @@ def on_hello(
     """Take one hello.
 
     Raises:
-        PeerError: another draw, model or configuration, a second hello, or an excluded party.
+        PeerError: another draw, model, configuration or limits, a second hello, or an excluded party.
     """
     if place != Place(phase.standing.round, attempt=phase.draw):
         raise PeerError(sender, f"says hello for round {place.round} draw {place.attempt}")
     if message.model_digest != phase.model or message.config_digest != ctx.plan.config_digest():
         raise PeerError(sender, "says hello with another model or configuration")
+    if message.limits != ctx.plan.published_limits:
+        raise PeerError(sender, "demands other limits than those of the configuration that it signed")
     if sender in phase.hellos or sender in phase.excluded or not signed:
         raise PeerError(sender, "says hello out of turn")
     return replace(phase, hellos={**phase.hellos, sender: (message, signed)})
 
 
 def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[ServerPhase, Effects]:
-    """Announce everybody who said hello; abort when they do not fill one cluster."""
+    """Announce everybody who said hello; abort when they are too few for a round."""
     present = sorted(phase.hellos)
-    needed = ctx.plan.scenario.clustering.size
-    if ctx.plan.limits.quorum is not None:
-        needed = max(needed, ctx.plan.limits.quorum)
-    if len(present) < needed:
-        return abort(f"round {phase.standing.round}: {len(present)} parties are there, {needed} are needed")
+    if not ctx.plan.wanted(len(present)):
+        return abort(
+            f"round {phase.standing.round}: {len(present)} parties are there; {ctx.plan.fewest} are needed,"
+            f" and clusters of {ctx.plan.limits.max_cluster_size} members at most"
+        )
     late = frozenset(ctx.plan.roster.parties) - frozenset(present)
     revealing = Revealing(
         replace(phase.standing, late=late),
@@ -131,14 +133,16 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     )
     counts = {party: phase.hellos[party].samples for party in assignment.participants}
     weights = public_weights(counts, plan.scenario.weighting.mode, plan.scenario.weighting.cap)
-    binding = mask_binding(assignment, phase.model, plan.config_digest())
+    announced = announced_digest(phase.hellos)
+    binding = mask_binding(assignment, announced, phase.model, plan.config_digest())
     instances: dict[tuple[int, int], InstancePhase] = {
         (r, j): CollectingKeys(plan.setup(Place(round_, r, j, 0), members, binding))
         for r, row in enumerate(assignment.clusters)
         for j, members in enumerate(row)
     }
     deadlines = dict.fromkeys(instances, now + plan.scenario.deadlines.keys)
-    summing = Summing(phase.standing, RoundView(phase.model, assignment, weights), instances, deadlines)
+    view = RoundView(phase.model, announced, assignment, weights)
+    summing = Summing(phase.standing, view, instances, deadlines)
     return summing, (
         Report(ClustersDrawn(round_, assignment.digest(), assignment.clusters)),
         Report(StepReached(round_, "training")),

@@ -94,6 +94,8 @@ class RoundView:
     """What is fixed about a round once its clusters are drawn."""
 
     model: bytes
+    announced: bytes
+    """Digest of all hellos."""
     assignment: Assignment
     weights: Mapping[PartyId, float]
 

@@ -102,6 +102,14 @@ def advance(
     return frozen, flat + sent
 
 
+def next_deadline(phase: Summing, now: float) -> float:
+    """Return when the first instance that still waits for somebody stops waiting.
+
+    Instances at their end have deadlines in the past; waking for those would never let time pass.
+    """
+    return min(d for key, d in phase.deadlines.items() if not _is_at_end(phase.instances[key], d, now))
+
+
 def _is_at_end(instance: InstancePhase, deadline: float, now: float) -> bool:
     """Lost, or collecting inputs with nobody left to wait for."""
     if isinstance(instance, CollectingInputs):
@@ -186,7 +194,7 @@ def _freeze(ctx: ServerContext, phase: Summing, now: float) -> tuple[Certifying 
     if plan.limits.quorum is not None and len(survivors) < plan.limits.quorum:
         survivors = frozenset()  # nobody would release anything
     statement = round_statement(
-        plan.run, standing.round, view.model, plan.config_digest(), view.assignment, survivors
+        plan.run, standing.round, view.model, plan.config_digest(), view.announced, view.assignment, survivors
     )
     alive = {k: i for k, i in waiting.items() if survivors.intersection(i.setup.members)}
     frozen = Frozen(survivors, statement, alive)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from securefl.arrays import F32
 from securefl.clustering.assignment import Assignment
 from securefl.crypto.labels import digest
 from securefl.ids import PartyId, RunId
+from securefl.messages.rounds import Hello
+from securefl.wire.codec import encode
 
 LEDGER_PASS_THROUGH = digest("leakage ledger: pass-through, no openings are counted yet")
 """The ledger head until the leakage ledger exists (protocol.md, step 8)."""
@@ -18,20 +20,38 @@ def model_digest(params: F32) -> bytes:
     return digest("model", params.astype("<f4", copy=False).tobytes())
 
 
-def mask_binding(assignment: Assignment, model: bytes, config: bytes) -> bytes:
+def announced_digest(hellos: Mapping[PartyId, Hello]) -> bytes:
+    """Return the hash of everybody's hello: commitments, sample counts and limits."""
+    fields: list[str | bytes] = []
+    for party in sorted(hellos):
+        fields += [party, encode(hellos[party])]
+    return digest("announced hellos", *fields)
+
+
+def mask_binding(assignment: Assignment, announced: bytes, model: bytes, config: bytes) -> bytes:
     """Return what every mask key of a round is bound to.
 
-    A server that shows one party another model, assignment or configuration gets masks that do not cancel:
-    noise instead of that party's update (Pasquini et al., arXiv 2111.07380).
+    A server that shows one party another model, assignment, configuration or set of hellos gets masks that do
+    not cancel: noise instead of that party's update (Pasquini et al., arXiv 2111.07380). The hellos belong to
+    it because weights follow from the counts in them: a colluder that declares a huge count to all but one
+    party would have the others' updates rounded to nothing, and the sum would be that one party's update.
     """
-    return digest("mask binding", assignment.digest(), model, config)
+    return digest("mask binding", assignment.digest(), announced, model, config)
 
 
 def round_statement(
-    run: RunId, round_: int, model: bytes, config: bytes, assignment: Assignment, survivors: Iterable[PartyId]
+    run: RunId,
+    round_: int,
+    model: bytes,
+    config: bytes,
+    announced: bytes,
+    assignment: Assignment,
+    survivors: Iterable[PartyId],
 ) -> bytes:
     """Return what a party endorses once per round (protocol.md, step 7)."""
-    return digest("round statement", run, round_, model, config, assignment.digest(), *sorted(survivors))
+    return digest(
+        "round statement", run, round_, model, config, announced, assignment.digest(), *sorted(survivors)
+    )
 
 
 def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from securefl.arrays import F32
+from securefl.config.cast import party_names
 from securefl.config.limits import check
 from securefl.config.load import parse_scenario
-from securefl.config.cast import party_names
 from securefl.config.scenario import Scenario
 from securefl.crypto.identity import Identity
 from securefl.crypto.roster import Roster
@@ -35,8 +35,9 @@ from securefl.kernel.effects import (
     Train,
     WakeAt,
 )
-from securefl.kernel.events import DeadlinePassed, Evaluated, PresenceHint, Received, Trained
+from securefl.kernel.events import DeadlinePassed, Evaluated, Place, PresenceHint, Received, Trained
 from securefl.kernel.machine import Effect, Event
+from securefl.messages.rounds import ModelAnnounce
 from securefl.messages.union import AnyMessage
 from securefl.rounds.party import PartyMachine
 from securefl.rounds.party_phases import PartyContext
@@ -48,10 +49,16 @@ from securefl.secagg.store import MemoryStore
 from securefl.wire.inbox import Inbox
 from securefl.wire.outbox import Outbox
 
+ReportT = TypeVar("ReportT")
+MessageT = TypeVar("MessageT")
+
 RUN = RunId("test")
 MAX_STEPS = 200_000
 
 EffectSeam = Callable[[Event[AnyMessage], tuple[Effect[AnyMessage], ...]], tuple[Effect[AnyMessage], ...]]
+
+Observer = Callable[["Node", object, Event[AnyMessage], object, tuple[Effect[AnyMessage], ...]], None]
+"""Called after each step: node, phase before, event, phase after, effects (before the seam)."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,15 @@ class Op:
     who: str
     kind: str
     nth: int = 0
+
+
+class Sent(NamedTuple):
+    """One ``Send`` effect that was performed (and perhaps lost on its way)."""
+
+    sender: PartyId
+    to: PartyId
+    place: Place
+    message: AnyMessage
 
 
 @dataclass
@@ -112,13 +128,18 @@ class World:
         self.scenario = scenario
         names = party_names(scenario.parties)
         identities = {n: Identity.generate(n, root.child("identity", n)) for n in (*names, SERVER)}
+        self.identities = identities
         roster = Roster(identities[SERVER].public, {n: identities[n].public for n in names})
         self.plan = Plan(RUN, scenario, check(scenario), roster, length)
         self.train = train or (lambda _party, _round, params: params + np.float32(1))
         self.ops = list(ops)
         self.counts: dict[tuple[str, str], int] = {}
         self.now = 0.0
-        self.sent: list[tuple[PartyId, PartyId, AnyMessage]] = []
+        self.sent: list[Sent] = []
+        self.models: dict[int, F32] = {}
+        """The server's model of each round, as announced."""
+        self.observers: list[Observer] = []
+        self._root = root
         self.frames: list[bytes] = []
         self._queue: list[_Due] = []
         self._order = 0
@@ -151,9 +172,22 @@ class World:
         """The server's node."""
         return self.nodes[SERVER]
 
-    def reports(self, kind: type, node: PartyId = SERVER) -> list[object]:
+    @property
+    def parties(self) -> list[PartyId]:
+        """The parties' names."""
+        return [name for name in self.nodes if name != SERVER]
+
+    def entropy_of(self, party: PartyId) -> Entropy:
+        """The entropy that a party's machine was made with."""
+        return self._root.child("party", party)
+
+    def reports(self, kind: type[ReportT], node: PartyId = SERVER) -> list[ReportT]:
         """All reports of one kind at one node."""
         return [r for r in self.nodes[node].reports if isinstance(r, kind)]
+
+    def messages(self, kind: type[MessageT], sender: PartyId | None = None) -> list[MessageT]:
+        """All messages of one kind that were sent, by anybody or by one sender."""
+        return [s.message for s in self.sent if isinstance(s.message, kind) and sender in {None, s.sender}]
 
     def run(self) -> World:
         """Run until nothing is due any more; a run that does not end is an error."""
@@ -201,12 +235,17 @@ class World:
             )
 
     def _step(self, node: Node, event: Event[AnyMessage]) -> None:
-        node.phase, effects = node.machine.step(node.phase, event)  # type: ignore[arg-type]
+        before = node.phase
+        node.phase, effects = node.machine.step(before, event)  # type: ignore[arg-type]
+        for observer in self.observers:
+            observer(node, before, event, node.phase, effects)
         if node.seam is not None:
             effects = node.seam(event, effects)
         self._perform(node, effects)
 
-    def _perform(self, node: Node, effects: tuple[Effect[AnyMessage], ...]) -> None:
+    def _perform(  # noqa: C901 - one branch per effect
+        self, node: Node, effects: tuple[Effect[AnyMessage], ...]
+    ) -> None:
         for effect in effects:
             if not node.alive:
                 return
@@ -233,7 +272,9 @@ class World:
                     node.wake = None
 
     def _send(self, node: Node, effect: Send[AnyMessage]) -> None:
-        self.sent.append((node.name, effect.to, effect.message))
+        self.sent.append(Sent(node.name, effect.to, effect.place, effect.message))
+        if isinstance(effect.message, ModelAnnounce) and node.name == SERVER:
+            self.models[effect.place.round] = np.frombuffer(effect.message.params, "<f4").astype(np.float32)
         kind = type(effect.message).__name__
         count = self.counts.get((node.name, kind), 0)
         self.counts[node.name, kind] = count + 1

@@ -1,0 +1,124 @@
+"""The opened ring sums are, bit for bit, the sums of the survivors' encoded updates without any masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from securefl.arrays import F32
+from securefl.encoding.ring import to_ring
+from securefl.ids import PartyId
+from securefl.messages.rounds import Hello
+from securefl.rounds.reports import RoundDone, SumOpened, SurvivorsFrozen
+from securefl.rounds.stacking import ClusterSum
+from securefl.rounds.upload import make_upload
+from securefl.weighting.weights import public_weights
+from tests.simulation.spy import Grasp, spying
+from tests.simulation.world import Op, World, scenario
+
+
+def uneven(party: PartyId, round_: int, params: F32) -> F32:
+    """Another update for every party, round and coordinate, none of them on the grid."""
+    number = int(party[1:])
+    step = np.sin(np.arange(params.size) * 0.7 + number * 1.3 + round_).astype(np.float32)
+    return np.asarray(params + step * (number + 1), dtype=np.float32)
+
+
+def samples(party: PartyId) -> int:
+    return 3 + 7 * int(party[1:])
+
+
+def expected(world: World, opened: ClusterSum, round_: int, weights: dict[PartyId, float]) -> list[int]:
+    """The same sum without masks, from the same entropy."""
+    bits = world.plan.limits.ring_bits
+    total = to_ring(np.zeros(world.plan.length, dtype=np.int64), bits)
+    for party in opened.survivors:
+        before = world.models[round_]
+        entropy = world.entropy_of(party).child("update", round_)
+        upload = make_upload(
+            world.plan, before, uneven(party, round_, before), weights[party], round_, entropy
+        )
+        total += upload.ring
+    return [int(word) for word in total]
+
+
+def check_all(world: World) -> list[ClusterSum]:
+    sums = world.reports(SumOpened)
+    for report in sums:
+        frozen = {f.round: f for f in world.reports(SurvivorsFrozen)}[report.round]
+        counts = {party: samples(party) for party in (*frozen.survivors, *frozen.dropped)}
+        weighting = world.scenario.weighting
+        weights = dict(public_weights(counts, weighting.mode, weighting.cap))
+        assert [int(w) for w in report.opened.ring] == expected(world, report.opened, report.round, weights)
+    return [report.opened for report in sums]
+
+
+@pytest.mark.parametrize("server", ["curious", "active"])
+@pytest.mark.parametrize(("parties", "reclusterings"), [(3, 1), (7, 1), (7, 2), (8, 3), (11, 2)])
+def test_every_opened_sum(server: str, parties: int, reclusterings: int) -> None:
+    # Uneven clusters against an active server need a larger threshold.
+    threshold = "3" if server == "active" and parties != 3 else "2"
+    made = scenario(
+        parties,
+        server=server,
+        reclusterings=str(reclusterings),
+        threshold=threshold,
+        min_survivors=threshold,
+        rounds="2",
+    )
+    world = World(made, train=uneven, samples=samples).run()
+    sums = check_all(world)
+    assert len(sums) == 2 * reclusterings * (parties // 3)
+    assert not [r for node in world.nodes.values() for r in node.rejects]
+
+
+@pytest.mark.parametrize("mode", ["equal", "samples", "truncate"])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_weights_and_rings(mode: str, bits: int) -> None:
+    sets = {"weighting__mode": f'"{mode}"', "encoding__ring_bits": str(bits), "encoding__clip": "2.5"}
+    if mode == "truncate":
+        sets["weighting__cap"] = "20"
+    world = World(scenario(6, **sets), train=uneven, samples=samples, length=33).run()
+    assert len(check_all(world)) == 2
+
+
+DROPS: Sequence[tuple[Op, ...]] = (
+    (Op("crash", "p01", "KeyAdvert"),),
+    (Op("crash", "p01", "ShareBoxes"),),
+    (Op("crash", "p01", "MaskedInput"),),
+    (Op("crash", "p01", "Receipt"),),
+    (Op("crash", "p01", "Release"),),
+    (Op("crash", "p01", "MaskedInput", 1),),
+    (Op("crash", "p01", "ShareBoxes"), Op("crash", "p07", "MaskedInput")),
+)
+
+
+@pytest.mark.parametrize("server", ["curious", "active"])
+@pytest.mark.parametrize("reclusterings", [1, 2])
+@pytest.mark.parametrize("ops", DROPS)
+def test_with_dropouts(server: str, reclusterings: int, ops: tuple[Op, ...]) -> None:
+    made = scenario(
+        12, size="4", threshold="3", min_survivors="3", server=server, reclusterings=str(reclusterings)
+    )
+    with spying() as spy:
+        world = World(made, train=uneven, samples=samples, ops=ops).run()
+    sums = check_all(world)
+    (done,) = world.reports(RoundDone)
+    dead = {op.who for op in ops}
+    crashed_before_release = {n for n in dead if not world.nodes[PartyId(n)].alive} - {
+        op.who for op in ops if op.kind == "Release"
+    }
+    assert not crashed_before_release & set(done.survivors)
+    for opened in sums:
+        assert set(opened.survivors) == set(opened.members) & set(done.survivors)
+    counted = [party for opened in sums for party in opened.survivors]
+    assert all(counted.count(party) == reclusterings for party in done.survivors)
+    assert len(sums) + len(done.lost) == 3 * reclusterings
+    assert {frozenset(s.survivors) for s in sums} == {g.members for g in Grasp(spy).groups()}
+
+
+def test_hellos_carry_the_declared_counts() -> None:
+    world = World(scenario(3), samples=samples).run()
+    assert [hello.samples for hello in world.messages(Hello)] == [3, 10, 17]
