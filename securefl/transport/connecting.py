@@ -9,6 +9,7 @@ paho-mqtt 2.1; all private names that securefl touches are in this file:
   one for ever, because aiomqtt resets its state after the wait; here the loss is remembered.
 - aiomqtt acknowledges a frame when it enters its queue, and drops it if that queue is full. Acknowledging by
   hand lets the broker hold back what we have no room for, and send again what we never took.
+- A writer is registered in the loop's next turn, when its socket may be closed; here that is looked at.
 - ``connect`` blocks in a thread that cannot be interrupted; a cancelled opening is waited for and undone.
 - The housekeeping task is awaited on leaving, so that an event loop can end without a warning.
 """
@@ -144,6 +145,24 @@ class Connection(aiomqtt.Client):
         # aiomqtt may throw this future away unread.
         if self._disconnected.done():
             self._disconnected.exception()
+
+    def _on_socket_register_write(self, client: Any, userdata: Any, sock: Any) -> None:  # noqa: ARG002
+        def write() -> None:
+            try:
+                client.loop_write()
+            except Exception as error:
+                if not self._disconnected.done():
+                    self._disconnected.set_exception(error)
+
+        def register() -> None:
+            if sock.fileno() >= 0:
+                self._loop.add_writer(sock.fileno(), write)
+
+        self._loop.call_soon_threadsafe(register)
+
+    def _on_socket_unregister_write(self, client: Any, userdata: Any, sock: Any) -> None:
+        if sock.fileno() >= 0:
+            super()._on_socket_unregister_write(client, userdata, sock)
 
     async def _abandon(self) -> None:
         loop = asyncio.get_running_loop()

@@ -610,10 +610,20 @@ def test_access_rules_keep_parties_apart(secured: BrokerUrl, tls: LocalTls) -> N
 
 def test_a_session_does_not_pass_to_another_user(secured: BrokerUrl, tls: LocalTls) -> None:
     async def body() -> None:
+        wire = Wire(secured)
         victim = await MqttTransport.connect(
-            as_user(secured, tls, "p1"), "session-p1", ("sfl/1/r/down/p1",), limits=QUICK
+            as_user(await wire.open(), tls, "p1"),
+            "session-p1",
+            ("sfl/1/r/down/p1",),
+            ("sfl/1/r/status/p1", b"gone"),
+            QUICK,
         )
-        server = await MqttTransport.connect(as_user(secured, tls, "server"), "session-s", (), limits=QUICK)
+        server = await MqttTransport.connect(
+            as_user(secured, tls, "server"), "session-s", ("sfl/1/r/status/p1",), limits=QUICK
+        )
+        wire.cut()
+        assert (await server.receive()).payload == b"gone"
+        await server.publish("sfl/1/r/down/p1", b"for p1")
         try:
             thief = await MqttTransport.connect(
                 as_user(secured, tls, "p2"), "session-p1", ("sfl/1/r/down/+",), limits=QUICK
@@ -621,12 +631,12 @@ def test_a_session_does_not_pass_to_another_user(secured: BrokerUrl, tls: LocalT
         except (ConfigError, RunAbortedError):
             pass
         else:
-            await server.publish("sfl/1/r/down/p1", b"for p1")
             await server.publish("sfl/1/r/down/all", b"all")
             assert (await thief.receive()).payload == b"all"
             await thief.close()
         await victim.close()
         await server.close()
+        await wire.close()
 
     run(body)
 
