@@ -4,6 +4,12 @@ Nothing is simulated but the network: all members really run, so one rehearsal g
 Stages of the round around the sum are in when they are per instance (the freeze with its receipts, the sealed
 release) and out when they are once per round: hello, nonces, certificate, ledger, the model itself. The disk
 (journal, spool) is out, too.
+
+Stages of a member: ``keys`` (key pairs, shares, their digests), ``key list`` (check the adverts, seal
+boxes), ``box list`` (open boxes, agree on masks), ``mask``, ``receipts`` (those of the freeze), ``release``.
+Stages of the server: ``adverts``, ``boxes``, ``inputs`` (and receipts), ``releases`` (open and check), ``open``
+(rebuild secrets, add, unmask). Both: ``sign`` (encode, cut, sign what is sent), ``verify`` (and reassemble,
+decode).
 """
 
 from __future__ import annotations
@@ -65,14 +71,14 @@ class _End:
     meter: Meter
 
     def send(self, to: PartyId, message: AnyMessage) -> list[bytes]:
-        with self.meter.stage("sign frames"):
+        with self.meter.stage("sign"):
             frames = list(self.outbox.frames(to, _PLACE, message))
         self.meter.signed(frames)
         return frames
 
     def receive(self, frames: list[bytes]) -> Delivery:
         delivery = None
-        with self.meter.stage("verify frames"):
+        with self.meter.stage("verify"):
             for frame in frames:
                 delivery = self.inbox.accept(frame, "broker", 0.0)
         for frame in frames:
@@ -116,7 +122,7 @@ class _Sum:
         phase = server.CollectingKeys(self.setup)
         for name in self.names:
             end = self.ends[name]
-            with end.meter.stage("keys and shares"):
+            with end.meter.stage("keys"):
                 advertised[name], advert = client.advertise(self.setup, name, self._entropy(name))
             delivery = self.server.receive(end.send(SERVER, advert))
             with self.server.meter.stage("adverts"):
@@ -129,7 +135,7 @@ class _Sum:
         for name in self.names:
             end = self.ends[name]
             received = _of(KeyList, end.receive(self.server.send(name, key_list)))
-            with end.meter.stage("key list, boxes"):
+            with end.meter.stage("key list"):
                 boxed[name], boxes = client.on_key_list(
                     advertised.pop(name), received, self.roster, self._entropy(name)
                 )
@@ -165,10 +171,10 @@ class _Sum:
             with end.meter.stage("mask"):
                 submitted[name], masked, receipt = client.mask(ready, encoded)
             delivery = self.server.receive(end.send(SERVER, masked))
-            with self.server.meter.stage("inputs, receipts"):
+            with self.server.meter.stage("inputs"):
                 phase = server.on_input(phase, name, _of(MaskedInput, delivery), self.store)
             delivery = self.server.receive(end.send(SERVER, receipt))
-            with self.server.meter.stage("inputs, receipts"):
+            with self.server.meter.stage("inputs"):
                 phase = server.on_receipt(phase, name, _of(Receipt, delivery), delivery.signed)
         return submitted, phase
 
@@ -187,7 +193,7 @@ class _Sum:
                 shares = decode_struct(ReleasedShares, opened, name).instances[0]
                 opening.check_release(phase, survivors, name, shares)
                 releases[name] = shares
-        with self.server.meter.stage("open the sum"):
+        with self.server.meter.stage("open"):
             return opening.open_sum(phase, survivors, releases, self.store)
 
     def _release(self, end: _End, held: client.Submitted, frames: list[bytes]) -> list[bytes]:

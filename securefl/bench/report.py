@@ -14,6 +14,17 @@ from securefl.bench.secagg import BenchReport, Fit, RowResult, Side
 AIMS = ((1_000_000, 2.0), (0, 4.0))
 """From how many words on, at most how many times the floor."""
 
+_TITLES = {
+    "keystream": "AES-CTR",
+    "added": "adds",
+    "generations": "X25519 pairs",
+    "agreements": "X25519",
+    "signatures": "sign",
+    "verifications": "verify",
+    "hashed": "SHA-256",
+}
+"""Floor operations as the tables call them."""
+
 
 def print_report(console: Console, report: BenchReport) -> None:
     """Print what was measured: against the floor, stage by stage, and bytes."""
@@ -76,22 +87,24 @@ def _breakdown(
 def _bytes(report: BenchReport) -> Table:
     table = _table(
         "bytes on the wire",
-        ("member up", "member down", "beyond 4 d, per m", "server in", "server out"),
-        "SHARE, C.5: client O(Rm + Rd), server O(Rnm + Rdn); here R = 1 and n = m",
+        ("member up", "member down", "rest / m", "server in", "server out"),
+        "rest: a member's bytes beyond 4 d. SHARE, C.5: client O(Rm + Rd), server O(Rnm + Rdn);"
+        " here R = 1, n = m",
     )
     for r in report.rows:
-        beyond = (r.member.sent + r.member.received - 4 * r.row.length) / r.row.members
-        sizes = (r.member.sent, r.member.received, round(beyond), r.server.received, r.server.sent)
+        rest = (r.member.sent + r.member.received - 4 * r.row.length) / r.row.members
+        sizes = (r.member.sent, r.member.received, round(rest), r.server.received, r.server.sent)
         table.add_row(_name(r), *(f"{size:,}" for size in sizes))
     return table
 
 
 def _table(title: str, columns: Sequence[str], caption: str | None = None) -> Table:
-    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, title_justify="left")
+    table.pad_edge, table.padding = False, (0, 1, 0, 0)
     table.caption_justify = "left"
     table.add_column("m x d, lost", no_wrap=True)
     for column in columns:
-        table.add_column(column, justify="right")
+        table.add_column(_TITLES.get(column, column), justify="right")
     return table
 
 

@@ -149,6 +149,8 @@ def _measure(row: Row, repetitions: int, entropy: Entropy) -> RowResult:
         rehearsal = rehearse(row.members, row.length, row.dropped, entropy)
         members += rehearsal.members
         servers.append(rehearsal.server)
+        # Before and after, since on a busy machine the rates drift.
+        rates.append(measure_rates(row.length))
     rate, alive = median_rates(rates), row.members - row.dropped
     hashed = round(median(meter.hashed for meter in members))
     server_hashed = round(median(meter.hashed for meter in servers))
