@@ -100,6 +100,17 @@ def test_second_spellings(raw: bytes) -> None:
     assert "canonical" in refusal(raw).reason
 
 
+@pytest.mark.parametrize("size", [2**16 - 1, 2**16, 2**16 + 1])
+def test_second_spellings_around_a_vector(size: int) -> None:
+    """Vectors are not encoded again to be compared; all that stands round them still is."""
+    raw = encode(MaskedInput(vector=b"\x01" * size))
+    assert decode(raw, "peer") == MaskedInput(vector=b"\x01" * size)
+    assert "canonical" in refusal(b"\xdc\x00\x02" + raw[1:]).reason
+    assert "canonical" in refusal(raw.replace(b"\xabMaskedInput", b"\xd9\x0bMaskedInput", 1)).reason
+    for other in (raw + b"\x00", raw[:-1]):
+        assert "malformed" in refusal(other).reason
+
+
 def test_reasons_are_short_and_printable() -> None:
     for tag in ("\x1b[2J\n\x00" * 50_000, "\N{SNOWMAN}" * 1_000):
         reason = refusal(pack([tag])).reason
