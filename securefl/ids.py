@@ -14,6 +14,9 @@ SERVER = PartyId("server")
 EVERYONE = PartyId("*")
 """The recipient name of a message to all parties."""
 
+RESERVED = frozenset({SERVER, "all", "observer"})
+"""Names with a meaning of their own in topics and access rules. No party may carry one."""
+
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 """What a party or run may be called: safe in an MQTT topic, a file name and a terminal."""
 
@@ -30,4 +33,4 @@ class Instance(NamedTuple):
 
 def is_name(text: str) -> bool:
     """Whether ``text`` may name a party or a run (and is not a reserved name)."""
-    return NAME.fullmatch(text) is not None and text not in {SERVER, "all"}
+    return NAME.fullmatch(text) is not None and text not in RESERVED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 import time
 from contextlib import ExitStack
@@ -30,6 +31,8 @@ from securefl.runtime.stage import Stage, set_stage
 from securefl.transport.acl import OBSERVER
 from securefl.transport.base import BrokerUrl
 from securefl.transport.local_tls import LocalTls, make_local_tls
+from securefl.transport.probe import measure_frame_limit
+from securefl.wire import topics
 
 LOCAL_BROKERS = ("auto", "mosquitto", "embedded")
 
@@ -95,9 +98,14 @@ class Federation:
             self._progress.note(f"data set {scenario.data.set}, keys for {scenario.parties} parties")
             stage = set_stage(scenario, options.seed, options.entropy(), options.data_dir, private)
             broker, tls = self._broker(stack, private)
-            self._progress.note(f"broker {broker}")
+            frame_limit = asyncio.run(
+                measure_frame_limit(
+                    _as_client(broker, tls, SERVER), f"{options.run}-start", topics.probe(options.run, SERVER)
+                )
+            )
+            self._progress.note(f"broker {broker}, frames of up to {frame_limit // 1024} KiB")
             children = stack.enter_context(Children())
-            self._start(children, stage, broker, tls)
+            self._start(children, stage, broker, tls, frame_limit)
             self._follow(children)
         if self._ending is None:
             fatal = self._fatal.get(SERVER)
@@ -128,7 +136,9 @@ class Federation:
         stack.enter_context(running)
         return running.url, tls
 
-    def _start(self, children: Children, stage: Stage, broker: BrokerUrl, tls: LocalTls | None) -> None:
+    def _start(
+        self, children: Children, stage: Stage, broker: BrokerUrl, tls: LocalTls | None, frame_limit: int
+    ) -> None:
         options = self._options
         base = ProcessSettings(
             scenario=self._scenario,
@@ -143,6 +153,7 @@ class Federation:
             insecure_seed=options.seed if options.insecure else None,
             lab=options.lab,
             device=options.device,
+            frame_limit=frame_limit,
         )
         if options.observe:
             observer = replace(base, name=PartyId(OBSERVER), broker=_as_client(broker, tls, OBSERVER))

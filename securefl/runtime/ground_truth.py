@@ -1,4 +1,4 @@
-"""Lab mode only: a party's encoded updates on disk, for audits and tests of exactness. Never in a real run."""
+"""Lab mode only: a party's encoded updates on disk, for audits and tests of exactness."""
 
 from __future__ import annotations
 
