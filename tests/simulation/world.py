@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
 from securefl.arrays import F32
@@ -37,6 +38,7 @@ from securefl.kernel.effects import (
 )
 from securefl.kernel.events import DeadlinePassed, Evaluated, Place, PresenceHint, Received, Trained
 from securefl.kernel.machine import Effect, Event
+from securefl.messages.masking import ShareBoxes
 from securefl.messages.rounds import ModelAnnounce
 from securefl.messages.union import AnyMessage
 from securefl.rounds.party import PartyMachine
@@ -63,9 +65,12 @@ Observer = Callable[["Node", object, Event[AnyMessage], object, tuple[Effect[Any
 
 @dataclass(frozen=True)
 class Op:
-    """One fault. ``who`` is the sender; ``kind`` of message; the ``nth`` (from 0) such message is hit."""
+    """One fault. ``who`` is the sender; ``kind`` of message; the ``nth`` (from 0) such message is hit.
 
-    act: Literal["drop", "duplicate", "delay", "crash", "corrupt"]
+    ``corrupt`` spoils the signature; ``spoil`` the first box of a correctly signed ``ShareBoxes``.
+    """
+
+    act: Literal["drop", "duplicate", "delay", "crash", "corrupt", "spoil"]
     who: str
     kind: str
     nth: int = 0
@@ -279,7 +284,12 @@ class World:
         count = self.counts.get((node.name, kind), 0)
         self.counts[node.name, kind] = count + 1
         acts = [op.act for op in self.ops if (op.who, op.kind, op.nth) == (node.name, kind, count)]
-        frames = list(node.outbox.frames(effect.to, effect.place, effect.message))
+        message = effect.message
+        if "spoil" in acts and isinstance(message, ShareBoxes) and message.boxes:
+            (holder, box), *rest = message.boxes
+            spoilt = (holder, box[:-1] + bytes([box[-1] ^ 1]))
+            message = msgspec.structs.replace(message, boxes=(spoilt, *rest))
+        frames = list(node.outbox.frames(effect.to, effect.place, message))
         if "crash" in acts:
             self._crash(node)
             return

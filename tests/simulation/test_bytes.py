@@ -1,0 +1,103 @@
+"""Privacy, looked at from the outside: what the frames on the wire do and do not contain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from securefl.arrays import F32
+from securefl.encoding.ring import to_wire
+from securefl.ids import SERVER, PartyId
+from securefl.messages.masking import MaskedInput
+from tests.simulation.spy import Spy, spying
+from tests.simulation.world import Op, World, scenario
+
+
+def trained(party: PartyId, round_: int, params: F32) -> F32:
+    generator = np.random.default_rng([int(party[1:]), round_])
+    return np.asarray(params + generator.normal(0, 1, params.size), dtype=np.float32)
+
+
+def run(kind: str, length: int = 64) -> tuple[World, Spy]:
+    """Two rounds with a dropout (so that shares of a mask key travel) and a retry."""
+    made = scenario(
+        10, size="5", reclusterings="2", threshold="3", min_survivors="3", server=kind, rounds="2"
+    )
+    ops = [Op("drop", "p02", "MaskedInput", 1), Op("spoil", "p08", "ShareBoxes")]
+    with spying() as spy:
+        world = World(made, length=length, train=trained, ops=ops).run()
+    return world, spy
+
+
+@pytest.mark.parametrize("kind", ["curious", "active"])
+def test_no_secret_is_on_the_wire(kind: str) -> None:
+    world, spy = run(kind)
+    wire = b"\x00".join(world.frames)
+    secrets: dict[str, bytes] = {}
+    for (instance, name), phase in spy.advertised.items():
+        where = f"{name} {instance[1:]}"
+        secrets[f"mask key of {where}"] = phase.mask.private
+        secrets[f"box key of {where}"] = phase.box.private
+        secrets[f"self-mask seed of {where}"] = phase.seed
+        for holder, pair in enumerate(phase.shares):
+            secrets[f"seed share of {where} for {holder}"] = pair.seed_share
+            secrets[f"key share of {where} for {holder}"] = pair.key_share
+    for (instance, name), masked in spy.masked.items():
+        where = f"{name} {instance[1:]}"
+        for index, (key, _) in enumerate(masked.terms):
+            secrets[f"mask {index} of {where}"] = key
+        # Any 16 bytes of the encoded update, the trained model or the update itself would do.
+        encoded = to_wire(masked.encoded)
+        for at in range(0, len(encoded) - 16, 64):
+            secrets[f"encoded update of {where} at {at}"] = encoded[at : at + 16]
+    for name in world.parties:
+        for round_, model in world.models.items():
+            after = trained(name, round_, model)
+            secrets[f"model of {name} in {round_}"] = after.tobytes()[:16]
+            secrets[f"update of {name} in {round_}"] = (after.astype(np.float64) - model).tobytes()[:16]
+    for name in (*world.parties, SERVER):
+        secrets[f"signing key of {name}"] = world.identities[name].signing_key
+        secrets[f"sealing key of {name}"] = world.identities[name].sealing_key
+    assert len(secrets) > 500
+    found = [what for what, secret in secrets.items() if secret in wire]
+    assert not found
+
+
+def test_the_search_finds_what_is_there() -> None:
+    """The same search sees what does travel in clear: public keys, masked inputs, the global model."""
+    world, spy = run("curious")
+    wire = b"\x00".join(world.frames)
+    assert all(phase.mask.public in wire for phase in spy.advertised.values())
+    assert all(to_wire(m.masked)[:16] in wire for m in spy.masked.values())
+    assert world.models[1].tobytes() in wire
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_masked_inputs_are_uniform_bytes(bits: int) -> None:
+    """Chi-square over 256 byte values at each byte of a word, for updates that are all zero.
+
+    A uniform source fails one test with probability 1e-6 (critical value 385.6 at 255 degrees of freedom);
+    the seed is fixed, so the outcome is, too. Without masks the statistic is 255 times the sample.
+    """
+    made = scenario(6, encoding__ring_bits=str(bits))
+    world = World(made, length=4096, train=lambda _party, _round, params: params).run()
+    inputs = world.messages(MaskedInput)
+    assert len(inputs) == 6
+    width = bits // 8
+    words = np.frombuffer(b"".join(m.vector for m in inputs), dtype=np.uint8).reshape(-1, width)
+    for column in range(width):
+        counts = np.bincount(words[:, column], minlength=256)
+        expected = len(words) / 256
+        assert float(((counts - expected) ** 2 / expected).sum()) < 385.6
+
+
+def test_masked_inputs_of_one_update_are_unrelated() -> None:
+    """Across instances and rounds the difference of two masked inputs of one party is uniform, too."""
+    made = scenario(6, reclusterings="2", rounds="2")
+    world = World(made, length=4096, train=lambda _party, _round, params: params).run()
+    vectors = [np.frombuffer(m.vector, "<u4") for m in world.messages(MaskedInput, PartyId("p00"))]
+    assert len(vectors) == 4
+    for i, one in enumerate(vectors):
+        for other in vectors[:i]:
+            counts = np.bincount((one - other) >> np.uint32(24), minlength=256)
+            assert float(((counts - 16) ** 2 / 16).sum()) < 385.6
