@@ -7,7 +7,7 @@ release) and out when they are once per round: hello, nonces, certificate, ledge
 
 Stages of a member: ``keys`` (key pairs, shares, their digests), ``key list`` (check the adverts, seal
 boxes), ``box list`` (open boxes, agree on masks), ``mask``, ``receipts`` (those of the freeze), ``release``.
-Stages of the server: ``adverts``, ``boxes``, ``inputs`` (and receipts), ``releases`` (open and check), ``open``
+Stages of the server: ``adverts``, ``boxes``, ``inputs`` (and receipts), ``releases`` (open, check), ``open``
 (rebuild secrets, add, unmask). Both: ``sign`` (encode, cut, sign what is sent), ``verify`` (and reassemble,
 decode).
 """
