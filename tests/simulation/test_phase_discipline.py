@@ -1,0 +1,204 @@
+"""Every kind of message at every phase of both machines: what is not due changes nothing and never raises.
+
+Phases and messages are those of a real run with a redraw, a retry and two reclusterings. Each message meets
+each phase, at its own place and at wrong ones, from its sender and from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import get_args
+from unittest.mock import patch
+
+import pytest
+
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.effects import Reject, WakeAt
+from securefl.kernel.events import DeadlinePassed, Evaluated, Place, PresenceHint, Received, Trained
+from securefl.kernel.machine import Event
+from securefl.messages.masking import Retry
+from securefl.messages.union import AnyMessage
+from securefl.rounds.party_phases import PartyPhase
+from securefl.rounds.server import ServerMachine
+from securefl.rounds.server_phases import ServerPhase
+from securefl.secagg.store import MemoryStore
+from tests.simulation.world import Node, Op, World, scenario
+
+KINDS = [kind.__name__ for kind in get_args(AnyMessage)]
+PARTY_PHASES = [kind.__name__ for kind in get_args(PartyPhase)]
+SERVER_PHASES = [kind.__name__ for kind in get_args(ServerPhase)]
+
+DUE = {
+    "Outside": {"RollCall", "ModelAnnounce", "Goodbye", "Invite", "Announce", "Reveals", "Certificate"},
+    "Informed": {"RollCall", "ModelAnnounce", "Goodbye", "Invite"},
+    "Greeted": {"RollCall", "ModelAnnounce", "Goodbye", "Invite", "Announce"},
+    "Revealed": {"RollCall", "ModelAnnounce", "Goodbye", "Invite", "Reveals"},
+    "Working": {"RollCall", "ModelAnnounce", "Goodbye", "KeyList", "BoxList", "Retry", "Freeze"},
+    "Endorsed": {"RollCall", "ModelAnnounce", "Goodbye", "Certificate"},
+    "Ended": set[str](),
+}
+"""What may change a party's phase, or answer without blame, and where."""
+
+SERVER_DUE = {
+    "Joining": {"Join"},
+    "Greeting": {"Join", "Hello"},
+    "Revealing": {"Join", "Reveal"},
+    "Summing": {"Join", "KeyAdvert", "ShareBoxes", "MaskedInput", "Receipt", "Complaint"},
+    "Certifying": {"Join", "Endorse"},
+    "Releasing": {"Join", "Release"},
+    "Evaluating": {"Join"},
+    "Ended": set[str](),
+}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_discarded() -> Iterator[None]:
+    """Phases of an earlier round still find their masked inputs."""
+    with patch.object(MemoryStore, "discard_all", lambda _self: None):
+        yield
+
+
+class Recorded:
+    """All phases of one run, at one party and at the server, and all messages that anybody received."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[PartyId, str], list[object]] = {}
+        self.events: dict[str, list[Received[AnyMessage]]] = {}
+        made = scenario(
+            13, size="6", reclusterings="2", threshold="4", min_survivors="4", server="active", rounds="2"
+        )
+        ops = [Op("drop", "p12", "Reveal"), Op("spoil", "p08", "ShareBoxes")]
+        self.world = World(made, ops=ops, length=4)
+        self.world.observers.append(self._observe)
+        self.world.run()
+        for name, node in self.world.nodes.items():
+            self._seen.setdefault((name, type(node.phase).__name__), []).append(node.phase)
+        (retry,) = {message.members for message in self.world.messages(Retry)}
+        self.me = PartyId(retry[0])
+        """A party that came back from a retry."""
+
+    def _observe(
+        self, node: Node, before: object, event: Event[AnyMessage], _after: object, _effects: object
+    ) -> None:
+        known = self._seen.setdefault((node.name, type(before).__name__), [])
+        if not any(before is p for p in known):
+            known.append(before)
+        if isinstance(event, Received):
+            self.events.setdefault(type(event.message).__name__, []).append(event)
+
+    def node(self, side: str) -> Node:
+        return self.world.nodes[SERVER if side == "server" else self.me]
+
+    def phases(self, side: str, at: str) -> list[object]:
+        return self._seen.get((self.node(side).name, at), [])
+
+
+@lru_cache(maxsize=1)
+def recorded() -> Recorded:
+    return Recorded()
+
+
+def spread(items: list[object], most: int) -> list[object]:
+    """At most ``most`` items, first and last included."""
+    if len(items) <= most:
+        return items
+    return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
+
+
+def displaced(place: Place) -> list[Place]:
+    return [
+        place._replace(round=place.round + 1),
+        place._replace(round=-1),
+        place._replace(attempt=place.attempt + 1),
+        place._replace(reclustering=5),
+        place._replace(cluster=-1, reclustering=-1),
+        place._replace(cluster=7),
+    ]
+
+
+def test_the_run_covers_all_kinds_and_phases() -> None:
+    record = recorded()
+    assert set(KINDS) - record.events.keys() == set()
+    seen = {
+        side: {at for at in (*PARTY_PHASES, *SERVER_PHASES) if record.phases(side, at)}
+        for side in ("party", "server")
+    }
+    assert seen["party"] == set(PARTY_PHASES) == DUE.keys()
+    assert seen["server"] == set(SERVER_PHASES) == SERVER_DUE.keys()
+
+
+def received(kind: str) -> Iterator[Received[AnyMessage]]:
+    """The run's messages of one kind, at right and wrong places, from right and wrong senders."""
+    for original in spread(list(recorded().events[kind]), 4):
+        assert isinstance(original, Received)
+        for sender in (original.sender, PartyId("p03"), PartyId("nobody"), SERVER):
+            for place in (original.place, *displaced(original.place)):
+                yield Received(original.now, sender, place, original.message, original.signed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at", PARTY_PHASES)
+def test_party(at: str, kind: str) -> None:
+    machine = recorded().node("party").machine
+    for phase in spread(recorded().phases("party", at), 6):
+        for event in received(kind):
+            after, effects = machine.step(phase, event)  # type: ignore[arg-type]
+            rejected = any(isinstance(effect, Reject) for effect in effects)
+            if at == "Ended":
+                assert effects == ()
+            elif kind not in DUE[at] or event.sender != SERVER:
+                assert [type(effect) for effect in effects] == [Reject]
+            if rejected or at == "Ended":
+                assert after is phase
+                # A bad box is answered by a complaint; nothing else follows a refusal.
+                assert len(effects) <= 1 or kind == "BoxList"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at", SERVER_PHASES)
+def test_server(at: str, kind: str) -> None:
+    """``step`` may also close what was due at that time, so the handler is asked about the phase."""
+    machine = recorded().node("server").machine
+    assert isinstance(machine, ServerMachine)
+    for phase in spread(recorded().phases("server", at), 6):
+        for event in received(kind):
+            machine.step(phase, event)  # type: ignore[arg-type]
+            if at == "Ended":
+                assert machine.step(phase, event) == (phase, ())  # type: ignore[arg-type]
+                continue
+            after, effects = machine._from_network(phase, event)  # type: ignore[arg-type]
+            if kind not in SERVER_DUE[at] or event.sender in {SERVER, "nobody"}:
+                assert [type(effect) for effect in effects] == [Reject]
+            if any(isinstance(effect, Reject) for effect in effects) and len(effects) == 1:
+                # A complaint that is heeded, or one wrong share of many, is reported and changes the phase.
+                assert after is phase or kind in {"Complaint", "Release"}
+
+
+@pytest.mark.parametrize("side", ["party", "server"])
+def test_events_that_are_no_messages_never_raise(side: str) -> None:
+    record = recorded()
+    node = record.node(side)
+    for at in PARTY_PHASES if side == "party" else SERVER_PHASES:
+        for phase in spread(record.phases(side, at), 6):
+            for event in (
+                Trained(1e6, 7, None, "no such round"),
+                Evaluated(1e6, 7, 0.5, 1.0),
+                PresenceHint(1e6, PartyId("p03"), present=False),
+                PresenceHint(1e6, PartyId("nobody"), present=True),
+            ):
+                after, effects = node.machine.step(phase, event)  # type: ignore[arg-type]
+                if side == "party":
+                    assert after is phase
+                    assert effects == ()
+
+
+@pytest.mark.parametrize("at", SERVER_PHASES)
+def test_the_server_never_asks_to_be_woken_in_the_past(at: str) -> None:
+    record = recorded()
+    machine = record.world.server.machine
+    for phase in spread(record.phases("server", at), 12):
+        _, effects = machine.step(phase, DeadlinePassed(0.0))  # type: ignore[arg-type]
+        for effect in effects:
+            if isinstance(effect, WakeAt) and effect.when is not None:
+                assert effect.when > 0.0
