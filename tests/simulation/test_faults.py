@@ -139,6 +139,8 @@ def run(kind: str, reclusterings: int, ops: list[Op], rounds: str = "2") -> Worl
     reclusterings=1,
     ops=[Op("drop", "p00", "KeyAdvert"), Op("drop", "p01", "KeyAdvert"), Op("drop", "p02", "KeyAdvert")],
 )
+# Nobody hears the end: every party has to give up by itself.
+@example(kind="curious", reclusterings=1, ops=[Op("drop", "server", "Goodbye")])
 # Two retries at once, and a party that does not come back from its own.
 @example(
     kind="active",
