@@ -29,12 +29,13 @@ from parties.console import finish, one_line_errors, plain_news
 from securefl.config.limits import check
 from securefl.kernel.effects import Aborted, Finished
 from securefl.report.witness import News, ProcessWitness
-from securefl.runtime.party_process import run_party
 from securefl.runtime.settings import ProcessSettings
 
 
 def main(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
     """Run one party to its end."""
+    from securefl.runtime.party_process import run_party  # noqa: PLC0415 - torch: the launcher needs the name only
+
     witness = ProcessWitness(settings, tell, check(settings.scenario).ring_bits)
     outcome = asyncio.run(run_party(settings, witness))
     witness.close(outcome)

@@ -30,12 +30,13 @@ from securefl.config.limits import check
 from securefl.ids import SERVER
 from securefl.kernel.effects import Aborted, Finished
 from securefl.report.witness import News, ProcessWitness
-from securefl.runtime.server_process import run_server
 from securefl.runtime.settings import ProcessSettings
 
 
 def main(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
     """Run the server to its end."""
+    from securefl.runtime.server_process import run_server  # noqa: PLC0415 - torch: the launcher needs the name only
+
     witness = ProcessWitness(settings, tell, check(settings.scenario).ring_bits)
     outcome = asyncio.run(run_server(settings, witness))
     witness.close(outcome)

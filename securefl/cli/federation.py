@@ -95,6 +95,7 @@ class Federation:
         self._progress.start(self._header(limits.notes), scenario.stop.rounds)
         with ExitStack() as stack:
             private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="securefl-")))
+            children = stack.enter_context(Children())
             self._progress.note(f"data set {scenario.data.set}, keys for {scenario.parties} parties")
             stage = set_stage(scenario, options.seed, options.entropy(), options.data_dir, private)
             broker, tls = self._broker(stack, private)
@@ -104,7 +105,7 @@ class Federation:
                 )
             )
             self._progress.note(f"broker {broker}, frames of up to {frame_limit // 1024} KiB")
-            children = stack.enter_context(Children())
+            stack.callback(children.end)
             self._start(children, stage, broker, tls, frame_limit)
             self._follow(children)
         if self._ending is None:

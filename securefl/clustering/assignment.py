@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from securefl.config.sizes import cluster_sizes
 from securefl.crypto.labels import digest, encode
-from securefl.errors import UsageError
 from securefl.ids import PartyId
 
 ItemT = TypeVar("ItemT")
@@ -37,28 +37,6 @@ class Assignment:
         return tuple(
             (r, j) for r, row in enumerate(self.clusters) for j, members in enumerate(row) if party in members
         )
-
-
-def cluster_sizes(participants: int, size: int) -> tuple[int, ...]:
-    """Return sizes that differ by at most one and are at least ``size``: floor(P / size) clusters.
-
-    Raises:
-        UsageError: fewer participants than one cluster needs.
-    """
-    if not 1 <= size <= participants:
-        raise UsageError(f"{participants} participants make no cluster of {size}")
-    count = participants // size
-    small, larger = divmod(participants, count)
-    return (small + 1,) * larger + (small,) * (count - larger)
-
-
-def participants_wanted(present: int, count: int | None, fraction: float | None) -> int:
-    """Return how many of ``present`` parties take part: a count, a fraction (rounded up) or all."""
-    if count is not None:
-        return min(count, present)
-    if fraction is not None:
-        return min(present, max(1, -int(-present * fraction // 1)))
-    return present
 
 
 def draw_assignment(

@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from typing import Any
@@ -32,6 +33,9 @@ PRELOAD = (
     "aiomqtt",
     "msgspec",
     "securefl.runtime.party_process",
+    "securefl.runtime.server_process",
+    "parties.client",
+    "parties.server",
 )
 """What the fork server imports."""
 
@@ -78,6 +82,8 @@ class Children:
     def __init__(self, preload: Sequence[str] = PRELOAD) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(list(preload))
+        # Its imports take seconds; they run while the caller prepares data and broker.
+        forkserver.ensure_running()
         self._processes: dict[PartyId, ForkServerProcess] = {}
         self._pipes: dict[PartyId, Connection] = {}
 
