@@ -23,8 +23,9 @@ def to_toml(scenario: Scenario) -> str:
 def scenario_digest(scenario: Scenario) -> bytes:
     """SHA-256 (32 bytes) of what all parties must agree on, for them to sign.
 
-    It leaves out ``description``, ``expect``, ``observer`` and ``behaviours`` (honest parties do not know who
-    misbehaves), and what each machine decides for itself: ``training.device``, ``secure_sum.spool_megabytes``.
+    It leaves out ``description``, ``expect``, ``observer`` and ``behaviours`` (honest parties do not know
+    who misbehaves), and what each machine decides for itself (``training.device``,
+    ``secure_sum.spool_megabytes``).
     All other fields count, defaults included, whether the file spelled them out or not.
     """
     agreed = msgspec.to_builtins(scenario)

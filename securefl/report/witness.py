@@ -91,8 +91,9 @@ class ProcessWitness:
         """Record a fact and pass it on; after each round the traffic, too."""
         kind, fields = entry_of(item, self._run, self._lab)
         self._writer.append(kind, {"time": now, **fields})
+        # Reports are few and mark what matters: a process that is killed later has not lost them.
+        self._writer.flush()
         if isinstance(item, RoundDone):
-            self._writer.flush()
             self._pass_traffic_on()
         self._tell(Fact(now, item))
 

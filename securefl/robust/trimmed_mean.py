@@ -17,8 +17,8 @@ def trimmed_mean(stack: Stack, trim: int) -> Aggregate:
     the cut falls among equal values, these share the remaining places evenly (of their weights they keep the
     fraction places / equal values), so the order of the clusters does not matter.
 
-    ``kept``: clusters of which at least half of the coordinates survived, that is, lie within the range of
-    the values that remain.
+    ``kept``: clusters of which at least half of their fair share of coordinates, (c - 2 trim) / c of all,
+    survived, that is, lie within the range of the values that remain.
 
     Breakdown point: ``trim`` clusters cannot move a coordinate out of the range of the others.
     Cost: one sort of c values a coordinate and a few passes. O(d) memory.
@@ -47,7 +47,7 @@ def trimmed_mean(stack: Stack, trim: int) -> Aggregate:
         mean = np.einsum("i,ij,ij->j", stack.weights, share, rows)
         mean /= total
         np.clip(mean, low, high, out=vector[at])
-    return Aggregate(vector, 2 * survived >= stack.dimension)
+    return Aggregate(vector, 2 * clusters * survived >= (clusters - 2 * trim) * stack.dimension)
 
 
 def _shares(rows: F64, low: F64, high: F64, trim: int) -> F64:

@@ -49,6 +49,14 @@ class DrawVoided:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundSkipped:
+    """Server: the round ends without clusters, and so without an update."""
+
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClustersDrawn:
     """Server and party: the round's certified assignment."""
 

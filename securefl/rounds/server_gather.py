@@ -8,14 +8,23 @@ from securefl.clustering.assignment import draw_assignment
 from securefl.clustering.nonces import certified_seed, commitment
 from securefl.errors import PeerError
 from securefl.ids import EVERYONE, PartyId
-from securefl.kernel.effects import Aborted, Report, Send
+from securefl.kernel.effects import Aborted, Evaluate, Report, Send
 from securefl.kernel.events import Place
 from securefl.messages.control import Goodbye
 from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
 from securefl.rounds.party_draw import MAX_REDRAWS, Effects
-from securefl.rounds.reports import ClustersDrawn, DrawVoided, RoundStarted, StepReached
+from securefl.rounds.reports import (
+    ClustersDrawn,
+    DrawVoided,
+    ModelStepped,
+    RoundDone,
+    RoundSkipped,
+    RoundStarted,
+    StepReached,
+)
 from securefl.rounds.server_phases import (
     Ended,
+    Evaluating,
     Greeting,
     Revealing,
     RoundView,
@@ -78,9 +87,11 @@ def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[Serve
     """Announce everybody who said hello; abort when they are too few for a round."""
     present = sorted(phase.hellos)
     if not ctx.plan.wanted(len(present)):
-        return abort(
-            f"round {phase.standing.round}: {len(present)} parties are there; {ctx.plan.fewest} are needed,"
-            f" and clusters of {ctx.plan.limits.max_cluster_size} members at most"
+        return skip_round(
+            phase.standing,
+            tuple(present),
+            f"{len(present)} parties are there; {ctx.plan.fewest} are needed,"
+            f" and clusters of {ctx.plan.limits.max_cluster_size} members at most",
         )
     late = frozenset(ctx.plan.roster.parties) - frozenset(present)
     revealing = Revealing(
@@ -156,11 +167,25 @@ def _redraw(
     round_ = phase.standing.round
     voided = Report(DrawVoided(round_, phase.draw, withheld))
     if phase.draw >= MAX_REDRAWS:
-        ended, effects = abort(f"round {round_}: nonces were withheld in {MAX_REDRAWS + 1} draws")
-        return ended, (voided, *effects)
+        reason = f"nonces were withheld in {MAX_REDRAWS + 1} draws"
+        skipped, effects = skip_round(phase.standing, tuple(sorted(phase.hellos)), reason)
+        return skipped, (voided, *effects)
     excluded = phase.excluded | frozenset(withheld)
     greeting, effects = invite(ctx, phase.standing, phase.draw + 1, phase.model, excluded, now)
     return greeting, (voided, *effects)
+
+
+def skip_round(standing: Standing, present: tuple[PartyId, ...], reason: str) -> tuple[ServerPhase, Effects]:
+    """End a round without an update; too many of them in a row end the run (:func:`on_evaluated`)."""
+    round_ = standing.round
+    late = standing.late | (standing.gone - frozenset(present))
+    standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1, late=late)
+    done = RoundDone(round_, 0.0, 0.0, present, (), (), (), (), ())
+    return Evaluating(standing, done), (
+        Report(RoundSkipped(round_, reason)),
+        Report(ModelStepped(round_, (), (), None)),
+        Evaluate(round_, standing.params),
+    )
 
 
 def abort(reason: str) -> tuple[ServerPhase, Effects]:

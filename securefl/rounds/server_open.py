@@ -130,7 +130,9 @@ def close_releasing(ctx: ServerContext, phase: Releasing) -> tuple[ServerPhase, 
         params, velocity = server_step(
             ctx.plan.scenario.server_optimiser, standing.params, standing.velocity, result.update
         )
-        standing = replace(standing, params=params, velocity=velocity, fruitless_rounds=0)
+        standing = replace(
+            standing, params=params, velocity=velocity, fruitless_rounds=0, updates=standing.updates + 1
+        )
     norm = None if result.update is None else float(np.linalg.norm(result.update))
     done = RoundDone(
         round=round_,
@@ -170,6 +172,9 @@ def on_evaluated(ctx: ServerContext, phase: Evaluating, event: Evaluated) -> tup
         reason = f"no better accuracy in {stop.patience} rounds"
     elif standing.round + 1 >= stop.rounds:
         reason = f"{stop.rounds} rounds done"
+    if reason and not standing.updates:
+        ended, effects = abort(f"{reason}, and none of them gave an update")
+        return ended, (done, Report(ModelFinal(standing.round, standing.params)), *effects)
     if reason:
         return _finish(standing, done, reason)
     following = replace(standing, round=standing.round + 1)

@@ -46,6 +46,8 @@ class Standing:
     best_accuracy: float = -1.0
     stale_rounds: int = 0
     """Rounds since the best accuracy."""
+    updates: int = 0
+    """Rounds that gave an update."""
     fruitless_rounds: int = 0
     """Rounds in a row without any update."""
     gone: frozenset[PartyId] = frozenset()

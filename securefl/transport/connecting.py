@@ -39,7 +39,10 @@ _LOG.setLevel(logging.CRITICAL)
 
 
 class Connection(aiomqtt.Client):
-    """aiomqtt's client for one connection; open it with `open`, end it with `end`."""
+    """aiomqtt's client for one connection; open it with `open`, end it with `end`.
+
+    ``forget`` makes the broker drop what it kept for an earlier program of this client id.
+    """
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class Connection(aiomqtt.Client):
         keep_alive: int,
         in_flight: int,
         patience: float,
+        forget: bool = False,
     ) -> None:
         super().__init__(
             url.host,
@@ -57,7 +61,7 @@ class Connection(aiomqtt.Client):
             username=url.username,
             password=url.password,
             identifier=client_id,
-            clean_session=False,
+            clean_session=forget,
             will=aiomqtt.Will(*last_will, qos=1) if last_will else None,
             keepalive=keep_alive,
             max_inflight_messages=in_flight,
@@ -68,6 +72,8 @@ class Connection(aiomqtt.Client):
         )
         self.pending_calls_threshold = in_flight
         self._hung_up = False
+        self.session_present = False
+        """Whether the broker had kept something for this client id."""
         self._client.manual_ack_set(True)  # noqa: FBT003
 
     async def open(self) -> None:
@@ -133,6 +139,12 @@ class Connection(aiomqtt.Client):
     def acknowledge(self, message: aiomqtt.Message) -> None:
         """Tell the broker that we took this frame."""
         self._client.ack(message.mid, message.qos)
+
+    def _on_connect(
+        self, client: Any, userdata: Any, flags: Any, reason_code: ReasonCode, properties: Any = None
+    ) -> None:
+        self.session_present = bool(flags.session_present)
+        super()._on_connect(client, userdata, flags, reason_code, properties)
 
     def _on_disconnect(
         self, client: Any, userdata: Any, flags: Any, reason_code: ReasonCode, properties: Any = None

@@ -122,6 +122,12 @@ class MqttTransport:
         self = cls(url, client_id, subscriptions, last_will, limits or MqttLimits())
         try:
             self._connection = await self._open()
+            if self._connection.session_present:
+                # What the broker kept for an earlier program of this name is about rounds that are over.
+                await self._connection.end(self._limits.close_within)
+                forgetting = await self._open(forget=True)
+                await forgetting.end(self._limits.close_within)
+                self._connection = await self._open()
         except aiomqtt.MqttError as error:
             raise explain(url, error) from None
         self._keeper = asyncio.create_task(self._keep(), name=f"mqtt {client_id}")
@@ -192,15 +198,16 @@ class MqttTransport:
             if not outgoing.done.done():
                 outgoing.done.set_exception(type(error)(*error.args))
 
-    async def _open(self) -> Connection:
+    async def _open(self, *, forget: bool = False) -> Connection:
         limits = self._limits
         connection = Connection(
             self._url,
             self._client_id,
-            self._last_will,
+            None if forget else self._last_will,
             keep_alive=limits.keep_alive,
             in_flight=limits.in_flight,
             patience=limits.patience,
+            forget=forget,
         )
         await connection.open()
         self.connections += 1

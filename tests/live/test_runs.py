@@ -1,4 +1,4 @@
-"""Whole runs, real processes over real brokers: exact sums, kills at each phase, same bits, no plain bytes."""
+"""Whole runs, real processes, real brokers: exact sums, kills at each phase, same bits, no plain bytes."""
 
 from __future__ import annotations
 

@@ -367,6 +367,28 @@ def test_the_broker_keeps_frames_for_a_client_that_comes_back(url: BrokerUrl) ->
     run(body)
 
 
+def test_a_program_that_starts_again_gets_nothing_from_before(url: BrokerUrl) -> None:
+    """What was kept for a killed program is about rounds that are over."""
+
+    async def body() -> None:
+        wire = Wire(url)
+        killed = await MqttTransport.connect(
+            await wire.open(), "phoenix", ("phoenix/x",), ("status/phoenix", b"gone"), QUICK
+        )
+        other = await MqttTransport.connect(url, "phoenix-other", ("status/phoenix",), limits=QUICK)
+        wire.cut()
+        assert (await other.receive()).payload == b"gone"
+        await other.publish("phoenix/x", b"before")
+        again = await MqttTransport.connect(url, "phoenix", ("phoenix/x",), limits=QUICK)
+        await other.publish("phoenix/x", b"after")
+        assert (await again.receive()).payload == b"after"
+        for transport in (killed, again, other):
+            await transport.close()
+        await wire.close()
+
+    run(body)
+
+
 def test_frames_in_flight_are_sent_again_over_the_next_connection(url: BrokerUrl) -> None:
     async def body() -> None:
         wire = Wire(url)

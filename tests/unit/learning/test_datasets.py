@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,6 @@ def test_missing_npz(tmp_path: Path) -> None:
 
 
 def test_digits_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "sklearn.datasets", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(ConfigError, match="needs scikit-learn"):
         datasets.load_dataset("digits", None)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from securefl.config.sizes import cluster_sizes
 from securefl.errors import ConfigError
 from securefl.ids import PartyId
-from securefl.kernel.effects import Aborted, Send
+from securefl.kernel.effects import Aborted, Finished, Send
 from securefl.kernel.machine import Effect, Event
 from securefl.messages.rounds import Hello
 from securefl.messages.union import AnyMessage
 from securefl.rounds.party_draw import Effects
-from securefl.rounds.reports import ClustersDrawn, RoundDone, SatOut
+from securefl.rounds.reports import ClustersDrawn, RoundDone, RoundSkipped, SatOut
 from tests.simulation.world import Op, World, scenario
 from tests.unit.rounds.samples import plan_of
 
@@ -81,13 +81,30 @@ def test_surplus_parties_sit_the_round_out(absent: int, taking_part: int) -> Non
     assert not any(node.rejects for node in world.nodes.values())
 
 
-@pytest.mark.parametrize("kind", ["Join", "Hello"])
-def test_too_few_end_the_run_with_a_reason(kind: str) -> None:
+def test_too_few_at_the_start_end_the_run_with_a_reason() -> None:
     made = scenario(12, size="4", threshold="3", min_survivors="3", server="active")
-    world = World(made, ops=[Op("drop", f"p{i:02d}", kind, n) for i in range(5) for n in range(2)]).run()
+    world = World(made, ops=[Op("drop", f"p{i:02d}", "Join", n) for i in range(5) for n in range(2)]).run()
     assert isinstance(world.server.outcome, Aborted)
     assert "7 are needed" in world.server.outcome.reason
     assert all(isinstance(world.nodes[n].outcome, Aborted) for n in world.parties)
+
+
+def test_too_few_in_one_round_cost_that_round_only() -> None:
+    made = scenario(12, size="4", threshold="3", min_survivors="3", server="active", rounds="3")
+    world = World(made, ops=[Op("drop", f"p{i:02d}", "Hello", 1) for i in range(6)]).run()
+    assert isinstance(world.server.outcome, Finished)
+    (skipped,) = world.reports(RoundSkipped)
+    assert skipped.round == 1
+    assert "7 are needed" in skipped.reason
+    assert [len(done.survivors) for done in world.reports(RoundDone)] == [12, 0, 12]
+
+
+def test_too_few_in_every_round_end_the_run() -> None:
+    made = scenario(12, size="4", threshold="3", min_survivors="3", server="active", rounds="9")
+    ops = [Op("drop", f"p{i:02d}", "Hello", n) for i in range(6) for n in range(9)]
+    world = World(made, ops=ops).run()
+    assert isinstance(world.server.outcome, Aborted)
+    assert len(world.reports(RoundSkipped)) == 3
 
 
 def test_limits_that_are_not_those_of_the_signed_configuration_are_refused() -> None:

@@ -23,9 +23,10 @@ def test_what_the_protocol_needs_is_allowed() -> None:
         assert permits(SERVER, "read", topics.status(RUN, party))
         assert permits(SERVER, "write", topics.down(RUN, party))
     assert permits(SERVER, "write", topics.down(RUN, EVERYONE))
-    for user in (P1, SERVER, PartyId(OBSERVER)):
+    for user in (P1, SERVER):
         for access in ("read", "write"):
             assert permits(user, access, topics.probe(RUN, user))
+    assert permits(OBSERVER, "read", topics.up(RUN, P1))
 
 
 @pytest.mark.parametrize("user", [P1, SERVER])
