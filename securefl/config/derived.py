@@ -10,7 +10,7 @@ from securefl.config import odds
 from securefl.config.cast import is_byzantine, is_of_server
 from securefl.config.rules import breakdown
 from securefl.config.scenario import Scenario
-from securefl.config.sizes import max_cluster_size, quorum_of, steps_of
+from securefl.config.sizes import MAX_DRAWS, max_cluster_size, quorum_of, steps_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,11 @@ class Limits:
     p_rule_holds: float
     """P(at most ``breakdown`` clusters have Byzantine members) for one random assignment."""
     p_alone_per_opening: float
-    """P(all cluster mates of a given party collude), for the smallest planned size."""
+    """P(all cluster mates of a given party collude), for the smallest planned size.
+
+    Against an active server: among the fewest parties that it may announce."""
     p_alone_in_run: float
-    """The same for at least one of the T x R openings of the whole run."""
+    """The same for at least one of the T x R openings of the whole run; active server: of all draws."""
     notes: tuple[str, ...]
     """The above and what else a reader should know, one line each, for the header of a run."""
 
@@ -52,19 +54,22 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     plan, parties, byzantine = scenario.secure_sum, scenario.parties, scenario.aggregation.byzantine
     resting = parties - sum(sizes)
     withstood = breakdown(scenario.aggregation.rule, len(sizes))
-    alone = odds.alone_among(parties, plan.colluders, min(sizes)) if plan.colluders else 0.0
+    quorum = quorum_of(parties, plan.colluders) if plan.server == "active" else None
+    # An active server may announce a quorum only, its colluders among them, and void draws that it dislikes.
+    crowd, draws = (parties, 1) if quorum is None else (quorum, MAX_DRAWS)
+    alone = odds.alone_among(crowd, plan.colluders, min(sizes)) if plan.colluders else 0.0
     limits = Limits(
         participants=sum(sizes),
         cluster_sizes=sizes,
         max_cluster_size=max_cluster_size(scenario),
         ring_bits=ring_bits,
         tolerated_dropouts=tuple(size - plan.min_survivors for size in sizes),
-        quorum=quorum_of(parties, plan.colluders) if plan.server == "active" else None,
+        quorum=quorum,
         breakdown=withstood,
         p_clean=1 - odds.tail(parties, byzantine, max(sizes), 1),
         p_rule_holds=odds.touched_at_most(sizes, byzantine, withstood, resting),
         p_alone_per_opening=alone,
-        p_alone_in_run=odds.once_in(alone, scenario.stop.rounds * scenario.clustering.reclusterings),
+        p_alone_in_run=odds.once_in(alone, scenario.stop.rounds * scenario.clustering.reclusterings * draws),
         notes=(),
     )
     notes = (
@@ -138,6 +143,11 @@ def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:
     rule = type(plan.rule).__struct_config__.tag
     clusters = _count(limits.clusters, "cluster")
     yield f"rule: {rule} on {clusters} withstands {limits.breakdown} with Byzantine members"
+    if plan.byzantine and scenario.weighting.mode == "samples":
+        yield (
+            "weights: declared sample counts are believed, so that one liar can outweigh everybody;"
+            ' weighting.mode = "truncate" or "equal" bounds what a lie buys'
+        )
     if plan.byzantine:
         yield (
             f"claim: {plan.claim}, {plan.byzantine} Byzantine; a cluster of {max(limits.cluster_sizes)} is"

@@ -7,6 +7,9 @@ import math
 from securefl.config.scenario import Scenario
 from securefl.errors import UsageError
 
+MAX_DRAWS = 3
+"""Draws of nonces in one round, the first included: a withheld nonce voids a draw (protocol.md, step 2)."""
+
 
 def cluster_sizes(participants: int, size: int) -> tuple[int, ...]:
     """Planned sizes: floor(participants / size) clusters, as even as can be, none smaller than ``size``.

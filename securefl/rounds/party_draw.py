@@ -9,6 +9,7 @@ import numpy as np
 
 from securefl.clustering.assignment import Assignment, draw_assignment
 from securefl.clustering.nonces import certified_seed, commitment
+from securefl.config.sizes import MAX_DRAWS
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Report, Send, Train
@@ -33,7 +34,7 @@ from securefl.secagg.client import MemberPhase, advertise
 from securefl.weighting.weights import public_weights
 from securefl.wire.inbox import open_relayed
 
-MAX_REDRAWS = 2
+MAX_REDRAWS = MAX_DRAWS - 1
 """Draws of nonces after the first one in a round."""
 
 Effects = tuple[Effect[AnyMessage], ...]
