@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from securefl.config.limits import check
 from securefl.config.load import load_scenario
 from securefl.errors import ConfigError
 from securefl.ids import PartyId, RunId, is_name
@@ -38,6 +39,9 @@ LabOption = Annotated[bool, typer.Option("--lab", help="Record whole vectors (ex
 CaOption = Annotated[Path | None, typer.Option(help="Authority that signed the broker's certificate (PEM).")]
 CertOption = Annotated[Path | None, typer.Option(help="This process's client certificate (PEM).")]
 KeyOption = Annotated[Path | None, typer.Option(help="Private key of --tls-cert (PEM).")]
+DeviceOption = Annotated[
+    str | None, typer.Option(help="Override training.device on this machine: auto, cpu or cuda.")
+]
 PasswordFileOption = Annotated[
     Path | None, typer.Option(help="File with the broker password of the user in the URL.")
 ]
@@ -72,11 +76,35 @@ def run_id(text: str) -> RunId:
     return RunId(text)
 
 
+def party_id(text: str) -> PartyId:
+    """Return a checked party name.
+
+    Raises:
+        ConfigError: it would not be safe in topics and file names, or it has a meaning of its own.
+    """
+    if not is_name(text):
+        raise ConfigError(
+            "--name", f"{text!r} is no party name", "use a-z, 0-9, - and _, at most 32 characters"
+        )
+    return PartyId(text)
+
+
+def device_name(text: str | None) -> str | None:
+    """Return a checked device.
+
+    Raises:
+        ConfigError: there is no such kind of device.
+    """
+    if text not in {None, "auto", "cpu", "cuda"}:
+        raise ConfigError("--device", f"{text!r} is no device", "auto, cpu or cuda")
+    return text
+
+
 def settings_of(
     *,
     scenario: Path,
     overrides: list[str] | None,
-    name: str,
+    name: PartyId,
     key: Path,
     roster: Path,
     data: Path,
@@ -95,15 +123,10 @@ def settings_of(
     Raises:
         ConfigError: an argument is refused.
     """
-    loaded = load_scenario(scenario, tuple(overrides or ()))
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(str(out), f"cannot be created: {error.strerror}") from error
-    return ProcessSettings(
-        scenario=loaded,
+    settings = ProcessSettings(
+        scenario=load_scenario(scenario, tuple(overrides or ())),
         run=run_id(run),
-        name=PartyId(name),
+        name=name,
         identity_file=key,
         roster_file=roster,
         broker=broker_url(broker, tls, password_file),
@@ -112,5 +135,11 @@ def settings_of(
         seed=seed,
         insecure_seed=seed if insecure else None,
         lab=lab,
-        device=device,
+        device=device_name(device),
     )
+    check(settings.scenario)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(str(out), f"cannot be created: {error.strerror}") from error
+    return settings

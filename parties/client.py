@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ from parties.arguments import (
     BrokerOption,
     CaOption,
     CertOption,
+    DeviceOption,
     InsecureOption,
     KeyOption,
     LabOption,
@@ -23,12 +23,13 @@ from parties.arguments import (
     ScenarioArgument,
     SeedOption,
     SetOption,
+    party_id,
     settings_of,
 )
 from parties.console import finish, one_line_errors, plain_news
-from securefl.config.limits import check
+from parties.process import run_process
 from securefl.kernel.effects import Aborted, Finished
-from securefl.report.witness import News, ProcessWitness
+from securefl.report.witness import News
 from securefl.runtime.settings import ProcessSettings
 
 
@@ -36,10 +37,7 @@ def main(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | 
     """Run one party to its end."""
     from securefl.runtime.party_process import run_party  # noqa: PLC0415 - torch: the launcher needs the name only
 
-    witness = ProcessWitness(settings, tell, check(settings.scenario).ring_bits)
-    outcome = asyncio.run(run_party(settings, witness))
-    witness.close(outcome)
-    return outcome
+    return run_process(settings, tell, run_party)
 
 
 def party(
@@ -60,14 +58,14 @@ def party(
     tls_cert: CertOption = None,
     tls_key: KeyOption = None,
     password_file: PasswordFileOption = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda, for this party only.")] = None,
+    device: DeviceOption = None,
 ) -> None:
     """Take part in a run as one party, with its own key and its own data."""
     with one_line_errors():
         settings = settings_of(
             scenario=scenario,
             overrides=overrides,
-            name=name,
+            name=party_id(name),
             key=key,
             roster=roster,
             data=data,

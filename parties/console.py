@@ -7,9 +7,11 @@ from contextlib import contextmanager
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from securefl.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.kernel.effects import Aborted, Finished
+from securefl.report.text import printable
 from securefl.report.witness import Ending, Fact, News, Refusal, Remark, Traffic
 from securefl.rounds.reports import RoundDone, SatOut, SharesReleased
 
@@ -23,42 +25,58 @@ EXIT_ABORTED = 3
 """The run could not be finished. What was written stays."""
 
 
+_LONGEST = 2_000
+"""Characters of one line; a Goodbye's reason has at most 1,000."""
+
+
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn errors on purpose into one line on stderr and an exit code."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    """Turn errors on purpose, and those of the machine (disk, files), into one line and an exit code."""
     try:
         yield
     except ConfigError as error:
-        console.print("[bold red]refused[/]", error, markup=True)
+        _fail("refused", str(error))
         raise typer.Exit(EXIT_REFUSED) from None
     except SecureflError as error:
-        console.print("[bold red]aborted[/]", error, markup=True)
+        _fail("aborted", str(error))
+        raise typer.Exit(EXIT_ABORTED) from None
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename is not None else ""
+        _fail("aborted", f"{what}{error.strerror or error}")
         raise typer.Exit(EXIT_ABORTED) from None
     except KeyboardInterrupt:
-        console.print("[bold red]aborted[/] by Ctrl-C; what was written stays")
+        _fail("aborted", "by Ctrl-C; what was written stays")
         raise typer.Exit(EXIT_ABORTED) from None
+
+
+def _fail(verdict: str, reason: str) -> None:
+    line = Text.assemble((verdict, "bold red"), " ", printable(reason, _LONGEST))
+    Console(stderr=True, soft_wrap=True).print(line)
+
+
+def say(text: str) -> None:
+    """Print one line as it is: no markup, no control characters, no wrapping."""
+    Console(soft_wrap=True).print(Text(printable(text, _LONGEST)))
 
 
 def plain_news(name: str) -> Callable[[News], None]:
     """Return a printer of one plain line per notable piece of news of a single process."""
-    console = Console(highlight=False)
 
     def show(news: News) -> None:
         match news:
             case Refusal():
-                console.print(f"{name}: refused {news.culprit}: {news.reason}")
+                say(f"{name}: refused {news.culprit}: {news.reason}")
             case Fact(item=RoundDone() as done):
-                console.print(
+                say(
                     f"{name}: round {done.round}: accuracy {done.accuracy:.4f},"
                     f" {len(done.survivors)} of {len(done.participants)} counted"
                 )
             case Fact(item=SatOut() as sat):
-                console.print(f"{name}: sits out round {sat.round}: {sat.reason}")
+                say(f"{name}: sits out round {sat.round}: {sat.reason}")
             case Fact(item=SharesReleased() as released):
-                console.print(f"{name}: round {released.round}: counted, shares released")
+                say(f"{name}: round {released.round}: counted, shares released")
             case Remark(text=text):
-                console.print(f"{name}: {text}")
+                say(f"{name}: {text}")
             case Fact() | Traffic() | Ending():
                 pass
 
@@ -69,4 +87,4 @@ def finish(outcome: Finished | Aborted) -> None:
     """Say how a single process ended and exit accordingly."""
     if isinstance(outcome, Aborted):
         raise RunAbortedError(outcome.reason)
-    Console(highlight=False).print(f"done: {outcome.reason}")
+    say(f"done: {outcome.reason}")

@@ -13,17 +13,37 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import typer
 
+from parties.arguments import (
+    BrokerOption,
+    CaOption,
+    CertOption,
+    KeyOption,
+    LabOption,
+    OutOption,
+    PasswordFileOption,
+    RosterOption,
+    RunOption,
+    broker_url,
+    run_id,
+)
+from parties.console import one_line_errors, plain_news
 from securefl.crypto.keyfiles import read_roster
 from securefl.errors import PeerError
+from securefl.ids import PartyId, RunId
 from securefl.kernel.effects import Finished
 from securefl.report.witness import Ending, News, Remark
 from securefl.runtime.settings import ProcessSettings
 from securefl.transcript.canonical import JsonValue
 from securefl.transcript.chain import TranscriptWriter
-from securefl.transport.base import Delivery
+from securefl.transcript.lines import disk_failure
+from securefl.transport.acl import OBSERVER
+from securefl.transport.base import BrokerUrl, Delivery
 from securefl.transport.mqtt import MqttTransport
 from securefl.wire import topics
 from securefl.wire.envelope import Payload, peek
@@ -31,20 +51,38 @@ from securefl.wire.envelope import Payload, peek
 LAB_FRAMES = "broker.frames"
 """With ``--lab``: every frame, each after its length as 4 bytes in little endian."""
 
+_OBSERVER = PartyId(OBSERVER)
+
 _PREAMBLE = 64
 """Bytes at the start of a masked input's body that are MessagePack framing, not mask."""
 
 
-class Observations:
-    """What passed the broker."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What an observer needs to know. No scenario and no key."""
 
-    def __init__(self, settings: ProcessSettings) -> None:
+    run: RunId
+    broker: BrokerUrl
+    roster_file: Path
+    out: Path
+    lab: bool = False
+    name: PartyId = _OBSERVER
+
+
+class Observations:
+    """What passed the broker.
+
+    Raises:
+        ConfigError: the roster cannot be read, or the transcript exists already.
+    """
+
+    def __init__(self, settings: Watch) -> None:
+        self._roster = read_roster(settings.roster_file)
         folder = settings.out / "transcripts"
         folder.mkdir(parents=True, exist_ok=True)
         self._writer = TranscriptWriter(
             folder / f"{settings.name}.jsonl", {"run": settings.run, "vantage": "broker"}
         )
-        self._roster = read_roster(settings.roster_file)
         self._lab = settings.out / "lab" / LAB_FRAMES if settings.lab else None
         if self._lab is not None:
             self._lab.parent.mkdir(exist_ok=True)
@@ -75,8 +113,11 @@ class Observations:
                 entry |= self._read(payload)
         self._writer.append("frame", entry)
         if self._lab is not None:
-            with self._lab.open("ab") as file:
-                file.write(struct.pack("<I", len(frame.payload)) + frame.payload)
+            try:
+                with self._lab.open("ab") as file:
+                    file.write(struct.pack("<I", len(frame.payload)) + frame.payload)
+            except OSError as error:
+                raise disk_failure(self._lab, error) from error
 
     def _read(self, payload: Payload) -> dict[str, JsonValue]:
         header = payload.header
@@ -116,21 +157,78 @@ class Observations:
 
 
 def main(settings: ProcessSettings, tell: Callable[[News], None]) -> None:
-    """Observe until the server says goodbye or this process is asked to end."""
-    observations = Observations(settings)
-    asyncio.run(_observe(settings, observations))
+    """Observe a local run, as one of the launcher's processes."""
+    watch(
+        Watch(
+            run=settings.run,
+            broker=settings.broker,
+            roster_file=settings.roster_file,
+            out=settings.out,
+            lab=settings.lab,
+            name=settings.name,
+        ),
+        tell,
+    )
+
+
+def watch(settings: Watch, tell: Callable[[News], None]) -> None:
+    """Observe until the server says goodbye or this process is asked to end.
+
+    Raises:
+        ConfigError: roster, folder or broker are refused.
+        RunAbortedError: the broker is out of reach, or the disk is full.
+    """
+    observations = asyncio.run(_observe(settings))
     for line in observations.conclusions():
         tell(Remark(line))
-    observations.close()
     tell(Ending(Finished("the run is over")))
 
 
-async def _observe(settings: ProcessSettings, observations: Observations) -> None:
+def observer(
+    *,
+    run: RunOption,
+    broker: BrokerOption,
+    roster: RosterOption,
+    out: OutOption = Path(),
+    lab: LabOption = False,
+    tls_ca: CaOption = None,
+    tls_cert: CertOption = None,
+    tls_key: KeyOption = None,
+    password_file: PasswordFileOption = None,
+) -> None:
+    """Write down every frame that the broker carries in a run, and say what follows from them."""
+    with one_line_errors():
+        settings = Watch(
+            run=run_id(run),
+            broker=broker_url(broker, (tls_ca, tls_cert, tls_key), password_file),
+            roster_file=roster,
+            out=out,
+            lab=lab,
+        )
+        watch(settings, plain_news(settings.name))
+
+
+async def _observe(settings: Watch) -> Observations:
+    read_roster(settings.roster_file)
     everything = f"sfl/1/{settings.run}/#"
     transport = await MqttTransport.connect(settings.broker, f"{settings.run}-{settings.name}", (everything,))
+    try:
+        # Only now: an observer that finds no broker leaves no transcript.
+        observations = Observations(settings)
+        try:
+            await _take_all(transport, observations)
+        finally:
+            observations.close()
+    finally:
+        await transport.close()
+    return observations
+
+
+async def _take_all(transport: MqttTransport, observations: Observations) -> None:
+    """Take frames until the run is over or a signal asks to end."""
     stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     ending = asyncio.create_task(stop.wait())
     try:
         while not observations.over:
@@ -142,4 +240,7 @@ async def _observe(settings: ProcessSettings, observations: Observations) -> Non
             observations.take(arriving.result())
     finally:
         ending.cancel()
-        await transport.close()
+
+
+if __name__ == "__main__":
+    typer.run(observer)

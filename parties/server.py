@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -26,10 +25,10 @@ from parties.arguments import (
     settings_of,
 )
 from parties.console import finish, one_line_errors, plain_news
-from securefl.config.limits import check
+from parties.process import run_process
 from securefl.ids import SERVER
 from securefl.kernel.effects import Aborted, Finished
-from securefl.report.witness import News, ProcessWitness
+from securefl.report.witness import News
 from securefl.runtime.settings import ProcessSettings
 
 
@@ -37,10 +36,7 @@ def main(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | 
     """Run the server to its end."""
     from securefl.runtime.server_process import run_server  # noqa: PLC0415 - torch: the launcher needs the name only
 
-    witness = ProcessWitness(settings, tell, check(settings.scenario).ring_bits)
-    outcome = asyncio.run(run_server(settings, witness))
-    witness.close(outcome)
-    return outcome
+    return run_process(settings, tell, run_server)
 
 
 def server(

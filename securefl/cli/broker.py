@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
-from parties.console import one_line_errors
+from parties.console import one_line_errors, say
 from securefl.config.cast import party_names
-from securefl.errors import RunAbortedError
+from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import SERVER
 from securefl.transport.acl import OBSERVER
 from securefl.transport.broker import RunningBroker, choose_broker, start_embedded, start_mosquitto
@@ -38,17 +37,16 @@ def broker(
     parties: Annotated[int, typer.Option(help="With --tls-dir: how many party certificates.", min=1)] = 12,
 ) -> None:
     """Run a broker on 127.0.0.1 until Ctrl-C."""
-    console = Console(highlight=False)
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     with one_line_errors(), tempfile.TemporaryDirectory(prefix="securefl-broker-") as directory:
+        if kind not in {"auto", "mosquitto", "embedded"}:
+            raise ConfigError("--kind", f"{kind!r} is no kind of broker", "auto, mosquitto or embedded")
         names = (*party_names(parties), SERVER, OBSERVER)
         tls = make_local_tls(tls_dir, names) if tls_dir is not None else None
-        if kind not in {"auto", "mosquitto", "embedded"}:
-            raise typer.BadParameter("auto, mosquitto or embedded", param_hint="--kind")
         with start_local_broker(kind, Path(directory), port, tls) as running:  # type: ignore[arg-type]
-            console.print(f"{running.kind} broker at {running.url} (Ctrl-C ends it)")
+            say(f"{running.kind} broker at {running.url} (Ctrl-C ends it)")
             while not stopping.wait(1.0):
                 if not running.running:
                     raise RunAbortedError(f"the broker ended by itself; its log: {running.log}")

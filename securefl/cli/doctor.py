@@ -14,10 +14,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from parties.console import EXIT_ABORTED, one_line_errors
 from securefl import __version__
 from securefl.errors import ConfigError
+from securefl.report.text import printable
 from securefl.transport.broker import choose_broker, find_mosquitto
 
 _NEEDED = ("aiomqtt", "cryptography", "msgspec", "numpy", "rich", "safetensors", "typer")
@@ -42,8 +44,8 @@ def doctor(
     table = Table(title=f"securefl {__version__}", title_justify="left", show_header=False, box=None)
     colours = {"ok": "green", "missing": "red", "note": "yellow"}
     for what, found, state in findings:
-        table.add_row(f"[{colours[state]}]{state}[/]", what, found)
-    Console(highlight=False).print(table)
+        table.add_row(Text(state, colours[state]), what, Text(printable(found, 300)))
+    Console().print(table)
     if any(state == "missing" for _, _, state in findings):
         raise typer.Exit(EXIT_ABORTED)
 
@@ -71,7 +73,7 @@ def _broker() -> Iterator[Finding]:
         yield "mosquitto", "not installed (apt-get install mosquitto, brew install mosquitto)", "note"
     else:
         shown = subprocess.run([program, "-h"], capture_output=True, text=True, check=False)  # noqa: S603 - our path
-        yield "mosquitto", f"{program} ({(shown.stdout or shown.stderr).splitlines()[0]})", "ok"
+        yield "mosquitto", f"{program} ({(shown.stdout or shown.stderr).partition(chr(10))[0]})", "ok"
     try:
         yield "broker auto", f"a local run will use the {choose_broker('auto')} broker", "ok"
     except ConfigError as error:

@@ -59,6 +59,16 @@ class RunOptions:
     device: str | None = None
     run: RunId
 
+    def remote_broker(self) -> BrokerUrl | None:
+        """Return the broker that somebody else runs, None when the run starts its own.
+
+        Raises:
+            ConfigError: not a URL, or files that do not fit it.
+        """
+        if self.broker in LOCAL_BROKERS:
+            return None
+        return broker_url(self.broker, self.tls_files, self.password_file)
+
     def entropy(self) -> Entropy:
         """Return what the launcher draws keys from (all-in-one mode)."""
         return InsecureSeededEntropy(self.seed) if self.insecure else OsEntropy()
@@ -127,8 +137,9 @@ class Federation:
 
     def _broker(self, stack: ExitStack, private: Path) -> tuple[BrokerUrl, LocalTls | None]:
         options = self._options
-        if options.broker not in LOCAL_BROKERS:
-            return broker_url(options.broker, options.tls_files, options.password_file), None
+        remote = options.remote_broker()
+        if remote is not None:
+            return remote, None
         tls = None
         if options.tls:
             names = (*party_names(self._scenario.parties), SERVER, OBSERVER)

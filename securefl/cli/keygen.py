@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from parties.console import one_line_errors
+from parties.console import one_line_errors, say
 from securefl.config.cast import party_names
 from securefl.crypto.identity import Identity
 from securefl.crypto.keyfiles import read_public, write_identity, write_public, write_roster
@@ -16,8 +16,7 @@ from securefl.crypto.roster import Roster
 from securefl.entropy import OsEntropy
 from securefl.errors import ConfigError
 from securefl.ids import SERVER, PartyId, is_name
-
-console = Console(highlight=False)
+from securefl.messages.base import MAX_PARTIES
 
 
 def keygen(
@@ -41,7 +40,6 @@ def keygen(
     with one_line_errors():
         if sum(choice is not None for choice in (party, roster or None, all_in_one)) != 1:
             raise ConfigError("keygen", "choose one of --party, --roster and --all-in-one")
-        _ensure(out)
         if party is not None:
             _one(party, out)
         elif roster:
@@ -60,12 +58,22 @@ def _ensure(out: Path) -> None:
 def _one(name: str, out: Path) -> None:
     if not is_name(name) and name != SERVER:
         raise ConfigError("--party", f"{name!r} is no name", "use a-z, 0-9, - and _, at most 32 characters")
+    _expect_free(out, (name,))
     identity = Identity.generate(PartyId(name), OsEntropy())
+    _ensure(out)
     write_identity(out / f"{name}.key", identity)
     write_public(out / f"{name}.pub", identity.public)
-    console.print(f"{out / f'{name}.key'}  private: keep it on {name}'s machine")
-    console.print(f"{out / f'{name}.pub'}  public: give it to whoever makes the roster")
-    console.print(f"fingerprint {identity.public.fingerprint()}  (compare it over another channel)")
+    say(f"{out / f'{name}.key'}  private: keep it on {name}'s machine")
+    say(f"{out / f'{name}.pub'}  public: give it to whoever makes the roster")
+    say(f"fingerprint {identity.public.fingerprint()}  (compare it over another channel)")
+
+
+def _expect_free(out: Path, names: Iterable[str], *also: str) -> None:
+    """Refuse before the first key is written, not halfway."""
+    wanted = [out / f"{name}{suffix}" for name in names for suffix in (".key", ".pub")]
+    for path in (*wanted, *(out / name for name in also)):
+        if path.exists():
+            raise ConfigError(str(path), "exists already", "choose another --out or move the file away")
 
 
 def _roster(files: list[Path], out: Path) -> None:
@@ -77,16 +85,21 @@ def _roster(files: list[Path], out: Path) -> None:
     if len(parties) != len(publics) - 1:
         raise ConfigError("--roster", "two of the files are of the same party")
     made = Roster(servers[0], parties)
+    _ensure(out)
     write_roster(out / "roster.toml", made)
-    console.print(f"{out / 'roster.toml'}  {len(parties)} parties, digest {made.digest().hex()[:16]}")
+    say(f"{out / 'roster.toml'}  {len(parties)} parties, digest {made.digest().hex()[:16]}")
 
 
 def _everybody(count: int, out: Path) -> None:
+    if not 1 <= count <= MAX_PARTIES:
+        raise ConfigError("--all-in-one", f"{count} parties", f"from 1 to {MAX_PARTIES}")
     names = (*party_names(count), SERVER)
+    _expect_free(out, names, "roster.toml")
     made = {name: Identity.generate(name, OsEntropy()) for name in names}
+    _ensure(out)
     for name, identity in made.items():
         write_identity(out / f"{name}.key", identity)
         write_public(out / f"{name}.pub", identity.public)
     roster = Roster(made[SERVER].public, {n: i.public for n, i in made.items() if n != SERVER})
     write_roster(out / "roster.toml", roster)
-    console.print(f"[bold yellow]local demo[/]: the private keys of all {len(names)} processes are in {out}")
+    say(f"LOCAL DEMO: the private keys of all {len(names)} processes are in {out}")

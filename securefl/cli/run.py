@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -14,19 +15,22 @@ from rich.console import Console
 from parties.arguments import (
     CaOption,
     CertOption,
+    DeviceOption,
     InsecureOption,
     KeyOption,
     LabOption,
     PasswordFileOption,
     SeedOption,
     SetOption,
+    device_name,
 )
-from parties.console import one_line_errors
+from parties.console import EXIT_ABORTED, one_line_errors
 from securefl.cli.federation import Federation, RunOptions, aborted
 from securefl.config.cast import behaviours_of
 from securefl.config.limits import check
 from securefl.config.load import load_scenario
 from securefl.config.scenario import Scenario
+from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import RunId
 from securefl.report.metrics import RunMetrics
 from securefl.report.present import print_summary
@@ -64,7 +68,7 @@ def run(
     observe: Annotated[
         bool, typer.Option("--observe", help="Add an observer that writes down all that the broker carries.")
     ] = False,
-    device: Annotated[str | None, typer.Option(help="Override training.device: auto, cpu or cuda.")] = None,
+    device: DeviceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, for programs.")] = False,
 ) -> None:
     """Run a scenario on this machine: a broker, a server process and one process per party.
@@ -74,8 +78,6 @@ def run(
     with one_line_errors():
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
         check(loaded)
-        directory = RunDirectory.create(out, loaded.name)
-        directory.write_scenario(loaded)
         options = RunOptions(
             run=fresh_run_id(seed if insecure_seeded_entropy else None),
             broker=broker,
@@ -87,10 +89,33 @@ def run(
             insecure=insecure_seeded_entropy,
             lab=lab,
             observe=observe or loaded.observer,
-            device=device,
+            device=device_name(device),
         )
-        summary = _run(loaded, options, directory, as_json)
+        options.remote_broker()
+        directory = RunDirectory.create(out, loaded.name)
+        with _withdrawn_if_refused(directory):
+            directory.write_scenario(loaded)
+            summary = _run(loaded, options, directory, as_json)
+        if summary.exit_code == EXIT_ABORTED:
+            raise RunAbortedError(summary.outcome.reason)
     raise typer.Exit(summary.exit_code)
+
+
+@contextmanager
+def _withdrawn_if_refused(directory: RunDirectory) -> Iterator[None]:
+    """Take the run directory away again when nothing was ever run in it."""
+    try:
+        yield
+    except ConfigError:
+        started = directory.model_file.exists() or any((directory.path / "transcripts").iterdir())
+        if not started:
+            directory.scenario_file.unlink(missing_ok=True)
+            directory.metrics_file.unlink(missing_ok=True)
+            # What else is there is not ours.
+            with suppress(OSError):
+                (directory.path / "transcripts").rmdir()
+                directory.path.rmdir()
+        raise
 
 
 def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_json: bool) -> Summary:

@@ -124,7 +124,8 @@ class Children:
             pipe = self._pipes[name]
             try:
                 news.append(Said(name, pipe.recv()))
-            except EOFError:
+            except (EOFError, OSError):
+                # OSError: it was killed in the middle of a sentence.
                 pipe.close()
                 del self._pipes[name]
                 process = self._processes[name]
@@ -168,6 +169,8 @@ def _die_with(parent: int) -> None:
 def _child(main: Main, settings: ProcessSettings, pipe: Connection) -> None:
     """Body of every process: run ``main``, and say in one line why it failed if it did."""
     _die_with(os.getppid())
+    # Ctrl-C at a terminal reaches all processes; the launcher then asks each to end, by SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         main(settings, pipe.send)
     except ConfigError as error:
@@ -177,8 +180,12 @@ def _child(main: Main, settings: ProcessSettings, pipe: Connection) -> None:
         pipe.send(Fatal(str(error), refused=False))
         raise SystemExit(EXIT_ABORTED) from None
     except Exception as error:
+        text = f"internal error ({type(error).__name__}: {error})"
         log = settings.out / f"{settings.name}.crash.log"
-        log.write_text(traceback.format_exc(), encoding="utf-8")
-        text = f"internal error ({type(error).__name__}: {error}); please report {log}"
+        try:
+            log.write_text(traceback.format_exc(), encoding="utf-8")
+            text += f"; please report {log}"
+        except OSError as full:
+            text += f"; {log} cannot be written: {full.strerror}"
         pipe.send(Fatal(text, refused=False))
         raise SystemExit(EXIT_ABORTED) from None

@@ -11,6 +11,7 @@ from securefl.arrays import I64
 from securefl.ids import PartyId
 from securefl.rounds.upload import Seams
 from securefl.runtime.settings import ProcessSettings
+from securefl.transcript.lines import disk_failure
 
 
 def upload_file(out: Path, party: PartyId, round_: int) -> Path:
@@ -19,13 +20,20 @@ def upload_file(out: Path, party: PartyId, round_: int) -> Path:
 
 
 def recording(seams: Seams, settings: ProcessSettings) -> Seams:
-    """Return the same seams, which also write down what leaves the last of them."""
+    """Return the same seams, which also write down what leaves the last of them.
+
+    The new ``encoded`` raises RunAbortedError when the disk is full.
+    """
 
     def keep(values: I64, round_: int) -> I64:
         final = seams.encoded(values, round_)
         path = upload_file(settings.out, settings.name, round_)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, final, allow_pickle=False)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.save(path, final, allow_pickle=False)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise disk_failure(path, error) from error
         return final
 
     return replace(seams, encoded=keep)

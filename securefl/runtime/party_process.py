@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, cast
 
@@ -30,8 +31,12 @@ from securefl.runtime.shell import LocalWork, Shell, Witness
 from securefl.wire.outbox import Outbox
 
 
-async def run_party(settings: ProcessSettings, witness: Witness) -> Finished | Aborted:
+async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witness]) -> Finished | Aborted:
     """Take part in the run until the server ends it; return how it ended.
+
+    Args:
+        settings: of this process.
+        open_witness: called once all is checked and the broker is reached: a refused process writes nothing.
 
     Raises:
         ConfigError: something about this party's configuration, key or data is refused.
@@ -59,20 +64,20 @@ async def run_party(settings: ProcessSettings, witness: Witness) -> Finished | A
         return trainer.train(params, own.child("training", round_))
 
     transport, frame_limit = await open_transport(settings)
-    shell = Shell(
-        run=settings.run,
-        me=me,
-        machine=PartyMachine(context),
-        transport=transport,
-        inbox=make_inbox(plan, settings),
-        outbox=Outbox(settings.run, identity, root.child("outbox", me), frame_limit),
-        work=LocalWork(train=train),
-        witness=witness,
-        journal=journal,
-        seam=behaviour.effects,
-    )
-    stop_on_signals(shell)
     try:
+        shell = Shell(
+            run=settings.run,
+            me=me,
+            machine=PartyMachine(context),
+            transport=transport,
+            inbox=make_inbox(plan, settings),
+            outbox=Outbox(settings.run, identity, root.child("outbox", me), frame_limit),
+            work=LocalWork(train=train),
+            witness=open_witness(),
+            journal=journal,
+            seam=behaviour.effects,
+        )
+        stop_on_signals(shell)
         return await shell.run()
     finally:
         await transport.close()

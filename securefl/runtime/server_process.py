@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, cast
 
 from securefl.arrays import F32
 from securefl.behaviours.cast import server_behaviour
 from securefl.config.cast import behaviours_of
+from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import EVERYONE, SERVER
 from securefl.kernel.effects import Aborted, Finished, Send
 from securefl.kernel.events import Place
@@ -36,8 +38,12 @@ from securefl.wire.outbox import Outbox
 MODEL_FILE = "model.safetensors"
 
 
-async def run_server(settings: ProcessSettings, witness: Witness) -> Finished | Aborted:
+async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witness]) -> Finished | Aborted:
     """Lead the run to its end; the latest model is always in ``settings.out``.
+
+    Args:
+        settings: of this process.
+        open_witness: called once all is checked and the broker is reached: a refused process writes nothing.
 
     Raises:
         ConfigError: configuration, keys or test data are refused.
@@ -63,7 +69,11 @@ async def run_server(settings: ProcessSettings, witness: Witness) -> Finished | 
 
     def evaluate(params: F32) -> tuple[float, float]:
         # Written every round, so that a run that is aborted later has not lost its model.
-        save_model(settings.out / MODEL_FILE, module, params)
+        try:
+            save_model(settings.out / MODEL_FILE, module, params)
+        except ConfigError as error:
+            # Nothing is wrong with the configuration when a disk fills up in the middle of a run.
+            raise RunAbortedError(str(error)) from error
         evaluation = evaluator.evaluate(params)
         return evaluation.accuracy, evaluation.loss
 
@@ -71,20 +81,20 @@ async def run_server(settings: ProcessSettings, witness: Witness) -> Finished | 
         return (Send(EVERYONE, Place(-1), Goodbye(reason=reason[:1000], aborted=True)),)
 
     transport, frame_limit = await open_transport(settings)
-    shell = Shell(
-        run=settings.run,
-        me=SERVER,
-        machine=ServerMachine(context),
-        transport=transport,
-        inbox=make_inbox(plan, settings),
-        outbox=Outbox(settings.run, identity, root.child("outbox", SERVER), frame_limit),
-        work=LocalWork(evaluate=evaluate),
-        witness=witness,
-        seam=server_behaviour(behaviours_of(scenario, settings.seed).get(SERVER, ())),
-        farewell=farewell,
-    )
-    stop_on_signals(shell)
     try:
+        shell = Shell(
+            run=settings.run,
+            me=SERVER,
+            machine=ServerMachine(context),
+            transport=transport,
+            inbox=make_inbox(plan, settings),
+            outbox=Outbox(settings.run, identity, root.child("outbox", SERVER), frame_limit),
+            work=LocalWork(evaluate=evaluate),
+            witness=open_witness(),
+            seam=server_behaviour(behaviours_of(scenario, settings.seed).get(SERVER, ())),
+            farewell=farewell,
+        )
+        stop_on_signals(shell)
         return await shell.run()
     finally:
         await transport.close()

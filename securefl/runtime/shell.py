@@ -8,6 +8,7 @@ opening sums or signing never starves the connection's keep-alive.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -50,6 +51,8 @@ FAREWELL_SECONDS = 10.0
 
 _WINDOW = 32
 _RESENDABLE = 16
+_BACKLOG = 256
+"""Frames that may wait for the machine; beyond it they stay with the transport, and so with the broker."""
 
 
 class Witness(Protocol):
@@ -86,7 +89,11 @@ class DurableJournal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalWork:
-    """What this process can do besides talking, in a worker thread. Training may raise ``SecureflError``."""
+    """What this process can do besides talking, in a worker thread.
+
+    A ``SecureflError`` in training makes the party sit the round out; anything else, and ``UsageError``, is a
+    bug and ends the process.
+    """
 
     train: Callable[[int, F32], F32] | None = None
     """(round, parameters) to trained parameters."""
@@ -101,7 +108,7 @@ class _Stop:
 
 @dataclass(frozen=True, slots=True)
 class _Broken:
-    """Local work failed in a way nobody foresaw: a bug, which must surface."""
+    """A task of this shell failed in a way nobody foresaw: a bug, which must surface."""
 
     error: BaseException
 
@@ -137,6 +144,7 @@ class Shell(Generic[PhaseT]):
         self._farewell = farewell
         self._events: asyncio.Queue[Frame | Event[AnyMessage] | _Stop | _Broken] = asyncio.Queue()
         self._window = asyncio.Semaphore(_WINDOW)
+        self._room = asyncio.Semaphore(_BACKLOG)
         self._publishing: set[asyncio.Task[None]] = set()
         self._working: set[asyncio.Task[None]] = set()
         self._wake: float | None = None
@@ -148,48 +156,81 @@ class Shell(Generic[PhaseT]):
         self._events.put_nowait(_Stop(reason))
 
     async def run(self) -> Finished | Aborted:
-        """Run to the end and return how it ended.
+        """Run to the end and return how it ended. Whatever the end, the others are told if it can be done.
 
         Raises:
-            RunAbortedError: the journal cannot be written.
+            RunAbortedError: journal, transcript or model cannot be written.
+            Exception: a bug, in local work or in the machine.
         """
         reader = asyncio.create_task(self._read())
+        reader.add_done_callback(self._worked)
         try:
-            phase, effects = await asyncio.to_thread(self._machine.start, time.monotonic())
-            await self._perform(effects)
-            while self._outcome is None:
-                item = await self._next_event()
-                if isinstance(item, _Broken):
-                    raise item.error
-                if isinstance(item, _Stop):
-                    await self._perform(self._farewell(item.reason))
-                    self._outcome = Aborted(item.reason)
-                    break
-                phase, faults = await asyncio.to_thread(self._step, phase, item)
-                await self._perform(faults)
+            outcome = await self._to_the_end()
             await self._drain()
-            return self._outcome
+        except Exception as error:
+            reason = str(error) if isinstance(error, SecureflError) else "internal error"
+            await self._leave_early(reason)
+            raise
+        else:
+            return outcome
         finally:
             for task in (reader, *self._working, *self._publishing):
                 task.cancel()
             await asyncio.gather(reader, *self._working, *self._publishing, return_exceptions=True)
 
+    async def _to_the_end(self) -> Finished | Aborted:
+        phase, effects = await asyncio.to_thread(self._machine.start, time.monotonic())
+        await self._perform(effects)
+        while self._outcome is None:
+            item = await self._next_event()
+            if isinstance(item, _Broken):
+                raise item.error
+            if isinstance(item, _Stop):
+                await self._leave_early(item.reason)
+                return Aborted(item.reason)
+            phase, faults = await asyncio.to_thread(self._step, phase, item)
+            await self._perform(faults)
+        return self._outcome
+
+    async def _leave_early(self, reason: str) -> None:
+        """Tell the others that this process ends before the run does. Nothing that fails here matters."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                for effect in self._farewell(reason):
+                    if isinstance(effect, Send):
+                        # The witness's disk may be what failed.
+                        with contextlib.suppress(Exception):
+                            self._witness.sent(time.monotonic(), effect)
+                        for frame in self._outbox.frames(effect.to, effect.place, effect.message):
+                            await self._publish(self._topic(effect.to), frame)
+                if self._me != SERVER:
+                    await self._publish(topics.status(self._run, self._me), GONE)
+                await self._drain()
+
     async def _read(self) -> None:
         try:
             while True:
+                await self._room.acquire()
                 self._events.put_nowait(await self._transport.receive())
         except (TransportClosedError, RunAbortedError) as error:
             self._events.put_nowait(_Stop(str(error)))
 
     async def _next_event(self) -> Frame | Event[AnyMessage] | _Stop | _Broken:
-        if self._wake is None:
-            return await self._events.get()
+        """The next event; a deadline that has passed comes first, or a flood of frames would put it off."""
+        if self._wake is not None and self._wake <= time.monotonic():
+            return self._deadline_passed()
         try:
-            async with asyncio.timeout(max(0.0, self._wake - time.monotonic())):
-                return await self._events.get()
+            async with asyncio.timeout(None if self._wake is None else self._wake - time.monotonic()):
+                item = await self._events.get()
         except TimeoutError:
-            self._wake = None
-            return DeadlinePassed(time.monotonic())
+            return self._deadline_passed()
+        if isinstance(item, Frame):
+            self._room.release()
+        return item
+
+    def _deadline_passed(self) -> DeadlinePassed:
+        self._wake = None
+        return DeadlinePassed(time.monotonic())
 
     def _step(
         self, phase: PhaseT, item: Frame | Event[AnyMessage]
@@ -285,7 +326,8 @@ class Shell(Generic[PhaseT]):
         self._window.release()
         self._publishing.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._events.put_nowait(_Stop(str(error)))
+            lost = isinstance(error, TransportClosedError | RunAbortedError)
+            self._events.put_nowait(_Stop(str(error)) if lost else _Broken(error))
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -302,6 +344,8 @@ class Shell(Generic[PhaseT]):
             raise UsageError("this process does not train")
         try:
             params = await asyncio.to_thread(self._work.train, effect.round, effect.params)
+        except UsageError:
+            raise
         except SecureflError as error:
             self._events.put_nowait(Trained(time.monotonic(), effect.round, None, str(error)))
         else:

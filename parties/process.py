@@ -1,0 +1,47 @@
+"""What party and server have in common as processes: a transcript that is closed however the run ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from securefl.config.limits import check
+from securefl.errors import SecureflError
+from securefl.kernel.effects import Aborted, Finished
+from securefl.report.witness import News, ProcessWitness
+from securefl.runtime.settings import ProcessSettings
+from securefl.runtime.shell import Witness
+
+Body: TypeAlias = Callable[[ProcessSettings, Callable[[], Witness]], Coroutine[Any, Any, Finished | Aborted]]
+"""``run_party`` or ``run_server``."""
+
+
+def run_process(settings: ProcessSettings, tell: Callable[[News], None], body: Body) -> Finished | Aborted:
+    """Run ``body`` to its end and return how it ended.
+
+    Raises:
+        ConfigError: refused; nothing was written.
+        RunAbortedError: broker or disk failed; the transcript ends with the reason, or with its last whole
+            line where the disk is full.
+    """
+    ring_bits = check(settings.scenario).ring_bits
+    opened: list[ProcessWitness] = []
+
+    def open_witness() -> Witness:
+        opened.append(ProcessWitness(settings, tell, ring_bits))
+        return opened[-1]
+
+    try:
+        outcome = asyncio.run(body(settings, open_witness))
+    except Exception as error:
+        reason = str(error) if isinstance(error, SecureflError) else f"internal error: {error!r}"
+        for witness in opened:
+            # The disk may be what failed, and the launcher may be gone: the first error is the one to tell.
+            with contextlib.suppress(SecureflError, OSError):
+                witness.close(Aborted(reason))
+        raise
+    for witness in opened:
+        witness.close(outcome)
+    return outcome
