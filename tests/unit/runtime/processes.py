@@ -1,0 +1,61 @@
+"""Bodies of child processes, and settings for them: importable, as the fork server needs them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from securefl.errors import ConfigError, RunAbortedError
+from securefl.ids import PartyId, RunId
+from securefl.runtime.settings import ProcessSettings
+from securefl.transport.base import BrokerUrl
+from tests.simulation.world import scenario
+
+Tell = Callable[[Any], None]
+
+
+def settings(out: Path, name: str = "p00", **changes: Any) -> ProcessSettings:
+    fields: dict[str, Any] = {
+        "scenario": scenario(6),
+        "run": RunId("r1"),
+        "name": PartyId(name),
+        "identity_file": out / f"{name}.key",
+        "roster_file": out / "roster.toml",
+        "broker": BrokerUrl("mqtt", "127.0.0.1", 1),
+        "data_file": out / f"{name}.npz",
+        "out": out,
+    }
+    return ProcessSettings(**{**fields, **changes})
+
+
+def speaks(settings: ProcessSettings, tell: Tell) -> None:
+    tell(f"{settings.name} speaks")
+    tell("twice")
+
+
+def waits(_settings: ProcessSettings, tell: Tell) -> None:
+    tell(os.getpid())
+    time.sleep(600)
+
+
+def is_refused(_settings: ProcessSettings, _tell: Tell) -> None:
+    raise ConfigError("data.set", "is missing", "make one")
+
+
+def aborts(_settings: ProcessSettings, _tell: Tell) -> None:
+    raise RunAbortedError("disk full")
+
+
+def has_a_bug(_settings: ProcessSettings, _tell: Tell) -> None:
+    raise ZeroDivisionError("oops")
+
+
+def dies_in_mid_sentence(_settings: ProcessSettings, tell: Tell) -> None:
+    # The length of a message of 100 bytes, three bytes of it, and death.
+    pipe = tell.__self__  # type: ignore[attr-defined]
+    os.write(pipe.fileno(), b"\x00\x00\x00\x64abc")
+    os.kill(os.getpid(), signal.SIGKILL)

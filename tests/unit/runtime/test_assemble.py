@@ -1,0 +1,113 @@
+"""What a process checks of its own key and roster, and the ground truth of lab mode."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from securefl.config.cast import party_names
+from securefl.crypto.identity import Identity
+from securefl.crypto.keyfiles import write_identity, write_roster
+from securefl.crypto.roster import Roster
+from securefl.entropy import OsEntropy
+from securefl.errors import ConfigError, PeerError, RunAbortedError
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.events import Place
+from securefl.messages.masking import MaskedInput
+from securefl.rounds.upload import HONEST
+from securefl.runtime.assemble import make_inbox, make_plan, read_own_identity
+from securefl.runtime.ground_truth import recording, upload_file
+from securefl.runtime.settings import ProcessSettings
+from securefl.wire.outbox import Outbox
+from tests.unit.runtime.processes import settings
+
+
+def keys(
+    folder: Path, parties: int = 6, leave_out: str = ""
+) -> tuple[ProcessSettings, dict[PartyId, Identity]]:
+    """A folder with everybody's key and a roster, and the settings of p00."""
+    made = {n: Identity.generate(n, OsEntropy()) for n in (*party_names(parties), SERVER)}
+    for name, identity in made.items():
+        write_identity(folder / f"{name}.key", identity)
+    listed = {n: i.public for n, i in made.items() if n not in {SERVER, leave_out}}
+    write_roster(folder / "roster.toml", Roster(made[SERVER].public, listed))
+    return settings(folder), made
+
+
+def test_the_own_key_and_the_roster_are_read(tmp_path: Path) -> None:
+    mine, made = keys(tmp_path)
+    identity, roster = read_own_identity(mine)
+    assert identity.public == made[PartyId("p00")].public
+    assert len(roster.parties) == 6
+
+
+def test_somebody_elses_key_is_refused(tmp_path: Path) -> None:
+    mine, _ = keys(tmp_path)
+    with pytest.raises(ConfigError, match="is the key of 'p01', not of 'p00'"):
+        read_own_identity(replace(mine, identity_file=tmp_path / "p01.key"))
+
+
+def test_a_roster_without_us_is_refused(tmp_path: Path) -> None:
+    mine, _ = keys(tmp_path, leave_out="p00")
+    with pytest.raises(ConfigError, match="does not list 'p00' with this public key"):
+        read_own_identity(mine)
+
+
+def test_a_roster_with_another_key_of_ours_is_refused(tmp_path: Path) -> None:
+    mine, _ = keys(tmp_path)
+    (tmp_path / "p00.key").unlink()
+    write_identity(tmp_path / "p00.key", Identity.generate(PartyId("p00"), OsEntropy()))
+    with pytest.raises(ConfigError, match="does not list 'p00'") as caught:
+        read_own_identity(mine)
+    assert caught.value.path == str(tmp_path / "roster.toml")
+
+
+def test_a_roster_of_another_size_is_refused(tmp_path: Path) -> None:
+    mine, _ = keys(tmp_path, leave_out="p05")
+    _, roster = read_own_identity(mine)
+    with pytest.raises(ConfigError, match="lists 5 parties, the scenario has 6"):
+        make_plan(mine, roster, 8)
+
+
+def test_the_inbox_takes_a_masked_input_of_the_models_size_and_nothing_far_larger(tmp_path: Path) -> None:
+    mine, made = keys(tmp_path)
+    _, roster = read_own_identity(mine)
+    length = 100_000
+    plan = make_plan(mine, roster, length)
+    inbox = make_inbox(plan, replace(mine, name=SERVER))
+    outbox = Outbox(mine.run, made[PartyId("p00")], OsEntropy())
+    fits = MaskedInput(vector=bytes(length * plan.limits.ring_bits // 8))
+    delivered = [inbox.accept(f, "p00", 0.0) for f in outbox.frames(SERVER, Place(0, 0, 0), fits)]
+    assert delivered[-1] is not None
+    huge = MaskedInput(vector=bytes(3 * length * plan.limits.ring_bits // 8))
+    frames = list(outbox.frames(SERVER, Place(0, 0, 0), huge))
+    with pytest.raises(PeerError, match="exceeds"):
+        assert [inbox.accept(frame, "p00", 0.0) for frame in frames]
+
+
+def test_lab_mode_keeps_what_leaves_the_last_seam(tmp_path: Path) -> None:
+    mine = settings(tmp_path)
+    seams = recording(replace(HONEST, encoded=lambda values, _round: values * 2), mine)
+    passed = seams.encoded(np.array([1, -2, 3], dtype=np.int64), 4)
+    assert passed.tolist() == [2, -4, 6]
+    kept = np.load(upload_file(tmp_path, PartyId("p00"), 4), allow_pickle=False)
+    assert kept.tolist() == [2, -4, 6]
+    assert kept.dtype == np.int64
+
+
+def test_lab_mode_on_a_full_disk_aborts_and_leaves_no_torn_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(path: Path, _values: object, *, allow_pickle: bool) -> None:
+        path.write_bytes(b"torn")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("securefl.runtime.ground_truth.np.save", no_space)
+    with pytest.raises(RunAbortedError, match="No space left"):
+        recording(HONEST, settings(tmp_path)).encoded(np.zeros(3, dtype=np.int64), 0)
+    assert not upload_file(tmp_path, PartyId("p00"), 0).exists()
