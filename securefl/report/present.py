@@ -64,6 +64,11 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
         line.append("  ").append(bars, style="cyan")
         line.append(f"  best {percent(best.accuracy)} in round {best.round}", style="dim")
     yield line
+    if summary.destroyed:
+        loss = records[-1].loss
+        yield Text(
+            f"the model is destroyed: its loss of {loss:.3g} nats is worse than guessing", style="bold red"
+        )
     yield Text(
         f"{counted(outcome.rounds, 'round')} with a new model in {seconds(summary.seconds)};"
         f" {size(summary.up.size)} up, {size(summary.down.size)} down",

@@ -17,6 +17,9 @@ from securefl.transcript.canonical import JsonValue
 
 _MAX_REFUSALS: Final = 50
 
+WORSE_THAN_GUESSING: Final = 20.0
+"""A mean cross-entropy in nats that no guess reaches."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
@@ -40,6 +43,11 @@ class Summary:
     """What lies where: a word for people and a path."""
 
     @property
+    def destroyed(self) -> bool:
+        """Whether the final model is worse than guessing: a uniform guess among 2^16 classes costs 11 nats."""
+        return bool(self.rounds) and not self.rounds[-1].loss <= WORSE_THAN_GUESSING
+
+    @property
     def exit_code(self) -> int:
         """0, 1 or 3 (:mod:`securefl.report.expect`)."""
         return exit_code(self.judgements, self.outcome)
@@ -58,6 +66,7 @@ class Summary:
             "seconds": round(self.seconds, 3),
             "outcome": {
                 "accuracy": finite(outcome.accuracy),
+                "model_destroyed": self.destroyed,
                 "rounds": outcome.rounds,
                 "survivors": outcome.survivors,
                 "clusters_lost": outcome.clusters_lost,

@@ -266,3 +266,13 @@ def test_a_report_of_a_lost_model_is_shown() -> None:
     progress = PlainProgress(stream)
     progress.on_report(1.0, replace(done, loss=float("inf"), accuracy=float("nan")))
     assert "accuracy -, loss inf" in stream.getvalue()
+
+
+@pytest.mark.parametrize(("loss", "destroyed"), [(2.3, False), (6.6e7, True), (float("inf"), True)])
+def test_a_destroyed_model_is_called_so(loss: float, destroyed: bool) -> None:
+    plain = summary()
+    what = replace(plain, rounds=(*plain.rounds[:-1], replace(plain.rounds[-1], loss=loss)))
+    assert ("the model is destroyed" in printed(what, terminal=False)) == destroyed
+    outcome = what.to_json()["outcome"]
+    assert isinstance(outcome, dict)
+    assert outcome["model_destroyed"] is destroyed
