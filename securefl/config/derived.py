@@ -8,7 +8,7 @@ from typing import Literal
 
 from securefl.config import odds
 from securefl.config.cast import is_byzantine, is_of_server
-from securefl.config.rules import breakdown
+from securefl.config.rules import withstood
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import MAX_DRAWS, max_cluster_size, quorum_of, steps_of
 
@@ -53,7 +53,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     """The limits of a scenario that :func:`securefl.config.limits.check` has found feasible."""
     plan, parties, byzantine = scenario.secure_sum, scenario.parties, scenario.aggregation.byzantine
     resting = parties - sum(sizes)
-    withstood = breakdown(scenario.aggregation.rule, len(sizes))
+    tolerated = withstood(scenario.aggregation, len(sizes))
     quorum = quorum_of(parties, plan.colluders) if plan.server == "active" else None
     # An active server may announce a quorum only, its colluders among them, and void draws that it dislikes.
     crowd, draws = (parties, 1) if quorum is None else (quorum, MAX_DRAWS)
@@ -65,9 +65,9 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         ring_bits=ring_bits,
         tolerated_dropouts=tuple(size - plan.min_survivors for size in sizes),
         quorum=quorum,
-        breakdown=withstood,
+        breakdown=tolerated,
         p_clean=1 - odds.tail(parties, byzantine, max(sizes), 1),
-        p_rule_holds=odds.touched_at_most(sizes, byzantine, withstood, resting),
+        p_rule_holds=odds.touched_at_most(sizes, byzantine, tolerated, resting),
         p_alone_per_opening=alone,
         p_alone_in_run=odds.once_in(alone, scenario.stop.rounds * scenario.clustering.reclusterings * draws),
         notes=(),
@@ -140,7 +140,8 @@ def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
 
 def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:
     plan = scenario.aggregation
-    rule = type(plan.rule).__struct_config__.tag
+    steps = [*plan.pre_aggregation, plan.rule]
+    rule = ", then ".join(str(type(step).__struct_config__.tag) for step in steps)
     clusters = _count(limits.clusters, "cluster")
     yield f"rule: {rule} on {clusters} withstands {limits.breakdown} with Byzantine members"
     if plan.byzantine and scenario.weighting.mode == "samples":

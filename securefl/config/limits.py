@@ -9,7 +9,7 @@ from typing import Literal
 
 from securefl.config.cast import behaviours_of, check_behaviours, party_names
 from securefl.config.derived import Limits, derive
-from securefl.config.rules import breakdown, clusters_needed
+from securefl.config.rules import clusters_needed_by, needs_server_gradient, withstood
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import cluster_sizes, max_cluster_size, participants_of, quorum_of, steps_of
 from securefl.errors import ConfigError
@@ -174,14 +174,22 @@ def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
 
 def _check_aggregation(scenario: Scenario, clusters: int) -> None:
     plan = scenario.aggregation
-    needed = clusters_needed(plan.rule)
+    tag = type(plan.rule).__struct_config__.tag
+    needed = clusters_needed_by(plan)
     if clusters < needed:
         raise ConfigError(
             "aggregation.rule",
-            f"{type(plan.rule).__struct_config__.tag} with these parameters needs {needed} clusters,"
+            f"{tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''}"
+            f" needs {needed} clusters,"
             f" but {participants_of(scenario)} participants in clusters of {scenario.clustering.size}"
             f" make {clusters}",
             "more participants, smaller clusters, or lower parameters of the rule",
+        )
+    if needs_server_gradient(plan.rule):
+        raise ConfigError(
+            "aggregation.rule",
+            f"{tag} needs a gradient of data that the server holds, and servers of runs have none yet",
+            "a rule without it, as in geometric-median",
         )
     if plan.byzantine > scenario.parties:
         raise ConfigError(
@@ -196,12 +204,13 @@ def _check_aggregation(scenario: Scenario, clusters: int) -> None:
             f" and 2 x {plan.byzantine} >= {clusters} leaves no rule an honest majority in the worst case",
             'claim = "average-case", fewer Byzantine parties, or more clusters',
         )
-    withstood = breakdown(plan.rule, clusters)
-    if plan.byzantine > withstood:
+    tolerated = withstood(plan, clusters)
+    if plan.byzantine > tolerated:
         raise ConfigError(
             "aggregation.claim",
             f"{plan.byzantine} Byzantine parties can spoil {plan.byzantine} of {clusters} clusters,"
-            f" and {type(plan.rule).__struct_config__.tag} with these parameters withstands {withstood}",
+            f" and {tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''}"
+            f" withstands {tolerated}",
             'claim = "average-case", another rule, or other parameters of the rule',
         )
 

@@ -7,18 +7,44 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from securefl.config.scenario import Krum, Mean, Median, Rule, TrimmedMean
+from securefl.config.aggregation import (
+    AdaptiveClipping,
+    Aggregation,
+    Bucketing,
+    Bulyan,
+    CentredClipping,
+    FlTrust,
+    GeometricMedian,
+    Krum,
+    Mean,
+    MeanAroundMedian,
+    Median,
+    MinimumDiameter,
+    MultiKrum,
+    NearestNeighbourMixing,
+    NormClipping,
+    PreAggregation,
+    Rule,
+    TrimmedMean,
+    ZenoPlusPlus,
+)
 
 
 def clusters_needed(rule: Rule) -> int:
     """Fewest clusters that the rule is defined for."""
     match rule:
-        case Mean() | Median():
+        case Mean() | Median() | GeometricMedian() | CentredClipping() | FlTrust() | ZenoPlusPlus():
             return 1
         case TrimmedMean(trim=trim):
             return 2 * trim + 1
+        case MeanAroundMedian(byzantine=byzantine) | MinimumDiameter(byzantine=byzantine):
+            return 2 * byzantine + 1
         case Krum(byzantine=byzantine):
             return byzantine + 3
+        case MultiKrum(byzantine=byzantine, keep=keep):
+            return byzantine + max(3, keep or 0)
+        case Bulyan(byzantine=byzantine):
+            return 4 * byzantine + 3
         case _:
             assert_never(rule)
 
@@ -26,20 +52,72 @@ def clusters_needed(rule: Rule) -> int:
 def breakdown(rule: Rule, clusters: int) -> int:
     """Most Byzantine clusters, out of ``clusters``, for which the rule's guarantee holds.
 
-    Up to this number the result stays within bounds that the honest clusters alone determine, whatever the
-    others say. Fewer clusters than the rule needs tolerate none. The median's number is for equal cluster
-    weights; in general it tolerates every set of clusters with less than half of the total weight.
+    Up to this number the result stays within bounds that the honest clusters and the server's own data alone
+    determine, whatever the others say. Fewer clusters than the rule needs tolerate none. The numbers of the
+    medians and of centred clipping are for equal cluster weights; in general they tolerate every set of
+    clusters with less than half of the total weight.
     """
     if clusters < clusters_needed(rule):
         return 0
     match rule:
         case Mean():
-            return 0
-        case Median():
-            return (clusters - 1) // 2
-        case TrimmedMean(trim=trim):
-            return trim
-        case Krum(byzantine=byzantine):
-            return byzantine if clusters >= 2 * byzantine + 3 else 0
+            most = 0
+        case Median() | GeometricMedian() | CentredClipping():
+            most = (clusters - 1) // 2
+        case TrimmedMean(trim=number) | MeanAroundMedian(byzantine=number):
+            most = number
+        case MinimumDiameter(byzantine=number) | Bulyan(byzantine=number):
+            most = number
+        case Krum(byzantine=number) | MultiKrum(byzantine=number):
+            most = number if clusters >= 2 * number + 3 else 0
+        case FlTrust():
+            most = clusters
+        case ZenoPlusPlus(scale=scale, rho=rho):
+            # The test of a rescaled vector says nothing about its length, and what is accepted keeps its own.
+            most = 0 if scale == "normalised" or rho == 0 else clusters
         case _:
             assert_never(rule)
+    return most
+
+
+def needs_server_gradient(rule: Rule) -> bool:
+    """Whether the rule cannot do without a gradient of data that the server holds itself."""
+    return isinstance(rule, FlTrust | ZenoPlusPlus)
+
+
+def clusters_needed_by(plan: Aggregation) -> int:
+    """Fewest clusters for the rule together with what stands in front of it."""
+    needed = clusters_needed(plan.rule)
+    for step in reversed(plan.pre_aggregation):
+        needed = _needed_before(step, needed)
+    return needed
+
+
+def withstood(plan: Aggregation, clusters: int) -> int:
+    """Most Byzantine clusters that the rule withstands together with what stands in front of it.
+
+    Pre-aggregation is never credited with more than the rule has: it can only lower the number. A Byzantine
+    cluster spoils one bucket, and nearest-neighbour mixing keeps honest rows honest up to its own number.
+    """
+    if clusters < clusters_needed_by(plan):
+        return 0
+    rows, most = clusters, clusters
+    for step in plan.pre_aggregation:
+        if isinstance(step, Bucketing):
+            rows = -(-rows // step.size)
+        elif isinstance(step, NearestNeighbourMixing):
+            most = min(most, step.byzantine)
+    return min(most, breakdown(plan.rule, rows))
+
+
+def _needed_before(step: PreAggregation, rows: int) -> int:
+    """Fewest rows that ``step`` turns into ``rows`` at least."""
+    match step:
+        case NormClipping():
+            return rows
+        case Bucketing(size=size):
+            return (rows - 1) * size + 1
+        case NearestNeighbourMixing(byzantine=byzantine) | AdaptiveClipping(byzantine=byzantine):
+            return max(rows, 2 * byzantine + 1)
+        case _:
+            assert_never(step)

@@ -8,18 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-Positive = Annotated[int, Meta(ge=1)]
-NonNegative = Annotated[int, Meta(ge=0)]
-Fraction = Annotated[float, Meta(gt=0, le=1)]
-PositiveReal = Annotated[float, Meta(gt=0)]
-Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
-
-
-class _Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=False):
-    """Base of all sections: immutable, and an unknown field is an error."""
+from securefl.config.aggregation import Aggregation
+from securefl.config.section import Fraction, Name, NonNegative, Positive, PositiveReal, Seconds
+from securefl.config.section import Section as _Section
 
 
 class Iid(_Section, tag="iid", frozen=True, kw_only=True):
@@ -147,39 +140,6 @@ class Weighting(_Section, frozen=True, kw_only=True):
     mode: Literal["equal", "samples", "truncate"] = "samples"
     """``equal``: all 1; ``samples``: cap = largest declared count; ``truncate``: cap as given."""
     cap: Positive | None = None
-
-
-class Mean(_Section, tag="mean", frozen=True, kw_only=True):
-    """Weighted mean of the cluster means: with no faults equal to FedAvg."""
-
-
-class Median(_Section, tag="median", frozen=True, kw_only=True):
-    """Coordinate-wise (weighted) median of the cluster means."""
-
-
-class TrimmedMean(_Section, tag="trimmed-mean", frozen=True, kw_only=True):
-    """Coordinate-wise mean without the ``trim`` smallest and ``trim`` largest values."""
-
-    trim: NonNegative
-
-
-class Krum(_Section, tag="krum", frozen=True, kw_only=True):
-    """The cluster mean closest to its c - byzantine - 2 nearest ones."""
-
-    byzantine: NonNegative
-
-
-Rule = Mean | Median | TrimmedMean | Krum
-
-
-class Aggregation(_Section, frozen=True, kw_only=True):
-    """The rule on cluster means and what the scenario claims of it."""
-
-    rule: Rule = Mean()
-    byzantine: NonNegative = 0
-    """Byzantine parties that the scenario reckons with."""
-    claim: Literal["none", "average-case", "worst-case"] = "none"
-    """``worst-case`` is refused unless the rule survives every placement of the Byzantine parties."""
 
 
 class ServerOptimiser(_Section, frozen=True, kw_only=True):

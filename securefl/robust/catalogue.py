@@ -1,19 +1,99 @@
-"""All rules by their configuration."""
+"""All rules, and all that may stand in front of them, by their configuration."""
 
 from __future__ import annotations
 
 from typing import assert_never
 
-from securefl.config.rules import breakdown, clusters_needed
-from securefl.config.scenario import Krum, Mean, Median, Rule, TrimmedMean
+import numpy as np
+
+from securefl.config.aggregation import (
+    AdaptiveClipping,
+    Aggregation,
+    Bucketing,
+    Bulyan,
+    CentredClipping,
+    CoordinateRule,
+    DistanceRule,
+    FlTrust,
+    GeometricMedian,
+    Krum,
+    Mean,
+    MeanAroundMedian,
+    Median,
+    MinimumDiameter,
+    MultiKrum,
+    NearestNeighbourMixing,
+    NormClipping,
+    PreAggregation,
+    Rule,
+    TrimmedMean,
+    ZenoPlusPlus,
+)
+from securefl.config.rules import breakdown, clusters_needed, clusters_needed_by
 from securefl.errors import UsageError
+from securefl.robust.bucketing import Places, bucket
+from securefl.robust.bulyan import bulyan
+from securefl.robust.centred_clipping import centred_clipping
+from securefl.robust.clipping import clip_adaptively, clip_norms
+from securefl.robust.fltrust import fltrust
+from securefl.robust.geometric_median import geometric_median
 from securefl.robust.krum import krum
 from securefl.robust.mean import weighted_mean
+from securefl.robust.mean_around_median import mean_around_median
 from securefl.robust.median import weighted_median
+from securefl.robust.minimum_diameter import minimum_diameter
+from securefl.robust.mixing import mix_nearest
+from securefl.robust.multi_krum import multi_krum
 from securefl.robust.stack import Aggregate, Stack
 from securefl.robust.trimmed_mean import trimmed_mean
+from securefl.robust.zeno import zeno_plus_plus
 
-__all__ = ["aggregate", "breakdown", "clusters_needed"]
+__all__ = ["aggregate", "aggregate_all", "breakdown", "clusters_needed", "prepare"]
+
+
+def aggregate_all(plan: Aggregation, stack: Stack, seed: bytes) -> Aggregate:
+    """Apply the scenario's pre-aggregation, in order, and then its rule.
+
+    Args:
+        plan: the scenario's ``[aggregation]``.
+        stack: the cluster means.
+        seed: 16 bytes or more that nobody could choose or foresee, for what is drawn.
+
+    Returns:
+        The rule's result, with ``kept`` by cluster: for those of one bucket, what became of the bucket.
+
+    Raises:
+        UsageError: fewer clusters than :func:`securefl.config.rules.clusters_needed_by`.
+    """
+    needed = clusters_needed_by(plan)
+    if stack.clusters < needed:
+        raise UsageError(f"this aggregation needs {needed} clusters, not {stack.clusters}")
+    row_of: Places = np.arange(stack.clusters)
+    for step in plan.pre_aggregation:
+        stack, place = prepare(step, stack, seed)
+        row_of = place[row_of]
+    result = aggregate(plan.rule, stack)
+    return Aggregate(result.vector, result.kept[row_of])
+
+
+def prepare(step: PreAggregation, stack: Stack, seed: bytes) -> tuple[Stack, Places]:
+    """Apply one step of pre-aggregation.
+
+    Returns:
+        The new stack, and by row of the old one the row of the new one in which it counts.
+    """
+    same: Places = np.arange(stack.clusters)
+    match step:
+        case NormClipping(radius=radius):
+            return clip_norms(stack, radius), same
+        case Bucketing(size=size):
+            return bucket(stack, size, seed)
+        case NearestNeighbourMixing(byzantine=byzantine):
+            return mix_nearest(stack, byzantine), same
+        case AdaptiveClipping(byzantine=byzantine):
+            return clip_adaptively(stack, byzantine), same
+        case _:
+            assert_never(step)
 
 
 def aggregate(rule: Rule, stack: Stack) -> Aggregate:
@@ -21,11 +101,23 @@ def aggregate(rule: Rule, stack: Stack) -> Aggregate:
 
     Raises:
         UsageError: fewer clusters than :func:`clusters_needed`; where clusters were lost to dropouts, the
-            caller has to notice first.
+            caller has to notice first. Or a server rule, and the stack has no server gradient.
     """
     needed = clusters_needed(rule)
     if stack.clusters < needed:
         raise UsageError(f"{rule} needs {needed} clusters, not {stack.clusters}")
+    match rule:
+        case Mean() | Median() | TrimmedMean() | MeanAroundMedian():
+            return _by_coordinate(rule, stack)
+        case FlTrust():
+            return fltrust(stack)
+        case ZenoPlusPlus():
+            return zeno_plus_plus(stack, rule)
+        case _:
+            return _by_distance(rule, stack)
+
+
+def _by_coordinate(rule: CoordinateRule, stack: Stack) -> Aggregate:
     match rule:
         case Mean():
             return weighted_mean(stack)
@@ -33,7 +125,25 @@ def aggregate(rule: Rule, stack: Stack) -> Aggregate:
             return weighted_median(stack)
         case TrimmedMean(trim=trim):
             return trimmed_mean(stack, trim)
+        case MeanAroundMedian(byzantine=byzantine):
+            return mean_around_median(stack, byzantine)
+        case _:
+            assert_never(rule)
+
+
+def _by_distance(rule: DistanceRule, stack: Stack) -> Aggregate:
+    match rule:
         case Krum(byzantine=byzantine):
             return krum(stack, byzantine)
+        case MultiKrum(byzantine=byzantine, keep=keep):
+            return multi_krum(stack, byzantine, keep)
+        case Bulyan(byzantine=byzantine):
+            return bulyan(stack, byzantine)
+        case GeometricMedian(smoothing=smoothing, tolerance=tolerance, iterations=iterations):
+            return geometric_median(stack, smoothing, tolerance, iterations)
+        case CentredClipping(radius=radius, iterations=iterations):
+            return centred_clipping(stack, radius, iterations)
+        case MinimumDiameter(byzantine=byzantine):
+            return minimum_diameter(stack, byzantine)
         case _:
             assert_never(rule)

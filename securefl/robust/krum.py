@@ -6,24 +6,8 @@ import numpy as np
 
 from securefl.arrays import F64
 from securefl.errors import UsageError
+from securefl.robust.distances import in_row_order, squared_distances
 from securefl.robust.stack import Aggregate, Stack
-
-
-def squared_distances(rows: F64) -> F64:
-    """||x_i - x_j||^2 for all pairs of rows, f64 ``(c, c)``, symmetric, zero on the diagonal.
-
-    From one Gram matrix: G_ii + G_jj - 2 G_ij. The absolute error is about 1e-15 * (||x_i||^2 + ||x_j||^2):
-    differences below 1e-7 of the rows' norms drown, but a huge row spoils its own distances only. Distances
-    whose terms overflow float64 count as infinite.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        gram = rows @ rows.T
-        norms = np.diagonal(gram)
-        squared: F64 = norms[:, np.newaxis] + norms - 2.0 * gram
-    squared[np.isnan(squared)] = np.inf
-    np.maximum(squared, 0.0, out=squared)
-    np.fill_diagonal(squared, 0.0)
-    return squared
 
 
 def krum(stack: Stack, byzantine: int) -> Aggregate:
@@ -49,21 +33,17 @@ def krum(stack: Stack, byzantine: int) -> Aggregate:
     """
     if byzantine < 0 or stack.clusters < byzantine + 3:
         raise UsageError(f"Krum with byzantine = {byzantine} is not defined for {stack.clusters} clusters")
-    squared = squared_distances(stack.means)
-    np.fill_diagonal(squared, np.inf)
-    squared.sort(axis=1)
-    scores = squared[:, : stack.clusters - byzantine - 2].sum(axis=1)
-    chosen = _smallest(stack.means, np.flatnonzero(scores == scores.min()))
+    scores = krum_scores(squared_distances(stack.means), stack.clusters - byzantine - 2)
+    chosen = in_row_order(stack.means, np.flatnonzero(scores == scores.min()).tolist())[0]
     kept = np.zeros(stack.clusters, dtype=np.bool_)
     kept[chosen] = True
     return Aggregate(stack.means[chosen].copy(), kept)
 
 
-def _smallest(rows: F64, candidates: np.ndarray[tuple[int], np.dtype[np.intp]]) -> int:
-    """The candidate whose row comes first in lexicographic order (the first of identical rows)."""
-    best = int(candidates[0])
-    for candidate in candidates[1:].tolist():
-        (differ,) = np.nonzero(rows[candidate] != rows[best])
-        if differ.size and rows[candidate, differ[0]] < rows[best, differ[0]]:
-            best = candidate
-    return best
+def krum_scores(squared: F64, neighbours: int) -> F64:
+    """By row, the sum of its ``neighbours`` smallest squared distances to other rows, f64 ``(c,)``."""
+    others = squared.copy()
+    np.fill_diagonal(others, np.inf)
+    others.sort(axis=1)
+    scores: F64 = others[:, :neighbours].sum(axis=1)
+    return scores

@@ -21,8 +21,8 @@ class Stack:
     Rules read it and never write to it.
 
     Raises:
-        UsageError: wrong dtypes or shapes, no cluster, a row that is not finite, a weight that is not finite
-            and positive, a cluster without survivors, or a negative noise.
+        UsageError: wrong dtypes or shapes, no cluster, a row, reference or gradient that is not finite, a
+            weight that is not finite and positive, a cluster without survivors, or a negative noise.
     """
 
     means: F64
@@ -33,6 +33,11 @@ class Stack:
     """i64 ``(c,)``, survivors of each cluster, >= 1."""
     noise_std: float = 0.0
     """Standard deviation of the privacy noise in each coordinate of a mean, parameters' own unit."""
+    reference: F64 | None = None
+    """f64 ``(d,)``, the previous aggregate, for rules with a memory; None where there is none yet."""
+    server_gradient: F64 | None = None
+    """f64 ``(d,)``, gradient of the loss on the server's own data at the current model, for rules that need
+    it. It points uphill: an honest mean has, on average, a negative product with it."""
 
     def __post_init__(self) -> None:
         expect(self.means, "means", np.float64, (None, None))
@@ -50,6 +55,11 @@ class Stack:
             raise UsageError("every cluster in a stack has at least one survivor")
         if not (math.isfinite(self.noise_std) and self.noise_std >= 0):
             raise UsageError(f"noise_std must be finite and not negative, not {self.noise_std}")
+        for name, vector in (("reference", self.reference), ("server_gradient", self.server_gradient)):
+            if vector is not None:
+                expect(vector, name, np.float64, (self.dimension,))
+                if not np.isfinite(vector).all():
+                    raise UsageError(f"{name} is not finite")
 
     @property
     def clusters(self) -> int:
@@ -60,6 +70,16 @@ class Stack:
     def dimension(self) -> int:
         """d, the number of columns."""
         return int(self.means.shape[1])
+
+    def need_server_gradient(self) -> F64:
+        """The server gradient.
+
+        Raises:
+            UsageError: there is none; a scenario with such a rule and no server data is refused at load.
+        """
+        if self.server_gradient is None:
+            raise UsageError("this rule needs a gradient of the server's own data")
+        return self.server_gradient
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,3 +18,12 @@ def server_step(config: ServerOptimiser, params: F32, velocity: F64, update: F64
     with np.errstate(over="ignore"):
         stepped = (params.astype(np.float64) + config.learning_rate * velocity).astype(np.float32)
     return stepped, velocity
+
+
+def past_update(config: ServerOptimiser, velocity: F64) -> F64:
+    """The mean of all past aggregates that weights the k-th last by mu^k, f64 (d,); zero before the first.
+
+    Without momentum it is the last aggregate.
+    """
+    past: F64 = (1.0 - config.momentum) * velocity
+    return past

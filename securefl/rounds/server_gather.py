@@ -152,7 +152,7 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
         for j, members in enumerate(row)
     }
     deadlines = dict.fromkeys(instances, now + plan.scenario.deadlines.keys)
-    view = RoundView(phase.model, announced, assignment, weights)
+    view = RoundView(phase.model, announced, seed, assignment, weights)
     summing = Summing(phase.standing, view, instances, deadlines)
     return summing, (
         Report(ClustersDrawn(round_, assignment.digest(), assignment.clusters)),

@@ -14,7 +14,7 @@ from securefl.kernel.events import Evaluated, Place
 from securefl.messages.control import Goodbye
 from securefl.messages.rounds import Certificate, Endorse, InstanceShares, Release, ReleasedShares
 from securefl.messages.union import AnyMessage
-from securefl.rounds.optimiser import server_step
+from securefl.rounds.optimiser import past_update, server_step
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.reports import (
     ClusterKey,
@@ -122,7 +122,13 @@ def close_releasing(ctx: ServerContext, phase: Releasing) -> tuple[ServerPhase, 
     round_, view = phase.standing.round, phase.view
     sums, lost, effects = _open_all(ctx, phase)
     ctx.store.discard_all()
-    result = aggregate_round(ctx.plan, sums, view.weights)
+    result = aggregate_round(
+        ctx.plan,
+        sums,
+        view.weights,
+        view.seed,
+        past_update(ctx.plan.scenario.server_optimiser, phase.standing.velocity),
+    )
     standing = phase.standing
     if result.update is None:
         standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)

@@ -98,6 +98,8 @@ class RoundView:
     model: bytes
     announced: bytes
     """Digest of all hellos."""
+    seed: bytes
+    """The certified seed: public once the assignment has been drawn from it."""
     assignment: Assignment
     weights: Mapping[PartyId, float]
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from securefl.arrays import F64, Ring
-from securefl.config.rules import clusters_needed
+from securefl.config.rules import clusters_needed_by
+from securefl.crypto.labels import digest
 from securefl.encoding.ring import from_ring
 from securefl.ids import PartyId
-from securefl.robust.catalogue import aggregate
+from securefl.robust.catalogue import aggregate_all
 from securefl.robust.stack import Stack
 from securefl.rounds.plan import Plan
 
@@ -38,7 +39,12 @@ class RoundAggregate:
     """(reclustering, cluster) pairs that the rule left out."""
 
 
-def stack_of(plan: Plan, sums: Sequence[ClusterSum], weights: Mapping[PartyId, float]) -> Stack:
+def stack_of(
+    plan: Plan,
+    sums: Sequence[ClusterSum],
+    weights: Mapping[PartyId, float],
+    reference: F64 | None = None,
+) -> Stack:
     """Return cluster means (step 11): each sum divided by its survivors' known total weight."""
     totals = [sum(weights[party] for party in opened.survivors) for opened in sums]
     decoded = [
@@ -49,22 +55,36 @@ def stack_of(plan: Plan, sums: Sequence[ClusterSum], weights: Mapping[PartyId, f
         means=np.stack(decoded),
         weights=np.array(totals, dtype=np.float64),
         survivors=np.array([len(opened.survivors) for opened in sums], dtype=np.int64),
+        reference=reference,
     )
 
 
 def aggregate_round(
-    plan: Plan, sums: Sequence[ClusterSum], weights: Mapping[PartyId, float]
+    plan: Plan,
+    sums: Sequence[ClusterSum],
+    weights: Mapping[PartyId, float],
+    seed: bytes,
+    reference: F64 | None,
 ) -> RoundAggregate:
-    """Apply the scenario's rule per reclustering and average (SHARE, Algorithm 1; steps 13 and 14)."""
-    rule = plan.scenario.aggregation.rule
+    """Apply the scenario's rule per reclustering and average (SHARE, Algorithm 1; steps 13 and 14).
+
+    Args:
+        plan: of the run.
+        sums: all that were opened.
+        weights: of the parties.
+        seed: the round's certified seed, for what pre-aggregation draws.
+        reference: mean of the past aggregates (:func:`securefl.rounds.optimiser.past_update`), f64 ``(d,)``.
+    """
+    aggregation = plan.scenario.aggregation
     results: list[F64] = []
     kept: list[tuple[int, int]] = []
     rejected: list[tuple[int, int]] = []
     for reclustering in range(plan.scenario.clustering.reclusterings):
         rows = [s for s in sums if s.reclustering == reclustering]
-        if len(rows) < clusters_needed(rule):
+        if len(rows) < clusters_needed_by(aggregation):
             continue
-        result = aggregate(rule, stack_of(plan, rows, weights))
+        drawn = digest("pre-aggregation", seed, reclustering)
+        result = aggregate_all(aggregation, stack_of(plan, rows, weights, reference), drawn)
         results.append(result.vector)
         for opened, used in zip(rows, result.kept, strict=True):
             (kept if used else rejected).append((opened.reclustering, opened.cluster))

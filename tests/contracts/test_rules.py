@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from securefl.arrays import F64
+from securefl.config.aggregation import Krum, Mean, Median, Rule, TrimmedMean
 from securefl.config.rules import breakdown, clusters_needed
-from securefl.config.scenario import Krum, Mean, Median, Rule, TrimmedMean
 from securefl.errors import UsageError
 from securefl.robust import blocks
 from securefl.robust.catalogue import aggregate
@@ -187,7 +187,9 @@ def test_translation_moves_the_result_along(case: Case, data: st.DataObject, shi
 def test_scale_goes_through(case: Case, data: st.DataObject, scale: float) -> None:
     means, weights = data.draw(small_stacks(case))
     scaled = vector_of(case.rule, scale * means, weights)
-    np.testing.assert_allclose(scaled, scale * vector_of(case.rule, means, weights), rtol=1e-13)
+    # Where kept values cancel, the result is as exact as the values that it is made of, not as itself.
+    atol = 1e-13 * scale * np.abs(means).max()
+    np.testing.assert_allclose(scaled, scale * vector_of(case.rule, means, weights), rtol=1e-13, atol=atol)
 
 
 @EVERY

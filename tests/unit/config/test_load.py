@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from securefl.config.aggregation import Krum, TrimmedMean
 from securefl.config.load import load_scenario, parse_scenario, scenario_digest, to_toml
-from securefl.config.scenario import Iid, Krum, Scenario, TrimmedMean
+from securefl.config.scenario import Iid, Scenario
 from securefl.errors import ConfigError
 from tests.unit.config.samples import SMALL, complaint, small
 
@@ -44,11 +45,13 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         (
             'aggregation.rule = { type = "trimed-mean", trim = 1 }',
             'aggregation.rule.type: "trimed-mean" is not a choice'
-            " (did you mean trimmed-mean? one of mean, median, trimmed-mean, krum)",
+            " (did you mean trimmed-mean? one of mean, median, trimmed-mean, mean-around-median, krum,"
+            " multi-krum, bulyan, geometric-median, centred-clipping, minimum-diameter, fltrust, zeno++)",
         ),
         (
             "aggregation.rule = { trim = 1 }",
-            "aggregation.rule.type: missing (one of mean, median, trimmed-mean, krum)",
+            "aggregation.rule.type: missing (one of mean, median, trimmed-mean, mean-around-median, krum,"
+            " multi-krum, bulyan, geometric-median, centred-clipping, minimum-diameter, fltrust, zeno++)",
         ),
         (
             'aggregation.rule = "mean"',

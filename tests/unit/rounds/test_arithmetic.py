@@ -16,7 +16,7 @@ from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import UsageError
 from securefl.ids import PartyId
 from securefl.messages.rounds import Hello
-from securefl.rounds.optimiser import server_step
+from securefl.rounds.optimiser import past_update, server_step
 from securefl.rounds.stacking import ClusterSum, aggregate_round, stack_of
 from securefl.rounds.statement import (
     announced_digest,
@@ -33,6 +33,7 @@ from tests.unit.rounds.samples import plan_of
 
 A, B, C = (PartyId(name) for name in ("p00", "p01", "p02"))
 PLAN = plan_of(scenario(3))
+SEED = bytes(32)
 HELLO = Hello(
     samples=10,
     model_digest=bytes(32),
@@ -120,23 +121,58 @@ class TestStacking:
     def test_a_reclustering_without_sums_does_not_count(self) -> None:
         plan = plan_of(scenario(6, reclusterings="2"))
         sums = [self._sum(1, 0, (A, B), [2, 4])]
-        result = aggregate_round(plan, sums, {A: 1.0, B: 1.0})
+        result = aggregate_round(plan, sums, {A: 1.0, B: 1.0}, SEED, None)
         assert result.update is not None
         np.testing.assert_array_equal(result.update, [1, 2])
         assert result.kept == ((1, 0),)
 
     def test_no_sums_no_update(self) -> None:
-        result = aggregate_round(PLAN, [], {})
+        result = aggregate_round(PLAN, [], {}, SEED, None)
         assert result.update is None
         assert result.kept == result.rejected == ()
 
     def test_a_rule_with_too_few_rows_gives_no_update(self) -> None:
         plan = plan_of(scenario(9, aggregation__rule='{ type = "trimmed-mean", trim = 1 }'))
         sums = [self._sum(0, 0, (A, B), [2, 4]), self._sum(0, 1, (A, B), [2, 4])]
-        assert aggregate_round(plan, sums, {A: 1.0, B: 1.0}).update is None
+        assert aggregate_round(plan, sums, {A: 1.0, B: 1.0}, SEED, None).update is None
+
+    def test_pre_aggregation_is_drawn_from_the_seed_of_the_round(self) -> None:
+        plan = plan_of(
+            scenario(
+                18,
+                aggregation__rule='{ type = "median" }',
+                aggregation__pre_aggregation='[{ type = "bucketing", size = 2 }]',
+            )
+        )
+        sums = [self._sum(0, j, (A, B), [2.0 * 4**j]) for j in range(6)]
+        weights = {A: 1.0, B: 1.0}
+        results = [aggregate_round(plan, sums, weights, bytes([k] * 32), None).update for k in range(9)]
+        again = aggregate_round(plan, sums, weights, bytes(32), None).update
+        assert results[0] is not None
+        assert results[0] == again
+        assert len({float(result[0]) for result in results if result is not None}) > 1
+
+    def test_rules_with_a_memory_start_from_the_past(self) -> None:
+        plan = plan_of(scenario(3, aggregation__rule='{ type = "centred-clipping", radius = 1 }'))
+        sums = [self._sum(0, 0, (A, B), [200])]
+        weights = {A: 1.0, B: 1.0}
+        for reference, expected in ((None, 1.0), (np.array([50.0]), 51.0), (np.array([99.5]), 100.0)):
+            got = aggregate_round(plan, sums, weights, SEED, reference).update
+            assert got is not None
+            assert got.tolist() == [expected]
 
 
 class TestOptimiser:
+    def test_the_past_is_the_last_aggregate_or_with_momentum_a_mean_of_all(self) -> None:
+        params, velocity = np.zeros(1, np.float32), np.zeros(1)
+        plain, heavy = ServerOptimiser(), ServerOptimiser(momentum=0.5)
+        assert past_update(plain, velocity).tolist() == [0.0]
+        for update in (8.0, 4.0):
+            last = server_step(plain, params, np.array([7.0]), np.array([update]))[1]
+            velocity = server_step(heavy, params, velocity, np.array([update]))[1]
+        assert past_update(plain, last).tolist() == [4.0]
+        assert past_update(heavy, velocity).tolist() == [0.5 * 4 + 0.25 * 8]
+
     def test_fedavg_and_momentum_by_hand(self) -> None:
         params, velocity = np.array([1, 2], np.float32), np.array([0.5, -0.5])
         update = np.array([1.0, 1.0])

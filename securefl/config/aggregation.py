@@ -1,0 +1,152 @@
+"""The ``[aggregation]`` table: rules on cluster means, what may stand in front of them, and the claim.
+
+The rules themselves, with their formulas and sources, are in :mod:`securefl.robust`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from securefl.config.section import NonNegative, NonNegativeReal, Positive, PositiveReal, Section
+
+MAX_DIAMETER_BYZANTINE = 20
+"""Most outliers that minimum-diameter averaging looks for: its search grows like 1.47 to this power."""
+
+
+class Mean(Section, tag="mean", frozen=True, kw_only=True):
+    """Weighted mean of the cluster means: with no faults equal to FedAvg."""
+
+
+class Median(Section, tag="median", frozen=True, kw_only=True):
+    """Coordinate-wise (weighted) median of the cluster means."""
+
+
+class TrimmedMean(Section, tag="trimmed-mean", frozen=True, kw_only=True):
+    """Coordinate-wise mean without the ``trim`` smallest and ``trim`` largest values."""
+
+    trim: NonNegative
+
+
+class MeanAroundMedian(Section, tag="mean-around-median", frozen=True, kw_only=True):
+    """Coordinate-wise mean of the c - ``byzantine`` values nearest to the median."""
+
+    byzantine: NonNegative
+
+
+class Krum(Section, tag="krum", frozen=True, kw_only=True):
+    """The cluster mean closest to its c - byzantine - 2 nearest ones."""
+
+    byzantine: NonNegative
+
+
+class MultiKrum(Section, tag="multi-krum", frozen=True, kw_only=True):
+    """The mean of the ``keep`` cluster means with the best Krum scores."""
+
+    byzantine: NonNegative
+    keep: Positive | None = None
+    """At most c - ``byzantine``, which is also what None means."""
+
+
+class Bulyan(Section, tag="bulyan", frozen=True, kw_only=True):
+    """Krum, repeated to select c - 2 byzantine rows, then coordinate-wise the mean around their median."""
+
+    byzantine: NonNegative
+
+
+class GeometricMedian(Section, tag="geometric-median", frozen=True, kw_only=True):
+    """The point with the smallest weighted sum of distances to the cluster means (RFA)."""
+
+    smoothing: PositiveReal = 1e-6
+    """Distance, in parameters' own unit, below which a row no longer pulls harder."""
+    tolerance: PositiveReal = 1e-10
+    """Stop when an iteration lowers the sum of distances by less than this fraction of it."""
+    iterations: Positive = 1000
+    """Stop after so many in any case."""
+
+
+class CentredClipping(Section, tag="centred-clipping", frozen=True, kw_only=True):
+    """The previous aggregate plus the mean of the differences to it, each clipped to ``radius``."""
+
+    radius: PositiveReal
+    """L2, parameters' own unit."""
+    iterations: Positive = 1
+    """How often, each time around the last result."""
+
+
+class MinimumDiameter(Section, tag="minimum-diameter", frozen=True, kw_only=True):
+    """The mean of those c - ``byzantine`` cluster means that lie within the smallest diameter; exact."""
+
+    byzantine: Annotated[int, Meta(ge=0, le=MAX_DIAMETER_BYZANTINE)]
+
+
+class FlTrust(Section, tag="fltrust", frozen=True, kw_only=True):
+    """Cluster means as long as the server's own update, weighted by how much they point its way."""
+
+
+class ZenoPlusPlus(Section, tag="zeno++", frozen=True, kw_only=True):
+    """Cluster means that pass a test on a gradient of the server's validation data."""
+
+    scale: Literal["sum", "mean", "normalised"] = "normalised"
+    """Of the scored vector: the cluster's share n_i / n of the sum, its mean, or its mean made as long as the
+    validation gradient."""
+    rho: NonNegativeReal = 1e-4
+    """Price of a squared length."""
+    eps: NonNegativeReal = 0.0
+    """How far from a descent an update may be. A squared gradient norm, so it has a scale."""
+    eta: PositiveReal = 1.0
+    """Step that the score reckons with: the server's learning rate."""
+    divide_by: Literal["all", "accepted"] = "all"
+    """The sum of the accepted updates is divided by the weight of all clusters (Algorithm 2), or of these."""
+    batch: Positive = 128
+    """Validation samples, drawn each time, that the gradient is taken on."""
+
+
+CoordinateRule = Mean | Median | TrimmedMean | MeanAroundMedian
+"""Rules that go coordinate by coordinate."""
+DistanceRule = Krum | MultiKrum | Bulyan | GeometricMedian | CentredClipping | MinimumDiameter
+"""Rules that look at distances between whole rows."""
+ServerRule = FlTrust | ZenoPlusPlus
+"""Rules that need a gradient of data that the server holds itself."""
+Rule = CoordinateRule | DistanceRule | ServerRule
+
+
+class NormClipping(Section, tag="norm-clipping", frozen=True, kw_only=True):
+    """Scale cluster means that are longer than ``radius`` down to it."""
+
+    radius: PositiveReal
+    """L2, parameters' own unit."""
+
+
+class Bucketing(Section, tag="bucketing", frozen=True, kw_only=True):
+    """Replace the cluster means by the means of random buckets of ``size``."""
+
+    size: Positive
+
+
+class NearestNeighbourMixing(Section, tag="nearest-neighbour-mixing", frozen=True, kw_only=True):
+    """Replace each cluster mean by the mean of its c - ``byzantine`` nearest ones, itself included."""
+
+    byzantine: NonNegative
+
+
+class AdaptiveClipping(Section, tag="arc", frozen=True, kw_only=True):
+    """Scale the longest cluster means down to the longest of the others (ARC)."""
+
+    byzantine: NonNegative
+
+
+PreAggregation = NormClipping | Bucketing | NearestNeighbourMixing | AdaptiveClipping
+
+
+class Aggregation(Section, frozen=True, kw_only=True):
+    """The rule on cluster means and what the scenario claims of it."""
+
+    rule: Rule = Mean()
+    pre_aggregation: tuple[PreAggregation, ...] = ()
+    """What the cluster means go through, in this order, before the rule."""
+    byzantine: NonNegative = 0
+    """Byzantine parties that the scenario reckons with."""
+    claim: Literal["none", "average-case", "worst-case"] = "none"
+    """``worst-case`` is refused unless the rule survives every placement of the Byzantine parties."""
