@@ -1,0 +1,82 @@
+"""What comes from a peer is shown as it is: no markup, no control characters, one line."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from parties.console import finish, one_line_errors, plain_news, say
+from securefl.errors import ConfigError, RunAbortedError, UsageError
+from securefl.kernel.effects import Aborted, Finished
+from securefl.report.witness import Fact, News, Refusal, Remark, Traffic
+from securefl.rounds.reports import SatOut
+from tests.unit.cli.programs import ANSI
+
+NASTY = "[bold]x[/] [/nonsense] \x1b[31mred\x1b]0;title\x07\nsecond line\r\u202eback"
+SHOWN = "[bold]x[/] [/nonsense] ?[31mred?]0;title??second line??back"
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        Refusal(0.0, "p01", NASTY),
+        Refusal(0.0, NASTY, "reason"),
+        Fact(0.0, SatOut(3, NASTY)),
+        Remark(NASTY),
+    ],
+)
+def test_news_shows_peers_text_as_it_is(news: News, capsys: pytest.CaptureFixture[str]) -> None:
+    plain_news("p00")(news)
+    out, err = capsys.readouterr()
+    assert SHOWN in out
+    assert out.count("\n") == 1
+    assert err == ""
+
+
+def test_news_for_machines_only_are_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    plain_news("p00")(Traffic())
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_goodbyes_reason_cannot_paint_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    finish(Finished(NASTY))
+    assert capsys.readouterr().out == f"done: {SHOWN}\n"
+    with pytest.raises(typer.Exit) as ended, one_line_errors():
+        finish(Aborted(NASTY))
+    assert ended.value.exit_code == 3
+    assert ANSI.sub("", capsys.readouterr().err) == f"aborted {SHOWN}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ConfigError("a.b", "is [wrong]", "do [/that]"), 2, "refused a.b: is [wrong] (do [/that])"),
+        (RunAbortedError(NASTY), 3, f"aborted {SHOWN}"),
+        (UsageError("a bug"), 3, "aborted a bug"),
+        (OSError(28, "No space left on device", "/x/[y]"), 3, "aborted /x/[y]: No space left on device"),
+        (OSError("no number"), 3, "aborted no number"),
+        (KeyboardInterrupt(), 3, "aborted by Ctrl-C; what was written stays"),
+    ],
+)
+def test_every_error_is_one_line_and_a_code(
+    error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as ended, one_line_errors():
+        raise error
+    assert ended.value.exit_code == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert ANSI.sub("", err) == line + "\n"
+
+
+def test_long_lines_are_not_wrapped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    say("word " * 100)
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_a_bug_is_not_dressed_up() -> None:
+    with pytest.raises(ZeroDivisionError), one_line_errors():
+        raise ZeroDivisionError

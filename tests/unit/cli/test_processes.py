@@ -1,0 +1,161 @@
+"""``securefl party`` and ``securefl server`` on bad input, and the observer, in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import parties.client
+import parties.observer
+import parties.server
+from tests.unit.cli.programs import call, files, refusal, write_scenario
+
+NOWHERE = "mqtt://127.0.0.1:1"
+"""Port 1 (tcpmux) is served nowhere."""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Keys of 6 parties, a scenario and a shard."""
+    assert call("keygen", "--all-in-one", "6", "--out", tmp_path).exit_code == 0
+    write_scenario(tmp_path)
+    x = np.random.default_rng(1).normal(size=(20, 1, 8, 8)).astype(np.float32)
+    np.savez(tmp_path / "shard.npz", x=x, y=np.arange(20) % 10, classes=np.int64(10))
+    return tmp_path
+
+
+def party(site: Path, *more: str | Path, **changes: str | Path) -> list[str | Path]:
+    options: dict[str, str | Path] = {
+        "name": "p00",
+        "key": site / "p00.key",
+        "roster": site / "roster.toml",
+        "data": site / "shard.npz",
+        "broker": NOWHERE,
+        "run": "r1",
+        "out": site / "out",
+    }
+    listed = [word for name, value in {**options, **changes}.items() for word in (f"--{name}", value)]
+    return ["party", site / "small.toml", *listed, *more]
+
+
+def test_a_complete_party_gets_as_far_as_the_broker(site: Path) -> None:
+    before = files(site)
+    assert "is out of reach" in refusal(call(*party(site)), code=3)
+    assert files(site) == before | {"out"}, "no transcript, no journal"
+
+
+def test_another_partys_key_is_refused(site: Path) -> None:
+    before = files(site)
+    reason = refusal(call(*party(site, key=site / "p01.key")))
+    assert "is the key of 'p01', not of 'p00'" in reason
+    assert files(site) == before | {"out"}
+
+
+@pytest.mark.parametrize("name", ["stranger", "../p00", "server", "observer", "P00", ""])
+def test_an_unknown_or_impossible_name_is_refused(name: str, site: Path) -> None:
+    refusal(call(*party(site, name=name)))
+    assert not (site / "out" / "transcripts").exists()
+
+
+def test_a_roster_with_another_key_of_ours_is_refused(site: Path) -> None:
+    assert call("keygen", "--all-in-one", "6", "--out", site / "other").exit_code == 0
+    reason = refusal(call(*party(site, roster=site / "other" / "roster.toml")))
+    assert "does not list 'p00' with this public key" in reason
+    assert "use the roster that was made from this party's .pub file" in reason
+
+
+def test_a_roster_of_the_wrong_size_is_refused(site: Path) -> None:
+    reason = refusal(call(*party(site, "--set", "parties=9")))
+    assert "lists 6 parties, the scenario has 9" in reason
+
+
+def test_a_key_that_others_can_read_is_refused(site: Path) -> None:
+    (site / "p00.key").chmod(0o644)
+    assert "chmod 600" in refusal(call(*party(site)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"data": "gone.npz"}, "file not found"),
+        ({"roster": "gone.toml"}, "cannot be read"),
+        ({"key": "gone.key"}, "cannot be read"),
+        ({"run": "../r"}, "is no run id"),
+        ({"broker": "nowhere"}, "no scheme"),
+        ({"device": "abacus"}, "is no device"),
+        ({"set": "secure_sum.threshold=9"}, "secure_sum.threshold"),
+        ({"set": "training.epochs=none"}, "training.epochs"),
+    ],
+)
+def test_bad_arguments_are_refused(changes: dict[str, str], words: str, site: Path) -> None:
+    before = files(site)
+    assert words in refusal(call(*party(site, **changes)))
+    assert files(site) - {"out"} == before
+
+
+def test_damaged_data_is_refused(site: Path) -> None:
+    (site / "shard.npz").write_bytes((site / "shard.npz").read_bytes()[:200])
+    assert "shard.npz" in refusal(call(*party(site)))
+    np.savez(site / "shard.npz", x=np.zeros((4, 1, 8, 8), np.float32), classes=np.int64(10))
+    assert "shard.npz[y]: missing" in refusal(call(*party(site)))
+
+
+def test_a_full_folder_name_is_refused(site: Path) -> None:
+    (site / "file").write_text("")
+    assert "cannot be created" in refusal(call(*party(site, out=site / "file" / "x")))
+
+
+def test_a_server_with_a_partys_key_is_refused(site: Path) -> None:
+    arguments = [word for word in party(site) if word not in {"--name", "p00"}]
+    arguments[0] = "server"
+    assert "is the key of 'p00', not of 'server'" in refusal(call(*arguments))
+
+
+def test_every_command_explains_itself() -> None:
+    for command in ("run", "server", "party", "broker", "keygen", "doctor", "bench"):
+        result = call(command, "--help")
+        assert result.exit_code == 0
+        assert "Usage:" in result.stdout
+    overview = call("--help")
+    assert all(command in overview.stdout for command in ("run", "party", "keygen", "doctor"))
+    assert call("--version").stdout.startswith("securefl ")
+
+
+@pytest.mark.parametrize("function", [parties.client.party, parties.server.server, parties.observer.observer])
+def test_the_programs_of_parties_explain_themselves(function: object) -> None:
+    assert callable(function)
+    program = typer.Typer()
+    program.command()(function)
+    result = CliRunner().invoke(program, ["--help"], env={"COLUMNS": "120"})
+    assert result.exit_code == 0
+    assert "--roster" in result.stdout
+
+
+def test_an_observer_that_finds_no_broker_or_roster_writes_nothing(site: Path) -> None:
+    program = typer.Typer()
+    program.command()(parties.observer.observer)
+    before = files(site)
+    common = ["--run", "r1", "--broker", NOWHERE, "--out", str(site / "seen")]
+    result = CliRunner().invoke(program, [*common, "--roster", str(site / "roster.toml")])
+    assert "is out of reach" in refusal(result, code=3)
+    result = CliRunner().invoke(program, [*common, "--roster", str(site / "gone.toml")])
+    assert "cannot be read" in refusal(result)
+    assert files(site) == before
+
+
+def test_a_broker_of_no_kind_is_refused(tmp_path: Path) -> None:
+    reason = refusal(call("broker", "--kind", "pigeon", "--tls-dir", tmp_path / "tls"))
+    assert "'pigeon' is no kind of broker" in reason
+    assert files(tmp_path) == set()
+
+
+def test_the_doctor_reports_and_shows_paths_as_they_are(tmp_path: Path) -> None:
+    odd = tmp_path / "[bold]data"
+    result = call("doctor", "--data-dir", odd, width=400)
+    assert result.exit_code == 0
+    assert "[bold]data" in result.stdout
+    assert "broker auto" in result.stdout
