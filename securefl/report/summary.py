@@ -44,7 +44,7 @@ class Summary:
 
     @property
     def destroyed(self) -> bool:
-        """Whether the final model is worse than guessing: a uniform guess among 2^16 classes costs 11 nats."""
+        """Whether the final model is worse than guessing: 11 nats, uniformly among 2^16 classes."""
         return bool(self.rounds) and not self.rounds[-1].loss <= WORSE_THAN_GUESSING
 
     @property
