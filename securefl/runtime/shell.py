@@ -166,6 +166,9 @@ class Shell(Generic[PhaseT]):
         reader.add_done_callback(self._worked)
         try:
             outcome = await self._to_the_end()
+            stopped = self._outcome is None
+            if isinstance(outcome, Aborted) and (stopped or self._me != SERVER):
+                await self._leave_early(outcome.reason)
             await self._drain()
         except Exception as error:
             reason = str(error) if isinstance(error, SecureflError) else "internal error"
@@ -186,7 +189,6 @@ class Shell(Generic[PhaseT]):
             if isinstance(item, _Broken):
                 raise item.error
             if isinstance(item, _Stop):
-                await self._leave_early(item.reason)
                 return Aborted(item.reason)
             phase, faults = await asyncio.to_thread(self._step, phase, item)
             await self._perform(faults)

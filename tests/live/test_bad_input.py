@@ -113,7 +113,7 @@ def test_processes_with_their_own_keys_meet_and_a_stranger_is_told(tmp_path: Pat
         def start(kind: str, name: str, *more: str) -> subprocess.Popen[str]:
             data = ("--key", str(tmp_path / f"{name}.key"), "--data", str(tmp_path / "data.npz"))
             return subprocess.Popen(
-                command(kind, str(scenario), *data, *common, "--set", "deadlines.join=5", *more),
+                command(kind, str(scenario), *data, *common, *more),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -303,8 +303,10 @@ def test_an_impersonated_party_is_refused_and_never_counted() -> None:
 
 def test_a_party_with_another_scenario_is_told_and_the_others_go_on() -> None:
     async def body() -> None:
-        plan = scenario(6, **QUICK)
-        other = scenario(6, rounds="7", **QUICK)
+        # The server does not wait for it either: an hour would be a hang.
+        patient = {**QUICK, "deadlines__join": "3600"}
+        plan = scenario(6, **patient)
+        other = scenario(6, rounds="7", **patient)
         federation = Federation(plan, {"p00": Role(scenario=other)})
         ended = await federation.run()
         stranger = ended["p00"]
