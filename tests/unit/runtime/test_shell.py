@@ -1,0 +1,244 @@
+"""One shell with a scripted machine: bugs surface, deadlines hold under a flood, the backlog is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from securefl.config.cast import party_names
+from securefl.crypto.identity import Identity
+from securefl.crypto.roster import Roster
+from securefl.entropy import InsecureSeededEntropy
+from securefl.errors import RunAbortedError, UsageError
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.effects import Aborted, Evaluate, Finished, Journal, Report, Send, Train, WakeAt
+from securefl.kernel.events import DeadlinePassed, Evaluated, Place, PresenceHint, Trained
+from securefl.kernel.machine import Effect, Event
+from securefl.messages.control import RollCall
+from securefl.messages.union import AnyMessage
+from securefl.runtime.shell import LocalWork, Shell
+from securefl.transport.base import Delivery, Transport, TransportClosedError
+from securefl.wire import topics
+from securefl.wire.inbox import Inbox
+from securefl.wire.outbox import Outbox
+from tests.unit.runtime.federation import RUN, SECONDS, Notes, Recorder, goodbye
+
+Effects = tuple[Effect[AnyMessage], ...]
+PARAMS = np.zeros(2, dtype=np.float32)
+
+
+class Script:
+    """A machine that starts with some effects and answers events by a function."""
+
+    def __init__(
+        self, first: Effects, answer: Callable[[Event[AnyMessage]], Effects] = lambda _event: ()
+    ) -> None:
+        self._first = first
+        self._answer = answer
+        self.events: list[Event[AnyMessage]] = []
+
+    def start(self, now: float) -> tuple[int, Effects]:
+        return 0, self._first
+
+    def step(self, phase: int, event: Event[AnyMessage]) -> tuple[int, Effects]:
+        self.events.append(event)
+        return phase + 1, self._answer(event)
+
+
+class Line:
+    """A transport that a test feeds, and that can fail."""
+
+    def __init__(self) -> None:
+        self.out: list[Delivery] = []
+        self.waiting: asyncio.Queue[Delivery | Exception] = asyncio.Queue()
+        self.taken = 0
+        self.failure: Exception | None = None
+
+    async def publish(self, topic: str, payload: bytes) -> None:
+        await asyncio.sleep(0)
+        if self.failure is not None:
+            raise self.failure
+        self.out.append(Delivery(topic, payload))
+
+    async def receive(self) -> Delivery:
+        item = await self.waiting.get()
+        if isinstance(item, Exception):
+            raise item
+        self.taken += 1
+        return item
+
+    async def close(self) -> None:
+        self.waiting.put_nowait(TransportClosedError("closed"))
+
+
+def shell(script: Script, line: Transport, work: LocalWork | None = None, **more: Any) -> Shell[int]:
+    root = InsecureSeededEntropy(1)
+    made = {n: Identity.generate(n, root.child(n)) for n in (*party_names(3), SERVER)}
+    roster = Roster(made[SERVER].public, {n: i.public for n, i in made.items() if n != SERVER})
+    me = more.pop("me", SERVER)
+    return Shell(
+        run=RUN,
+        me=me,
+        machine=script,
+        transport=line,
+        inbox=Inbox(RUN, me, roster, max_message=10_000),
+        outbox=Outbox(RUN, made[me], root.child("outbox")),
+        work=work or LocalWork(),
+        witness=more.pop("witness", Recorder()),
+        **more,
+    )
+
+
+def play(one: Callable[[], Shell[int]]) -> Finished | Aborted:
+    async def bounded() -> Finished | Aborted:
+        async with asyncio.timeout(SECONDS):
+            outcome = await one().run()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return outcome
+
+    return asyncio.run(bounded())
+
+
+HELLO: Send[AnyMessage] = Send(PartyId("p00"), Place(-1), RollCall())
+DONE = Finished("done")
+
+
+def test_effects_are_performed_in_order() -> None:
+    notes, witness, line = Notes(), Recorder(), Line()
+    script = Script((Report("a"), Journal(3, "submitted"), HELLO, Report("b"), DONE))
+    assert play(lambda: shell(script, line, journal=notes, witness=witness)) == DONE
+    assert witness.facts == ["a", "b"]
+    assert notes.entries == [(3, "submitted")]
+    assert [frame.topic for frame in line.out] == [topics.down(RUN, PartyId("p00"))]
+    assert witness.frames == 1
+
+
+def test_nothing_after_a_failed_journal_entry_is_performed() -> None:
+    class Full:
+        def note(self, round_: int, step: str) -> None:
+            raise RunAbortedError("no space left")
+
+    line, witness = Line(), Recorder()
+    script = Script((Journal(0, "released"), HELLO, Report("released"), DONE))
+    with pytest.raises(RunAbortedError, match="no space left"):
+        play(lambda: shell(script, line, journal=Full(), witness=witness, me=PartyId("p00")))
+    assert witness.facts == []
+    assert line.out == [Delivery(topics.status(RUN, PartyId("p00")), b"gone")]
+
+
+@pytest.mark.parametrize("failure", [ValueError("a bug"), UsageError("a bug")])
+def test_bugs_in_any_task_surface(failure: Exception) -> None:
+    def broken(*_arguments: object) -> Any:
+        raise failure
+
+    waiting: Effects = (WakeAt(None),)
+    for script, work in (
+        (Script((Train(0, PARAMS), *waiting)), LocalWork(train=broken)),
+        (Script((Evaluate(0, PARAMS), *waiting)), LocalWork(evaluate=broken)),
+        (Script((Evaluate(0, PARAMS),), broken), LocalWork(evaluate=lambda _params: (0.5, 0.5))),
+    ):
+        with pytest.raises(type(failure), match="a bug"):
+            play(lambda s=script, w=work: shell(s, Line(), w))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("work", [Train(0, PARAMS), Evaluate(0, PARAMS)])
+def test_work_that_this_process_cannot_do_is_a_bug(work: Train | Evaluate) -> None:
+    with pytest.raises(UsageError, match="does not"):
+        play(lambda: shell(Script((work,)), Line()))
+
+
+def test_a_bug_in_the_transport_surfaces() -> None:
+    line = Line()
+
+    def failing() -> Shell[int]:
+        line.waiting.put_nowait(ZeroDivisionError("in receive"))
+        return shell(Script(()), line)
+
+    with pytest.raises(ZeroDivisionError, match="in receive"):
+        play(failing)
+    silent = Line()
+    silent.failure = ZeroDivisionError("in publish")
+    with pytest.raises(ZeroDivisionError, match="in publish"):
+        play(lambda: shell(Script((HELLO,)), silent))
+
+
+@pytest.mark.parametrize("error", [TransportClosedError("closed"), RunAbortedError("out of reach")])
+def test_a_lost_transport_aborts(error: Exception) -> None:
+    line = Line()
+
+    def failing() -> Shell[int]:
+        line.waiting.put_nowait(error)
+        return shell(Script(()), line, farewell=goodbye)
+
+    assert play(failing) == Aborted(str(error))
+    silent = Line()
+    silent.failure = error
+    assert play(lambda: shell(Script((HELLO,)), silent, farewell=goodbye)) == Aborted(str(error))
+
+
+def test_a_deadline_comes_even_in_a_flood_of_garbage() -> None:
+    line = Line()
+    garbage = Delivery(topics.up(RUN, PartyId("p00")), b"garbage")
+
+    async def flood() -> Delivery:
+        await asyncio.sleep(0)
+        return garbage
+
+    line.receive = flood  # type: ignore[method-assign]
+    script = Script((WakeAt(0.0),), lambda event: (DONE,) if isinstance(event, DeadlinePassed) else ())
+    assert play(lambda: shell(script, line)) == DONE
+
+
+def test_frames_wait_at_the_transport_while_the_machine_is_busy() -> None:
+    line = Line()
+
+    async def body() -> None:
+        for _ in range(5_000):
+            line.waiting.put_nowait(Delivery(topics.up(RUN, PartyId("p00")), b"garbage"))
+        busy = asyncio.Event()
+
+        class Slow(Recorder):
+            def refused(self, now: float, culprit: str, reason: str) -> None:
+                super().refused(now, culprit, reason)
+                busy.set()
+
+        witness = Slow()
+        one = shell(Script(()), line, witness=witness)
+        running = asyncio.create_task(one.run())
+        await busy.wait()
+        assert line.taken <= len(witness.refusals) + 257
+        one.stop("enough")
+        async with asyncio.timeout(SECONDS):
+            assert await running == Aborted("enough")
+
+    asyncio.run(body())
+
+
+def test_results_and_hints_reach_the_machine() -> None:
+    line = Line()
+    left = {"trained", "evaluated", "gone"}
+
+    def answer(event: Event[AnyMessage]) -> Effects:
+        match event:
+            case Trained(round=2, params=params, failure=""):
+                assert params is not None
+                assert params.tolist() == [1.0, 1.0]
+                left.discard("trained")
+            case Evaluated(round=3, accuracy=0.25, loss=2.0):
+                left.discard("evaluated")
+            case PresenceHint(party="p01", present=False):
+                left.discard("gone")
+        return () if left else (DONE,)
+
+    work = LocalWork(train=lambda _round, params: params + np.float32(1), evaluate=lambda _p: (0.25, 2.0))
+
+    def one() -> Shell[int]:
+        line.waiting.put_nowait(Delivery(topics.status(RUN, PartyId("p01")), b"gone"))
+        line.waiting.put_nowait(Delivery(f"sfl/1/{RUN}/status/NOBODY", b"gone"))
+        return shell(Script((Train(2, PARAMS), Evaluate(3, PARAMS)), answer), line, work)
+
+    assert play(one) == DONE
