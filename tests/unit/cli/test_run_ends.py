@@ -1,0 +1,117 @@
+"""How ``securefl run`` ends when its federation does, with a stand-in for the processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from securefl.errors import ConfigError, RunAbortedError
+from securefl.kernel.effects import Aborted, Finished
+from securefl.report.rundir import RunDirectory
+from securefl.report.witness import Ending
+from tests.unit.cli.programs import SCENARIO, call, files, refusal, write_scenario
+
+Ends = Callable[[RunDirectory], Ending]
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, ends: Ends, text: str = SCENARIO, *more: str
+) -> Result:
+    class StandIn:
+        def __init__(self, _scenario: object, _options: object, directory: RunDirectory, *_: object) -> None:
+            self._directory = directory
+
+        def run(self) -> Ending:
+            return ends(self._directory)
+
+    monkeypatch.setattr("securefl.cli.run.Federation", StandIn)
+    return call("run", write_scenario(folder, text), "--out", folder / "run", *more)
+
+
+EXPECTING = SCENARIO + '[[expect]]\nmetric = "accuracy"\nat_least = 0.9\n'
+EXPECTING_AN_ABORT = SCENARIO + '[[expect]]\nmetric = "aborted"\nat_least = 1\n'
+
+
+def test_an_aborted_run_says_why_on_stderr_and_keeps_its_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(monkeypatch, tmp_path, lambda _d: Ending(Aborted("2 of 6 parties [b]joined")))
+    assert refusal(result, code=3) == "2 of 6 parties [b]joined"
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["aborted"], summary["exit_code"]) == (True, 3)
+    assert files(tmp_path / "run") == {"scenario.toml", "metrics.jsonl", "summary.json", "transcripts"}
+
+
+def test_json_output_stays_json_when_a_run_aborts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(monkeypatch, tmp_path, lambda _d: Ending(Aborted("why")), SCENARIO, "--json")
+    assert [json.loads(line)["event"] for line in result.stdout.splitlines()][-1] == "summary"
+    assert refusal(result, code=3) == "why"
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "code"),
+    [
+        (SCENARIO, Finished("1 rounds done"), 0),
+        (EXPECTING, Finished("1 rounds done"), 1),
+        (EXPECTING_AN_ABORT, Aborted("as expected"), 0),
+        (EXPECTING_AN_ABORT, Finished("1 rounds done"), 1),
+    ],
+)
+def test_an_outcome_and_what_was_expected_make_the_code(
+    text: str, outcome: Finished | Aborted, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(monkeypatch, tmp_path, lambda _d: Ending(outcome), text)
+    assert result.exit_code == code
+    assert result.stderr == ""
+
+
+def _refused(directory: RunDirectory) -> Ending:
+    raise ConfigError("data.set", "is missing")
+
+
+def _refused_after_a_start(directory: RunDirectory) -> Ending:
+    directory.transcript_file("server").write_text("something")
+    raise ConfigError("server", "refused itself")
+
+
+def _refused_beside_a_strangers_file(directory: RunDirectory) -> Ending:
+    (directory.path / "precious").write_text("data")
+    raise ConfigError("data.set", "is missing")
+
+
+def _died(directory: RunDirectory) -> Ending:
+    raise RunAbortedError("the server process died")
+
+
+def _interrupted(directory: RunDirectory) -> Ending:
+    raise KeyboardInterrupt
+
+
+def test_a_refused_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refusal(run(monkeypatch, tmp_path, _refused)) == "data.set: is missing"
+    assert files(tmp_path) == {"small.toml"}
+
+
+def test_nobody_elses_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal(run(monkeypatch, tmp_path, _refused_beside_a_strangers_file))
+    assert (tmp_path / "run" / "precious").read_text() == "data"
+
+
+def test_what_was_written_after_a_start_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal(run(monkeypatch, tmp_path, _refused_after_a_start))
+    assert {"run/scenario.toml", "run/transcripts/server.jsonl"} <= files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("ends", "line"),
+    [(_died, "the server process died"), (_interrupted, "by Ctrl-C; what was written stays")],
+)
+def test_an_abort_takes_nothing_away(
+    ends: Ends, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert refusal(run(monkeypatch, tmp_path, ends), code=3) == line
+    assert {"run/scenario.toml", "run/metrics.jsonl", "run/transcripts"} <= files(tmp_path)
