@@ -85,3 +85,16 @@ def run(scenario: Path, out: Path, *arguments: str) -> Run:
 
 def events(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
+
+
+def assert_sums_are_exact(ended: Run) -> int:
+    """Every sum that the server opened is, bit for bit, the sum of what its survivors encoded."""
+    checked = 0
+    for entry in ended.transcript("server").of_kind("sum_opened"):
+        fields: dict[str, Any] = dict(entry.fields)
+        opened = fields["opened"]
+        ring = ended.vector(opened["ring"]["digest"])
+        total = np.sum([ended.upload(party, fields["round"]) for party in opened["survivors"]], axis=0)
+        assert np.array_equal(ring, total.astype(np.uint32))
+        checked += 1
+    return checked

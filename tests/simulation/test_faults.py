@@ -127,7 +127,7 @@ def run(kind: str, reclusterings: int, ops: list[Op], rounds: str = "2") -> Worl
     return world
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     kind=st.sampled_from(["curious", "active"]),
     reclusterings=st.integers(1, 2),

@@ -1,0 +1,71 @@
+"""What one run with ``--lab --observe --json`` leaves behind, for people, programs and audits."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from parties.observer import LAB_FRAMES
+from tests.live.federated import Run, assert_sums_are_exact, events, run
+from tests.live.scenarios import write_scenario
+
+pytestmark = pytest.mark.live
+
+PARTIES = [f"p0{index}" for index in range(6)]
+ROUNDS = 2
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("recorded")
+    return run(write_scenario(folder, rounds=ROUNDS), folder / "run", "--lab", "--observe")
+
+
+def test_the_broker_carries_no_update_in_clear(ended: Run) -> None:
+    """No 16 bytes of any encoded update, in any integer or real form, occur in any frame."""
+    assert ended.exit_code == 0, ended.stderr
+    frames = (ended.directory.path / "lab" / LAB_FRAMES).read_bytes()
+    assert len(frames) > 50_000
+    windows = 0
+    for round_ in range(ROUNDS):
+        for party in PARTIES:
+            values = ended.upload(party, round_)
+            for word in ("<u4", "<i8", "<f4"):
+                raw = values.astype(word).tobytes()
+                for start in range(0, len(raw) - 16, len(raw) // 20):
+                    window = raw[start : start + 16]
+                    if len(set(window)) >= 8:
+                        windows += 1
+                        assert window not in frames
+    assert windows > 100
+
+
+def test_the_sums_are_exact(ended: Run) -> None:
+    assert assert_sums_are_exact(ended) == 2 * ROUNDS
+
+
+def test_the_json_stream_ends_with_the_summary(ended: Run) -> None:
+    lines = events(ended.stdout)
+    assert lines[0]["event"] == "start"
+    assert lines[-1]["event"] == "summary"
+    assert lines[-1]["exit_code"] == ended.exit_code == 0
+
+
+def test_all_transcripts_are_complete_and_chained(ended: Run) -> None:
+    transcripts = ended.directory.read_transcripts()
+    assert set(transcripts) == {"server", "observer", *PARTIES}
+    assert all(t.complete for t in transcripts.values())
+    for party in PARTIES:
+        assert len(transcripts[party].of_kind("shares_released")) == ROUNDS
+
+
+def test_the_observer_kept_every_frame(ended: Run) -> None:
+    raw = (ended.directory.path / "lab" / LAB_FRAMES).read_bytes()
+    position = count = 0
+    while position < len(raw):
+        (length,) = struct.unpack_from("<I", raw, position)
+        position += 4 + length
+        count += 1
+    assert position == len(raw)
+    assert count == len(ended.transcript("observer").of_kind("frame"))
