@@ -7,16 +7,32 @@ different rosters never work together by mistake.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
 
-from securefl.crypto.identity import PublicIdentity
+from securefl.crypto.identity import Identity, PublicIdentity
 from securefl.crypto.labels import digest
+from securefl.entropy import Entropy
 from securefl.errors import ConfigError, PeerError
 from securefl.ids import SERVER, PartyId, is_name
 
 _REMEDY = "run keygen for each party"
+
+
+def make_identities(names: Iterable[PartyId], entropy: Entropy) -> tuple[dict[PartyId, Identity], Roster]:
+    """Make keys for all parties and the server in one place: for local runs, tests and simulations only.
+
+    Args:
+        names: of the parties.
+        entropy: the root of the run's randomness; each identity draws from a child of its own.
+
+    Returns:
+        The identities, the server's included, and the roster of their public halves.
+    """
+    parties = tuple(names)
+    made = {name: Identity.generate(name, entropy.child("identity", name)) for name in (*parties, SERVER)}
+    return made, Roster(made[SERVER].public, {name: made[name].public for name in parties})
 
 
 class Roster(Mapping[PartyId, PublicIdentity]):

@@ -45,16 +45,24 @@ class ShardFiles:
     test: Path
 
 
-def write_shards(
-    dataset: Dataset, config: Data, parties: tuple[PartyId, ...], seed: int, directory: Path
-) -> ShardFiles:
-    """Split ``dataset`` as ``config`` says and write ``<party>.npz`` and ``test.npz`` into ``directory``.
+@dataclass(frozen=True, eq=False, repr=False)
+class Split:
+    """Who gets which rows of a data set."""
+
+    parties: Mapping[PartyId, I64]
+    """Rows of the training half."""
+    test: I64
+    """Rows of the test half."""
+
+
+def split(dataset: Dataset, config: Data, parties: tuple[PartyId, ...], seed: int) -> Split:
+    """Split ``dataset`` as ``config`` says.
 
     ``train_limit`` and ``test_limit`` keep the first samples of a permutation seeded with ``seed``. Limits
-    above the data set's size keep everything. The caller creates ``directory``, readable by itself only.
+    above the data set's size keep everything.
 
     Raises:
-        ConfigError: the split is not feasible (see :func:`partition`), or a file cannot be written.
+        ConfigError: the split is not feasible (see :func:`partition`).
         UsageError: a name occurs twice or is the test file's.
     """
     if len(set(parties)) != len(parties) or TEST in parties:
@@ -64,10 +72,38 @@ def write_shards(
     train = _limited(len(dataset.y_train), config.train_limit, rng)
     test = _limited(len(dataset.y_test), config.test_limit, rng)
     shares = partition(dataset.y_train[train], len(parties), config.partition, seed)
+    return Split({party: train[share] for party, share in zip(parties, shares, strict=True)}, test)
+
+
+def shards_of(dataset: Dataset, rows: Split) -> tuple[dict[PartyId, Shard], Shard]:
+    """The parties' shards and the test shard, in memory: what :func:`load_shard` gives of the files."""
+    parties = {
+        party: _shard(dataset, dataset.x_train[own], dataset.y_train[own])
+        for party, own in rows.parties.items()
+    }
+    return parties, _shard(dataset, dataset.x_test[rows.test], dataset.y_test[rows.test])
+
+
+def _shard(dataset: Dataset, samples: Samples, labels: I64) -> Shard:
+    return Shard(dataset.standardise(samples), labels, dataset.classes, samples.shape[1:])
+
+
+def write_shards(
+    dataset: Dataset, config: Data, parties: tuple[PartyId, ...], seed: int, directory: Path
+) -> ShardFiles:
+    """Split ``dataset`` (:func:`split`) and write ``<party>.npz`` and ``test.npz`` into ``directory``.
+
+    The caller creates ``directory``, readable by itself only.
+
+    Raises:
+        ConfigError: the split is not feasible, or a file cannot be written.
+        UsageError: a name occurs twice or is the test file's.
+    """
+    whole = split(dataset, config, parties, seed)
+    test = whole.test
     paths: dict[PartyId, Path] = {}
     counts: dict[PartyId, int] = {}
-    for party, share in zip(parties, shares, strict=True):
-        rows = train[share]
+    for party, rows in whole.parties.items():
         paths[party] = _write(
             directory / f"{party}.npz", dataset, dataset.x_train[rows], dataset.y_train[rows]
         )

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from securefl.clustering.assignment import Assignment, draw_assignment
-from securefl.clustering.nonces import certified_seed, commitment
+from securefl.clustering.nonces import commitment
 from securefl.config.sizes import MAX_DRAWS
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
@@ -18,6 +17,7 @@ from securefl.kernel.machine import Effect
 from securefl.messages.masking import KeyAdvert
 from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
 from securefl.messages.union import AnyMessage
+from securefl.rounds.draw import Draw, draw_round
 from securefl.rounds.party_phases import (
     Greeted,
     Informed,
@@ -28,10 +28,10 @@ from securefl.rounds.party_phases import (
     Working,
     spent_in,
 )
+from securefl.rounds.randomness import nonce_entropy
 from securefl.rounds.reports import ClustersDrawn, SatOut
 from securefl.rounds.statement import announced_digest, mask_binding, model_digest
 from securefl.secagg.client import MemberPhase, advertise
-from securefl.weighting.weights import public_weights
 from securefl.wire.inbox import open_relayed
 
 MAX_REDRAWS = MAX_DRAWS - 1
@@ -67,7 +67,7 @@ def on_invite(
         raise PeerError(SERVER, f"invites with another model than it sent in round {place.round}")
     if ctx.me in message.excluded:
         return _sit_out(phase.round, "excluded for a withheld nonce")
-    nonce = ctx.entropy.child("nonce", place.round, place.attempt).draw(32)
+    nonce = nonce_entropy(ctx.entropy, place.round, place.attempt).draw(32)
     hello = Hello(
         samples=ctx.samples,
         model_digest=phase.model,
@@ -103,14 +103,13 @@ def on_reveals(
     """Recompute seed and clusters, draw keys for each of this party's instances, and start training."""
     at = Place(phase.round, attempt=phase.draw)
     nonces = {p: r.nonce for p, r in read_said(ctx, at, place, message.reveals, Reveal).items()}
-    assignment = certified_assignment(ctx, phase, nonces)
+    certified = certified_draw(ctx, phase, nonces)
+    assignment = certified.assignment
     drawn = Report(ClustersDrawn(phase.round, assignment.digest(), assignment.clusters))
     if ctx.me not in assignment.participants:
         outside, effects = _sit_out(phase.round, "not drawn for this round")
         return outside, (drawn, *effects)
-    counts = {party: phase.hellos[party].samples for party in assignment.participants}
-    weighting = ctx.plan.scenario.weighting
-    weight = public_weights(counts, weighting.mode, weighting.cap)[ctx.me]
+    weight = certified.weights[ctx.me]
     announced = announced_digest(phase.hellos)
     binding = mask_binding(assignment, announced, phase.model, ctx.plan.config_digest())
     instances: dict[tuple[int, int], MemberPhase | None] = {}
@@ -132,8 +131,8 @@ def begin_instance(
     return advertise(ctx.plan.setup(place, members, binding), ctx.me, ctx.entropy.child("instance", *place))
 
 
-def certified_assignment(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, bytes]) -> Assignment:
-    """Return the clusters that follow from all nonces.
+def certified_draw(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, bytes]) -> Draw:
+    """Return the clusters and weights that follow from all nonces.
 
     Raises:
         PeerError: a nonce is missing (the draw would be void) or does not match its commitment.
@@ -144,9 +143,8 @@ def certified_assignment(ctx: PartyContext, phase: Revealed, nonces: Mapping[Par
     for party, nonce in nonces.items():
         if commitment(nonce, plan.run, phase.round, phase.draw, party) != phase.hellos[party].commitment:
             raise PeerError(party, "revealed another nonce than it committed to")
-    clustering = plan.scenario.clustering
-    seed = certified_seed(nonces, plan.run, phase.round, phase.draw, phase.model, plan.config_digest())
-    return draw_assignment(seed, nonces, plan.wanted(len(nonces)), clustering.size, clustering.reclusterings)
+    samples = {party: hello.samples for party, hello in phase.hellos.items()}
+    return draw_round(plan, phase.round, phase.draw, phase.model, nonces, samples)
 
 
 def read_said(

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from securefl.entropy import Entropy
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Journal, Reject, Report, Send
@@ -15,6 +14,7 @@ from securefl.messages.masking import BoxList, Complaint, KeyList, Retry
 from securefl.messages.union import AnyMessage
 from securefl.rounds.party_draw import Effects, begin_instance
 from securefl.rounds.party_phases import Outside, PartyContext, PartyPhase, Working
+from securefl.rounds.randomness import update_entropy
 from securefl.rounds.reports import ClusterKey, SatOut, UpdateEncoded
 from securefl.rounds.upload import make_upload
 from securefl.secagg.client import (
@@ -71,7 +71,7 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
         event.params,
         phase.weight,
         phase.round,
-        _update_entropy(ctx, phase),
+        update_entropy(ctx.entropy, phase.round),
         ctx.seams,
     )
     # Durable before the first masked input leaves: a restarted party must not submit a second update.
@@ -83,10 +83,6 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
         current, sent = _submit(current, key)
         effects.append(sent)
     return current, tuple(effect for group in effects for effect in group)
-
-
-def _update_entropy(ctx: PartyContext, phase: Working) -> Entropy:
-    return ctx.entropy.child("update", phase.round)
 
 
 def _on_boxes(

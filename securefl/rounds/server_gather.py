@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from securefl.clustering.assignment import draw_assignment
-from securefl.clustering.nonces import certified_seed, commitment
+from securefl.clustering.nonces import commitment
 from securefl.errors import PeerError
 from securefl.ids import EVERYONE, PartyId
 from securefl.kernel.effects import Aborted, Evaluate, Report, Send
 from securefl.kernel.events import Place
 from securefl.messages.control import Goodbye
 from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
+from securefl.rounds.draw import draw_round
 from securefl.rounds.party_draw import MAX_REDRAWS, Effects
 from securefl.rounds.reports import (
     ClustersDrawn,
     DrawVoided,
-    ModelStepped,
-    RoundDone,
     RoundSkipped,
     RoundStarted,
     StepReached,
@@ -34,8 +32,8 @@ from securefl.rounds.server_phases import (
     Summing,
 )
 from securefl.rounds.statement import announced_digest, mask_binding, model_digest
+from securefl.rounds.stepping import without_clusters
 from securefl.secagg.server import CollectingKeys, InstancePhase
-from securefl.weighting.weights import public_weights
 
 
 def begin_round(ctx: ServerContext, standing: Standing, now: float) -> tuple[ServerPhase, Effects]:
@@ -137,13 +135,9 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     plan, round_ = ctx.plan, phase.standing.round
     frames = tuple(phase.reveals[party][1] for party in sorted(phase.reveals))
     nonces = {party: reveal.nonce for party, (reveal, _) in phase.reveals.items()}
-    seed = certified_seed(nonces, plan.run, round_, phase.draw, phase.model, plan.config_digest())
-    clustering = plan.scenario.clustering
-    assignment = draw_assignment(
-        seed, nonces, plan.wanted(len(nonces)), clustering.size, clustering.reclusterings
-    )
-    counts = {party: phase.hellos[party].samples for party in assignment.participants}
-    weights = public_weights(counts, plan.scenario.weighting.mode, plan.scenario.weighting.cap)
+    samples = {party: hello.samples for party, hello in phase.hellos.items()}
+    drawn = draw_round(plan, round_, phase.draw, phase.model, nonces, samples)
+    assignment = drawn.assignment
     announced = announced_digest(phase.hellos)
     binding = mask_binding(assignment, announced, phase.model, plan.config_digest())
     instances: dict[tuple[int, int], InstancePhase] = {
@@ -152,7 +146,7 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
         for j, members in enumerate(row)
     }
     deadlines = dict.fromkeys(instances, now + plan.scenario.deadlines.keys)
-    view = RoundView(phase.model, announced, seed, assignment, weights)
+    view = RoundView(phase.model, announced, drawn)
     summing = Summing(phase.standing, view, instances, deadlines)
     return summing, (
         Report(ClustersDrawn(round_, assignment.digest(), assignment.clusters)),
@@ -179,11 +173,10 @@ def skip_round(standing: Standing, present: tuple[PartyId, ...], reason: str) ->
     """End a round without an update; too many of them in a row end the run (:func:`on_evaluated`)."""
     round_ = standing.round
     late = standing.late | (standing.gone - frozenset(present))
-    standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1, late=late)
-    done = RoundDone(round_, 0.0, 0.0, present, (), (), (), (), ())
+    standing, done, stepped = without_clusters(replace(standing, late=late), present)
     return Evaluating(standing, done), (
         Report(RoundSkipped(round_, reason)),
-        Report(ModelStepped(round_, (), (), None)),
+        Report(stepped),
         Evaluate(round_, standing.params),
     )
 

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from securefl.crypto.boxes import BoxError
 from securefl.errors import PeerError
 from securefl.ids import EVERYONE, PartyId
-from securefl.kernel.effects import Evaluate, Finished, Reject, Report, Send
+from securefl.kernel.effects import Aborted, Evaluate, Reject, Report, Send
 from securefl.kernel.events import Evaluated, Place
 from securefl.messages.control import Goodbye
 from securefl.messages.rounds import Certificate, Endorse, InstanceShares, Release, ReleasedShares
 from securefl.messages.union import AnyMessage
-from securefl.rounds.optimiser import past_update, server_step
 from securefl.rounds.party_draw import Effects
-from securefl.rounds.reports import (
-    ClusterKey,
-    InstanceLost,
-    ModelFinal,
-    ModelStepped,
-    RoundDone,
-    StepReached,
-    SumOpened,
-)
+from securefl.rounds.reports import ClusterKey, InstanceLost, ModelFinal, StepReached, SumOpened
 from securefl.rounds.server_gather import abort, begin_round
 from securefl.rounds.server_phases import (
     Certifying,
@@ -34,15 +23,12 @@ from securefl.rounds.server_phases import (
     Releasing,
     ServerContext,
     ServerPhase,
-    Standing,
 )
-from securefl.rounds.stacking import ClusterSum, aggregate_round
+from securefl.rounds.stacking import ClusterSum
 from securefl.rounds.statement import LEDGER_PASS_THROUGH, release_context
+from securefl.rounds.stepping import after_evaluation, after_sums
 from securefl.secagg.opening import check_release, open_sum, survivors_of
 from securefl.wire.codec import decode_struct
-
-MAX_FRUITLESS = 3
-"""Rounds in a row without any update after which the run is aborted."""
 
 
 def on_endorse(
@@ -119,83 +105,30 @@ def _checked(frozen: Frozen, sender: PartyId, item: InstanceShares) -> ClusterKe
 
 def close_releasing(ctx: ServerContext, phase: Releasing) -> tuple[ServerPhase, Effects]:
     """Open what can be opened, aggregate, step and ask for an evaluation."""
-    round_, view = phase.standing.round, phase.view
-    sums, lost, effects = _open_all(ctx, phase)
+    sums, effects = _open_all(ctx, phase)
     ctx.store.discard_all()
-    result = aggregate_round(
-        ctx.plan,
-        sums,
-        view.weights,
-        view.seed,
-        past_update(ctx.plan.scenario.server_optimiser, phase.standing.velocity),
+    standing, done, stepped = after_sums(
+        ctx.plan, phase.standing, phase.view.drawn, phase.frozen.survivors, sums
     )
-    standing = phase.standing
-    if result.update is None:
-        standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
-    else:
-        params, velocity = server_step(
-            ctx.plan.scenario.server_optimiser, standing.params, standing.velocity, result.update
-        )
-        standing = replace(
-            standing, params=params, velocity=velocity, fruitless_rounds=0, updates=standing.updates + 1
-        )
-    norm = None if result.update is None else float(np.linalg.norm(result.update))
-    done = RoundDone(
-        round=round_,
-        accuracy=0.0,
-        loss=0.0,
-        participants=view.assignment.participants,
-        survivors=tuple(sorted(phase.frozen.survivors)),
-        opened=tuple((s.reclustering, s.cluster) for s in sums),
-        lost=lost,
-        kept=result.kept,
-        rejected=result.rejected,
-    )
-    return Evaluating(standing, done), (
-        *effects,
-        Report(ModelStepped(round_, result.kept, result.rejected, norm)),
-        Evaluate(round_, standing.params),
-    )
+    return Evaluating(standing, done), (*effects, Report(stepped), Evaluate(standing.round, standing.params))
 
 
 def on_evaluated(ctx: ServerContext, phase: Evaluating, event: Evaluated) -> tuple[ServerPhase, Effects]:
     """Report the round; then stop, give up, or begin the next one."""
-    standing, stop = phase.standing, ctx.plan.scenario.stop
     done = Report(replace(phase.done, accuracy=event.accuracy, loss=event.loss))
-    if standing.fruitless_rounds >= MAX_FRUITLESS:
-        ended, effects = abort(f"no sum could be used in {MAX_FRUITLESS} rounds in a row")
-        return ended, (done, *effects)
-    better = event.accuracy > standing.best_accuracy
-    standing = replace(
-        standing,
-        best_accuracy=max(event.accuracy, standing.best_accuracy),
-        stale_rounds=0 if better else standing.stale_rounds + 1,
-    )
-    reason = ""
-    if stop.target_accuracy is not None and event.accuracy >= stop.target_accuracy:
-        reason = f"accuracy {event.accuracy:.4f} reached the target {stop.target_accuracy:g}"
-    elif stop.patience is not None and standing.stale_rounds >= stop.patience:
-        reason = f"no better accuracy in {stop.patience} rounds"
-    elif standing.round + 1 >= stop.rounds:
-        reason = f"{stop.rounds} rounds done"
-    if reason and not standing.updates:
-        ended, effects = abort(f"{reason}, and none of them gave an update")
-        return ended, (done, Report(ModelFinal(standing.round, standing.params)), *effects)
-    if reason:
-        return _finish(standing, done, reason)
-    following = replace(standing, round=standing.round + 1)
-    greeting, effects = begin_round(ctx, following, event.now)
-    return greeting, (done, *effects)
+    standing, outcome = after_evaluation(ctx.plan, phase.standing, event.accuracy)
+    if outcome is None:
+        greeting, effects = begin_round(ctx, standing, event.now)
+        return greeting, (done, *effects)
+    final = Report(ModelFinal(standing.round, standing.params))
+    if isinstance(outcome, Aborted):
+        ended, effects = abort(outcome.reason)
+        return ended, (done, final, *effects)
+    goodbye: Send[AnyMessage] = Send(EVERYONE, Place(-1), Goodbye(reason=outcome.reason, aborted=False))
+    return Ended(), (done, final, goodbye, outcome)
 
 
-def _finish(standing: Standing, done: Report, reason: str) -> tuple[ServerPhase, Effects]:
-    goodbye: Send[AnyMessage] = Send(EVERYONE, Place(-1), Goodbye(reason=reason, aborted=False))
-    return Ended(), (done, Report(ModelFinal(standing.round, standing.params)), goodbye, Finished(reason))
-
-
-def _open_all(
-    ctx: ServerContext, phase: Releasing
-) -> tuple[list[ClusterSum], tuple[ClusterKey, ...], Effects]:
+def _open_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], Effects]:
     frozen, round_, threshold = phase.frozen, phase.standing.round, ctx.plan.scenario.secure_sum.threshold
     sums: list[ClusterSum] = []
     effects: list[Report | Reject] = []
@@ -218,6 +151,4 @@ def _open_all(
         opened = ClusterSum(*key, members=members, survivors=alive, ring=ring)
         sums.append(opened)
         effects.append(Report(SumOpened(round_, opened)))
-    everything = {(r, j) for r, row in enumerate(phase.view.assignment.clusters) for j in range(len(row))}
-    lost = tuple(sorted(everything - {(s.reclustering, s.cluster) for s in sums}))
-    return sums, lost, tuple(effects)
+    return sums, tuple(effects)

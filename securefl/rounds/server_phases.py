@@ -17,6 +17,7 @@ from securefl.crypto.identity import Identity
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
 from securefl.messages.rounds import Endorse, Hello, InstanceShares, Reveal
+from securefl.rounds.draw import Draw
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, RoundDone
 from securefl.secagg.server import CollectingInputs, InstancePhase
@@ -98,10 +99,12 @@ class RoundView:
     model: bytes
     announced: bytes
     """Digest of all hellos."""
-    seed: bytes
-    """The certified seed: public once the assignment has been drawn from it."""
-    assignment: Assignment
-    weights: Mapping[PartyId, float]
+    drawn: Draw
+
+    @property
+    def assignment(self) -> Assignment:
+        """The round's clusters."""
+        return self.drawn.assignment
 
 
 @dataclass(frozen=True, slots=True)

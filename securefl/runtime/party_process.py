@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal, cast
 
 from securefl.arrays import F32
@@ -13,10 +12,11 @@ from securefl.kernel.effects import Aborted, Finished
 from securefl.learning.device import limit_threads, pick_device
 from securefl.learning.flatten import dimension
 from securefl.learning.models import build_model
+from securefl.learning.rounds import RoundTrainer
 from securefl.learning.shards import load_shard
-from securefl.learning.trainer import LocalTrainer
 from securefl.rounds.party import PartyMachine
 from securefl.rounds.party_phases import PartyContext
+from securefl.rounds.randomness import party_entropy, training_entropy
 from securefl.runtime.assemble import (
     make_inbox,
     make_plan,
@@ -47,21 +47,18 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     identity, roster = read_own_identity(settings)
     behaviour = party_behaviour(behaviours_of(scenario, settings.seed).get(me, ()), me)
     shard = load_shard(settings.data_file)
-    x, y = behaviour.data(shard.x, shard.y, shard.classes)
     module = build_model(scenario.model, shard.input_shape, shard.classes, settings.seed)
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
-    honest = LocalTrainer(module, shard, scenario.training, device)
-    poisoned = LocalTrainer(module, replace(shard, x=x, y=y), scenario.training, device)
+    trainer = RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
     plan = make_plan(settings, roster, dimension(module))
     journal = FileJournal(settings.out / f"{me}.journal", settings.run)
     root = settings.entropy()
-    own = root.child("party", me)
+    own = party_entropy(root, me)
     seams = recording(behaviour.seams, settings) if settings.lab else behaviour.seams
     context = PartyContext(plan, me, len(shard.y), own, seams, spent=journal.spent)
 
     def train(round_: int, params: F32) -> F32:
-        trainer = poisoned if behaviour.poisons(round_) else honest
-        return trainer.train(params, own.child("training", round_))
+        return trainer.train(round_, params, training_entropy(own, round_))
 
     transport, frame_limit = await open_transport(settings)
     try:

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from securefl.config.cast import party_names
 from securefl.config.scenario import Scenario
-from securefl.crypto.identity import Identity
 from securefl.crypto.keyfiles import write_identity, write_roster
-from securefl.crypto.roster import Roster
+from securefl.crypto.roster import make_identities
 from securefl.entropy import Entropy
 from securefl.ids import SERVER, PartyId
 from securefl.learning.datasets import load_dataset
@@ -47,11 +46,11 @@ def set_stage(
     files = write_shards(load_dataset(scenario.data.set, data_dir), scenario.data, names, seed, shards)
     keys = directory / "keys"
     keys.mkdir(mode=0o700)
-    made = {name: Identity.generate(name, entropy.child("identity", name)) for name in (*names, SERVER)}
+    made, roster = make_identities(names, entropy)
     paths = {}
     for name, identity in made.items():
         paths[name] = keys / f"{name}.key"
         write_identity(paths[name], identity)
     roster_file = directory / "roster.toml"
-    write_roster(roster_file, Roster(made[SERVER].public, {name: made[name].public for name in names}))
+    write_roster(roster_file, roster)
     return Stage(roster_file, paths, {**files.parties, SERVER: files.test}, files.counts)

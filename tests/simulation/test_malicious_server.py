@@ -43,7 +43,16 @@ from securefl.messages.rounds import (
     Reveals,
 )
 from securefl.messages.union import AnyMessage
-from securefl.rounds import party, party_draw, party_release, party_sums, server, server_gather, server_sums
+from securefl.rounds import (
+    draw,
+    party,
+    party_draw,
+    party_release,
+    party_sums,
+    server,
+    server_gather,
+    server_sums,
+)
 from securefl.rounds.party_phases import Greeted, Outside, PartyContext, PartyPhase, Revealed, Working
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClustersDrawn, InstanceRetried, SharesReleased, SumOpened
@@ -226,7 +235,7 @@ class TestSurvivorSets:
             clusters.extend(assignment.clusters)
             return assignment
 
-        return patch.object(server_gather, "draw_assignment", recorded)
+        return patch.object(draw, "draw_assignment", recorded)
 
     def test_a_cluster_with_one_survivor(self) -> None:
         clusters: list[tuple[tuple[PartyId, ...], ...]] = []
@@ -472,8 +481,7 @@ class TestModelsAndHellos:
             self._any_announcement(),
             patch.object(party_draw, "mask_binding", lambda *_args: bytes(32)),
             patch.object(server_gather, "mask_binding", lambda *_args: bytes(32)),
-            patch.object(party_draw, "certified_seed", lambda *_args: bytes(32)),
-            patch.object(server_gather, "certified_seed", lambda *_args: bytes(32)),
+            patch.object(draw, "certified_seed", lambda *_args: bytes(32)),
         ):
             _, spy = attacked(self._split_model(), scenario(6))
         assert any(P[0] in g.members for g in Grasp(spy).groups())

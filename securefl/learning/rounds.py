@@ -1,0 +1,55 @@
+"""Local training round by round: on a party's own data, or in some rounds on what an attack makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from securefl.arrays import F32, I64
+from securefl.config.scenario import Training
+from securefl.entropy import Entropy
+from securefl.learning.shards import Shard
+from securefl.learning.trainer import LocalTrainer
+
+DataSeam = Callable[[F32, I64, int], tuple[F32, I64]]
+"""Samples f32 (n, ...), labels i64 (n,) and the number of classes, to other samples and labels."""
+
+
+class RoundTrainer:
+    """One party's training.
+
+    Args:
+        module: overwritten in each call; several trainers may take turns with one.
+        shard: the party's own data.
+        config: as configured.
+        device: where ``module`` computes.
+        data: what the party trains on in rounds in which it poisons; the same arrays for one that never does.
+        poisons: whether it does in a round.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        shard: Shard,
+        config: Training,
+        device: torch.device,
+        data: DataSeam,
+        poisons: Callable[[int], bool],
+    ) -> None:
+        self._poisons = poisons
+        self._honest = self._poisoned = LocalTrainer(module, shard, config, device)
+        x, y = data(shard.x, shard.y, shard.classes)
+        if x is not shard.x or y is not shard.y:
+            self._poisoned = LocalTrainer(module, replace(shard, x=x, y=y), config, device)
+
+    def train(self, round_: int, params: F32, entropy: Entropy) -> F32:
+        """Parameters f32 ``(d,)`` after training in this round; see :meth:`LocalTrainer.train`.
+
+        Raises:
+            TrainingDivergedError: the result is not finite.
+            UsageError: ``params`` has the wrong dtype or length.
+        """
+        trainer = self._poisoned if self._poisons(round_) else self._honest
+        return trainer.train(params, entropy)

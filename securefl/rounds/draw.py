@@ -1,0 +1,53 @@
+"""What follows from a round's nonces, for the server and every party alike: seed, clusters, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from securefl.clustering.assignment import Assignment, draw_assignment
+from securefl.clustering.nonces import certified_seed
+from securefl.ids import PartyId
+from securefl.rounds.plan import Plan
+from securefl.weighting.weights import public_weights
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What is fixed once all nonces are known."""
+
+    seed: bytes
+    """The certified seed, 32 bytes: public once the clusters have been drawn from it."""
+    assignment: Assignment
+    weights: Mapping[PartyId, float]
+    """Of the participants, in (0, 1]."""
+
+
+def draw_round(
+    plan: Plan,
+    round_: int,
+    draw: int,
+    model: bytes,
+    nonces: Mapping[PartyId, bytes],
+    samples: Mapping[PartyId, int],
+) -> Draw:
+    """Return the round's clusters and weights.
+
+    Args:
+        plan: of the run.
+        round_: the round's number.
+        draw: how many draws of this round were void before this one.
+        model: digest of the round's model.
+        nonces: of everybody who is present.
+        samples: declared sample counts of everybody who is present.
+
+    Raises:
+        PeerError: a sample count that nobody may declare.
+    """
+    clustering, weighting = plan.scenario.clustering, plan.scenario.weighting
+    seed = certified_seed(nonces, plan.run, round_, draw, model, plan.config_digest())
+    assignment = draw_assignment(
+        seed, nonces, plan.wanted(len(nonces)), clustering.size, clustering.reclusterings
+    )
+    counts = {party: samples[party] for party in assignment.participants}
+    return Draw(seed, assignment, public_weights(counts, weighting.mode, weighting.cap))

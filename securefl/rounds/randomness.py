@@ -1,0 +1,26 @@
+"""The names under which randomness is drawn: with seeded entropy, a run and a simulation draw the same."""
+
+from __future__ import annotations
+
+from securefl.entropy import Entropy
+from securefl.ids import PartyId
+
+
+def party_entropy(root: Entropy, me: PartyId) -> Entropy:
+    """Return what everything of one party but its keys is drawn from."""
+    return root.child("party", me)
+
+
+def nonce_entropy(own: Entropy, round_: int, draw: int) -> Entropy:
+    """Return what a party draws its nonce from, given :func:`party_entropy`."""
+    return own.child("nonce", round_, draw)
+
+
+def training_entropy(own: Entropy, round_: int) -> Entropy:
+    """Return what a party's local training draws from: the order of samples."""
+    return own.child("training", round_)
+
+
+def update_entropy(own: Entropy, round_: int) -> Entropy:
+    """Return what a party's encoding draws from, once per round."""
+    return own.child("update", round_)

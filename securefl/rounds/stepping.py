@@ -1,0 +1,103 @@
+"""What cluster sums do to the server's standing, and when a run ends (docs/dataflow.md, 11 to 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from securefl.ids import PartyId
+from securefl.kernel.effects import Aborted, Finished
+from securefl.rounds.draw import Draw
+from securefl.rounds.optimiser import past_update, server_step
+from securefl.rounds.plan import Plan
+from securefl.rounds.reports import ClusterKey, ModelStepped, RoundDone
+from securefl.rounds.server_phases import Standing
+from securefl.rounds.stacking import ClusterSum, aggregate_round
+
+MAX_FRUITLESS = 3
+"""Rounds in a row without any update after which the run is aborted."""
+
+
+def after_sums(
+    plan: Plan, standing: Standing, drawn: Draw, survivors: Collection[PartyId], sums: Sequence[ClusterSum]
+) -> tuple[Standing, RoundDone, ModelStepped]:
+    """Aggregate what was opened and step.
+
+    Args:
+        plan: of the run.
+        standing: of the round that ends.
+        drawn: its clusters and weights.
+        survivors: the frozen survivor set.
+        sums: all that were opened, in the order of (reclustering, cluster).
+
+    Returns:
+        The standing with the new model, and the two reports; accuracy and loss are still to be filled in.
+    """
+    optimiser = plan.scenario.server_optimiser
+    reference = past_update(optimiser, standing.velocity)
+    result = aggregate_round(plan, sums, drawn.weights, drawn.seed, reference)
+    norm: float | None = None
+    if result.update is None:
+        standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
+    else:
+        norm = float(np.linalg.norm(result.update))
+        params, velocity = server_step(optimiser, standing.params, standing.velocity, result.update)
+        standing = replace(
+            standing, params=params, velocity=velocity, fruitless_rounds=0, updates=standing.updates + 1
+        )
+    opened: tuple[ClusterKey, ...] = tuple((s.reclustering, s.cluster) for s in sums)
+    planned = {(r, j) for r, row in enumerate(drawn.assignment.clusters) for j in range(len(row))}
+    done = RoundDone(
+        round=standing.round,
+        accuracy=0.0,
+        loss=0.0,
+        participants=drawn.assignment.participants,
+        survivors=tuple(sorted(survivors)),
+        opened=opened,
+        lost=tuple(sorted(planned.difference(opened))),
+        kept=result.kept,
+        rejected=result.rejected,
+    )
+    return standing, done, ModelStepped(standing.round, result.kept, result.rejected, norm)
+
+
+def without_clusters(
+    standing: Standing, present: tuple[PartyId, ...]
+) -> tuple[Standing, RoundDone, ModelStepped]:
+    """End a round for which too few parties are there."""
+    standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
+    done = RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), ())
+    return standing, done, ModelStepped(standing.round, (), (), None)
+
+
+def after_evaluation(
+    plan: Plan, standing: Standing, accuracy: float
+) -> tuple[Standing, Finished | Aborted | None]:
+    """Note the accuracy of the round's model; say whether and how the run ends with it.
+
+    Returns:
+        The standing, of the next round where there is one, and the end, None where the run goes on.
+    """
+    stop = plan.scenario.stop
+    if standing.fruitless_rounds >= MAX_FRUITLESS:
+        return standing, Aborted(f"no sum could be used in {MAX_FRUITLESS} rounds in a row")
+    better = accuracy > standing.best_accuracy
+    standing = replace(
+        standing,
+        best_accuracy=max(accuracy, standing.best_accuracy),
+        stale_rounds=0 if better else standing.stale_rounds + 1,
+    )
+    reason = ""
+    if stop.target_accuracy is not None and accuracy >= stop.target_accuracy:
+        reason = f"accuracy {accuracy:.4f} reached the target {stop.target_accuracy:g}"
+    elif stop.patience is not None and standing.stale_rounds >= stop.patience:
+        reason = f"no better accuracy in {stop.patience} rounds"
+    elif standing.round + 1 >= stop.rounds:
+        reason = f"{stop.rounds} rounds done"
+    if not reason:
+        return replace(standing, round=standing.round + 1), None
+    if not standing.updates:
+        return standing, Aborted(f"{reason}, and none of them gave an update")
+    return standing, Finished(reason)
