@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from securefl.arrays import F64
 from securefl.errors import UsageError
 from securefl.robust.distances import in_row_order, squared_distances
 from securefl.robust.krum import krum_scores
@@ -41,7 +40,7 @@ def bulyan(stack: Stack, byzantine: int) -> Aggregate:
         raise UsageError(f"Bulyan with byzantine = {byzantine} is not defined for {clusters} clusters")
     selected = np.arange(clusters)
     if byzantine:
-        selected = np.sort(_select(stack.means, clusters - 2 * byzantine, byzantine))
+        selected = np.sort(_select(stack, clusters - 2 * byzantine, byzantine))
     rows = stack.means[selected] if byzantine else stack.means
     vector, counts = mean_of_nearest(rows, stack.weights[selected], len(selected) - 2 * byzantine)
     kept = np.zeros(clusters, dtype=np.bool_)
@@ -49,13 +48,13 @@ def bulyan(stack: Stack, byzantine: int) -> Aggregate:
     return Aggregate(vector, kept)
 
 
-def _select(rows: F64, places: int, byzantine: int) -> list[int]:
-    squared = squared_distances(rows)
-    remaining = np.arange(len(rows))
+def _select(stack: Stack, places: int, byzantine: int) -> list[int]:
+    squared = squared_distances(stack.means)
+    remaining = np.arange(stack.clusters)
     selected: list[int] = []
     while len(selected) < places:
         scores = krum_scores(squared[np.ix_(remaining, remaining)], max(1, len(remaining) - byzantine - 2))
         best = remaining[scores == scores.min()].tolist()
-        selected.append(in_row_order(rows, best)[0])
+        selected.append(in_row_order(stack, best)[0])
         remaining = remaining[remaining != selected[-1]]
     return selected

@@ -8,6 +8,7 @@ from functools import cmp_to_key
 import numpy as np
 
 from securefl.arrays import F64
+from securefl.robust.stack import Stack
 
 
 def squared_distances(rows: F64) -> F64:
@@ -27,14 +28,14 @@ def squared_distances(rows: F64) -> F64:
     return squared
 
 
-def in_row_order(rows: F64, indices: Iterable[int]) -> list[int]:
+def in_row_order(stack: Stack, indices: Iterable[int]) -> list[int]:
     """The indices by their rows in lexicographic order: the smallest at the first coordinate that differs.
 
-    Ties that are broken by it do not depend on the order of the clusters. Identical rows stay as they come.
+    Identical rows go by weight. Ties that are broken by it do not depend on the order of the clusters.
     """
 
     def compare(a: int, b: int) -> int:
-        return _compare(rows[a], rows[b])
+        return _compare(stack.means[a], stack.means[b]) or int(np.sign(stack.weights[a] - stack.weights[b]))
 
     return sorted(indices, key=cmp_to_key(compare))
 

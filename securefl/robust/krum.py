@@ -34,7 +34,7 @@ def krum(stack: Stack, byzantine: int) -> Aggregate:
     if byzantine < 0 or stack.clusters < byzantine + 3:
         raise UsageError(f"Krum with byzantine = {byzantine} is not defined for {stack.clusters} clusters")
     scores = krum_scores(squared_distances(stack.means), stack.clusters - byzantine - 2)
-    chosen = in_row_order(stack.means, np.flatnonzero(scores == scores.min()).tolist())[0]
+    chosen = in_row_order(stack, np.flatnonzero(scores == scores.min()).tolist())[0]
     kept = np.zeros(stack.clusters, dtype=np.bool_)
     kept[chosen] = True
     return Aggregate(stack.means[chosen].copy(), kept)

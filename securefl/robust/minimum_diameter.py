@@ -40,7 +40,7 @@ def minimum_diameter(stack: Stack, byzantine: int) -> Aggregate:
         raise UsageError(f"minimum diameter, byzantine = {byzantine}: infeasible for {clusters} clusters")
     kept = np.ones(clusters, dtype=np.bool_)
     if byzantine:
-        order = np.array(in_row_order(stack.means, range(clusters)))
+        order = np.array(in_row_order(stack, range(clusters)))
         squared = squared_distances(stack.means)[np.ix_(order, order)]
         kept[:] = False
         kept[order[_tightest(squared, clusters - byzantine)]] = True

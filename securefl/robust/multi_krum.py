@@ -37,7 +37,7 @@ def multi_krum(stack: Stack, byzantine: int, keep: int | None = None) -> Aggrega
     scores = krum_scores(squared_distances(stack.means), clusters - byzantine - 2)
     last = np.sort(scores)[places - 1]
     kept = scores < last
-    tied = in_row_order(stack.means, np.flatnonzero(scores == last).tolist())
+    tied = in_row_order(stack, np.flatnonzero(scores == last).tolist())
     kept[tied[: places - int(kept.sum())]] = True
     weights = np.where(kept, stack.weights, 0.0)
     return Aggregate(combine((weights / weights.sum())[kept], stack.means[kept]), kept)
