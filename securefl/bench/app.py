@@ -8,17 +8,15 @@ import typer
 from rich.console import Console
 
 from securefl.bench.report import print_report, report_json
+from securefl.bench.robust import FEWEST, print_robust, robust_json, run_robust
+from securefl.bench.robust import SIZES as ROBUST_SIZES
 from securefl.bench.secagg import SIZES, run_secagg, standard_rows
 from securefl.errors import ConfigError, UsageError
 
 app = typer.Typer(no_args_is_help=True, help="Measure speed and size on this machine.")
 
 DEFAULT_ROWS = ",".join(f"{members}x{length}" for members, length in SIZES)
-
-
-@app.callback()
-def _group() -> None:
-    """Keep `secagg` a command of its own while it is the only one."""
+DEFAULT_ROBUST_ROWS = ",".join(f"{clusters}x{length}" for clusters, length in ROBUST_SIZES)
 
 
 @app.command()
@@ -36,6 +34,48 @@ def secagg(
         typer.echo(report_json(report))
     else:
         print_report(Console(), report)
+
+
+@app.command()
+def robust(
+    rows: Annotated[
+        str, typer.Option(help="Sizes to measure: clusters x coordinates, with commas.")
+    ] = DEFAULT_ROBUST_ROWS,
+    json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
+    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; the least is shown.")] = 3,
+) -> None:
+    """Time and memory of every aggregation rule, beside one sort or one Gram matrix."""
+    try:
+        report = run_robust(parse_robust_sizes(rows), repetitions)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error), param_hint="--rows") from error
+    if json:
+        typer.echo(robust_json(report))
+    else:
+        print_robust(Console(), report)
+
+
+def parse_robust_sizes(text: str) -> tuple[tuple[int, int], ...]:
+    """Read ``20x1e6,60x1e5`` as pairs of clusters and coordinates.
+
+    Raises:
+        ConfigError: not of this form, or fewer clusters than all rules can do with.
+    """
+    sizes = []
+    for item in text.split(","):
+        clusters, _, length = item.strip().partition("x")
+        try:
+            size = (int(clusters), _whole(length))
+        except (ValueError, OverflowError):
+            size = (0, 0)
+        if size[0] < FEWEST or size[1] < 1:
+            raise ConfigError(
+                "--rows",
+                f"{item.strip()!r} is no size",
+                f"use clusters x coordinates, like 20x1e6, with {FEWEST} clusters or more",
+            )
+        sizes.append(size)
+    return tuple(sizes)
 
 
 def parse_sizes(text: str) -> tuple[tuple[int, int], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from securefl.robust.lengths import cosines, lengths
+from securefl.robust.lengths import lengths, polar
 from securefl.robust.span import combine
 from securefl.robust.stack import Aggregate, Stack
 
@@ -30,11 +30,12 @@ def fltrust(stack: Stack) -> Aggregate:
         UsageError: the stack has no server gradient.
     """
     gradient = stack.need_server_gradient()
-    trust = np.maximum(cosines(stack.means, -gradient), 0.0)
+    norms, angles = polar(stack.means, -gradient)
+    trust = np.maximum(angles, 0.0)
     kept = trust > 0
     if not kept.any():
         return Aggregate(np.zeros(stack.dimension), kept)
     target = float(lengths(gradient[np.newaxis])[0])
     shares = np.zeros(stack.clusters)
-    np.divide(trust, lengths(stack.means), out=shares, where=kept)
+    np.divide(trust, norms, out=shares, where=kept)
     return Aggregate(combine(shares * (target / trust.sum()), stack.means), kept)

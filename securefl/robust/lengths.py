@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from securefl.arrays import F64
+from securefl.robust.span import pieces
 
 _TRUSTED = 1e-290, 1e300
 """Squared lengths in between have lost nothing to overflow or underflow."""
@@ -15,26 +16,39 @@ def lengths(rows: F64) -> F64:
     with np.errstate(over="ignore"):
         squared: F64 = np.einsum("ij,ij->i", rows, rows)
         result = np.sqrt(squared)
-        for index in np.flatnonzero((squared < _TRUSTED[0]) | (squared > _TRUSTED[1])).tolist():
+        for index in _doubtful(squared):
             largest = _power(rows[index])
-            result[index] = np.linalg.norm(rows[index] / largest) * largest
+            result[index] = _length(rows[index] / largest) * largest
     return result
 
 
-def cosines(rows: F64, vector: F64) -> F64:
-    """Cosine of the angle between each row and ``vector``, f64 ``(c,)``; 0 where either is zero."""
+def polar(rows: F64, vector: F64) -> tuple[F64, F64]:
+    """||x_i||, and the cosine of its angle to ``vector`` (0 where either is zero), f64 ``(c,)`` each."""
     vector = vector / _power(vector)
-    length = float(np.linalg.norm(vector))
+    length = _length(vector)
+    inner, squared, result = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
     with np.errstate(over="ignore", invalid="ignore"):
-        inner = np.einsum("ij,j->i", rows, vector)
-        squared: F64 = np.einsum("ij,ij->i", rows, rows)
-        result = np.zeros(len(rows))
-        np.divide(inner, np.sqrt(squared) * length, out=result, where=(squared > 0) & (length > 0))
-    for index in np.flatnonzero((squared < _TRUSTED[0]) | (squared > _TRUSTED[1])).tolist():
-        row = rows[index] / _power(rows[index])
-        product = float(np.linalg.norm(row)) * length
-        result[index] = float(np.einsum("j,j->", row, vector)) / product if product else 0.0
-    return np.clip(result, -1.0, 1.0)
+        for at in pieces(rows):
+            inner += np.einsum("ij,j->i", rows[:, at], vector[at])
+            squared += np.einsum("ij,ij->i", rows[:, at], rows[:, at])
+        norms: F64 = np.sqrt(squared)
+        np.divide(inner, norms * length, out=result, where=(squared > 0) & (length > 0))
+        for index in _doubtful(squared):
+            largest = _power(rows[index])
+            row = rows[index] / largest
+            norms[index] = _length(row) * largest
+            product = _length(row) * length
+            result[index] = float(np.einsum("j,j->", row, vector)) / product if product else 0.0
+    return norms, np.clip(result, -1.0, 1.0)
+
+
+def _doubtful(squared: F64) -> list[int]:
+    rows: list[int] = np.flatnonzero((squared < _TRUSTED[0]) | (squared > _TRUSTED[1])).tolist()
+    return rows
+
+
+def _length(vector: F64) -> float:
+    return float(np.sqrt(np.einsum("j,j->", vector, vector)))
 
 
 def _power(vector: F64) -> float:

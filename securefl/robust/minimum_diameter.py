@@ -44,8 +44,8 @@ def minimum_diameter(stack: Stack, byzantine: int) -> Aggregate:
         squared = squared_distances(stack.means)[np.ix_(order, order)]
         kept[:] = False
         kept[order[_tightest(squared, clusters - byzantine)]] = True
-    weights = stack.weights[kept]
-    return Aggregate(combine(weights / weights.sum(), stack.means[kept]), kept)
+    weights = np.where(kept, stack.weights, 0.0)
+    return Aggregate(combine(weights / weights.sum(), stack.means), kept)
 
 
 def _tightest(squared: F64, size: int) -> list[int]:
@@ -70,6 +70,9 @@ def _first_set(conflicts: Graph, size: int) -> list[int]:
         if gone >> vertex & 1 or len(chosen) == size:
             continue
         rivals = graph[vertex]
+        if not rivals:
+            chosen.append(vertex)
+            continue
         if rivals.bit_count() <= budget and _cover_fits(_without(graph, rivals), budget - rivals.bit_count()):
             chosen.append(vertex)
         else:

@@ -40,4 +40,4 @@ def multi_krum(stack: Stack, byzantine: int, keep: int | None = None) -> Aggrega
     tied = in_row_order(stack, np.flatnonzero(scores == last).tolist())
     kept[tied[: places - int(kept.sum())]] = True
     weights = np.where(kept, stack.weights, 0.0)
-    return Aggregate(combine((weights / weights.sum())[kept], stack.means[kept]), kept)
+    return Aggregate(combine(weights / weights.sum(), stack.means), kept)

@@ -58,7 +58,7 @@ class Span:
 def combine(coefficients: F64, rows: F64) -> F64:
     """``sum_i a_i x_i``, f64 ``(d,)``, added in the order of the rows, whatever the number of threads."""
     vector = np.empty(rows.shape[1])
-    for at in _pieces(rows):
+    for at in pieces(rows):
         np.einsum("i,ij->j", coefficients, rows[:, at], out=vector[at])
     return vector
 
@@ -70,7 +70,7 @@ def _gram(rows: F64, origin: F64 | None, factor: float) -> F64:
             whole: F64 = rows @ rows.T
             return whole
         products = np.zeros((len(rows), len(rows)))
-        for at in _pieces(rows):
+        for at in pieces(rows):
             piece = rows[:, at] * factor
             if origin is not None:
                 piece -= origin[at] * factor
@@ -78,6 +78,7 @@ def _gram(rows: F64, origin: F64 | None, factor: float) -> F64:
     return products
 
 
-def _pieces(rows: F64) -> list[slice]:
+def pieces(rows: F64) -> list[slice]:
+    """All columns of ``rows`` in order, in slices of a few mebibytes."""
     width = max(1, 8 * BLOCK_VALUES // len(rows))
     return [slice(start, start + width) for start in range(0, rows.shape[1], width)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from securefl.arrays import F64
 from securefl.config.aggregation import ZenoPlusPlus
-from securefl.robust.lengths import cosines, lengths
+from securefl.robust.lengths import lengths, polar
 from securefl.robust.span import combine
 from securefl.robust.stack import Aggregate, Stack
 
@@ -51,11 +51,11 @@ def zeno_plus_plus(stack: Stack, rule: ZenoPlusPlus) -> Aggregate:
         UsageError: the stack has no server gradient.
     """
     accepted = zeno_scores(stack, rule) >= -rule.eta * rule.eps
-    whole = stack.weights if rule.divide_by == "all" else stack.weights[accepted]
     if not accepted.any():
         return Aggregate(np.zeros(stack.dimension), accepted)
-    weights = stack.weights[accepted] / whole.sum()
-    return Aggregate(combine(weights, stack.means[accepted]), accepted)
+    weights = np.where(accepted, stack.weights, 0.0)
+    whole = stack.weights if rule.divide_by == "all" else weights
+    return Aggregate(combine(weights / whole.sum(), stack.means), accepted)
 
 
 def zeno_scores(stack: Stack, rule: ZenoPlusPlus) -> F64:
@@ -69,8 +69,7 @@ def zeno_scores(stack: Stack, rule: ZenoPlusPlus) -> F64:
     """
     gradient = stack.need_server_gradient()
     length = float(lengths(gradient[np.newaxis])[0])
-    scored = lengths(stack.means)
-    angles = cosines(stack.means, gradient)
+    scored, angles = polar(stack.means, gradient)
     if rule.scale == "normalised":
         scored = np.where(scored > 0, length, 0.0)
     elif rule.scale == "sum":

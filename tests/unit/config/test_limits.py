@@ -118,6 +118,27 @@ REFUSED = [
     ("encoding.ring_bits", ("encoding.ring_bits=32", "encoding.range=65536"), "not below 2^31"),
     ("aggregation.rule", ("aggregation.rule={type='trimmed-mean', trim=2}",), "needs 5 clusters"),
     ("aggregation.rule", ("aggregation.rule={type='krum', byzantine=2}",), "make 4"),
+    ("aggregation.rule", ("aggregation.rule={type='bulyan', byzantine=1}",), "needs 7 clusters"),
+    (
+        "aggregation.rule",
+        (
+            "aggregation.rule={type='krum', byzantine=0}",
+            "aggregation.pre_aggregation=[{type='bucketing', size=2}]",
+        ),
+        "krum with these parameters and pre_aggregation needs 5 clusters",
+    ),
+    ("aggregation.rule", ("aggregation.rule.type=zeno++",), "data that the server holds"),
+    ("aggregation.rule", ("aggregation.rule.type=fltrust",), "fltrust needs a gradient"),
+    (
+        "aggregation.claim",
+        (
+            "aggregation.claim=worst-case",
+            "aggregation.byzantine=1",
+            "aggregation.rule.type=median",
+            "aggregation.pre_aggregation=[{type='bucketing', size=2}]",
+        ),
+        "median with these parameters and pre_aggregation withstands 0",
+    ),
     ("aggregation.byzantine", ("aggregation.byzantine=13",), "13 of 12"),
     (
         "aggregation.claim",

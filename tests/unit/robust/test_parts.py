@@ -16,7 +16,7 @@ from securefl.errors import UsageError
 from securefl.robust.centred_clipping import centred_clipping
 from securefl.robust.distances import in_row_order, squared_distances
 from securefl.robust.geometric_median import geometric_median
-from securefl.robust.lengths import cosines, lengths
+from securefl.robust.lengths import lengths, polar
 from securefl.robust.minimum_diameter import minimum_diameter
 from securefl.robust.span import Span, combine
 from securefl.robust.stack import Stack
@@ -63,10 +63,11 @@ def test_lengths_and_angles_at_the_ends_of_float64(scale: float) -> None:
         lengths(rows), [scale / 2, scale / 2, 0.0], rtol=1e-2 if scale < 1e-300 else 1e-12
     )
     for other in (1e-200, 1.0, 1e300):
-        got = cosines(rows, other * np.array([0.3, 0.4]))
+        norms, got = polar(rows, other * np.array([0.3, 0.4]))
+        np.testing.assert_array_equal(norms, lengths(rows))
         expected = np.array([1.0, 0.28, 0.0]) if scale else np.zeros(3)
         np.testing.assert_allclose(got, expected, rtol=1e-2 if scale < 1e-300 else 1e-12)
-    assert not cosines(rows, np.zeros(2)).any()
+    assert not polar(rows, np.zeros(2))[1].any()
 
 
 def test_a_length_beyond_float64_is_infinite() -> None:

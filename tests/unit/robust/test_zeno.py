@@ -50,7 +50,7 @@ class Softmax:
 
 
 def first_accepted(rule: ZenoPlusPlus, rounds: int = 12, seed: int = 7) -> int | None:
-    """The first round (from 1) in which a cluster with one -10x member passes, while the model gets better."""
+    """The first round (from 1) in which a cluster with one -10x member passes while the model improves."""
     task = Softmax(seed)
     params = np.zeros(FEATURES * CLASSES)
     for round_ in range(1, rounds + 1):
