@@ -14,6 +14,7 @@ from securefl.cli.broker import broker
 from securefl.cli.doctor import doctor
 from securefl.cli.keygen import keygen
 from securefl.cli.run import run
+from securefl.cli.simulate import simulate
 
 app = typer.Typer(
     help="Federated learning in which nobody sees an update, some parties lie, and networks fail.",
@@ -22,6 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run)
+app.command()(simulate)
 app.command()(server)
 app.command()(party)
 app.command()(broker)

@@ -20,7 +20,6 @@ from securefl.config.scenario import Scenario
 from securefl.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.kernel.effects import Aborted
 from securefl.report.metrics import RunMetrics
 from securefl.report.progress import Progress
 from securefl.report.rundir import RunDirectory
@@ -234,8 +233,3 @@ def _as_client(broker: BrokerUrl, tls: LocalTls | None, name: str) -> BrokerUrl:
         return broker
     files = tls.clients[name]
     return replace(broker, ca_file=tls.ca_file, cert_file=files.cert_file, key_file=files.key_file)
-
-
-def aborted(ending: Ending) -> bool:
-    """Whether the server's run was aborted."""
-    return isinstance(ending.outcome, Aborted)

@@ -25,7 +25,8 @@ from parties.arguments import (
     device_name,
 )
 from parties.console import EXIT_ABORTED, one_line_errors
-from securefl.cli.federation import Federation, RunOptions, aborted
+from securefl.cli.conclude import conclude
+from securefl.cli.federation import Federation, RunOptions
 from securefl.config.cast import behaviours_of
 from securefl.config.limits import check
 from securefl.config.load import load_scenario
@@ -33,10 +34,9 @@ from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import RunId
 from securefl.report.metrics import RunMetrics
-from securefl.report.present import print_summary
-from securefl.report.progress import JsonProgress, progress_for
+from securefl.report.progress import progress_for
 from securefl.report.rundir import RunDirectory
-from securefl.report.summary import Summary, summarise
+from securefl.report.summary import Summary
 
 DataDirOption = Annotated[
     Path | None,
@@ -129,11 +129,14 @@ def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_js
             ending = Federation(scenario, options, directory, metrics, progress).run()
         finally:
             progress.finish()
-    (metrics.on_aborted if aborted(ending) else metrics.on_finished)(ending.outcome.reason)
-    summary = summarise(
+    return conclude(
+        console,
+        progress,
+        directory,
+        metrics,
+        ending.outcome,
         run=options.run,
         scenario=scenario,
-        metrics=metrics,
         insecure=options.insecure,
         seconds=time.monotonic() - started,
         files={
@@ -144,12 +147,6 @@ def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_js
             "summary": str(directory.summary_file),
         },
     )
-    directory.write_json(directory.summary_file.name, summary.to_json())
-    if isinstance(progress, JsonProgress):
-        progress.summary(summary)
-    else:
-        print_summary(console, summary)
-    return summary
 
 
 def fresh_run_id(insecure_seed: int | None) -> RunId:

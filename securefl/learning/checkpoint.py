@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from securefl.arrays import F32, expect
-from securefl.errors import ConfigError
+from securefl.errors import ConfigError, RunAbortedError
 from securefl.learning.flatten import check_averageable, dimension
 
 
@@ -38,6 +38,19 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
+
+
+def keep_model(path: Path, module: torch.nn.Module, params: F32) -> None:
+    """As :func:`save_model`, in the middle of a run, when a full disk is not the configuration's fault.
+
+    Raises:
+        RunAbortedError: the file cannot be written.
+        UsageError: ``params`` has the wrong dtype or length.
+    """
+    try:
+        save_model(path, module, params)
+    except ConfigError as error:
+        raise RunAbortedError(str(error)) from error
 
 
 def load_model(path: Path) -> dict[str, F32]:

@@ -6,7 +6,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from securefl.ids import PartyId
-from securefl.report.records import Direction, LeftOut, Refusal, RoundRecord, SumSeen, Volume
+from securefl.report.records import (
+    NOT_THERE,
+    WITHHELD,
+    Direction,
+    LeftOut,
+    Refusal,
+    RoundRecord,
+    SumSeen,
+    Volume,
+)
 from securefl.rounds.reports import (
     ClusterKey,
     ClustersDrawn,
@@ -90,7 +99,7 @@ class RoundDraft:
         }
         out = [LeftOut(p, self._why(p, lost)) for p in done.participants if p not in counted]
         for party in sorted(expected - set(done.participants)):
-            reason = "withheld its nonce" if party in self._withheld else "did not turn up"
+            reason = WITHHELD if party in self._withheld else NOT_THERE
             out.append(LeftOut(party, reason))
         return RoundRecord(
             round=done.round,

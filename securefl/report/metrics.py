@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from securefl.config.cast import party_names
 from securefl.config.scenario import Scenario
@@ -23,6 +23,7 @@ class RunMetrics:
         write: takes a row for each round that ends (``MetricsFile.append``).
         dishonest: vantage points that the scenario makes misbehave; what they refuse is listed, but does not
             count as a refusal.
+        earlier: the rounds before, where a simulation is resumed.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class RunMetrics:
         scenario: Scenario,
         write: Callable[[Mapping[str, JsonValue]], None] | None = None,
         dishonest: Collection[str] = (),
+        earlier: Sequence[RoundRecord] = (),
     ) -> None:
         self._write = write
         self._dishonest = frozenset(dishonest)
@@ -40,7 +42,7 @@ class RunMetrics:
         self._draft: RoundDraft | None = None
         self._reason = ""
         self._aborted = False
-        self._records: list[RoundRecord] = []
+        self._records: list[RoundRecord] = list(earlier)
         self.missing: tuple[PartyId, ...] = ()
         """Parties that were not there when the run started."""
 

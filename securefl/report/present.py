@@ -127,7 +127,9 @@ def _view(summary: Summary) -> Iterator[Text]:
             f"colluding parties (up to {colluders}) can subtract their own parts and see more", style="yellow"
         )
     yield Text.assemble("differential privacy: ", ("none", "bold"), " (a sum still tells of its members)")
-    if summary.insecure:
+    if summary.simulated:
+        yield Text("a simulation: nothing was masked; the server of a real run would see these sums")
+    elif summary.insecure:
         yield Text(
             "INSECURE SEEDED ENTROPY: whoever knows the seed can undo every mask. For tests only.",
             style="bold red",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from securefl.ids import PartyId
 from securefl.rounds.reports import ClusterKey
@@ -13,6 +13,12 @@ from securefl.transcript.canonical import JsonValue
 
 Direction = Literal["up", "down"]
 """From the party to the broker, or from the broker to the party."""
+
+
+WITHHELD: Final = "withheld its nonce"
+NOT_THERE: Final = "did not turn up"
+ABSENCES: Final = frozenset({WITHHELD, NOT_THERE})
+"""Why a party was left out that was no participant."""
 
 
 class Volume(NamedTuple):
@@ -79,6 +85,50 @@ class RoundRecord:
     """Per party, since the round before ended."""
     refusals: Mapping[Refusal, int]
     """How often each was seen, since the round before ended."""
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> RoundRecord:
+        """The record that :meth:`row` made this row of.
+
+        A row does not hold the members of the sums, only who is counted; the record has those for both.
+
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: not such a row.
+        """
+        clusters = row["clusters"]
+        out = tuple(LeftOut(PartyId(each["party"]), each["reason"]) for each in row["left_out"])
+        counted = tuple(PartyId(name) for name in row["survivors"])
+        there = {*counted, *(each.party for each in out if each.reason not in ABSENCES)}
+        if len(there) != row["participants"]:
+            raise ValueError("participants do not add up")
+        sums = []
+        for seen in clusters["opened"]:
+            members = tuple(PartyId(name) for name in seen["survivors"])
+            sums.append(SumSeen(seen["reclustering"], seen["cluster"], members, members))
+        return cls(
+            round=row["round"],
+            accuracy=row["accuracy"],
+            loss=math.inf if row["loss"] is None else row["loss"],
+            update_norm=row["update_norm"],
+            participants=tuple(sorted(there)),
+            counted=counted,
+            left_out=out,
+            sums=tuple(sums),
+            kept=tuple((r, j) for r, j in clusters["kept"]),
+            rejected=tuple((r, j) for r, j in clusters["rejected"]),
+            lost={(each["reclustering"], each["cluster"]): each["reason"] for each in clusters["lost"]},
+            redraws=row["redraws"],
+            retries=row["retries"],
+            seconds=dict(row["seconds"]),
+            traffic={
+                party: {way: Volume(v["messages"], v["bytes"]) for way, v in volumes.items()}
+                for party, volumes in row["traffic"].items()
+            },
+            refusals={
+                Refusal(each["by"], each["culprit"], each["reason"]): each["count"]
+                for each in row["refusals"]
+            },
+        )
 
     def row(self) -> dict[str, JsonValue]:
         """The row of ``metrics.jsonl``; numbers that are not finite are null."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from securefl.config.resolved import to_toml
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError, UsageError
 from securefl.ids import NAME
+from securefl.report.records import RoundRecord
 from securefl.transcript.canonical import JsonValue
 from securefl.transcript.chain import Transcript, read_transcript
 from securefl.transcript.lines import LineFile, disk_failure
@@ -155,13 +156,32 @@ class RunDirectory:
         """
         return self.write_text("scenario.toml", to_toml(scenario))
 
-    def metrics(self) -> MetricsFile:
-        """Begin ``metrics.jsonl``.
+    def metrics(self, earlier: Sequence[RoundRecord] = ()) -> MetricsFile:
+        """Begin ``metrics.jsonl``, or go on with one that holds these records and no other.
 
         Raises:
-            ConfigError: it exists already.
+            ConfigError: it exists already, and there are no earlier records.
+            RunAbortedError: the disk is full or gone.
         """
-        return MetricsFile(self.metrics_file)
+        if not earlier:
+            return MetricsFile(self.metrics_file)
+        self.write_text(self.metrics_file.name, "".join(_dumps(record.row()) + "\n" for record in earlier))
+        return MetricsFile(self.metrics_file, append=True)
+
+    def read_records(self, before: int) -> tuple[RoundRecord, ...]:
+        """The records of the rounds before ``before``, from their rows.
+
+        Raises:
+            ConfigError: unreadable, or not all of them are there.
+        """
+        rows = self.read_metrics()[:before]
+        try:
+            records = tuple(RoundRecord.from_row(row) for row in rows)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(str(self.metrics_file), f"holds a row that is none: {error!r}") from error
+        if [record.round for record in records] != list(range(before)):
+            raise ConfigError(str(self.metrics_file), f"does not hold the first {before} rounds")
+        return records
 
     def read_scenario(self) -> Scenario:
         """The scenario that was run.
@@ -212,8 +232,8 @@ class RunDirectory:
 class MetricsFile:
     """``metrics.jsonl``: a row is in the hands of the operating system when :meth:`append` returns."""
 
-    def __init__(self, path: Path) -> None:
-        self._lines = LineFile(path)
+    def __init__(self, path: Path, *, append: bool = False) -> None:
+        self._lines = LineFile(path, append=append)
 
     def append(self, row: Mapping[str, JsonValue]) -> None:
         """Write one row.

@@ -38,6 +38,8 @@ class Summary:
     """Traffic of all parties together."""
     insecure: bool
     """Whether secrets came from a seed: then nothing was secret."""
+    simulated: bool = False
+    """Whether there was no network and nothing to keep secret."""
     seconds: float
     files: Mapping[str, str]
     """What lies where: a word for people and a path."""
@@ -58,6 +60,7 @@ class Summary:
         return {
             "securefl": securefl.__version__,
             "run": self.run,
+            "simulated": self.simulated,
             "scenario": self.scenario.name,
             "exit_code": self.exit_code,
             "exit_meaning": MEANING[self.exit_code],
@@ -128,6 +131,7 @@ def summarise(
     insecure: bool,
     seconds: float,
     files: Mapping[str, str],
+    simulated: bool = False,
 ) -> Summary:
     """Draw up the summary of a run that has ended.
 
@@ -138,6 +142,7 @@ def summarise(
         insecure: ``Entropy.insecure`` of the run.
         seconds: how long it took.
         files: label to path, in the order in which they are to be printed.
+        simulated: whether it was a simulation.
     """
     outcome = metrics.outcome()
     volumes = metrics.traffic().values()
@@ -156,6 +161,7 @@ def summarise(
         up=up,
         down=down,
         insecure=insecure,
+        simulated=simulated,
         seconds=seconds,
         files=files,
     )

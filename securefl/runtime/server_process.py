@@ -8,12 +8,11 @@ from typing import Literal, cast
 from securefl.arrays import F32
 from securefl.behaviours.cast import server_behaviour
 from securefl.config.cast import behaviours_of
-from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import EVERYONE, SERVER
 from securefl.kernel.effects import Aborted, Finished, Send
 from securefl.kernel.events import Place
 from securefl.kernel.machine import Effect
-from securefl.learning.checkpoint import save_model
+from securefl.learning.checkpoint import keep_model
 from securefl.learning.device import limit_threads, pick_device
 from securefl.learning.evaluation import Evaluator
 from securefl.learning.flatten import dimension, to_vector
@@ -69,11 +68,7 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
 
     def evaluate(params: F32) -> tuple[float, float]:
         # Written every round, so that a run that is aborted later has not lost its model.
-        try:
-            save_model(settings.out / MODEL_FILE, module, params)
-        except ConfigError as error:
-            # Nothing is wrong with the configuration when a disk fills up in the middle of a run.
-            raise RunAbortedError(str(error)) from error
+        keep_model(settings.out / MODEL_FILE, module, params)
         evaluation = evaluator.evaluate(params)
         return evaluation.accuracy, evaluation.loss
 

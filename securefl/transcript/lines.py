@@ -13,23 +13,24 @@ _BUFFER: Final = 256 * 1024
 
 
 class LineFile:
-    """Appends lines to a new file, buffered.
+    """Appends lines to a new file, or to one of whole lines, buffered.
 
     When a write fails (disk full), the file is cut back to its last whole line, so that what is there stays
     readable, and the writer takes no more.
 
     Raises:
-        ConfigError: the file exists already or its folder cannot be written to.
+        ConfigError: the file exists already (with ``append``: does not), or cannot be written to.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, append: bool = False) -> None:
         self.path = path
         self._pending = bytearray()
         self._whole = 0
         self._failure: RunAbortedError | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("xb", buffering=0)
+            self._file = path.open("r+b" if append else "xb", buffering=0)
+            self._whole = self._file.seek(0, os.SEEK_END)
         except FileExistsError:
             raise ConfigError(str(path), "exists already", "choose another run directory") from None
         except OSError as error:

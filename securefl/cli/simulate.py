@@ -1,0 +1,72 @@
+"""``securefl simulate``: a scenario in one process, to the same model as ``run``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parties.arguments import DeviceOption, SeedOption, SetOption, device_name
+from parties.console import EXIT_ABORTED, one_line_errors
+from securefl.cli.run import DataDirOption, bundled, fresh_run_id
+from securefl.config.limits import check
+from securefl.config.load import load_scenario
+from securefl.errors import RunAbortedError
+from securefl.simulation.limits import check_simulable
+
+
+def simulate(
+    scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML), or the name of a bundled one.")],
+    *,
+    data_dir: DataDirOption = None,
+    overrides: SetOption = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run directory; runs/<scenario>-<time> when left out.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on in --out, where its last checkpoint is.")
+    ] = False,
+    seed: SeedOption = 0,
+    insecure_seeded_entropy: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-seeded-entropy",
+            help="As for run. A simulation has no secrets: all follows from --seed, with or without this.",
+        ),
+    ] = False,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Train party by party, to the bits of a run: the default."),
+    ] = True,
+    device: DeviceOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, for programs.")] = False,
+) -> None:
+    """Simulate a scenario in this process: no broker, no processes, no masks, the same sums and model.
+
+    With --insecure-seeded-entropy and the same --seed, run ends with the same model, bit for bit.
+
+    Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted.
+    """
+    del insecure_seeded_entropy, exact
+    with one_line_errors():
+        loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
+        check(loaded)
+        check_simulable(loaded)
+        wanted = device_name(device)
+        # Only this command needs torch in the process that people start; the others start without it.
+        from securefl.cli.simulation import SimulationOptions, run_simulation  # noqa: PLC0415
+
+        options = SimulationOptions(
+            run=fresh_run_id(seed),
+            seed=seed,
+            data_dir=data_dir,
+            device=wanted,
+            out=out,
+            resume=resume,
+            as_json=as_json,
+        )
+        summary = run_simulation(loaded, options)
+        if summary.exit_code == EXIT_ABORTED:
+            raise RunAbortedError(summary.outcome.reason)
+    raise typer.Exit(summary.exit_code)

@@ -1,0 +1,123 @@
+"""One simulation with everything around it: progress, run directory, checkpoints, verdict. Imports torch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from securefl.arrays import F32
+from securefl.cli.conclude import conclude
+from securefl.config.cast import behaviours_of
+from securefl.config.scenario import Scenario
+from securefl.errors import ConfigError
+from securefl.ids import PartyId, RunId
+from securefl.learning.checkpoint import keep_model
+from securefl.learning.outcomes import Evaluation
+from securefl.report.metrics import RunMetrics
+from securefl.report.progress import progress_for
+from securefl.report.rundir import RunDirectory
+from securefl.report.summary import Summary
+from securefl.rounds.server_phases import Standing
+from securefl.simulation.checkpoint import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
+from securefl.simulation.course import Course
+from securefl.simulation.federation import Federation, assemble
+from securefl.simulation.limits import notes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationOptions:
+    """What the command line says about a simulation, besides the scenario."""
+
+    run: RunId
+    seed: int
+    data_dir: Path | None
+    device: str | None
+    out: Path | None
+    resume: bool
+    as_json: bool
+
+
+def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
+    """Simulate to the end; leave model, metrics, checkpoint and summary in the run directory.
+
+    Raises:
+        ConfigError: the scenario, its data, the device, the directory or the checkpoint is refused; then
+            nothing has been written.
+        RunAbortedError: the disk is full or gone.
+    """
+    started = time.monotonic()
+    federation = assemble(scenario, options.run, options.seed, options.data_dir, options.device)
+    if options.resume:
+        directory, standing, dead = _former(options.out, federation)
+        records = directory.read_records(before=standing.round)
+    else:
+        directory, standing, dead, records = RunDirectory.create(options.out, scenario.name), None, (), ()
+        directory.write_scenario(scenario)
+    checkpoint = directory.path / CHECKPOINT_FILE
+    console = Console(highlight=False)
+    progress = progress_for(console, as_json=options.as_json)
+    with closing(directory.metrics(records)) as rows:
+        dishonest = behaviours_of(scenario, options.seed).keys()
+        metrics = RunMetrics(scenario, rows.append, dishonest=dishonest, earlier=records)
+
+        def evaluate(params: F32) -> Evaluation:
+            keep_model(directory.model_file, federation.module, params)
+            return federation.evaluator.evaluate(params)
+
+        def after_round(standing: Standing, dead: Collection[PartyId]) -> None:
+            write_checkpoint(checkpoint, federation.plan, standing, dead)
+
+        try:
+            progress.start(_header(federation, options, len(records)), scenario.stop.rounds)
+            course = Course(federation, (metrics, progress), after_round, standing, dead)
+            outcome = course.run(evaluate)
+        finally:
+            progress.finish()
+    summary = conclude(
+        console,
+        progress,
+        directory,
+        metrics,
+        outcome,
+        run=options.run,
+        scenario=scenario,
+        insecure=True,
+        simulated=True,
+        seconds=time.monotonic() - started,
+        files={
+            "model": str(directory.model_file),
+            "metrics": str(directory.metrics_file),
+            "scenario": str(directory.scenario_file),
+            "summary": str(directory.summary_file),
+        },
+    )
+    checkpoint.unlink(missing_ok=True)
+    return summary
+
+
+def _former(out: Path | None, federation: Federation) -> tuple[RunDirectory, Standing, Collection[PartyId]]:
+    """The directory of a simulation that was interrupted, and where it was."""
+    if out is None:
+        raise ConfigError("--resume", "does not say what to go on with", "name its directory by --out")
+    directory = RunDirectory.open(out)
+    if directory.summary_file.exists():
+        raise ConfigError(str(out), "is finished, there is nothing to resume", "choose another --out")
+    return directory, *read_checkpoint(directory.path / CHECKPOINT_FILE, federation.plan)
+
+
+def _header(federation: Federation, options: SimulationOptions, done: int) -> tuple[str, ...]:
+    plan = federation.plan
+    resumed = [f"resumed: {done} rounds were done before"] if options.resume else []
+    return (
+        f"run {options.run}",
+        *notes(plan.scenario),
+        *resumed,
+        *plan.limits.notes,
+        f"seed: {options.seed}; clusters, data split, training and rounding all follow from it",
+        "differential privacy: none",
+    )

@@ -1,0 +1,164 @@
+"""The rounds of a simulation, reported as the server of a run reports them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from securefl.arrays import F32
+from securefl.behaviours.silence import Phase
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.effects import Aborted, Finished
+from securefl.kernel.events import Place
+from securefl.learning.outcomes import Evaluation
+from securefl.rounds.draw import Draw, draw_round
+from securefl.rounds.reports import (
+    ClustersDrawn,
+    InstanceLost,
+    ModelFinal,
+    ModelStepped,
+    PartiesJoined,
+    RoundDone,
+    RoundSkipped,
+    RoundStarted,
+    StepReached,
+    SumOpened,
+    SurvivorsFrozen,
+)
+from securefl.rounds.server_phases import Standing
+from securefl.rounds.stacking import ClusterSum
+from securefl.rounds.statement import model_digest
+from securefl.rounds.stepping import after_evaluation, after_sums, without_clusters
+from securefl.simulation.fates import Deviations, Fates
+from securefl.simulation.federation import Federation
+from securefl.simulation.party import SimulatedParty
+from securefl.simulation.sums import sum_up
+
+
+class Listener(Protocol):
+    """Hears what the server of a run would report."""
+
+    def on_report(self, now: float, report: object) -> None:
+        """Take one of :mod:`securefl.rounds.reports`, at ``now`` seconds on a clock of this machine."""
+        ...
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """Take a refusal."""
+        ...
+
+
+class Course:
+    """A federation on its way through the rounds.
+
+    Args:
+        federation: all parties, the model, the test set.
+        listeners: told of everything.
+        after_round: called with the parameters and standing when a round has been reported, for checkpoints.
+        standing: where to go on; None to begin.
+        dead: parties that were killed before ``standing``.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        listeners: Sequence[Listener],
+        after_round: Callable[[Standing, Collection[PartyId]], None] = lambda _standing, _dead: None,
+        standing: Standing | None = None,
+        dead: Collection[PartyId] = (),
+    ) -> None:
+        self._federation = federation
+        self._plan = federation.plan
+        self._listeners = tuple(listeners)
+        self._after_round = after_round
+        zero = np.zeros(federation.plan.length, dtype=np.float64)
+        self._standing = standing or Standing(0, federation.initial, zero)
+        self._dead = set(dead)
+
+    def run(self, evaluate: Callable[[F32], Evaluation]) -> Finished | Aborted:
+        """Go through all rounds that are left; return how the run ends.
+
+        Args:
+            evaluate: tests a round's model, and may store it.
+        """
+        present = tuple(name for name in self._federation.parties if name not in self._dead)
+        self._report(PartiesJoined(present, tuple(sorted(self._dead))))
+        while True:
+            standing, done, stepped = self._round(self._standing)
+            self._report(stepped)
+            evaluation = evaluate(standing.params)
+            self._report(replace(done, accuracy=evaluation.accuracy, loss=evaluation.loss))
+            self._standing, outcome = after_evaluation(self._plan, standing, evaluation.accuracy)
+            if outcome is not None:
+                self._report(ModelFinal(standing.round, standing.params))
+                return outcome
+            self._after_round(self._standing, frozenset(self._dead))
+
+    def _round(self, standing: Standing) -> tuple[Standing, RoundDone, ModelStepped]:
+        round_, model = standing.round, model_digest(standing.params)
+        present = {name: p for name, p in self._federation.parties.items() if name not in self._dead}
+        self._report(RoundStarted(round_, model))
+        self._report(StepReached(round_, "hello"))
+        if not self._plan.wanted(len(present)):
+            reason = (
+                f"{len(present)} parties are there; {self._plan.fewest} are needed,"
+                f" and clusters of {self._plan.limits.max_cluster_size} members at most"
+            )
+            self._report(RoundSkipped(round_, reason))
+            return without_clusters(standing, tuple(present))
+        self._report(StepReached(round_, "reveal"))
+        nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
+        samples = {name: party.samples for name, party in present.items()}
+        drawn = draw_round(self._plan, round_, 0, model, nonces, samples)
+        self._report(ClustersDrawn(round_, drawn.assignment.digest(), drawn.assignment.clusters))
+        self._report(StepReached(round_, "training"))
+        deviations, mortal = _deviations(present, round_)
+        fate, sums = sum_up(self._plan, present, round_, standing.params, drawn, deviations)
+        self._dead |= mortal & fate.silenced
+        self._tell(round_, drawn, fate, sums)
+        counted = fate.survivors if fate.certified else frozenset()
+        return after_sums(self._plan, standing, drawn, counted, sums)
+
+    def _tell(self, round_: int, drawn: Draw, fate: Fates, sums: Sequence[ClusterSum]) -> None:
+        """Report what the server of a run learns between training and the new model."""
+        for key, reason in fate.unready.items():
+            self._report(InstanceLost(round_, *key, reason))
+        dropped = tuple(p for p in drawn.assignment.participants if p not in fate.survivors)
+        self._report(SurvivorsFrozen(round_, tuple(sorted(fate.survivors)), dropped))
+        if self._plan.limits.quorum is not None:
+            self._report(StepReached(round_, "certify"))
+        if fate.certified:
+            self._report(StepReached(round_, "release"))
+        for party, (r, j) in fate.refused:
+            setup = self._plan.setup(Place(round_, r, j, 0), drawn.assignment.clusters[r][j], b"")
+            self._reject(party, f"released a wrong seed share in {setup.describe()}")
+        for key, reason in fate.unopened.items():
+            self._report(InstanceLost(round_, *key, reason))
+        for opened in sums:
+            self._report(SumOpened(round_, opened))
+
+    def _report(self, item: object) -> None:
+        now = time.monotonic()
+        for listener in self._listeners:
+            listener.on_report(now, item)
+
+    def _reject(self, culprit: PartyId, reason: str) -> None:
+        for listener in self._listeners:
+            listener.on_reject(SERVER, culprit, reason)
+
+
+def _deviations(parties: dict[PartyId, SimulatedParty], round_: int) -> tuple[Deviations, set[PartyId]]:
+    """What the parties are to do in a round, and who of them is to be killed."""
+    silent: dict[PartyId, Phase] = {}
+    mortal: set[PartyId] = set()
+    for name, party in parties.items():
+        plan = party.silence(round_)
+        if plan is not None:
+            silent[name], kill = plan
+            if kill:
+                mortal.add(name)
+    wrong = frozenset(name for name, party in parties.items() if party.spoils_shares(round_))
+    return Deviations(silent, wrong_shares=wrong), mortal

@@ -1,0 +1,158 @@
+"""Who is counted, which sums open and who is dead afterwards, when parties fall silent in a round.
+
+This says without messages what the machines of :mod:`securefl.rounds` and the silence of
+:mod:`securefl.behaviours.silence` come to, with a server that waits for everybody who still answers. The
+tests hold the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from securefl.behaviours.silence import Phase
+from securefl.clustering.assignment import Assignment
+from securefl.clustering.survivors import survivor_set
+from securefl.ids import PartyId
+from securefl.rounds.plan import Plan
+from securefl.rounds.reports import ClusterKey
+
+_SAYS_KEYS: Final[frozenset[Phase]] = frozenset(
+    {"after-keys", "after-shares", "after-masked-input", "after-freeze"}
+)
+_SAYS_SHARES: Final = _SAYS_KEYS - {"after-keys"}
+_SAYS_INPUT: Final = _SAYS_SHARES - {"after-shares"}
+
+
+@dataclass(frozen=True, slots=True)
+class Deviations:
+    """What parties do in one round that bears on who is counted."""
+
+    silent: Mapping[PartyId, Phase]
+    """Who drops out or is killed, and when."""
+    failed: frozenset[PartyId] = frozenset()
+    """Whose training gives nothing to send."""
+    wrong_shares: frozenset[PartyId] = frozenset()
+    """Who releases shares that are not those it was dealt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """How a round ends, apart from the numbers."""
+
+    unready: Mapping[ClusterKey, str]
+    """Sums that came to nothing before any update was submitted, and why."""
+    survivors: frozenset[PartyId]
+    """The frozen survivor set."""
+    certified: bool
+    """Whether the survivor set got its certificate; always so where none is needed."""
+    opened: frozenset[ClusterKey]
+    unopened: Mapping[ClusterKey, str]
+    """Frozen sums that were not opened, and why."""
+    refused: tuple[tuple[PartyId, ClusterKey], ...]
+    """Wrong shares that the server refused."""
+    silenced: frozenset[PartyId]
+    """Who fell silent in the end: one that never came to its phase did not."""
+    awaited: frozenset[PartyId]
+    """Whose training decides something; what the others compute is used nowhere."""
+
+
+def fates(plan: Plan, assignment: Assignment, deviations: Deviations) -> Fates:
+    """Work out one round.
+
+    Args:
+        plan: thresholds and quorum.
+        assignment: the round's clusters.
+        deviations: of parties that may or may not take part.
+    """
+    clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
+    summing = _until_inputs(plan, clusters, deviations)
+    submitted = {key: [p for p in able if p not in deviations.failed] for key, able in summing.able.items()}
+    quorum = plan.limits.quorum
+    survivors = survivor_set(clusters, submitted, plan.scenario.secure_sum.min_survivors)
+    if quorum is not None and len(survivors) < quorum:
+        survivors = frozenset()
+    talking = survivors - deviations.silent.keys()
+    frozen = {key: survivors.intersection(m) for key, m in clusters.items() if survivors.intersection(m)}
+    opened: set[ClusterKey] = set()
+    unopened: dict[ClusterKey, str] = {}
+    refused: list[tuple[PartyId, ClusterKey]] = []
+    certified = quorum is None or len(talking) >= quorum
+    for key, counted in sorted(frozen.items()):
+        if not certified:
+            unopened[key] = f"{len(talking)} endorsements, a certificate needs {quorum}"
+            continue
+        releasing = counted & talking
+        refused += [(p, key) for p in sorted(releasing & deviations.wrong_shares)]
+        useful, needed = len(releasing - deviations.wrong_shares), plan.scenario.secure_sum.threshold
+        if useful < needed:
+            unopened[key] = f"{useful} members released their shares, {needed} are needed"
+        else:
+            opened.add(key)
+    silenced = _silenced(assignment, deviations, summing, survivors)
+    return Fates(
+        unready=summing.unready,
+        survivors=survivors,
+        certified=certified,
+        opened=frozenset(opened),
+        unopened=unopened,
+        refused=tuple(refused),
+        silenced=silenced,
+        awaited=survivors | {p for p in silenced if deviations.silent[p] == "after-masked-input"},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Summing:
+    """Up to where masked inputs are due."""
+
+    unready: Mapping[ClusterKey, str]
+    keyless: frozenset[PartyId]
+    """Members of a sum that was lost before any shares were dealt."""
+    halted: frozenset[PartyId]
+    """Members of a sum that was lost before any update was submitted."""
+    able: Mapping[ClusterKey, list[PartyId]]
+    """Members that submit once they have trained."""
+
+
+def _until_inputs(
+    plan: Plan, clusters: Mapping[ClusterKey, Collection[PartyId]], deviations: Deviations
+) -> _Summing:
+    silent, needed = deviations.silent, plan.scenario.secure_sum.min_survivors
+    unready: dict[ClusterKey, str] = {}
+    keyless: set[PartyId] = set()
+    able: dict[ClusterKey, list[PartyId]] = {}
+    for key, members in clusters.items():
+        listed = [p for p in members if p not in silent or silent[p] in _SAYS_KEYS]
+        sharing = [p for p in listed if p not in silent or silent[p] in _SAYS_SHARES]
+        if len(listed) < needed:
+            unready[key] = f"only {len(listed)} members advertised keys"
+            keyless.update(members)
+        elif len(sharing) < needed:
+            unready[key] = f"only {len(sharing)} members shared their secrets"
+        else:
+            able[key] = [p for p in sharing if p not in silent or silent[p] in _SAYS_INPUT]
+    halted = frozenset(p for key in unready for p in clusters[key])
+    return _Summing(unready, frozenset(keyless), halted, able)
+
+
+def _silenced(
+    assignment: Assignment, deviations: Deviations, summing: _Summing, survivors: frozenset[PartyId]
+) -> frozenset[PartyId]:
+    """Who came to its phase in all of its sums, or to a freeze, where everybody who is to be silent is."""
+
+    def came(party: PartyId, phase: Phase) -> bool:
+        match phase:
+            case "before-keys" | "after-keys":
+                return True
+            case "after-shares":
+                return party not in summing.keyless
+            case "after-masked-input":
+                return party not in summing.halted and party not in deviations.failed
+            case "after-freeze":
+                return party in survivors
+
+    return frozenset(
+        p for p in assignment.participants if p in deviations.silent and came(p, deviations.silent[p])
+    )

@@ -1,0 +1,94 @@
+"""Everything that a simulation is made of, from the same scenario, seed and data as a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+import torch
+
+from securefl.arrays import F32
+from securefl.behaviours.cast import party_behaviour
+from securefl.config.cast import behaviours_of, party_names
+from securefl.config.limits import check
+from securefl.config.scenario import Scenario
+from securefl.crypto.roster import make_identities
+from securefl.entropy import InsecureSeededEntropy
+from securefl.ids import PartyId, RunId
+from securefl.learning.datasets import load_dataset
+from securefl.learning.device import limit_threads, pick_device
+from securefl.learning.evaluation import Evaluator
+from securefl.learning.flatten import dimension, to_vector
+from securefl.learning.models import build_model
+from securefl.learning.rounds import RoundTrainer
+from securefl.learning.shards import shards_of, split
+from securefl.rounds.plan import Plan
+from securefl.simulation.limits import check_simulable
+from securefl.simulation.party import SimulatedParty
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Federation:
+    """All parties and the server's model and test set."""
+
+    plan: Plan
+    parties: Mapping[PartyId, SimulatedParty]
+    """In the order of their names."""
+    module: torch.nn.Module
+    """The one model that all take turns with."""
+    evaluator: Evaluator
+    initial: F32
+    """Parameters before the first round, shape (d,)."""
+
+
+def assemble(
+    scenario: Scenario, run: RunId, seed: int, data_dir: Path | None = None, device: str | None = None
+) -> Federation:
+    """Split the data, draw the roster and build the model, as the launcher and all processes of a run do.
+
+    Nothing is secret in a simulation: everything follows from ``seed``, exactly as in a run with insecure
+    seeded entropy. This process is limited to one torch thread, as each process of a run is: the number of
+    threads changes the bits.
+
+    Args:
+        scenario: what to simulate.
+        run: id of the run; the clusters depend on it.
+        seed: the public seed.
+        data_dir: where the data sets are.
+        device: overrides ``training.device``.
+
+    Raises:
+        ConfigError: the scenario is not feasible or needs messages; the data set is missing or cannot be
+            split as asked; there is no such device.
+    """
+    limits = check(scenario)
+    check_simulable(scenario)
+    limit_threads()
+    where = pick_device(cast("Literal['auto', 'cpu', 'cuda']", device or scenario.training.device))
+    names = party_names(scenario.parties)
+    dataset = load_dataset(scenario.data.set, data_dir)
+    shards, test = shards_of(dataset, split(dataset, scenario.data, names, seed))
+    module = build_model(scenario.model, test.input_shape, test.classes, seed)
+    initial = to_vector(module)
+    root = InsecureSeededEntropy(seed)
+    _, roster = make_identities(names, root)
+    behaviours = behaviours_of(scenario, seed)
+    cast_as = {name: party_behaviour(behaviours.get(name, ()), name) for name in names}
+    trainers = {
+        name: RoundTrainer(module, shards[name], scenario.training, where, shown.data, shown.poisons)
+        for name, shown in cast_as.items()
+    }
+    parties = {
+        name: SimulatedParty(
+            name,
+            cast_as[name],
+            len(shards[name].y),
+            trainers[name].train,
+            root,
+        )
+        for name in names
+    }
+    plan = Plan(run, scenario, limits, roster, dimension(module))
+    return Federation(plan, parties, module, Evaluator(module, test, where), initial)

@@ -1,0 +1,72 @@
+"""One party of a simulation: its data, its misbehaviour and its randomness are those of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from securefl.arrays import F32
+from securefl.behaviours.cast import PartyBehaviour
+from securefl.behaviours.seam import acts
+from securefl.behaviours.silence import Phase
+from securefl.entropy import Entropy
+from securefl.errors import SecureflError, UsageError
+from securefl.ids import PartyId
+from securefl.rounds.plan import Plan
+from securefl.rounds.randomness import nonce_entropy, party_entropy, training_entropy, update_entropy
+from securefl.rounds.upload import Upload, make_upload
+
+Training = Callable[[int, F32, Entropy], F32]
+
+
+class SimulatedParty:
+    """Draws nonces and encodes updates as the process of this party would.
+
+    Args:
+        name: of the party.
+        behaviour: how it deviates.
+        samples: declared sample count.
+        train: the round's number, its model f32 (d,) and entropy, to trained parameters f32 (d,).
+        root: the root of the run's randomness.
+    """
+
+    def __init__(
+        self, name: PartyId, behaviour: PartyBehaviour, samples: int, train: Training, root: Entropy
+    ) -> None:
+        self.name = name
+        self.samples = samples
+        """Declared sample count."""
+        self._behaviour = behaviour
+        self._train = train
+        self._own = party_entropy(root, name)
+
+    def nonce(self, round_: int, draw: int) -> bytes:
+        """The nonce of a draw, 32 bytes."""
+        return nonce_entropy(self._own, round_, draw).draw(32)
+
+    def silence(self, round_: int) -> tuple[Phase, bool] | None:
+        """When it is to fall silent in this round, and whether for good; None when it is not."""
+        for behaviour in self._behaviour.behaviours:
+            if behaviour.kind in {"drop", "kill"} and behaviour.phase is not None and acts(behaviour, round_):
+                return behaviour.phase, behaviour.kind == "kill"
+        return None
+
+    def spoils_shares(self, round_: int) -> bool:
+        """Whether it releases wrong shares in this round."""
+        return any(b.kind == "wrong-share" and acts(b, round_) for b in self._behaviour.behaviours)
+
+    def upload(self, plan: Plan, round_: int, params: F32, weight: float) -> Upload | None:
+        """What it would mask and send, None when training ends in nothing that may be sent.
+
+        It may be asked again for the same round, and gives the same bits.
+
+        Raises:
+            UsageError: a bug, or an attack beyond what can be encoded.
+        """
+        try:
+            after = self._train(round_, params, training_entropy(self._own, round_))
+        except UsageError:
+            raise
+        except SecureflError:
+            return None
+        entropy = update_entropy(self._own, round_)
+        return make_upload(plan, params, after, weight, round_, entropy, self._behaviour.seams)

@@ -1,0 +1,214 @@
+"""Simulated rounds against the real machines under a virtual clock: same reports, sums and model bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from securefl.arrays import F32, digest_of
+from securefl.behaviours.cast import party_behaviour
+from securefl.behaviours.silence import Phase
+from securefl.config.cast import party_names
+from securefl.config.scenario import Behaviour, Scenario
+from securefl.entropy import Entropy, InsecureSeededEntropy
+from securefl.ids import PartyId
+from securefl.kernel.effects import Aborted, Finished
+from securefl.learning.outcomes import Evaluation, TrainingDivergedError
+from securefl.rounds.reports import (
+    ClustersDrawn,
+    InstanceLost,
+    ModelFinal,
+    ModelStepped,
+    PartiesJoined,
+    RoundDone,
+    RoundSkipped,
+    RoundStarted,
+    StepReached,
+    SumOpened,
+    SurvivorsFrozen,
+)
+from securefl.simulation.course import Course
+from securefl.simulation.federation import Federation
+from securefl.simulation.party import SimulatedParty
+from tests.simulation.world import scenario
+from tests.unit.behaviours.lab import Lab
+
+PHASES: tuple[Phase, ...] = get_args(Phase)
+Cast = Mapping[str, tuple[Behaviour, ...]]
+Failing = frozenset[tuple[str, int]]
+"""(party, round): training diverges."""
+
+
+class Recorder:
+    """Reports and refusals as comparable values; arrays by digest."""
+
+    def __init__(self) -> None:
+        self.reports: list[object] = []
+        self.refusals: list[tuple[str, str]] = []
+
+    def on_report(self, _now: float, report: object) -> None:
+        self.reports.append(comparable(report))
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        assert vantage == "server"
+        self.refusals.append((culprit, reason))
+
+
+def comparable(report: object) -> object:
+    match report:
+        case SumOpened(round=round_, opened=o):
+            return ("sum", round_, o.reclustering, o.cluster, o.members, o.survivors, digest_of(o.ring))
+        case ModelFinal(round=round_, params=params):
+            return ("model", round_, digest_of(params))
+        case (
+            PartiesJoined()
+            | RoundStarted()
+            | StepReached()
+            | ClustersDrawn()
+            | InstanceLost()
+            | SurvivorsFrozen()
+            | ModelStepped()
+            | RoundDone()
+            | RoundSkipped()
+        ):
+            return report
+    raise AssertionError(report)
+
+
+def simulated(plan_of: Lab, cast: Cast, failing: Failing) -> tuple[Recorder, Finished | Aborted]:
+    """The simulation of what a lab runs with messages."""
+    root = InsecureSeededEntropy(1)
+
+    def training(name: PartyId) -> Callable[[int, F32, Entropy], F32]:
+        def train(round_: int, params: F32, _entropy: Entropy) -> F32:
+            if (name, round_) in failing:
+                raise TrainingDivergedError("diverged")
+            return params + np.float32(plan_of.worth[name])
+
+        return train
+
+    parties = {
+        name: SimulatedParty(name, party_behaviour(cast.get(name, ()), name), 10, training(name), root)
+        for name in plan_of.parties
+    }
+    initial = np.zeros(plan_of.plan.length, dtype=np.float32)
+    unused: torch.nn.Module = torch.nn.Identity()
+    federation = Federation(plan_of.plan, parties, unused, None, initial)  # type: ignore[arg-type]
+    recorder = Recorder()
+    course = Course(federation, [recorder])
+    return recorder, course.run(lambda params: Evaluation(accuracy=float(params[0]), loss=0.0))
+
+
+def assert_same(config: Scenario, cast: Cast, failing: Failing = frozenset()) -> Lab:
+    lab = Lab(config, cast)
+    honest = lab.train
+
+    def train(party: PartyId, round_: int, params: F32) -> F32 | None:
+        return None if (party, round_) in failing else honest(party, round_, params)
+
+    lab.train = train
+    lab.run()
+    recorder, outcome = simulated(lab, cast, failing)
+    real = [comparable(report) for report in lab.server.reports]
+    assert sorted(map(repr, recorder.reports)) == sorted(map(repr, real))
+    kept = [r for r in recorder.reports if not isinstance(r, InstanceLost)]
+    assert kept == [r for r in real if not isinstance(r, InstanceLost)]
+    assert sorted(recorder.refusals) == sorted((r.culprit, r.reason) for r in lab.server.rejects)
+    assert outcome == lab.server.outcome
+    return lab
+
+
+def silent(kind: str, phase: str, *rounds: int) -> Behaviour:
+    return Behaviour(kind=kind, phase=phase, rounds=rounds)  # type: ignore[arg-type]
+
+
+@st.composite
+def casts(draw: st.DrawFn, parties: int, rounds: int) -> Cast:
+    cast: dict[str, tuple[Behaviour, ...]] = {}
+    for name in draw(st.sets(st.sampled_from(party_names(parties)), max_size=parties)):
+        shown: list[Behaviour] = []
+        for round_ in draw(st.sets(st.integers(0, rounds - 1), max_size=rounds)):
+            kind = draw(st.sampled_from(["drop", "drop", "kill"]))
+            shown.append(silent(kind, draw(st.sampled_from(PHASES)), round_))
+        if draw(st.integers(0, 5)) == 0:
+            shown.append(Behaviour(kind="wrong-share", rounds=(draw(st.integers(0, rounds - 1)),)))
+        if draw(st.integers(0, 5)) == 0:
+            shown.append(Behaviour(kind="scale", factor=-3.0))
+        if shown:
+            cast[name] = tuple(shown)
+    return cast
+
+
+failures = st.frozensets(
+    st.tuples(st.sampled_from([str(n) for n in party_names(9)]), st.integers(0, 2)), max_size=4
+)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cast=casts(9, 3), failing=failures, reclusterings=st.sampled_from(["1", "2", "3"]))
+@example(cast={"p00": (silent("kill", "after-shares", 0),)}, failing=frozenset(), reclusterings="2")
+def test_a_curious_servers_run_is_the_same(cast: Cast, failing: Failing, reclusterings: str) -> None:
+    assert_same(scenario(9, rounds="3", reclusterings=reclusterings), cast, failing)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cast=casts(9, 3), failing=failures, reclusterings=st.sampled_from(["1", "2"]))
+def test_an_active_servers_run_is_the_same(cast: Cast, failing: Failing, reclusterings: str) -> None:
+    config = scenario(
+        9,
+        rounds="3",
+        reclusterings=reclusterings,
+        server="active",
+        threshold="3",
+        min_survivors="3",
+        size="4",
+    )
+    assert_same(config, cast, failing)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("kind", ["drop", "kill"])
+def test_silence_at_each_phase(kind: str, phase: str) -> None:
+    cast = {"p01": (silent(kind, phase, 1),), "p05": (silent(kind, phase, 1),)}
+    lab = assert_same(scenario(9, rounds="3", reclusterings="2"), cast)
+    back = {p for done in lab.rounds_done() if done.round == 2 for p in done.participants}
+    assert ("p01" in back) == (kind == "drop")
+
+
+@pytest.mark.parametrize(
+    "rule", ['{ type = "krum", byzantine = 0 }', '{ type = "trimmed-mean", trim = 1 }', '{ type = "median" }']
+)
+@pytest.mark.parametrize("mode", ["equal", "samples"])
+def test_rules_and_weights(rule: str, mode: str) -> None:
+    config = scenario(
+        9,
+        rounds="3",
+        reclusterings="2",
+        aggregation__rule=rule,
+        weighting__mode=mode,
+        encoding__clip="0.75",
+        server_optimiser__momentum="0.5",
+    )
+    assert_same(config, {"p03": (Behaviour(kind="scale", factor=-10.0), Behaviour(kind="no-clip"))})
+
+
+def test_a_draw_of_participants() -> None:
+    config = scenario(9, rounds="4", participation__count="6")
+    assert_same(config, {"p02": (silent("kill", "after-keys"),), "p04": (silent("drop", "after-shares"),)})
+
+
+def test_a_target_ends_it_early() -> None:
+    lab = assert_same(scenario(9, rounds="9", stop__target_accuracy="0.9"), {})
+    assert len(lab.rounds_done()) < 9
+
+
+def test_everybody_dies() -> None:
+    cast = {str(name): (silent("kill", "before-keys", 1),) for name in party_names(9)}
+    lab = assert_same(scenario(9, rounds="9"), cast)
+    assert isinstance(lab.server.outcome, Aborted)
