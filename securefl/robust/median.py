@@ -11,7 +11,8 @@ from securefl.robust.stack import Aggregate, Stack, everyone
 
 WEIGHT_UNITS = 1 << 32
 """Weights are compared as integers, in units of the largest weight / 2^32: sums are then exact in float64 for
-up to 2^20 clusters, so that half of the weight is half of it in whatever order the clusters come."""
+up to 2^20 clusters, whatever their order. What rounding to units may have changed, 2 units a cluster at most,
+does not decide what half of the weight is."""
 
 Ranks = npt.NDArray[np.intp]
 
@@ -23,9 +24,9 @@ def weighted_median(stack: Stack) -> Aggregate:
 
         lower = min {x_i : W((-inf, x_i]) >= T / 2},    upper = max {x_i : W([x_i, inf)) >= T / 2}.
 
-    They differ only where a set of smallest values weighs exactly T / 2. With equal weights this is the
-    ordinary median: the middle value, or the midpoint of the two middle ones. ``kept``: all clusters, since
-    each may supply some coordinate.
+    They differ only where a set of smallest values weighs T / 2, up to 2^-31 c of the largest weight. With
+    equal weights this is the ordinary median: the middle value, or the midpoint of the two middle ones.
+    ``kept``: all clusters, since each may supply some coordinate.
 
     Breakdown point: clusters that weigh less than T / 2 together cannot move a coordinate out of the range of
     the others; with equal weights these are floor((c - 1) / 2) clusters.
@@ -51,12 +52,13 @@ class _Middle:
 
     def __init__(self, units: F64) -> None:
         self.units = units
-        self.half = float(units.sum()) / 2.0
+        half, slack = float(units.sum()) / 2.0, 2.0 * len(units)
+        self.enough, self.too_much = half - slack, half + slack
         self.equal = bool((units == units[0]).all())
         # The lower median's rank is lowest if the heaviest clusters come first and highest if they come last.
         ascending = np.sort(units)
-        self.lowest = int(np.searchsorted(np.cumsum(ascending[::-1]), self.half))
-        self.highest = int(np.searchsorted(np.cumsum(ascending), self.half))
+        self.lowest = int(np.searchsorted(np.cumsum(ascending[::-1]), self.enough))
+        self.highest = int(np.searchsorted(np.cumsum(ascending), self.enough))
 
     def find(self, block: Block) -> tuple[F64, F64]:
         """Lower and upper weighted median of each column, by bisection over the ranks."""
@@ -67,12 +69,12 @@ class _Middle:
         # Invariant: the values up to rank ``high`` weigh at least half, those below rank ``low`` weigh less.
         for _ in range((self.highest - self.lowest).bit_length()):
             middle = (low + high) >> 1
-            enough = self._weight_up_to(_at(ranked, middle, columns), block) >= self.half
+            enough = self._weight_up_to(_at(ranked, middle, columns), block) >= self.enough
             np.copyto(high, middle, where=enough)
             np.copyto(low, middle + 1, where=~enough)
         lower = _at(ranked, high, columns)
         upper = lower.copy()
-        (tied,) = np.nonzero(self._weight_up_to(lower, block) == self.half)
+        (tied,) = np.nonzero(self._weight_up_to(lower, block) <= self.too_much)
         if tied.size:
             following = np.count_nonzero(rows[:, tied] <= lower[tied], axis=0)
             upper[tied] = _at(ranked, following, tied)

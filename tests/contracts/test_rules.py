@@ -455,6 +455,9 @@ def test_weighted_median_by_hand() -> None:
     assert vector_of(Median(), means, np.array([5.0, 1.0, 1.0])).tolist() == [1.0]
     assert vector_of(Median(), means, np.array([1.0, 1.0, 2.0])).tolist() == [6.0]
     assert vector_of(Median(), means, np.array([0.1, 0.2, 0.3])).tolist() == [6.0]
+    # Exactly half, though a third is no whole number of units.
+    weights = np.array([0.25, 0.25, 3.0, 3.0, 0.5])
+    assert vector_of(Median(), np.arange(5.0)[:, np.newaxis], weights).tolist() == [2.5]
 
 
 @QUICK
