@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from securefl.ids import PartyId
 from securefl.report.records import (
     NOT_THERE,
+    RESTING,
     WITHHELD,
     Direction,
     LeftOut,
@@ -49,6 +50,7 @@ class RoundDraft:
     _withheld: set[PartyId] = field(default_factory=set)
     _excluded: set[PartyId] = field(default_factory=set)
     _frozen: frozenset[PartyId] = frozenset()
+    _resting: frozenset[PartyId] = frozenset()
     _lost: dict[ClusterKey, str] = field(default_factory=dict)
     _norm: float | None = None
     _redraws: int = 0
@@ -62,7 +64,8 @@ class RoundDraft:
             case DrawVoided(withheld=withheld):
                 self._redraws += 1
                 self._withheld.update(withheld)
-            case ClustersDrawn(clusters=clusters):
+            case ClustersDrawn(clusters=clusters, resting=resting):
+                self._resting = frozenset(resting)
                 self._members = {(r, j): m for r, row in enumerate(clusters) for j, m in enumerate(row)}
             case InstanceRetried(excluded=excluded):
                 self._retries += 1
@@ -98,9 +101,8 @@ class RoundDraft:
             key: self._lost.get(key, "too few of its members were left at the freeze") for key in done.lost
         }
         out = [LeftOut(p, self._why(p, lost)) for p in done.participants if p not in counted]
-        for party in sorted(expected - set(done.participants)):
-            reason = WITHHELD if party in self._withheld else NOT_THERE
-            out.append(LeftOut(party, reason))
+        absent = sorted(expected - set(done.participants))
+        out += [LeftOut(party, self._why_not_drawn(party)) for party in absent]
         return RoundRecord(
             round=done.round,
             accuracy=done.accuracy,
@@ -126,6 +128,11 @@ class RoundDraft:
             name, since = self._step
             self._seconds[name] = self._seconds.get(name, 0.0) + max(0.0, now - since)
         self._step = (step, now)
+
+    def _why_not_drawn(self, party: PartyId) -> str:
+        if party in self._resting:
+            return RESTING
+        return WITHHELD if party in self._withheld else NOT_THERE
 
     def _why(self, party: PartyId, lost: dict[ClusterKey, str]) -> str:
         """Why a participant is in no opened sum; the most telling of what the server knows."""

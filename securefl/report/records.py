@@ -17,7 +17,8 @@ Direction = Literal["up", "down"]
 
 WITHHELD: Final = "withheld its nonce"
 NOT_THERE: Final = "did not turn up"
-ABSENCES: Final = frozenset({WITHHELD, NOT_THERE})
+RESTING: Final = "not drawn for this round"
+ABSENCES: Final = frozenset({WITHHELD, NOT_THERE, RESTING})
 """Why a party was left out that was no participant."""
 
 

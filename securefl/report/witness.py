@@ -66,7 +66,7 @@ News = Fact | Refusal | Traffic | Ending | Remark
 
 
 class ProcessWitness:
-    """Writes one process's transcript and passes its news on (:class:`securefl.runtime.shell.Witness`)."""
+    """Writes one process's transcript and passes its news on (:class:`securefl.runtime.ports.Witness`)."""
 
     def __init__(self, settings: ProcessSettings, tell: Callable[[News], None], ring_bits: int) -> None:
         self._run = settings.run

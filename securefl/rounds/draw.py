@@ -21,6 +21,8 @@ class Draw:
     assignment: Assignment
     weights: Mapping[PartyId, float]
     """Of the participants, in (0, 1]."""
+    resting: tuple[PartyId, ...]
+    """Who is present but was not drawn."""
 
 
 def draw_round(
@@ -50,4 +52,5 @@ def draw_round(
         seed, nonces, plan.wanted(len(nonces)), clustering.size, clustering.reclusterings
     )
     counts = {party: samples[party] for party in assignment.participants}
-    return Draw(seed, assignment, public_weights(counts, weighting.mode, weighting.cap))
+    resting = tuple(sorted(nonces.keys() - counts.keys()))
+    return Draw(seed, assignment, public_weights(counts, weighting.mode, weighting.cap), resting)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from securefl.config.scenario import Scenario
 from securefl.errors import PeerError
 from securefl.ids import SERVER
 from securefl.kernel.effects import Aborted, Finished, Reject, Send, WakeAt
@@ -40,7 +41,7 @@ from securefl.messages.rounds import (
     Reveals,
 )
 from securefl.messages.union import AnyMessage
-from securefl.rounds.party_draw import Effects, on_announce, on_invite, on_model, on_reveals
+from securefl.rounds.party_draw import MAX_REDRAWS, Effects, on_announce, on_invite, on_model, on_reveals
 from securefl.rounds.party_phases import (
     Ended,
     Endorsed,
@@ -56,23 +57,24 @@ from securefl.rounds.party_release import on_certificate, on_freeze
 from securefl.rounds.party_sums import on_instance_message, on_trained
 
 
+def patience(scenario: Scenario) -> float:
+    """Return after how many seconds without any word from the server a party gives up.
+
+    Twice the longest that an honest server may be silent to one party: everybody joins, draws are redrawn,
+    and another party's instance takes all its attempts.
+    """
+    d = scenario.deadlines
+    draws = (MAX_REDRAWS + 1) * (d.hello + d.reveal)
+    attempts = scenario.secure_sum.max_attempts * (d.keys + d.shares + d.training)
+    return 2 * (d.join + draws + attempts + d.certify + d.release)
+
+
 class PartyMachine:
     """An honest party. What it may deviate in is given by ``ctx.seams`` and by behaviours outside."""
 
     def __init__(self, ctx: PartyContext) -> None:
         self._ctx = ctx
-        deadlines = ctx.plan.scenario.deadlines
-        self._patience = 2 * (
-            deadlines.join
-            + deadlines.hello
-            + deadlines.reveal
-            + deadlines.keys
-            + deadlines.shares
-            + deadlines.training
-            + deadlines.certify
-            + deadlines.release
-        )
-        """Seconds without any word from the server after which the party gives up."""
+        self._patience = patience(ctx.plan.scenario)
 
     def start(self, now: float) -> tuple[PartyPhase, Effects]:
         """Join the run."""

@@ -105,7 +105,7 @@ def on_reveals(
     nonces = {p: r.nonce for p, r in read_said(ctx, at, place, message.reveals, Reveal).items()}
     certified = certified_draw(ctx, phase, nonces)
     assignment = certified.assignment
-    drawn = Report(ClustersDrawn(phase.round, assignment.digest(), assignment.clusters))
+    drawn = Report(ClustersDrawn(phase.round, assignment.digest(), assignment.clusters, certified.resting))
     if ctx.me not in assignment.participants:
         outside, effects = _sit_out(phase.round, "not drawn for this round")
         return outside, (drawn, *effects)

@@ -63,6 +63,8 @@ class ClustersDrawn:
     round: int
     assignment_digest: bytes
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
+    resting: tuple[PartyId, ...] = ()
+    """Parties that are there but were not drawn: they sit this round out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,8 @@ class ServerMachine:
                 return on_release(ctx, phase, sender, place, message)
             case message, _:
                 kind, at = type(message).__name__, type(phase).__name__.lower()
-                raise PeerError(sender, f"sends {kind} of round {place.round} to a server that is {at}")
+                late = "too late" if place.round <= phase.standing.round else "too early"
+                raise PeerError(sender, f"{kind} of round {place.round} came {late}, the server is {at}")
 
     def _on_join(self, phase: RunningPhase, sender: PartyId, message: Join) -> tuple[ServerPhase, Effects]:
         if message.config_digest != self._ctx.plan.config_digest():

@@ -82,7 +82,7 @@ def on_hello(
 
 
 def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[ServerPhase, Effects]:
-    """Announce everybody who said hello; abort when they are too few for a round."""
+    """Announce everybody who said hello; skip the round when they are too few for it."""
     present = sorted(phase.hellos)
     if not ctx.plan.wanted(len(present)):
         return skip_round(
@@ -149,7 +149,7 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     view = RoundView(phase.model, announced, drawn)
     summing = Summing(phase.standing, view, instances, deadlines)
     return summing, (
-        Report(ClustersDrawn(round_, assignment.digest(), assignment.clusters)),
+        Report(ClustersDrawn(round_, assignment.digest(), assignment.clusters, drawn.resting)),
         Report(StepReached(round_, "training")),
         Send(EVERYONE, Place(round_, attempt=phase.draw), Reveals(reveals=frames)),
     )

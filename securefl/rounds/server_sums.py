@@ -59,7 +59,11 @@ def on_instance_message(
     instance = phase.instances.get(key)
     if place.round != phase.standing.round or instance is None:
         raise PeerError(sender, f"sends {type(message).__name__} for an instance that does not exist")
-    if place.attempt != instance.setup.instance.attempt:
+    attempt = instance.setup.instance.attempt
+    if place.attempt < attempt:
+        # Under way when the instance started over: nobody's fault, and no use.
+        return phase, ()
+    if place.attempt > attempt:
         raise PeerError(sender, f"sends {type(message).__name__} of attempt {place.attempt}")
     match message, instance:
         case KeyAdvert(), CollectingKeys():
@@ -168,7 +172,10 @@ def _on_complaint(
     key = (event.place.reclustering, event.place.cluster)
     accused = PartyId(message.accused)
     sharing = {setup.members[i] for i in instance.sharers}
-    if sender == accused or not {sender, accused} <= sharing:
+    # An honest member complains instead of submitting: whoever has submitted may not undo others' work.
+    submitted = setup.index(sender) in instance.inputs.keys() | instance.receipts.keys()
+    over = _is_at_end(instance, phase.deadlines[key], event.now)
+    if sender == accused or submitted or over or not {sender, accused} <= sharing:
         raise PeerError(sender, f"complains about {message.accused} out of turn in {setup.describe()}")
     after = retry(instance, frozenset({sender, accused}), ctx.plan.scenario.secure_sum.max_attempts)
     rejected = Reject(message.accused, f"accused by {sender} of a bad share box in {setup.describe()}")
