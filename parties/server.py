@@ -12,6 +12,7 @@ from parties.arguments import (
     BrokerOption,
     CaOption,
     CertOption,
+    DeviceOption,
     InsecureOption,
     KeyOption,
     LabOption,
@@ -54,6 +55,7 @@ def server(
     seed: SeedOption = 0,
     insecure_seeded_entropy: InsecureOption = False,
     lab: LabOption = False,
+    device: DeviceOption = None,
     tls_ca: CaOption = None,
     tls_cert: CertOption = None,
     tls_key: KeyOption = None,
@@ -76,6 +78,7 @@ def server(
             lab=lab,
             tls=(tls_ca, tls_cert, tls_key),
             password_file=password_file,
+            device=device,
         )
         finish(main(settings, plain_news(SERVER)))
 

@@ -54,7 +54,7 @@ class RunOptions:
     insecure: bool = False
     lab: bool = False
     observe: bool = False
-    """Start an observer that writes down what the broker carries."""
+    """Start an observer at the broker."""
     device: str | None = None
     run: RunId
 
@@ -62,10 +62,26 @@ class RunOptions:
         """Return the broker that somebody else runs, None when the run starts its own.
 
         Raises:
-            ConfigError: not a URL, or files that do not fit it.
+            ConfigError: not a URL, files that do not fit it, or options for the other kind of broker.
         """
         if self.broker in LOCAL_BROKERS:
+            for option, file in (
+                *zip(("--tls-ca", "--tls-cert", "--tls-key"), self.tls_files, strict=True),
+                ("--password-file", self.password_file),
+            ):
+                if file is not None:
+                    raise ConfigError(
+                        option,
+                        f"is for a broker at a URL, and the run starts {self.broker!r} itself",
+                        "give --broker a URL, or --tls alone for a local broker with TLS",
+                    )
             return None
+        if self.tls:
+            raise ConfigError(
+                "--tls",
+                f"is for a local broker, and {self.broker!r} is one at a URL",
+                "an mqtts:// URL means TLS; --tls-ca names its authority",
+            )
         return broker_url(self.broker, self.tls_files, self.password_file)
 
     def entropy(self) -> Entropy:
@@ -224,8 +240,12 @@ class Federation:
                 self._metrics.on_traffic(party, "down", *volume)
 
     def _died(self, name: PartyId, exit_code: int) -> None:
-        if exit_code < 0 and self._ending is None:
-            self._progress.note(f"{name} died (signal {-exit_code}); it counts as dropped out")
+        """Tell of a process that ended too early and could not say why itself."""
+        if exit_code == 0 or self._ending is not None or name in self._fatal:
+            return
+        how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+        meaning = "" if name in {SERVER, OBSERVER} else "; it counts as dropped out"
+        self._progress.note(f"{name} died ({how}){meaning}")
 
 
 def _as_client(broker: BrokerUrl, tls: LocalTls | None, name: str) -> BrokerUrl:

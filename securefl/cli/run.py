@@ -66,7 +66,11 @@ def run(
     insecure_seeded_entropy: InsecureOption = False,
     lab: LabOption = False,
     observe: Annotated[
-        bool, typer.Option("--observe", help="Add an observer that writes down all that the broker carries.")
+        bool,
+        typer.Option(
+            "--observe",
+            help="Add an observer at the broker: metadata and hash of every frame; frames whole with --lab.",
+        ),
     ] = False,
     device: DeviceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, for programs.")] = False,
@@ -93,7 +97,7 @@ def run(
         )
         options.remote_broker()
         directory = RunDirectory.create(out, loaded.name)
-        with _withdrawn_if_refused(directory):
+        with _withdrawn_if_never_started(directory):
             directory.write_scenario(loaded)
             summary = _run(loaded, options, directory, as_json)
         if summary.exit_code == EXIT_ABORTED:
@@ -102,18 +106,23 @@ def run(
 
 
 @contextmanager
-def _withdrawn_if_refused(directory: RunDirectory) -> Iterator[None]:
-    """Take the run directory away again when nothing was ever run in it."""
+def _withdrawn_if_never_started(directory: RunDirectory) -> Iterator[None]:
+    """Take the run directory away again when nothing was ever run in it, so that ``--out`` stays free."""
     try:
         yield
-    except ConfigError:
-        started = directory.model_file.exists() or any((directory.path / "transcripts").iterdir())
-        if not started:
-            directory.scenario_file.unlink(missing_ok=True)
-            directory.metrics_file.unlink(missing_ok=True)
-            # What else is there is not ours.
-            with suppress(OSError):
-                (directory.path / "transcripts").rmdir()
+    except (ConfigError, RunAbortedError):
+        transcripts = directory.path / "transcripts"
+        ours = {directory.scenario_file, directory.metrics_file, transcripts}
+        # Whatever else is there was written by a process of the run, or is not ours.
+        with suppress(OSError):
+            if (
+                ours.issuperset(directory.path.iterdir())
+                and not any(transcripts.iterdir())
+                and not (directory.metrics_file.exists() and directory.metrics_file.stat().st_size)
+            ):
+                directory.scenario_file.unlink(missing_ok=True)
+                directory.metrics_file.unlink(missing_ok=True)
+                transcripts.rmdir()
                 directory.path.rmdir()
         raise
 
@@ -155,10 +164,18 @@ def fresh_run_id(insecure_seed: int | None) -> RunId:
 
 
 def bundled(scenario: Path) -> Path:
-    """Return the file that is meant: as given, or one of the scenarios that come with securefl."""
+    """Return the file that is meant: as given, or one of the scenarios that come with securefl.
+
+    Raises:
+        ConfigError: neither a file nor one of those.
+    """
     if scenario.exists() or scenario.suffix or len(scenario.parts) > 1:
         return scenario
     import scenarios  # noqa: PLC0415 - only to find the files that lie beside it
 
-    inside = Path(scenarios.__path__[0]) / f"{scenario}.toml"
-    return inside if inside.exists() else scenario
+    inside = {path.stem: path for path in sorted(Path(scenarios.__path__[0]).glob("*.toml"))}
+    if str(scenario) not in inside:
+        raise ConfigError(
+            str(scenario), "no such file, and no bundled scenario", f"bundled are {', '.join(inside)}"
+        )
+    return inside[str(scenario)]

@@ -113,6 +113,7 @@ def test_a_server_with_a_partys_key_is_refused(site: Path) -> None:
     arguments = [word for word in party(site) if word not in {"--name", "p00"}]
     arguments[0] = "server"
     assert "is the key of 'p00', not of 'server'" in refusal(call(*arguments))
+    assert "--device: 'abacus' is no device" in refusal(call(*arguments, "--device", "abacus"))
 
 
 def test_every_command_explains_itself() -> None:

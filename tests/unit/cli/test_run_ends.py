@@ -83,7 +83,22 @@ def _refused_beside_a_strangers_file(directory: RunDirectory) -> Ending:
     raise ConfigError("data.set", "is missing")
 
 
+def _never_started(directory: RunDirectory) -> Ending:
+    raise RunAbortedError("the broker is out of reach")
+
+
+def _crashed_at_its_start(directory: RunDirectory) -> Ending:
+    (directory.path / "server.crash.log").write_text("Traceback")
+    raise RunAbortedError("internal error")
+
+
+def _broke_off_after_a_round(directory: RunDirectory) -> Ending:
+    directory.metrics_file.write_text("{}\n")
+    raise RunAbortedError("the broker is gone")
+
+
 def _died(directory: RunDirectory) -> Ending:
+    directory.transcript_file("server").write_text("something")
     raise RunAbortedError("the server process died")
 
 
@@ -91,9 +106,27 @@ def _interrupted(directory: RunDirectory) -> Ending:
     raise KeyboardInterrupt
 
 
-def test_a_refused_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert refusal(run(monkeypatch, tmp_path, _refused)) == "data.set: is missing"
+@pytest.mark.parametrize(
+    ("ends", "code", "line"),
+    [(_refused, 2, "data.set: is missing"), (_never_started, 3, "the broker is out of reach")],
+)
+def test_a_run_that_never_started_leaves_nothing(
+    ends: Ends, code: int, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert refusal(run(monkeypatch, tmp_path, ends), code) == line
     assert files(tmp_path) == {"small.toml"}
+
+
+@pytest.mark.parametrize(
+    ("ends", "left"),
+    [(_crashed_at_its_start, "server.crash.log"), (_broke_off_after_a_round, "metrics.jsonl")],
+)
+def test_whatever_was_written_keeps_the_directory(
+    ends: Ends, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal(run(monkeypatch, tmp_path, ends), 3)
+    assert (tmp_path / "run" / left).read_text()
+    assert (tmp_path / "run" / "scenario.toml").exists()
 
 
 def test_nobody_elses_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,12 @@ def test_a_bad_override_is_refused(override: str, words: str, tmp_path: Path) ->
 
 
 def test_an_unknown_scenario_is_refused(tmp_path: Path) -> None:
-    assert "no such file" in refusal(call("run", "no-such-thing", "--out", tmp_path / "run"))
+    reason = refusal(call("run", "nosuch", "--out", tmp_path / "run"))
+    assert reason.startswith(
+        "nosuch: no such file, and no bundled scenario (bundled are byzantine, curious, "
+    )
+    assert "quickstart" in reason
+    assert "no such file" in refusal(call("run", "nosuch.toml", "--out", tmp_path / "run"))
     assert "cannot be read" in refusal(call("run", tmp_path, "--out", tmp_path / "run"))
     assert files(tmp_path) == set()
 
@@ -131,6 +136,12 @@ def test_a_corrupt_data_file_is_refused(tmp_path: Path) -> None:
         (("--broker", "mqtts://host", "--tls-ca", "/no/such.pem"), "no such file"),
         (("--broker", "mqtt://user@host", "--password-file", "/no/such"), "cannot be read"),
         (("--device", "abacus"), "--device"),
+        (("--broker", "mqtts://host", "--tls"), "--tls: is for a local broker"),
+        (("--broker", "mqtt://host", "--tls"), "--tls: is for a local broker"),
+        (("--tls-ca", "x.pem"), "--tls-ca: is for a broker at a URL"),
+        (("--tls", "--tls-cert", "x.pem"), "--tls-cert: is for a broker at a URL"),
+        (("--broker", "mosquitto", "--tls-key", "x.pem"), "--tls-key: is for a broker at a URL"),
+        (("--broker", "embedded", "--password-file", "x"), "--password-file: is for a broker at a URL"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_made(
@@ -145,7 +156,7 @@ def test_an_unreachable_broker_aborts_in_one_line(tmp_path: Path) -> None:
     arguments = ("--broker", "mqtt://127.0.0.1:1", "--out", tmp_path / "run")
     reason = refusal(call("run", write_scenario(tmp_path), *arguments), code=3)
     assert reason == "broker mqtt://127.0.0.1:1 is out of reach: connection refused. Is it running?"
-    assert (tmp_path / "run" / "scenario.toml").exists(), "an abort takes nothing away"
+    assert files(tmp_path) == {"small.toml"}, "nothing started: the same --out can be used again"
 
 
 def test_a_path_with_brackets_is_shown_as_it_is(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""What a launcher says of processes that end before their run does."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from securefl.cli.federation import Federation, RunOptions
+from securefl.ids import SERVER, PartyId, RunId
+from securefl.kernel.effects import Finished
+from securefl.report.metrics import RunMetrics
+from securefl.report.progress import progress_for
+from securefl.report.rundir import RunDirectory
+from securefl.report.witness import Ending
+from securefl.runtime.children import Children, Died, Fatal, Said
+from tests.simulation.world import scenario
+
+
+class News(Children):
+    """Children that are none: prepared news, one at a time."""
+
+    def __init__(self, *news: Said | Died) -> None:
+        self._news = list(news)
+
+    @property
+    def running(self) -> bool:
+        return bool(self._news)
+
+    def wait(self, timeout: float | None = None) -> list[Said | Died]:
+        return [self._news.pop(0)]
+
+
+def told(folder: Path, *news: Said | Died) -> str:
+    shown = io.StringIO()
+    plan = scenario(6)
+    federation = Federation(
+        plan,
+        RunOptions(run=RunId("r1")),
+        RunDirectory(folder),
+        RunMetrics(plan, lambda _row: None),
+        progress_for(Console(file=shown, width=120), as_json=False),
+    )
+    federation._follow(News(*news))
+    return shown.getvalue()
+
+
+P00 = PartyId("p00")
+
+
+@pytest.mark.parametrize(
+    ("died", "line"),
+    [
+        (Died(P00, -9), "p00 died (signal 9); it counts as dropped out"),
+        (Died(P00, 1), "p00 died (exit code 1); it counts as dropped out"),
+        (Died(PartyId("observer"), 1), "observer died (exit code 1)\n"),
+    ],
+)
+def test_a_process_that_could_not_say_why_it_ended_is_told_of(died: Died, line: str, tmp_path: Path) -> None:
+    assert line in told(tmp_path, died)
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        (Died(P00, 0),),
+        (Said(P00, Fatal("disk full", refused=False)), Died(P00, 3)),
+        (Said(SERVER, Ending(Finished("1 rounds done"))), Died(P00, -15)),
+    ],
+)
+def test_an_end_that_is_explained_is_not_told_twice(news: tuple[Said | Died, ...], tmp_path: Path) -> None:
+    assert "died" not in told(tmp_path, *news)
