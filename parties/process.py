@@ -11,8 +11,8 @@ from securefl.config.limits import check
 from securefl.errors import SecureflError
 from securefl.kernel.effects import Aborted, Finished
 from securefl.report.witness import News, ProcessWitness
+from securefl.runtime.ports import Witness
 from securefl.runtime.settings import ProcessSettings
-from securefl.runtime.shell import Witness
 
 Body: TypeAlias = Callable[[ProcessSettings, Callable[[], Witness]], Coroutine[Any, Any, Finished | Aborted]]
 """``run_party`` or ``run_server``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from securefl.runtime.settings import ProcessSettings
 from securefl.transcript.canonical import JsonValue
 from securefl.transcript.chain import TranscriptWriter
 from securefl.transcript.samples import LabStore, vector_record
+from securefl.wire.codec import encode
 from securefl.wire.inbox import Delivery
 
 
@@ -135,9 +137,12 @@ class ProcessWitness:
             "place": list(place),
         }
         if isinstance(message, MaskedInput):
-            # Masked: uniform to everybody without the keys. Samples of it serve the mask audits.
+            # Its record has a digest already. Masked: uniform to everybody without the keys. Samples of it serve the mask audits.
             vector = np.frombuffer(message.vector, dtype=ring_dtype(self._ring_bits))
             entry["vector"] = vector_record(vector, self._run, self._lab)
+        else:
+            # Without it, two messages of one kind and place with different contents would look the same.
+            entry["sha256"] = hashlib.sha256(encode(message)).hexdigest()
         return entry
 
 

@@ -14,8 +14,9 @@ from securefl.errors import ConfigError
 from securefl.ids import SERVER
 from securefl.messages.base import MAX_FRAME
 from securefl.rounds.plan import Plan
+from securefl.runtime.publisher import GONE, HERE
 from securefl.runtime.settings import ProcessSettings
-from securefl.runtime.shell import GONE, HERE, Shell
+from securefl.runtime.shell import Shell
 from securefl.transport.base import Transport
 from securefl.transport.mqtt import MqttTransport
 from securefl.transport.probe import measure_frame_limit

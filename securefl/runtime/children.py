@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
-from securefl.errors import ConfigError, SecureflError, UsageError
+from securefl.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, SecureflError, UsageError
 from securefl.ids import PartyId
 from securefl.runtime.settings import ProcessSettings
 
@@ -42,9 +42,6 @@ PRELOAD = (
 _PR_SET_PDEATHSIG = 1
 _PATIENCE = 15.0
 """Seconds between asking a process to end and killing it."""
-
-EXIT_REFUSED = 2
-EXIT_ABORTED = 3
 
 
 @dataclass(frozen=True, slots=True)

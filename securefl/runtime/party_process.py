@@ -26,8 +26,9 @@ from securefl.runtime.assemble import (
 )
 from securefl.runtime.ground_truth import recording
 from securefl.runtime.journal import FileJournal
+from securefl.runtime.ports import LocalWork, Witness
 from securefl.runtime.settings import ProcessSettings
-from securefl.runtime.shell import LocalWork, Shell, Witness
+from securefl.runtime.shell import Shell
 from securefl.wire.outbox import Outbox
 
 

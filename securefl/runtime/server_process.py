@@ -29,8 +29,9 @@ from securefl.runtime.assemble import (
     read_own_identity,
     stop_on_signals,
 )
+from securefl.runtime.ports import LocalWork, Witness
 from securefl.runtime.settings import ProcessSettings
-from securefl.runtime.shell import LocalWork, Shell, Witness
+from securefl.runtime.shell import Shell
 from securefl.runtime.spool import SpoolingStore
 from securefl.wire.outbox import Outbox
 

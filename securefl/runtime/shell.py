@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from securefl.arrays import F32
-from securefl.behaviours.faults import Crash, Fault, Presence, ResendLast, SendRaw
+from securefl.behaviours.faults import Fault
 from securefl.behaviours.seam import EffectSeam
 from securefl.errors import PeerError, RunAbortedError, SecureflError, UsageError
 from securefl.ids import SERVER, PartyId, RunId
@@ -35,70 +32,18 @@ from securefl.kernel.effects import (
 from securefl.kernel.events import DeadlinePassed, Evaluated, PresenceHint, Received, Trained
 from securefl.kernel.machine import Effect, Event, Machine
 from securefl.messages.union import AnyMessage
+from securefl.runtime.ports import DurableJournal, LocalWork, Witness
+from securefl.runtime.publisher import FAREWELL_SECONDS, GONE, Publisher
 from securefl.transport.base import Delivery as Frame
 from securefl.transport.base import Transport, TransportClosedError
 from securefl.wire import topics
-from securefl.wire.inbox import Delivery, Inbox
+from securefl.wire.inbox import Inbox
 from securefl.wire.outbox import Outbox
 
 PhaseT = TypeVar("PhaseT")
 
-GONE, HERE = b"gone", b"here"
-"""Payloads of presence hints; the broker publishes ``GONE`` as last will."""
-
-FAREWELL_SECONDS = 10.0
-"""How long the last messages may take to leave after the machine has ended."""
-
-_WINDOW = 32
-_RESENDABLE = 16
 _BACKLOG = 256
 """Frames that may wait for the machine; beyond it they stay with the transport, and so with the broker."""
-
-
-class Witness(Protocol):
-    """Who is told what this process saw and did: transcript, metrics, progress."""
-
-    def report(self, now: float, item: object) -> None:
-        """Take a fact that the machine reports."""
-        ...
-
-    def refused(self, now: float, culprit: str, reason: str) -> None:
-        """Take a refusal."""
-        ...
-
-    def received(self, now: float, delivery: Delivery) -> None:
-        """Take a whole, verified message that came in."""
-        ...
-
-    def sent(self, now: float, send: Send[AnyMessage]) -> None:
-        """Take a message that is going out."""
-        ...
-
-    def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
-        """Take the size in bytes of one frame; ``peer`` is who sent it (by topic) or will get it."""
-        ...
-
-
-class DurableJournal(Protocol):
-    """What ``Journal`` effects are written to."""
-
-    def note(self, round_: int, step: str) -> None:
-        """Write durably."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class LocalWork:
-    """What this process can do besides talking, in a worker thread.
-
-    A ``SecureflError`` in training makes the party sit the round out; anything else, and ``UsageError``, is a
-    bug and ends the process.
-    """
-
-    train: Callable[[int, F32], F32] | None = None
-    """(round, parameters) to trained parameters."""
-    evaluate: Callable[[F32], tuple[float, float]] | None = None
-    """Parameters to (accuracy, loss)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,25 +76,29 @@ class Shell(Generic[PhaseT]):
         seam: EffectSeam | None = None,
         farewell: Callable[[str], tuple[Effect[AnyMessage], ...]] = lambda _reason: (),
     ) -> None:
-        self._run = run
         self._me = me
         self._machine = machine
         self._transport = transport
         self._inbox = inbox
-        self._outbox = outbox
+        self._publisher = Publisher(
+            run=run,
+            me=me,
+            outbox=outbox,
+            transport=transport,
+            witness=witness,
+            failed=self._unpublished,
+            remembers=seam is not None,
+        )
         self._work = work
         self._witness = witness
         self._journal = journal
         self._seam = seam
         self._farewell = farewell
         self._events: asyncio.Queue[Frame | Event[AnyMessage] | _Stop | _Broken] = asyncio.Queue()
-        self._window = asyncio.Semaphore(_WINDOW)
         self._room = asyncio.Semaphore(_BACKLOG)
-        self._publishing: set[asyncio.Task[None]] = set()
         self._working: set[asyncio.Task[None]] = set()
         self._wake: float | None = None
         self._outcome: Finished | Aborted | None = None
-        self._recent: list[tuple[str, bytes]] = []
 
     def stop(self, reason: str) -> None:
         """Ask the machine's run to end early (from a signal handler)."""
@@ -169,7 +118,7 @@ class Shell(Generic[PhaseT]):
             stopped = self._outcome is None
             if isinstance(outcome, Aborted) and (stopped or self._me != SERVER):
                 await self._leave_early(outcome.reason)
-            await self._drain()
+            await self._publisher.drain()
         except Exception as error:
             reason = str(error) if isinstance(error, SecureflError) else "internal error"
             await self._leave_early(reason)
@@ -177,9 +126,9 @@ class Shell(Generic[PhaseT]):
         else:
             return outcome
         finally:
-            for task in (reader, *self._working, *self._publishing):
+            for task in (reader, *self._working):
                 task.cancel()
-            await asyncio.gather(reader, *self._working, *self._publishing, return_exceptions=True)
+            await asyncio.gather(reader, *self._working, self._publisher.cancel(), return_exceptions=True)
 
     async def _to_the_end(self) -> Finished | Aborted:
         phase, effects = await asyncio.to_thread(self._machine.start, time.monotonic())
@@ -198,16 +147,8 @@ class Shell(Generic[PhaseT]):
         """Tell the others that this process ends before the run does. Nothing that fails here matters."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(FAREWELL_SECONDS):
-                for effect in self._farewell(reason):
-                    if isinstance(effect, Send):
-                        # The witness's disk may be what failed.
-                        with contextlib.suppress(Exception):
-                            self._witness.sent(time.monotonic(), effect)
-                        for frame in self._outbox.frames(effect.to, effect.place, effect.message):
-                            await self._publish(self._topic(effect.to), frame)
-                if self._me != SERVER:
-                    await self._publish(topics.status(self._run, self._me), GONE)
-                await self._drain()
+                last = tuple(effect for effect in self._farewell(reason) if isinstance(effect, Send))
+                await self._publisher.say_farewell(last)
 
     async def _read(self) -> None:
         try:
@@ -271,7 +212,7 @@ class Shell(Generic[PhaseT]):
             now = time.monotonic()
             match effect:
                 case Send():
-                    await self._send(effect, now)
+                    await self._publisher.send(effect, now)
                 case WakeAt():
                     self._wake = effect.when
                 case Journal():
@@ -288,48 +229,11 @@ class Shell(Generic[PhaseT]):
                 case Finished() | Aborted():
                     self._outcome = effect
                 case fault:
-                    await self._commit(fault)
+                    await self._publisher.commit(fault)
 
-    async def _commit(self, fault: Fault) -> None:
-        """Do what an honest process never does (securefl.behaviours.faults)."""
-        match fault:
-            case SendRaw():
-                await self._publish(self._topic(fault.to), fault.payload)
-            case ResendLast():
-                for topic, frame in self._recent[-fault.count :]:
-                    await self._publish(topic, frame)
-            case Presence():
-                await self._publish(topics.status(self._run, self._me), HERE if fault.present else GONE)
-            case Crash():
-                await self._drain()
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    async def _send(self, send: Send[AnyMessage], now: float) -> None:
-        frames = await asyncio.to_thread(lambda: list(self._outbox.frames(send.to, send.place, send.message)))
-        self._witness.sent(now, send)
-        topic = self._topic(send.to)
-        for frame in frames:
-            self._witness.traffic(send.to, "out", len(frame))
-            await self._publish(topic, frame)
-        if self._seam is not None:
-            self._recent = [*self._recent, *((topic, frame) for frame in frames)][-_RESENDABLE:]
-
-    def _topic(self, to: PartyId) -> str:
-        return topics.down(self._run, to) if self._me == SERVER else topics.up(self._run, self._me)
-
-    async def _publish(self, topic: str, frame: bytes) -> None:
-        """Start publishing in order; wait only while too much is under way."""
-        await self._window.acquire()
-        task = asyncio.create_task(self._transport.publish(topic, frame))
-        self._publishing.add(task)
-        task.add_done_callback(self._published)
-
-    def _published(self, task: asyncio.Task[None]) -> None:
-        self._window.release()
-        self._publishing.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            lost = isinstance(error, TransportClosedError | RunAbortedError)
-            self._events.put_nowait(_Stop(str(error)) if lost else _Broken(error))
+    def _unpublished(self, error: BaseException) -> None:
+        lost = isinstance(error, TransportClosedError | RunAbortedError)
+        self._events.put_nowait(_Stop(str(error)) if lost else _Broken(error))
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -358,8 +262,3 @@ class Shell(Generic[PhaseT]):
             raise UsageError("this process does not evaluate")
         accuracy, loss = await asyncio.to_thread(self._work.evaluate, effect.params)
         self._events.put_nowait(Evaluated(time.monotonic(), effect.round, accuracy, loss))
-
-    async def _drain(self) -> None:
-        """Let the last messages leave."""
-        if self._publishing:
-            await asyncio.wait(self._publishing, timeout=FAREWELL_SECONDS)

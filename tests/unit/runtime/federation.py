@@ -28,7 +28,9 @@ from securefl.rounds.plan import Plan
 from securefl.rounds.reports import RoundDone
 from securefl.rounds.server import ServerMachine
 from securefl.rounds.server_phases import ServerContext
-from securefl.runtime.shell import GONE, DurableJournal, LocalWork, Shell
+from securefl.runtime.ports import DurableJournal, LocalWork
+from securefl.runtime.publisher import GONE
+from securefl.runtime.shell import Shell
 from securefl.secagg.store import MemoryStore
 from securefl.transport.base import Transport
 from securefl.transport.faults import Fault, FaultyTransport

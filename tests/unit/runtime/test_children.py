@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from securefl.errors import UsageError
+from securefl.errors import EXIT_ABORTED, EXIT_REFUSED, UsageError
 from securefl.ids import PartyId
-from securefl.runtime.children import EXIT_ABORTED, EXIT_REFUSED, Children, Died, Fatal, Main, Said
+from securefl.runtime.children import Children, Died, Fatal, Main, Said
 from tests.unit.runtime import processes
 
 P00 = PartyId("p00")

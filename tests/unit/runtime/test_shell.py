@@ -20,7 +20,8 @@ from securefl.kernel.events import DeadlinePassed, Evaluated, Place, PresenceHin
 from securefl.kernel.machine import Effect, Event
 from securefl.messages.control import RollCall
 from securefl.messages.union import AnyMessage
-from securefl.runtime.shell import LocalWork, Shell
+from securefl.runtime.ports import LocalWork
+from securefl.runtime.shell import Shell
 from securefl.transport.base import Delivery, Transport, TransportClosedError
 from securefl.wire import topics
 from securefl.wire.inbox import Inbox

@@ -422,7 +422,7 @@ def test_a_crash_lets_leave_what_was_sent_and_performs_nothing_after(monkeypatch
         calls.append((pid, number))
         raise Killed
 
-    monkeypatch.setattr("securefl.runtime.shell.os.kill", kill)
+    monkeypatch.setattr("securefl.runtime.publisher.os.kill", kill)
 
     def crash(event: Event[AnyMessage], _phase: object, effects: tuple[Action, ...]) -> tuple[Action, ...]:
         if isinstance(event, Received) and isinstance(event.message, Invite):

@@ -1,0 +1,58 @@
+"""What a shell is given besides machine and transport: who listens, where it notes, what it can compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from securefl.arrays import F32
+from securefl.kernel.effects import Send
+from securefl.messages.union import AnyMessage
+from securefl.wire.inbox import Delivery
+
+
+class Witness(Protocol):
+    """Who is told what this process saw and did: transcript, metrics, progress."""
+
+    def report(self, now: float, item: object) -> None:
+        """Take a fact that the machine reports."""
+        ...
+
+    def refused(self, now: float, culprit: str, reason: str) -> None:
+        """Take a refusal."""
+        ...
+
+    def received(self, now: float, delivery: Delivery) -> None:
+        """Take a whole, verified message that came in."""
+        ...
+
+    def sent(self, now: float, send: Send[AnyMessage]) -> None:
+        """Take a message that is going out."""
+        ...
+
+    def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
+        """Take the size in bytes of one frame; ``peer`` is who sent it (by topic) or will get it."""
+        ...
+
+
+class DurableJournal(Protocol):
+    """What ``Journal`` effects are written to."""
+
+    def note(self, round_: int, step: str) -> None:
+        """Write durably."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWork:
+    """What this process can do besides talking, in a worker thread.
+
+    A ``SecureflError`` in training makes the party sit the round out; anything else, and ``UsageError``, is a
+    bug and ends the process.
+    """
+
+    train: Callable[[int, F32], F32] | None = None
+    """(round, parameters) to trained parameters."""
+    evaluate: Callable[[F32], tuple[float, float]] | None = None
+    """Parameters to (accuracy, loss)."""

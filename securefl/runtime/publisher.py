@@ -1,0 +1,128 @@
+"""Frames out: signing, a bounded window of publications in order, and what an honest process never sends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from securefl.behaviours.faults import Crash, Fault, Presence, ResendLast, SendRaw
+from securefl.ids import SERVER, PartyId, RunId
+from securefl.kernel.effects import Send
+from securefl.messages.union import AnyMessage
+from securefl.runtime.ports import Witness
+from securefl.transport.base import Transport
+from securefl.wire import topics
+from securefl.wire.outbox import Outbox
+
+GONE, HERE = b"gone", b"here"
+"""Payloads of presence hints; the broker publishes ``GONE`` as last will."""
+
+FAREWELL_SECONDS = 10.0
+"""How long the last messages may take to leave after the machine has ended."""
+
+_WINDOW = 32
+_RESENDABLE = 16
+
+
+class Publisher:
+    """The way out of one process.
+
+    Args:
+        run: whose topics.
+        me: who publishes.
+        outbox: signs and cuts messages into frames.
+        transport: takes the frames.
+        witness: is told of every message and every frame.
+        failed: called with the error of a publication that failed.
+        remembers: whether the last frames are kept for ``ResendLast``.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: RunId,
+        me: PartyId,
+        outbox: Outbox,
+        transport: Transport,
+        witness: Witness,
+        failed: Callable[[BaseException], None],
+        remembers: bool = False,
+    ) -> None:
+        self._run = run
+        self._me = me
+        self._outbox = outbox
+        self._transport = transport
+        self._witness = witness
+        self._failed = failed
+        self._remembers = remembers
+        self._window = asyncio.Semaphore(_WINDOW)
+        self._publishing: set[asyncio.Task[None]] = set()
+        self._recent: list[tuple[str, bytes]] = []
+
+    async def send(self, send: Send[AnyMessage], now: float) -> None:
+        """Sign a message and start publishing it; signing runs in a worker thread."""
+        frames = await asyncio.to_thread(lambda: list(self._outbox.frames(send.to, send.place, send.message)))
+        self._witness.sent(now, send)
+        topic = self._topic(send.to)
+        for frame in frames:
+            self._witness.traffic(send.to, "out", len(frame))
+            await self._publish(topic, frame)
+        if self._remembers:
+            self._recent = [*self._recent, *((topic, frame) for frame in frames)][-_RESENDABLE:]
+
+    async def say_farewell(self, effects: tuple[Send[AnyMessage], ...]) -> None:
+        """Send the last words of a process that ends before the run does, and let them leave."""
+        for effect in effects:
+            # The witness's disk may be what failed.
+            with contextlib.suppress(Exception):
+                self._witness.sent(time.monotonic(), effect)
+            for frame in self._outbox.frames(effect.to, effect.place, effect.message):
+                await self._publish(self._topic(effect.to), frame)
+        if self._me != SERVER:
+            await self._publish(topics.status(self._run, self._me), GONE)
+        await self.drain()
+
+    async def commit(self, fault: Fault) -> None:
+        """Do what an honest process never does (securefl.behaviours.faults)."""
+        match fault:
+            case SendRaw():
+                await self._publish(self._topic(fault.to), fault.payload)
+            case ResendLast():
+                for topic, frame in self._recent[-fault.count :]:
+                    await self._publish(topic, frame)
+            case Presence():
+                await self._publish(topics.status(self._run, self._me), HERE if fault.present else GONE)
+            case Crash():
+                await self.drain()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    async def drain(self) -> None:
+        """Let the last messages leave."""
+        if self._publishing:
+            await asyncio.wait(self._publishing, timeout=FAREWELL_SECONDS)
+
+    async def cancel(self) -> None:
+        """Give up what has not left yet."""
+        for task in self._publishing:
+            task.cancel()
+        await asyncio.gather(*self._publishing, return_exceptions=True)
+
+    def _topic(self, to: PartyId) -> str:
+        return topics.down(self._run, to) if self._me == SERVER else topics.up(self._run, self._me)
+
+    async def _publish(self, topic: str, frame: bytes) -> None:
+        """Start publishing in order; wait only while too much is under way."""
+        await self._window.acquire()
+        task = asyncio.create_task(self._transport.publish(topic, frame))
+        self._publishing.add(task)
+        task.add_done_callback(self._published)
+
+    def _published(self, task: asyncio.Task[None]) -> None:
+        self._window.release()
+        self._publishing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(error)
