@@ -1,7 +1,8 @@
 """Dropping out: a party that stops talking at a given step of a round, or dies there.
 
-The machine inside goes on as if all were well. What it says after the step does not leave the process, and
-the broker is made to say that the connection broke, as its last will would.
+The machine inside goes on as if all were well. What it says after the step does not leave the process. The
+broker is made to say that the connection broke, as its last will would, unless the silence is to be plain:
+then the others have nothing but their deadlines.
 """
 
 from __future__ import annotations
@@ -74,10 +75,10 @@ class Silence:
             if not _starts_round_after(self._silent_in, event):
                 return _muted(effects)
             self._silent_in = None
-            effects = (Presence(present=True), *effects)
+            effects = (*self._announce(present=True), *effects)
         freeze = _accepted_freeze(event, effects)
         if freeze is not None and acts(self._behaviour, freeze.round):
-            return (self._fall_silent(freeze.round), *_muted(effects))
+            return (*self._fall_silent(freeze.round), *_muted(effects))
         return self._until_the_step(effects)
 
     def _until_the_step(self, effects: tuple[Action, ...]) -> tuple[Action, ...]:
@@ -89,11 +90,11 @@ class Silence:
                 continue
             self._note(effect)
             if self._phase == "before-keys":
-                return (*said, self._fall_silent(effect.place.round), *_muted(effects[position:]))
+                return (*said, *self._fall_silent(effect.place.round), *_muted(effects[position:]))
             if stage <= _LAST_STAGE[self._phase]:
                 said.append(effect)
         if self._instances and self._complete == self._instances:
-            said.append(self._fall_silent(self._round))
+            said += self._fall_silent(self._round)
         return tuple(said)
 
     def _note(self, send: Send[AnyMessage]) -> None:
@@ -108,10 +109,13 @@ class Silence:
         if isinstance(send.message, _COMPLETES[self._phase]):
             self._complete.add(key)
 
-    def _fall_silent(self, round_: int) -> Crash | Presence:
+    def _fall_silent(self, round_: int) -> tuple[Action, ...]:
         self._silent_in = round_
         self._instances, self._complete = set(), set()
-        return Crash() if self._behaviour.kind == "kill" else Presence(present=False)
+        return (Crash(),) if self._behaviour.kind == "kill" else self._announce(present=False)
+
+    def _announce(self, *, present: bool) -> tuple[Action, ...]:
+        return (Presence(present),) if self._behaviour.announced else ()
 
 
 def _starts_round_after(round_: int, event: Event[AnyMessage]) -> bool:

@@ -107,6 +107,12 @@ def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
         raise ConfigError(f"{path}.phase", f"{behaviour.kind} has no phase", "only drop and kill have one")
     if behaviour.kind != "scale" and behaviour.factor != Behaviour(kind="scale").factor:
         raise ConfigError(f"{path}.factor", f"{behaviour.kind} has no factor", "only scale has one")
+    if behaviour.kind != "drop" and not behaviour.announced:
+        raise ConfigError(
+            f"{path}.announced",
+            f"{behaviour.kind} cannot go unannounced",
+            "only drop can: the broker notices the end of a process by itself",
+        )
     if behaviour.kind == "no-clip" and scenario.encoding.clip == "none":
         raise ConfigError(
             f"{path}.kind",

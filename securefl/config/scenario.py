@@ -34,7 +34,6 @@ class Dirichlet(_Section, tag="dirichlet", frozen=True, kw_only=True):
 class LogNormal(_Section, tag="log-normal", frozen=True, kw_only=True):
     """Sample counts proportional to log-normal draws; every party keeps at least one sample."""
 
-    mu: float = 0.0
     sigma: PositiveReal = 1.0
 
 
@@ -204,6 +203,9 @@ class Behaviour(_Section, frozen=True, kw_only=True):
         Literal["before-keys", "after-keys", "after-shares", "after-masked-input", "after-freeze"] | None
     ) = None
     """``drop`` (falls silent) and ``kill`` (SIGKILL): when."""
+    announced: bool = True
+    """``drop``: whether the broker notices and says so, as for a broken connection. If not, the server waits
+    for the deadline of the step."""
     rounds: tuple[NonNegative, ...] = ()
     """Rounds in which it acts; empty means all."""
 

@@ -105,6 +105,26 @@ def test_a_hint_spares_the_others_the_wait() -> None:
     assert lab.now < lab.scenario.deadlines.shares
 
 
+@pytest.mark.parametrize(
+    ("phase", "step"), [("after-keys", "shares"), ("after-shares", "training"), ("after-freeze", "release")]
+)
+def test_plain_silence_lasts_until_the_deadline_of_the_step_and_costs_nobody_else(
+    phase: str, step: str
+) -> None:
+    quiet = Behaviour(kind="drop", phase=phase, parties=("p01",), rounds=(0,), announced=False)  # type: ignore[arg-type]
+    plan = scenario(6, rounds="2")
+    lab = Lab(plan, {"p01": (quiet,)})
+    lab.run()
+    assert lab.hints == []
+    assert lab.now >= getattr(plan.deadlines, step), "nobody told the server: it waited"
+    first, second = lab.rounds_done()
+    assert len(first.survivors) == 5 + (phase in COUNTED)
+    assert len(second.survivors) == 6, "back in the next round"
+    for round_ in range(2):
+        assert len(lab.sums(round_)) == 2
+        lab.assert_sums_right(round_)
+
+
 def advert() -> KeyAdvert:
     return KeyAdvert(mask_key=bytes(32), box_key=bytes(32), seed_digest=bytes(32), shares_root=bytes(32))
 

@@ -68,6 +68,11 @@ def test_one_party_may_show_several_kinds() -> None:
         ("{kind='drop', count=1}", "behaviours.0.phase", "does not say when"),
         ("{kind='kill', count=1}", "behaviours.0.phase", "does not say when"),
         ("{kind='scale', count=1, phase='after-keys'}", "behaviours.0.phase", "has no phase"),
+        (
+            "{kind='kill', phase='after-keys', count=1, announced=false}",
+            "behaviours.0.announced",
+            "unannounced",
+        ),
         ("{kind='label-flip', count=1, factor=2}", "behaviours.0.factor", "has no factor"),
         ("{kind='no-clip', count=1}", "behaviours.0.kind", "does nothing"),
         ("{kind='server-splits-model', count=1}", "behaviours.0.count", "shown by the server"),
