@@ -6,22 +6,27 @@ import signal
 import tempfile
 import threading
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from parties.console import one_line_errors, say
 from securefl.config.cast import party_names
-from securefl.errors import ConfigError, RunAbortedError
+from securefl.errors import RunAbortedError
 from securefl.ids import SERVER
 from securefl.transport.acl import OBSERVER
-from securefl.transport.broker import RunningBroker, choose_broker, start_embedded, start_mosquitto
+from securefl.transport.broker import (
+    BrokerWish,
+    RunningBroker,
+    broker_wish,
+    choose_broker,
+    start_embedded,
+    start_mosquitto,
+)
 from securefl.transport.local_tls import LocalTls, make_local_tls
 
 
-def start_local_broker(
-    kind: Literal["auto", "mosquitto", "embedded"], directory: Path, port: int, tls: LocalTls | None
-) -> RunningBroker:
+def start_local_broker(kind: BrokerWish, directory: Path, port: int, tls: LocalTls | None) -> RunningBroker:
     """Start a broker on 127.0.0.1; with TLS, clients need certificates and obey the access rules."""
     start = start_mosquitto if choose_broker(kind) == "mosquitto" else start_embedded
     return start(directory, port=port, tls=tls, acl=tls is not None)
@@ -41,11 +46,10 @@ def broker(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     with one_line_errors(), tempfile.TemporaryDirectory(prefix="securefl-broker-") as directory:
-        if kind not in {"auto", "mosquitto", "embedded"}:
-            raise ConfigError("--kind", f"{kind!r} is no kind of broker", "auto, mosquitto or embedded")
+        wish = broker_wish(kind, "--kind")
         names = (*party_names(parties), SERVER, OBSERVER)
         tls = make_local_tls(tls_dir, names) if tls_dir is not None else None
-        with start_local_broker(kind, Path(directory), port, tls) as running:  # type: ignore[arg-type]
+        with start_local_broker(wish, Path(directory), port, tls) as running:
             say(f"{running.kind} broker at {running.url} (Ctrl-C ends it)")
             while not stopping.wait(1.0):
                 if not running.running:

@@ -8,6 +8,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 import parties.client
 import parties.observer
@@ -29,11 +30,12 @@ from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.stage import Stage, set_stage
 from securefl.transport.acl import OBSERVER
 from securefl.transport.base import BrokerUrl
+from securefl.transport.broker import BrokerWish, broker_wish
 from securefl.transport.local_tls import LocalTls, make_local_tls
 from securefl.transport.probe import measure_frame_limit
 from securefl.wire import topics
 
-LOCAL_BROKERS = ("auto", "mosquitto", "embedded")
+LOCAL_BROKERS = get_args(BrokerWish)
 
 _GOODBYE_SECONDS = 5.0
 """How long parties may take to end by themselves after the server has."""
@@ -159,7 +161,8 @@ class Federation:
         if options.tls:
             names = (*party_names(self._scenario.parties), SERVER, OBSERVER)
             tls = make_local_tls(private / "tls", names)
-        running = start_local_broker(options.broker, private / "broker", 0, tls)  # type: ignore[arg-type]
+        wish = broker_wish(options.broker, "--broker")
+        running = start_local_broker(wish, private / "broker", 0, tls)
         stack.enter_context(running)
         return running.url, tls
 

@@ -64,7 +64,7 @@ def fields_of(report: object, vector: VectorWriter) -> dict[str, JsonValue]:
     """The fields of a report as JSON values; ``vector`` says what becomes of arrays."""
     return {
         field.name: _json(getattr(report, field.name), vector)
-        for field in dataclasses.fields(report)  # type: ignore[arg-type]
+        for field in dataclasses.fields(report)  # type: ignore[arg-type] # every report is a dataclass
     }
 
 

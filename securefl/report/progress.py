@@ -127,8 +127,7 @@ def progress_for(console: Console, *, as_json: bool = False) -> Progress:
     if as_json:
         return JsonProgress(console.file)
     if console.is_terminal and not console.is_dumb_terminal:
-        # Rich's live display pulls in a good part of rich; a server in a container needs none of it.
-        from securefl.report.live import LiveProgress  # noqa: PLC0415
+        from securefl.report.live import LiveProgress  # noqa: PLC0415 - much of rich, for terminals only
 
         return LiveProgress(console)
     return PlainProgress(console.file)

@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> None:
         # The parent may have died before the request was made.
         if os.getppid() != parent:
             sys.exit(1)
-    os.execv(program[0], program)  # noqa: S606
+    os.execv(program[0], program)  # noqa: S606 - to replace this process is the point; no shell is wanted
 
 
 if __name__ == "__main__":

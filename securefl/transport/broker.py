@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, cast, get_args
 
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.transport.acl import mosquitto_acl
@@ -28,6 +28,8 @@ from securefl.transport.base import BrokerUrl
 from securefl.transport.local_tls import LocalTls
 
 BrokerKind = Literal["mosquitto", "embedded"]
+BrokerWish = Literal["auto", "mosquitto", "embedded"]
+"""What a user may ask for; ``auto`` takes mosquitto if it is installed."""
 
 _START_WITHIN = 20.0
 _STOP_WITHIN = 5.0
@@ -42,7 +44,19 @@ def find_mosquitto() -> str | None:
     return shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
 
 
-def choose_broker(wish: Literal["auto", "mosquitto", "embedded"]) -> BrokerKind:
+def broker_wish(text: str, option: str) -> BrokerWish:
+    """Return ``text`` as a kind of broker.
+
+    Raises:
+        ConfigError: it is none; ``option`` is named.
+    """
+    for wish in get_args(BrokerWish):
+        if text == wish:
+            return cast("BrokerWish", wish)
+    raise ConfigError(option, f"{text!r} is no kind of broker", "auto, mosquitto or embedded")
+
+
+def choose_broker(wish: BrokerWish) -> BrokerKind:
     """Return which broker to start: ``auto`` takes mosquitto if it is installed, else the embedded one.
 
     Raises:
@@ -198,7 +212,7 @@ def _start(
         chosen = _bindable(port)
         with log.open("ab") as output:
             launcher = [sys.executable, "-I", "-S", str(Path(__file__).with_name("_die_with_parent.py"))]
-            process = subprocess.Popen(  # noqa: S603
+            process = subprocess.Popen(  # noqa: S603 - our interpreter, a file of ours, a list of arguments
                 [*launcher, str(os.getpid()), *command(chosen)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -74,7 +74,7 @@ class Connection(aiomqtt.Client):
         self._hung_up = False
         self.session_present = False
         """Whether the broker had kept something for this client id."""
-        self._client.manual_ack_set(True)  # noqa: FBT003
+        self._client.manual_ack_set(on=True)
 
     async def open(self) -> None:
         """Connect and wait for the broker's consent.
@@ -158,7 +158,7 @@ class Connection(aiomqtt.Client):
         if self._disconnected.done():
             self._disconnected.exception()
 
-    def _on_socket_register_write(self, client: Any, userdata: Any, sock: Any) -> None:  # noqa: ARG002
+    def _on_socket_register_write(self, client: Any, _userdata: Any, sock: Any) -> None:
         def write() -> None:
             try:
                 client.loop_write()

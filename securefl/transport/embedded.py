@@ -33,7 +33,7 @@ from securefl.transport.acl import permits
 _EXTRA_KEEP_ALIVE = 15
 
 
-class Welcome(BaseAuthPlugin):  # type: ignore[misc]
+class Welcome(BaseAuthPlugin):  # type: ignore[misc] # amqtt is untyped
     """Accepts everybody that the listener let in."""
 
     async def authenticate(self, *, session: Any) -> bool:
@@ -41,7 +41,7 @@ class Welcome(BaseAuthPlugin):  # type: ignore[misc]
         return session is not None
 
 
-class TopicRules(BaseTopicPlugin):  # type: ignore[misc]
+class TopicRules(BaseTopicPlugin):  # type: ignore[misc] # amqtt is untyped
     """The rules of `securefl.transport.acl`, for users that are known by their certificate."""
 
     async def topic_filtering(
@@ -55,7 +55,7 @@ class TopicRules(BaseTopicPlugin):  # type: ignore[misc]
         return permits(session.username or "", "write" if action == Action.PUBLISH else "read", topic)
 
 
-class EmbeddedBroker(Broker):  # type: ignore[misc]
+class EmbeddedBroker(Broker):  # type: ignore[misc] # amqtt is untyped
     """amqtt's broker, strict about client certificates."""
 
     def __init__(self, config: BrokerConfig) -> None:

@@ -13,7 +13,7 @@ from aiomqtt.exceptions import MqttConnectError
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.transport import broker
 from securefl.transport.base import BrokerUrl
-from securefl.transport.broker import choose_broker, start_embedded, start_mosquitto
+from securefl.transport.broker import broker_wish, choose_broker, start_embedded, start_mosquitto
 from securefl.transport.connecting import explain, tls_context
 from securefl.transport.local_tls import make_local_tls
 
@@ -21,6 +21,16 @@ from securefl.transport.local_tls import make_local_tls
 def installed(monkeypatch: pytest.MonkeyPatch, *, mosquitto: bool, amqtt: bool) -> None:
     monkeypatch.setattr(broker, "find_mosquitto", lambda: "/x/mosquitto" if mosquitto else None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: object() if amqtt else None)
+
+
+def test_a_wish_is_one_of_three_words() -> None:
+    assert [broker_wish(text, "--broker") for text in ("auto", "mosquitto", "embedded")] == [
+        "auto",
+        "mosquitto",
+        "embedded",
+    ]
+    with pytest.raises(ConfigError, match="'hive' is no kind of broker"):
+        broker_wish("hive", "--broker")
 
 
 def test_auto_prefers_mosquitto(monkeypatch: pytest.MonkeyPatch) -> None:
