@@ -9,21 +9,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from securefl.errors import ConfigError, RunAbortedError, SecureflError
+from securefl.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, RunAbortedError, SecureflError
 from securefl.kernel.effects import Aborted, Finished
 from securefl.report.text import printable
 from securefl.report.witness import Ending, Fact, News, Refusal, Remark, Traffic
 from securefl.rounds.reports import RoundDone, SatOut, SharesReleased
-
-EXIT_EXPECTED = 0
-"""The run ended as the scenario expects."""
-EXIT_UNEXPECTED = 1
-"""The run ended, but not as its ``[[expect]]`` entries say."""
-EXIT_REFUSED = 2
-"""The configuration was refused before anything ran."""
-EXIT_ABORTED = 3
-"""The run could not be finished. What was written stays."""
-
 
 _LONGEST = 2_000
 """Characters of one line; a Goodbye's reason has at most 1,000."""

@@ -5,6 +5,17 @@ Every error that leaves securefl carries one line for a person: what, why and, w
 
 from __future__ import annotations
 
+from typing import Final
+
+EXIT_EXPECTED: Final = 0
+"""Exit code: the run ended as its scenario expects."""
+EXIT_UNEXPECTED: Final = 1
+"""Exit code: the run ended, but not as its ``[[expect]]`` entries say."""
+EXIT_REFUSED: Final = 2
+"""Exit code: the configuration was refused before anything ran (:class:`ConfigError`)."""
+EXIT_ABORTED: Final = 3
+"""Exit code: the run could not be finished (:class:`RunAbortedError`). What was written stays."""
+
 
 class SecureflError(Exception):
     """Base of all errors that securefl raises on purpose."""

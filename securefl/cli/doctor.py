@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from parties.console import EXIT_ABORTED, one_line_errors
+from parties.console import one_line_errors
 from securefl import __version__
-from securefl.errors import ConfigError
+from securefl.errors import EXIT_ABORTED, ConfigError
 from securefl.report.text import printable
 from securefl.transport.broker import choose_broker, find_mosquitto
 

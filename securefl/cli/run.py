@@ -24,14 +24,14 @@ from parties.arguments import (
     SetOption,
     device_name,
 )
-from parties.console import EXIT_ABORTED, one_line_errors
+from parties.console import one_line_errors
 from securefl.cli.conclude import conclude
 from securefl.cli.federation import Federation, RunOptions
 from securefl.config.cast import behaviours_of
 from securefl.config.limits import check
 from securefl.config.load import load_scenario
 from securefl.config.scenario import Scenario
-from securefl.errors import ConfigError, RunAbortedError
+from securefl.errors import EXIT_ABORTED, ConfigError, RunAbortedError
 from securefl.ids import RunId
 from securefl.report.metrics import RunMetrics
 from securefl.report.progress import progress_for

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from parties.arguments import DeviceOption, SeedOption, SetOption, device_name
-from parties.console import EXIT_ABORTED, one_line_errors
+from parties.console import one_line_errors
 from securefl.cli.run import DataDirOption, bundled, fresh_run_id
 from securefl.config.limits import check
 from securefl.config.load import load_scenario
-from securefl.errors import RunAbortedError
+from securefl.errors import EXIT_ABORTED, RunAbortedError
 from securefl.simulation.limits import check_simulable
 
 

@@ -7,18 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from securefl.config.scenario import Expect
+from securefl.errors import EXIT_ABORTED, EXIT_EXPECTED, EXIT_REFUSED, EXIT_UNEXPECTED
 from securefl.report.outcome import Outcome
 
-AS_EXPECTED: Final = 0
-NOT_AS_EXPECTED: Final = 1
-REFUSED: Final = 2
-ABORTED: Final = 3
-
 MEANING: Final = {
-    AS_EXPECTED: "the outcome is the expected one",
-    NOT_AS_EXPECTED: "the outcome differs from what the scenario expects",
-    REFUSED: "the configuration was refused",
-    ABORTED: "the run aborted",
+    EXIT_EXPECTED: "the outcome is the expected one",
+    EXIT_UNEXPECTED: "the outcome differs from what the scenario expects",
+    EXIT_REFUSED: "the configuration was refused",
+    EXIT_ABORTED: "the run aborted",
 }
 """Exit codes in words."""
 
@@ -69,8 +65,8 @@ def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
     """
     aborts = [judgement for judgement in judgements if judgement.metric == "aborted"]
     if outcome.aborted and not (aborts and all(judgement.ok for judgement in aborts)):
-        return ABORTED
-    return AS_EXPECTED if all(judgement.ok for judgement in judgements) else NOT_AS_EXPECTED
+        return EXIT_ABORTED
+    return EXIT_EXPECTED if all(judgement.ok for judgement in judgements) else EXIT_UNEXPECTED
 
 
 def _judge(expect: Expect, measured: float | None) -> Judgement:

@@ -13,7 +13,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from securefl.report.expect import AS_EXPECTED, MEANING
+from securefl.errors import EXIT_EXPECTED
+from securefl.report.expect import MEANING
 from securefl.report.records import LeftOut, RoundRecord
 from securefl.report.summary import Summary
 from securefl.report.text import counted, curve, listed, percent, printable, seconds, size
@@ -166,7 +167,7 @@ def _files(summary: Summary) -> Iterator[Text]:
 
 def _verdict(console: Console, summary: Summary) -> None:
     code, reason = summary.exit_code, printable(summary.outcome.reason, 400)
-    good = code == AS_EXPECTED
+    good = code == EXIT_EXPECTED
     ended = "aborted" if summary.outcome.aborted else "ended"
     line = Text(f"exit {code}: {MEANING[code]}", style="bold green" if good else "bold red")
     if reason:
