@@ -225,6 +225,12 @@ def _check_odds_and_ends(scenario: Scenario) -> None:
         )
     for index, claim in enumerate(scenario.expect):
         path = f"expect.{index}"
+        if claim.metric == "epsilon":
+            raise ConfigError(
+                f"{path}.metric",
+                "runs have no differential privacy yet, so there is no epsilon to compare",
+                "leave it out",
+            )
         if claim.at_least is None and claim.at_most is None:
             raise ConfigError(path, f"{claim.metric} has no bound", "give at_least, at_most or both")
         if claim.at_least is not None and claim.at_most is not None and claim.at_least > claim.at_most:

@@ -42,7 +42,7 @@ def partition(labels: I64, parties: int, config: Partition, seed: int) -> tuple[
         case Dirichlet(alpha=alpha):
             shares = _by_dirichlet(labels, parties, alpha, rng)
         case LogNormal(sigma=sigma):
-            # mu scales all draws alike, so it cancels in the proportions.
+            # The mean of the logarithms would scale all draws alike and cancel in the proportions.
             sizes = _log_normal_sizes(len(labels), parties, sigma, rng)
             shares = _cut(rng.permutation(len(labels)), sizes)
         case _:

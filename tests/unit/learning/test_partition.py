@@ -112,12 +112,6 @@ def test_log_normal_sizes_follow_sigma() -> None:
     assert sizes(1e300) == [1] * 19 + [9981]
 
 
-def test_log_normal_does_not_depend_on_mu() -> None:
-    one = partition(balanced(), 5, LogNormal(mu=0.0, sigma=1.0), 1)
-    two = partition(balanced(), 5, LogNormal(mu=700.0, sigma=1.0), 1)
-    assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
-
-
 def test_every_kind_works_with_one_sample_per_party() -> None:
     for config in (Iid(), Dirichlet(alpha=0.1), LogNormal(sigma=2.0), LabelsPerParty(labels=1)):
         assert [len(share) for share in partition(balanced(10), 10, config, 0)] == [1] * 10
