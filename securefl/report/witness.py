@@ -137,7 +137,8 @@ class ProcessWitness:
             "place": list(place),
         }
         if isinstance(message, MaskedInput):
-            # Its record has a digest already. Masked: uniform to everybody without the keys. Samples of it serve the mask audits.
+            # Masked: uniform to everybody without the keys. Samples of it serve the mask audits, and its
+            # record has a digest already.
             vector = np.frombuffer(message.vector, dtype=ring_dtype(self._ring_bits))
             entry["vector"] = vector_record(vector, self._run, self._lab)
         else:
