@@ -4,7 +4,8 @@ That is one ``np.sort`` along the clusters for rules that go coordinate by coord
 those that look at distances, both for Bulyan, and a Gram matrix and a product of its size with the rows for
 nearest-neighbour mixing. The mean and the rules with a server gradient have neither and are held against the
 Gram matrix, too; clipping and bucketing, whose result is a stack, against a copy of the rows. Seconds are
-CPU seconds of all threads, the least of the repetitions.
+CPU seconds of all threads, the least of the repetitions; on a busy machine the threads of a matrix product
+wait for each other and count as working, so measure there with OPENBLAS_NUM_THREADS=1.
 """
 
 from __future__ import annotations
