@@ -24,7 +24,6 @@ from securefl.errors import UsageError
 from securefl.ids import SERVER, PartyId, is_name
 
 KEY_BYTES = 32
-SIGNATURE_BYTES = 64
 SEAL_OVERHEAD = KEY_BYTES + boxes.OVERHEAD
 """How many bytes longer a sealed message is than its plaintext."""
 _SEAL_LABEL = "seal"

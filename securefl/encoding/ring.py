@@ -1,7 +1,8 @@
 """Signed integers as elements of the ring of integers modulo 2^32 or 2^64 (steps 6 and 10 of the data's way).
 
 The ring is a whole machine word, so that uniform bytes are uniform elements and addition wraps for nothing.
-Sums decode correctly only with headroom (:func:`has_headroom`), which is checked before a run, not during it.
+Sums decode correctly only with headroom: members * steps < 2^(bits - 1), where no member's coordinate is more
+than ``steps`` from 0. A scenario without it is refused (:mod:`securefl.config.limits`).
 """
 
 from __future__ import annotations
@@ -97,15 +98,3 @@ def _view(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> npt.
     if size != expected:
         raise PeerError(culprit, f"a vector of {length} {bits}-bit words has {expected} bytes, not {size}")
     return np.frombuffer(raw, dtype=np.dtype(word).newbyteorder("<"))
-
-
-def has_headroom(members: int, steps: int, bits: int) -> bool:
-    """Whether a sum of ``members`` values of magnitude ``steps`` cannot wrap: members * steps < 2^(bits-1).
-
-    Raises:
-        UsageError: fewer than one member, negative steps, or no such ring.
-    """
-    ring_dtype(bits)
-    if members < 1 or steps < 0:
-        raise UsageError(f"headroom of {members} members and {steps} steps makes no sense")
-    return members * steps < 1 << (bits - 1)

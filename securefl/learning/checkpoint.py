@@ -71,27 +71,3 @@ def load_model(path: Path) -> dict[str, F32]:
             raise ConfigError(f"{path}[{name}]", f"has dtype {array.dtype}, expected float32")
         named[name] = array
     return named
-
-
-def load_params(path: Path, module: torch.nn.Module) -> F32:
-    """The parameters f32 ``(d,)`` that :func:`save_model` wrote for a model like ``module``.
-
-    ``module`` gives the order, names and shapes and is not changed.
-
-    Raises:
-        ConfigError: as :func:`load_model`, or the names or shapes are another model's.
-    """
-    named = load_model(path)
-    shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
-    if {name: array.shape for name, array in named.items()} != shapes:
-        differing = sorted(
-            name
-            for name in shapes.keys() | named.keys()
-            if name not in named or name not in shapes or named[name].shape != shapes[name]
-        )
-        raise ConfigError(
-            str(path),
-            f"is another model's: {', '.join(differing)} differ",
-            "use the scenario that it was made by",
-        )
-    return np.concatenate([named[name].reshape(-1) for name in shapes])

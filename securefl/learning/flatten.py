@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from securefl.arrays import F32, F64, expect
-from securefl.errors import ConfigError, UsageError
+from securefl.arrays import F32, expect
+from securefl.errors import ConfigError
 
 
 def check_averageable(module: torch.nn.Module) -> None:
@@ -71,16 +71,3 @@ def load_vector(module: torch.nn.Module, vector: F32) -> None:
             stop = start + parameter.numel()
             parameter.copy_(flat[start:stop].view_as(parameter))
             start = stop
-
-
-def update_vector(before: F32, after: F32) -> F64:
-    """``after - before``, f64 ``(d,)``: exact as long as the two are within 2^29 of each other in magnitude.
-
-    Raises:
-        UsageError: not two f32 vectors of the same length.
-    """
-    expect(before, "before", np.float32, (None,))
-    expect(after, "after", np.float32, (None,))
-    if before.shape != after.shape:
-        raise UsageError(f"before has {before.shape[0]} parameters, after {after.shape[0]}")
-    return after.astype(np.float64) - before.astype(np.float64)

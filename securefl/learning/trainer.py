@@ -31,11 +31,6 @@ class LocalTrainer:
         self._config = config
         self._device = device
 
-    @property
-    def sample_count(self) -> int:
-        """n: how many samples the shard holds."""
-        return int(self._y.shape[0])
-
     def train(self, params: F32, entropy: Entropy) -> F32:
         """Parameters f32 ``(d,)`` after ``config.epochs`` passes over the shard, starting from ``params``.
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from securefl.crypto.agreement import BadKeyError
 from securefl.crypto.boxes import BoxError
-from securefl.crypto.identity import SEAL_OVERHEAD, SIGNATURE_BYTES, Identity, PublicIdentity
+from securefl.crypto.identity import SEAL_OVERHEAD, Identity, PublicIdentity
 from securefl.crypto.labels import encode
 from securefl.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.errors import UsageError
@@ -21,6 +21,7 @@ from securefl.ids import SERVER, PartyId
 ALICE = Identity.generate(PartyId("alice"), InsecureSeededEntropy(1))
 BOB = Identity.generate(PartyId("bob"), InsecureSeededEntropy(2))
 FIELD = 2**255 - 19
+SIGNATURE = 64
 # y of the points of order 1, 2, 4 and 8 of edwards25519, and encodings of them that are not reduced.
 ORDER_8 = int.from_bytes(
     bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
@@ -35,7 +36,7 @@ def test_signatures_equal_those_of_a_second_implementation(private: bytes, messa
     second = ECC.construct(curve="Ed25519", seed=private)
     assert identity.public.verify_key == second.public_key().export_key(format="raw")
     signature = identity.sign(message)
-    assert len(signature) == SIGNATURE_BYTES
+    assert len(signature) == SIGNATURE
     assert signature == eddsa.new(second, "rfc8032").sign(message)
     assert identity.public.verify(message, signature)
 
@@ -49,10 +50,10 @@ def test_signatures_by_or_for_others_do_not_verify() -> None:
         assert not ALICE.public.verify(b"message", wrong)
 
 
-@given(st.integers(0, 8 * SIGNATURE_BYTES - 1))
+@given(st.integers(0, 8 * SIGNATURE - 1))
 def test_no_flipped_bit_of_a_signature_verifies(bit: int) -> None:
     signature = int.from_bytes(ALICE.sign(b"message"), "big") ^ 1 << bit
-    assert not ALICE.public.verify(b"message", signature.to_bytes(SIGNATURE_BYTES, "big"))
+    assert not ALICE.public.verify(b"message", signature.to_bytes(SIGNATURE, "big"))
 
 
 @given(st.binary(max_size=100), st.binary(max_size=40))

@@ -9,7 +9,6 @@ from securefl.encoding.ring import (
     add_wire,
     from_ring,
     from_wire,
-    has_headroom,
     ring_dtype,
     to_ring,
     to_wire,
@@ -33,8 +32,6 @@ def test_dtypes() -> None:
 def test_refuses_other_rings(bits: int) -> None:
     with pytest.raises(UsageError, match="32 or 64"):
         ring_dtype(bits)
-    with pytest.raises(UsageError, match="32 or 64"):
-        has_headroom(1, 1, bits)
 
 
 @BITS
@@ -73,7 +70,6 @@ def test_sum_of_extremes_is_right_at_the_bound_and_wraps_one_past_it(
 ) -> None:
     bound = (2 ** (bits - 1) - 1) // members
     for steps, fits in ((bound, True), (bound + 1, False)):
-        assert has_headroom(members, steps, bits) is fits
         exact = sign * members * steps
         total = to_ring(i64(0), bits)
         if steps < 2**63:
@@ -82,20 +78,6 @@ def test_sum_of_extremes_is_right_at_the_bound_and_wraps_one_past_it(
             # -2^(bits-1) itself still decodes; the bound is symmetric and gives that one value away.
             decodes_right = int(from_ring(total)[0]) == exact
             assert decodes_right is (fits or exact == -(2 ** (bits - 1)))
-
-
-def test_headroom_examples() -> None:
-    assert has_headroom(3, 1 << 24, 32)
-    assert has_headroom(127, 1 << 24, 32)
-    assert not has_headroom(128, 1 << 24, 32)
-    assert has_headroom(128, 1 << 24, 64)
-    assert has_headroom(1, 0, 32)
-
-
-@pytest.mark.parametrize(("members", "steps"), [(0, 1), (-1, 1), (1, -1)])
-def test_headroom_refuses_nonsense(members: int, steps: int) -> None:
-    with pytest.raises(UsageError, match="headroom"):
-        has_headroom(members, steps, 32)
 
 
 @BITS

@@ -7,7 +7,7 @@ from torch import nn
 
 from securefl.config.scenario import Cnn, CustomModel
 from securefl.errors import ConfigError, UsageError
-from securefl.learning.flatten import dimension, load_vector, to_vector, update_vector
+from securefl.learning.flatten import dimension, load_vector, to_vector
 from securefl.learning.models import build_model
 
 
@@ -106,19 +106,3 @@ def test_integer_buffers_are_allowed() -> None:
     module = small()
     module.register_buffer("steps", torch.zeros(1, dtype=torch.int64))
     assert to_vector(module).shape == (13,)
-
-
-def test_update_is_exact_where_f32_would_round() -> None:
-    before = np.array([1.0, 2.0, -3.0], dtype=np.float32)
-    after = np.array([2.0**-26, 2.0, 5.0], dtype=np.float32)
-    update = update_vector(before, after)
-    assert update.dtype == np.float64
-    assert update.tolist() == [2.0**-26 - 1.0, 0.0, 8.0]
-    assert float(after[0] - before[0]) == -1.0
-
-
-def test_update_of_unlike_vectors() -> None:
-    with pytest.raises(UsageError, match="before has 2 parameters, after 3"):
-        update_vector(np.zeros(2, dtype=np.float32), np.zeros(3, dtype=np.float32))
-    with pytest.raises(UsageError, match="after has dtype"):
-        update_vector(np.zeros(2, dtype=np.float32), np.zeros(2, dtype=np.float64))

@@ -163,14 +163,13 @@ def test_params_that_do_not_fit() -> None:
         trained(Softmax(), blobs(50), Training(), params=np.zeros(14, dtype=np.float32))
 
 
-def test_sample_count_and_untouched_inputs() -> None:
+def test_inputs_are_left_untouched() -> None:
     shard = blobs(50)
     x, y = shard.x.copy(), shard.y.copy()
     module = build_model(Softmax(), shard.input_shape, shard.classes, seed=3)
     trainer = LocalTrainer(module, shard, Training(), CPU)
     params = to_vector(module)
     kept = params.copy()
-    assert trainer.sample_count == 50
     trainer.train(params, InsecureSeededEntropy(1))
     np.testing.assert_array_equal(params, kept)
     np.testing.assert_array_equal(shard.x, x)
