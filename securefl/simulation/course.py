@@ -113,7 +113,9 @@ class Course:
         nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
         samples = {name: party.samples for name, party in present.items()}
         drawn = draw_round(self._plan, round_, 0, model, nonces, samples)
-        self._report(ClustersDrawn(round_, drawn.assignment.digest(), drawn.assignment.clusters))
+        self._report(
+            ClustersDrawn(round_, drawn.assignment.digest(), drawn.assignment.clusters, drawn.resting)
+        )
         self._report(StepReached(round_, "training"))
         deviations, mortal = _deviations(present, round_)
         fate, sums = sum_up(self._plan, present, round_, standing.params, drawn, deviations)

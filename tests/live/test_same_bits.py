@@ -1,0 +1,112 @@
+"""A run with seeded entropy and the simulation of the same scenario end with the same model, bit for bit."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from securefl.learning.checkpoint import load_model
+from securefl.report.rundir import RunDirectory
+from tests.live.federated import LIMIT, Run, command, environment, run
+from tests.live.scenarios import behaviour, write_scenario
+
+pytestmark = pytest.mark.live
+
+SEEDED = ("--insecure-seeded-entropy", "--seed", "7")
+
+
+def simulate(scenario: Path, out: Path, *arguments: str) -> Run:
+    """``securefl simulate`` to its end."""
+    done = subprocess.run(
+        command("simulate", str(scenario), "--out", str(out), "--json", *arguments),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        env=environment(),
+        check=False,
+    )
+    assert done.stderr == ""
+    return Run(done.returncode, done.stdout, done.stderr, RunDirectory.open(out))
+
+
+def assert_same_bits(scenario: Path, folder: Path, *settings: str) -> Run:
+    """Run and simulate; compare models, losses and who was counted. Return the run."""
+    overrides = [part for setting in settings for part in ("--set", setting)]
+    real = run(scenario, folder / "run", *SEEDED, *overrides)
+    twin = simulate(scenario, folder / "simulation", *SEEDED, *overrides)
+    assert (real.exit_code, twin.exit_code) == (0, 0), real.stderr
+    one, two = load_model(real.directory.model_file), load_model(twin.directory.model_file)
+    assert one.keys() == two.keys()
+    for name in one:
+        assert one[name].tobytes() == two[name].tobytes(), name
+    # What is refused besides wrong shares needs messages.
+    one_outcome, two_outcome = ({**ended.summary["outcome"], "refusals": 0} for ended in (real, twin))
+    assert one_outcome == two_outcome
+    for row, simulated in zip(real.rows, twin.rows, strict=True):
+        for field in ("round", "accuracy", "loss", "update_norm", "survivors", "left_out", "clusters"):
+            assert row[field] == simulated[field], (row["round"], field)
+    return real
+
+
+def test_without_an_attack(tmp_path: Path) -> None:
+    real = assert_same_bits(write_scenario(tmp_path), tmp_path)
+    other = simulate(tmp_path / "live.toml", tmp_path / "other", "--seed", "8")
+    one, two = load_model(real.directory.model_file), load_model(other.directory.model_file)
+    assert any(not np.array_equal(one[name], two[name]) for name in one), "the seed decides"
+
+
+SCALED = behaviour("scale", "p01", factor=-10)
+ATTACKS = {
+    "on-updates": SCALED + behaviour("scale", "p02", factor=50) + behaviour("no-clip", "p02"),
+    "on-data-and-shares": behaviour("label-flip", "p04", rounds=[1]) + behaviour("wrong-share", "p03"),
+    "on-everybodys-nerves": behaviour("garbage", "p03") + behaviour("replay", "p05"),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_with_attacks(attack: str, tmp_path: Path) -> None:
+    assert_same_bits(write_scenario(tmp_path, ATTACKS[attack]), tmp_path, "encoding.clip=0.5")
+
+
+def test_with_dropouts_at_two_phases_and_reclustering(tmp_path: Path) -> None:
+    silence = behaviour("drop", "p01", phase="after-shares", rounds=[0])
+    silence += behaviour("drop", "p06", phase="after-masked-input", rounds=[1])
+    silence += behaviour("kill", "p08", phase="before-keys", rounds=[1])
+    scenario = write_scenario(tmp_path, silence, parties=12, size=4, reclusterings=2, rounds=3)
+    assert_same_bits(scenario, tmp_path)
+
+
+RULES = {
+    "krum": '{ type = "krum", byzantine = 0 }',
+    "trimmed-mean": '{ type = "trimmed-mean", trim = 1 }',
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_with_a_rule_and_uneven_data(rule: str, tmp_path: Path) -> None:
+    scenario = write_scenario(tmp_path, SCALED, parties=9)
+    assert_same_bits(
+        scenario,
+        tmp_path,
+        f"aggregation.rule={RULES[rule]}",
+        'data.partition={ type = "log-normal", sigma = 0.7 }',
+        "weighting.mode=samples",
+        "training.momentum=0.9",
+        "server_optimiser.momentum=0.5",
+    )
+
+
+def test_an_active_server_and_another_model(tmp_path: Path) -> None:
+    scenario = write_scenario(
+        tmp_path,
+        behaviour("drop", "p00", phase="after-freeze", rounds=[0]),
+        parties=8,
+        size=4,
+        threshold=3,
+        min_survivors=3,
+        server="active",
+    )
+    assert_same_bits(scenario, tmp_path, 'model={ type = "mlp", hidden = [32] }', "encoding.ring_bits=64")

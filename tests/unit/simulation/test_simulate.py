@@ -1,0 +1,241 @@
+"""``securefl simulate``: what it leaves, what it refuses, and going on after an interruption."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from securefl.cli import simulation
+from securefl.ids import PartyId
+from securefl.report.rundir import RunDirectory
+from securefl.rounds.plan import Plan
+from securefl.rounds.server_phases import Standing
+from securefl.simulation.checkpoint import CHECKPOINT_FILE, write_checkpoint
+from tests.unit.cli.programs import SCENARIO, call, files, refusal, write_scenario
+
+ROUNDS = SCENARIO.replace("rounds = 1", "rounds = 5").replace("parties = 6", "parties = 9")
+KILL = """
+[server_optimiser]
+momentum = 0.5
+[[behaviours]]
+kind = "kill"
+phase = "after-shares"
+parties = ["p03"]
+rounds = [1]
+[[behaviours]]
+kind = "wrong-share"
+parties = ["p06"]
+rounds = [2]
+[[expect]]
+metric = "survivors"
+at_least = 8
+"""
+
+
+def drop_time(rows: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+
+
+def test_what_it_says_and_leaves(tmp_path: Path) -> None:
+    scenario = write_scenario(tmp_path, ROUNDS + KILL)
+    ended = call("simulate", scenario, "--out", tmp_path / "out", "--seed", "3")
+    assert ended.exit_code == 0, ended.output
+    assert "simulation: no network, no masks; the server of a real run would see the same cluster sums" in (
+        ended.stdout
+    )
+    assert "INSECURE" not in ended.stdout
+    assert files(tmp_path / "out") == {
+        "metrics.jsonl",
+        "model.safetensors",
+        "scenario.toml",
+        "summary.json",
+        "transcripts",
+    }
+    directory = RunDirectory.open(tmp_path / "out")
+    assert directory.read_summary()["simulated"] is True
+    assert [len(row["survivors"]) for row in directory.read_metrics()] == [9, 8, 8, 8, 8]
+    culprits = {refused["culprit"] for row in directory.read_metrics() for refused in row["refusals"]}
+    assert culprits == {"p06"}
+
+
+def test_json_and_overrides(tmp_path: Path) -> None:
+    scenario = write_scenario(tmp_path)
+    ended = call("simulate", scenario, "--out", tmp_path / "out", "--json", "--set", "stop.rounds=2")
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [line["event"] for line in (lines[0], lines[-1])] == ["start", "summary"]
+    assert sum(line["event"] == "round_done" for line in lines) == 2
+
+
+def test_an_expectation_that_does_not_hold(tmp_path: Path) -> None:
+    scenario = write_scenario(tmp_path, SCENARIO + '[[expect]]\nmetric = "accuracy"\nat_least = 0.999\n')
+    assert call("simulate", scenario, "--out", tmp_path / "out").exit_code == 1
+
+
+def test_everybody_gone_aborts(tmp_path: Path) -> None:
+    kill = '[[behaviours]]\nkind = "kill"\nphase = "before-keys"\ncount = 8\n'
+    scenario = write_scenario(tmp_path, ROUNDS + kill)
+    assert "no sum could be used in 3 rounds in a row" in refusal(
+        call("simulate", scenario, "--out", tmp_path / "out"), 3
+    )
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4])
+def test_resumed_it_ends_as_if_never_interrupted(
+    rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = write_scenario(tmp_path, ROUNDS + KILL)
+    whole, halved = tmp_path / "whole", tmp_path / "halved"
+    assert call("simulate", scenario, "--out", whole, "--seed", "3").exit_code == 0
+
+    def interrupted(path: Path, plan: Plan, standing: Standing, dead: Collection[PartyId]) -> None:
+        # The row of the round after the last checkpoint is on disk already.
+        if standing.round > rounds:
+            raise KeyboardInterrupt
+        write_checkpoint(path, plan, standing, dead)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(simulation, "write_checkpoint", interrupted)
+        stopped = call("simulate", scenario, "--out", halved, "--seed", "3")
+    assert stopped.exit_code == (3 if rounds < 4 else 0)
+    if rounds < 4:
+        assert "Ctrl-C" in refusal(stopped, 3)
+        again = call("simulate", scenario, "--out", halved, "--seed", "3", "--resume")
+        assert again.exit_code == 0, again.output
+        assert f"resumed: {rounds} round" in again.stdout
+    one, two = RunDirectory.open(whole), RunDirectory.open(halved)
+    assert one.model_file.read_bytes() == two.model_file.read_bytes()
+    assert drop_time(one.read_metrics()) == drop_time(two.read_metrics())
+    ends = [directory.read_summary() for directory in (one, two)]
+    assert ends[0]["outcome"] == ends[1]["outcome"]
+    assert ends[0]["server_view"] == ends[1]["server_view"]
+    assert files(whole) == files(halved)
+
+
+def interrupted_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """A scenario and a directory with a checkpoint after one round."""
+    scenario, out = write_scenario(folder, ROUNDS), folder / "out"
+
+    def stop(path: Path, plan: Plan, standing: Standing, dead: Collection[PartyId]) -> None:
+        write_checkpoint(path, plan, standing, dead)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(simulation, "write_checkpoint", stop)
+        refusal(call("simulate", scenario, "--out", out), 3)
+    return scenario, out
+
+
+@pytest.mark.parametrize(
+    "others",
+    [("--seed", "4"), ("--set", "training.epochs=2"), ("--set", "model={type='mlp',hidden=[3]}")],
+)
+def test_another_scenarios_checkpoint_is_refused(
+    others: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario, out = interrupted_run(tmp_path, monkeypatch)
+    before = {name: (out / name).read_bytes() for name in files(out) if (out / name).is_file()}
+    ended = call("simulate", scenario, "--out", out, "--resume", *others)
+    assert "another scenario, seed or model" in refusal(ended)
+    assert before == {name: (out / name).read_bytes() for name in files(out) if (out / name).is_file()}
+
+
+@pytest.mark.parametrize("damage", ["nothing", "noise", "foreign", "cut"])
+def test_a_damaged_checkpoint_is_refused(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario, out = interrupted_run(tmp_path, monkeypatch)
+    path = out / CHECKPOINT_FILE
+    whole = path.read_bytes()
+    match damage:
+        case "nothing":
+            path.unlink()
+        case "noise":
+            path.write_bytes(bytes(100))
+        case "foreign":
+            path.write_bytes(save({"params": np.zeros(3, np.float32)}))
+        case "cut":
+            path.write_bytes(whole[:-9])
+    assert "checkpoint" in refusal(call("simulate", scenario, "--out", out, "--resume"))
+
+
+def test_missing_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario, out = interrupted_run(tmp_path, monkeypatch)
+    (out / "metrics.jsonl").write_text("")
+    assert "does not hold the first 1 rounds" in refusal(call("simulate", scenario, "--out", out, "--resume"))
+
+
+def test_a_finished_or_unnamed_simulation_is_not_resumed(tmp_path: Path) -> None:
+    scenario = write_scenario(tmp_path)
+    assert call("simulate", scenario, "--out", tmp_path / "out").exit_code == 0
+    finished = call("simulate", scenario, "--out", tmp_path / "out", "--resume")
+    assert "is finished" in refusal(finished)
+    assert "--out" in refusal(call("simulate", scenario, "--resume"))
+    assert "is no directory" in refusal(call("simulate", scenario, "--resume", "--out", tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("extra", "reason"),
+    [
+        ('[[behaviours]]\nkind = "server-splits-model"\n', "server-splits-model needs messages"),
+        (
+            '[[behaviours]]\nkind = "garbage"\ncount = 1\n[[expect]]\nmetric = "refusals"\nat_least = 1\n',
+            "expect.0.metric: refusals of garbage need messages (use run)",
+        ),
+    ],
+)
+def test_what_needs_messages_is_refused_and_nothing_is_left(extra: str, reason: str, tmp_path: Path) -> None:
+    scenario = write_scenario(tmp_path, SCENARIO + extra)
+    assert reason in refusal(call("simulate", scenario, "--out", tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_garbage_alone_is_left_out_and_said(tmp_path: Path) -> None:
+    scenario = write_scenario(tmp_path, SCENARIO + '[[behaviours]]\nkind = "garbage"\ncount = 1\n')
+    ended = call("simulate", scenario, "--out", tmp_path / "out")
+    assert ended.exit_code == 0
+    assert "garbage change no sum" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--set", "data.set=mnist"), "--data-dir"),
+        (("--device", "tpu"), "is no device"),
+        (("--device", "cuda"), "cuda"),
+        (("--set", "data.partition={type='labels',labels=99}"), "labels"),
+    ],
+)
+def test_bad_arguments_leave_nothing(arguments: tuple[str, str], reason: str, tmp_path: Path) -> None:
+    import torch  # noqa: PLC0415
+
+    if "cuda" in arguments and torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    scenario = write_scenario(tmp_path)
+    assert reason in refusal(call("simulate", scenario, "--out", tmp_path / "out", *arguments)).replace(
+        "CUDA", "cuda"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
+    assert "not empty" in refusal(call("simulate", write_scenario(tmp_path), "--out", tmp_path))
+
+
+def test_a_full_disk_aborts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario, out = write_scenario(tmp_path, ROUNDS), tmp_path / "out"
+    real = Path.write_bytes
+
+    def full(path: Path, data: bytes) -> int:
+        if path.name.startswith(f".{CHECKPOINT_FILE}"):
+            raise OSError(28, "No space left on device")
+        return real(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert "No space left" in refusal(call("simulate", scenario, "--out", out), 3)
+    assert len(RunDirectory.open(out).read_metrics()) == 1
