@@ -56,7 +56,8 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     tolerated = withstood(scenario.aggregation, len(sizes))
     quorum = quorum_of(parties, plan.colluders) if plan.server == "active" else None
     # An active server may announce a quorum only, its colluders among them, and void draws that it dislikes.
-    crowd, draws = (parties, 1) if quorum is None else (quorum, MAX_DRAWS)
+    # A round has one whole cluster at least.
+    crowd, draws = (parties, 1) if quorum is None else (max(quorum, min(sizes)), MAX_DRAWS)
     alone = odds.alone_among(crowd, plan.colluders, min(sizes)) if plan.colluders else 0.0
     limits = Limits(
         participants=sum(sizes),
