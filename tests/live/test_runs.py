@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -62,14 +63,74 @@ def test_a_kill_at_each_phase_leaves_the_exact_sum_of_the_survivors(server: str,
             assert sum(party in members for members in sums) in {0, 2}, "in all reclusterings or in none"
 
 
-def test_more_kills_than_a_cluster_stands_lose_it_cleanly(tmp_path: Path) -> None:
-    kills = "".join(behaviour("kill", f"p0{i}", phase="after-shares", rounds=[0]) for i in range(4))
-    scenario = write_scenario(tmp_path, kills, parties=6, rounds=1)
-    ended = run(scenario, tmp_path / "run", "--lab")
-    assert ended.exit_code in {0, 3}
-    assert_sums_are_exact(ended)
+def test_more_kills_than_a_cluster_stands_lose_that_cluster_and_no_other(tmp_path: Path) -> None:
+    """Three of six are killed: of two clusters of three, which stand one loss, chance leaves exactly one."""
+    killed = {"p00", "p01", "p02"}
+    kills = "".join(behaviour("kill", name, phase="after-shares", rounds=[0]) for name in sorted(killed))
+    scenario = write_scenario(tmp_path, kills, rounds=1)
+    ended = run(scenario, tmp_path / "run", "--lab", "--insecure-seeded-entropy", "--seed", "5")
+    assert ended.exit_code == 0, ended.stderr
+    (drawn,) = ended.transcript("server").of_kind("clusters_drawn")
+    (clusters,) = dict[str, Any](drawn.fields)["clusters"]
+    lost = [index for index, members in enumerate(clusters) if len(killed & set(members)) >= 2]
+    (stands,) = [index for index in range(2) if index not in lost]
+    counted = sorted(set(clusters[stands]) - killed)
+    (row,) = ended.rows
+    assert row["survivors"] == counted
+    assert [seen["cluster"] for seen in row["clusters"]["lost"]] == lost
+    assert [(seen["cluster"], seen["survivors"]) for seen in row["clusters"]["opened"]] == [(stands, counted)]
+    assert {one["party"] for one in row["left_out"]} == {f"p0{i}" for i in range(6)} - set(counted)
+    assert assert_sums_are_exact(ended) == 1
+
+
+def test_parties_that_bother_everybody_are_counted_and_named(tmp_path: Path) -> None:
+    """The bundled scenario, shorter: garbage by p02, wrong shares by p05, replays by p07, no clip by p10."""
+    shorter = ("--set", "stop.rounds=2", "--set", "expect=[]")
+    ended = run(Path("nuisances"), tmp_path / "run", "--lab", *shorter)
+    assert ended.exit_code == 0, ended.stderr
+    assert len(ended.rows) == 2
     for row in ended.rows:
-        assert all(len(seen["survivors"]) >= 2 for seen in row["clusters"]["opened"])
+        assert row["survivors"] == [f"p{index:02d}" for index in range(12)]
+        assert len(row["clusters"]["opened"]) == 3
+        (own,) = [seen["cluster"] for seen in row["clusters"]["opened"] if "p05" in seen["survivors"]]
+        wrong = [one for one in row["refusals"] if "wrong" in one["reason"]]
+        assert [(one["by"], one["culprit"], one["count"]) for one in wrong] == [("server", "p05", 1)]
+        assert f"round {row['round']} reclustering 0 cluster {own} " in wrong[0]["reason"]
+        # What a stranger signs in a name is not held against the name.
+        assert {one["culprit"] for one in row["refusals"]} == {"p02", "p05", "p07", "broker"}
+        assert {one["by"] for one in row["refusals"]} == {"server"}
+    assert assert_sums_are_exact(ended) == 6
+    bound, grid, weight_up_to = 2.0, 2.0**-16, 1.0
+    for round_ in range(2):
+        norms = {name: grid * float(np.linalg.norm(ended.upload(name, round_))) for name in ("p09", "p10")}
+        assert norms["p09"] <= bound * weight_up_to + 0.01
+        assert round_ > 0 or norms["p10"] > bound, "the first step is a large one"
+
+
+def test_each_game_of_a_malicious_server_ends_in_refusals_or_in_rightly_released_sums(
+    tmp_path: Path,
+) -> None:
+    ended = run(Path("malicious_server"), tmp_path / "run", "--lab")
+    assert ended.exit_code == 0, ended.stderr
+    everybody = [f"p{index:02d}" for index in range(10)]
+    honest, asks_both, changes_survivors, splits_model, reopens = ended.rows
+    assert honest["survivors"] == everybody
+    for row in (asks_both, changes_survivors):
+        assert row["survivors"] == []
+        assert row["clusters"]["opened"] == []
+        assert len(row["clusters"]["lost"]) == 2
+        assert all("a certificate needs 6" in seen["reason"] for seen in row["clusters"]["lost"])
+        assert {one["by"] for one in row["refusals"] if one["culprit"] == "server"} == set(everybody)
+    # The deceived party is the first; the sum of a round without it is opened, and does not hold it.
+    assert "p00" not in splits_model["survivors"]
+    assert [seen["survivors"] for seen in splits_model["clusters"]["opened"]] == [splits_model["survivors"]]
+    assert "p00" in {one["by"] for one in splits_model["refusals"]}
+    # All sums of the last round are those of first attempts: whole clusters.
+    assert reopens["survivors"] == everybody
+    assert sorted(p for seen in reopens["clusters"]["opened"] for p in seen["survivors"]) == everybody
+    assert len(reopens["clusters"]["opened"]) == 2
+    assert any("sends Retry" in one["reason"] for one in reopens["refusals"])
+    assert assert_sums_are_exact(ended) == 5
 
 
 @pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
