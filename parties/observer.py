@@ -1,4 +1,4 @@
-"""An observer at the broker: writes down every frame that passes, and what an eavesdropper can say of it.
+"""An observer at the broker: metadata and hash of every frame, and what an eavesdropper learns from them.
 
 It holds no private key, only the public roster. With ``--lab`` the frames themselves are kept, for audits.
 """
@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import signal
 import struct
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import typer
 
 from parties.arguments import (
@@ -33,10 +30,12 @@ from parties.arguments import (
     run_id,
 )
 from parties.console import one_line_errors, plain_news
+from parties.eavesdropper import Eavesdropper
 from securefl.crypto.keyfiles import read_roster
 from securefl.errors import PeerError
-from securefl.ids import PartyId, RunId
+from securefl.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.kernel.effects import Finished
+from securefl.report.text import counted
 from securefl.report.witness import Ending, News, Remark
 from securefl.runtime.settings import ProcessSettings
 from securefl.transcript.canonical import JsonValue
@@ -46,15 +45,11 @@ from securefl.transport.acl import OBSERVER
 from securefl.transport.base import BrokerUrl, Delivery
 from securefl.transport.mqtt import MqttTransport
 from securefl.wire import topics
-from securefl.wire.envelope import Payload, peek
 
 LAB_FRAMES = "broker.frames"
 """With ``--lab``: every frame, each after its length as 4 bytes in little endian."""
 
 _OBSERVER = PartyId(OBSERVER)
-
-_PREAMBLE = 64
-"""Bytes at the start of a masked input's body that are MessagePack framing, not mask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +72,7 @@ class Observations:
     """
 
     def __init__(self, settings: Watch) -> None:
-        self._roster = read_roster(settings.roster_file)
+        self._eavesdropper = Eavesdropper(read_roster(settings.roster_file), settings.run)
         folder = settings.out / "transcripts"
         folder.mkdir(parents=True, exist_ok=True)
         self._writer = TranscriptWriter(
@@ -86,15 +81,15 @@ class Observations:
         self._lab = settings.out / "lab" / LAB_FRAMES if settings.lab else None
         if self._lab is not None:
             self._lab.parent.mkdir(exist_ok=True)
-        self._kinds: Counter[str] = Counter()
+        self._frames = 0
         self._bytes = 0
         self._unreadable = 0
-        self._masked = np.zeros(256, dtype=np.int64)
         self.over = False
         """Whether the server has said goodbye."""
 
     def take(self, frame: Delivery) -> None:
-        """Note one frame: its metadata, its hash, never its content."""
+        """Note one frame: its metadata and its hash; its content in the lab only."""
+        self._frames += 1
         self._bytes += len(frame.payload)
         entry: dict[str, JsonValue] = {
             "time": time.monotonic(),
@@ -104,13 +99,22 @@ class Observations:
         entry["sha256"] = hashlib.sha256(frame.payload).hexdigest()
         if topics.status_party(frame.topic) is None and "/probe/" not in frame.topic:
             try:
-                payload = peek(frame.payload, "broker")
-                self._roster.member(payload.header.sender)
+                header = self._eavesdropper.read(frame.payload)
             except PeerError as error:
                 self._unreadable += 1
                 entry["unreadable"] = error.reason
             else:
-                entry |= self._read(payload)
+                entry |= {
+                    "message": header.kind,
+                    "from": header.sender,
+                    "to": header.recipient,
+                    "round": header.round,
+                }
+                self.over = self.over or (header.kind, header.sender, header.recipient) == (
+                    "Goodbye",
+                    SERVER,
+                    EVERYONE,
+                )
         self._writer.append("frame", entry)
         if self._lab is not None:
             try:
@@ -119,37 +123,13 @@ class Observations:
             except OSError as error:
                 raise disk_failure(self._lab, error) from error
 
-    def _read(self, payload: Payload) -> dict[str, JsonValue]:
-        header = payload.header
-        self._kinds[header.kind] += 1
-        if header.kind == "MaskedInput":
-            body = np.frombuffer(payload.body, dtype=np.uint8)[_PREAMBLE:]
-            self._masked += np.bincount(body, minlength=256)
-        if header.kind == "Goodbye" and header.recipient == "*":
-            self.over = True
-        return {"message": header.kind, "from": header.sender, "to": header.recipient, "round": header.round}
-
     def conclusions(self) -> Iterator[str]:
-        """Yield what follows from all that the broker carried, in sentences for a person."""
-        frames = sum(self._kinds.values())
+        """Yield what follows from all that passed, in sentences for a person."""
         yield (
-            f"broker's view: {frames} signed frames and {self._unreadable} unreadable ones,"
+            f"broker's view: {counted(self._frames, 'frame')}, {self._unreadable} of them unreadable,"
             f" {self._bytes:,} bytes"
         )
-        yield (
-            "an eavesdropper learns who takes part, sample counts, the clusters and the global model;"
-            " updates are masked, shares boxed, releases sealed to the server"
-        )
-        total = int(self._masked.sum())
-        if total:
-            expected = total / 256
-            statistic = float(((self._masked - expected) ** 2 / expected).sum())
-            z = (statistic - 255) / math.sqrt(2 * 255)
-            verdict = "look uniform" if abs(z) < 5 else "do NOT look uniform"
-            yield (
-                f"{total:,} bytes of masked inputs {verdict}"
-                f" (chi-square {statistic:.0f} on 255 degrees of freedom, z {z:+.1f})"
-            )
+        yield from self._eavesdropper.conclusions()
 
     def close(self) -> None:
         """End the transcript."""
@@ -196,7 +176,7 @@ def observer(
     tls_key: KeyOption = None,
     password_file: PasswordFileOption = None,
 ) -> None:
-    """Write down every frame that the broker carries in a run, and say what follows from them."""
+    """Record metadata and hash of every frame of a run, and say what an eavesdropper learns from them."""
     with one_line_errors():
         settings = Watch(
             run=run_id(run),

@@ -247,6 +247,6 @@ class Scenario(_Section, frozen=True, kw_only=True):
     deadlines: Deadlines = Deadlines()
     leakage: Leakage = Leakage()
     observer: bool = False
-    """Whether a local run adds a process that writes down all that the broker carries."""
+    """Whether a local run adds an observer at the broker (metadata and hash of every frame)."""
     behaviours: tuple[Behaviour, ...] = ()
     expect: tuple[Expect, ...] = ()
