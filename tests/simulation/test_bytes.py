@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
-from securefl.arrays import F32
-from securefl.encoding.ring import to_wire
+from securefl.arrays import F32, I64
+from securefl.encoding.ring import from_ring, to_wire
 from securefl.ids import SERVER, PartyId
 from securefl.messages.masking import MaskedInput
+from securefl.rounds.reports import SumOpened
+from securefl.secagg import opening
+from tests.simulation.leaves import Leaves
 from tests.simulation.spy import Spy, spying
-from tests.simulation.world import Op, World, scenario
+from tests.simulation.world import Node, Op, World, scenario
 
 
 def trained(party: PartyId, round_: int, params: F32) -> F32:
@@ -70,6 +78,119 @@ def test_the_search_finds_what_is_there() -> None:
     assert all(phase.mask.public in wire for phase in spy.advertised.values())
     assert all(to_wire(m.masked)[:16] in wire for m in spy.masked.values())
     assert world.models[1].tobytes() in wire
+
+
+FORMS = {"<u4": 16, "<i8": 32, "<f4": 16, "<f8": 32}
+"""Bytes per window: small values leave half of a longer word empty."""
+
+
+def windows(values: I64) -> Iterator[tuple[str, bytes]]:
+    """Pieces of an encoded update, in each form that a program might keep it in, too long for chance."""
+    for word, size in FORMS.items():
+        for scale in (1.0, 2.0**-16) if "f" in word else (1,):
+            raw = np.asarray(values * scale).astype(word).tobytes()
+            pieces = (raw[start : start + size] for start in range(0, len(raw) - size + 1, size))
+            yield from ((word, piece) for piece in pieces if len(set(piece)) >= 8)
+
+
+@dataclass
+class AtServer:
+    """All that went through the server of one run: phases, events, effects, reports, stored vectors."""
+
+    world: World
+    spy: Spy
+    leaves: Leaves
+    secrets: set[bytes]
+    """What it reconstructed from shares."""
+
+
+def at_server(kind: str) -> AtServer:
+    leaves, secrets = Leaves(), set()
+    honest = opening._combine
+
+    def combine(
+        threshold: int, owner: int, shares: Mapping[int, Mapping[int, bytes]], name: PartyId
+    ) -> bytes:
+        secret = honest(threshold, owner, shares, name)
+        secrets.add(secret)
+        return secret
+
+    def look(node: Node, before: object, event: object, after: object, effects: object) -> None:
+        if node.name == SERVER:
+            leaves.add((before, event, after, effects, node.machine, store))
+
+    made = scenario(
+        10, size="5", reclusterings="2", threshold="3", min_survivors="3", server=kind, rounds="2"
+    )
+    ops = [Op("drop", "p02", "MaskedInput", 1), Op("spoil", "p08", "ShareBoxes")]
+    with spying() as spy, patch.object(opening, "_combine", combine):
+        world = World(made, length=64, train=trained, ops=ops)
+        store = world.server_store
+        world.observers.append(look)
+        world.run()
+    leaves.add(world.server.reports)
+    leaves.add(world.server.outcome)
+    return AtServer(world, spy, leaves, secrets)
+
+
+@pytest.mark.parametrize("kind", ["curious", "active"])
+def test_the_server_never_holds_an_encoded_update(kind: str) -> None:
+    seen = at_server(kind)
+    haystack = seen.leaves.haystack()
+    assert len(haystack) > 100_000
+    tried = Counter[str]()
+    for masked in seen.spy.masked.values():
+        for word, window in windows(from_ring(masked.encoded)):
+            tried[word] += 1
+            assert window not in haystack
+    assert set(tried) == set(FORMS)
+    assert min(tried.values()) > 300
+
+
+@pytest.mark.parametrize("kind", ["curious", "active"])
+def test_the_server_never_learns_self_mask_and_mask_key_of_one_party(kind: str) -> None:
+    seen = at_server(kind)
+    for secret in seen.secrets:
+        seen.leaves.add(secret)
+    haystack = seen.leaves.haystack()
+    seeds = {key for key, phase in seen.spy.advertised.items() if phase.seed in haystack}
+    keys = {key for key, phase in seen.spy.advertised.items() if phase.mask.private in haystack}
+    assert seeds, "self-masks of the counted are opened"
+    assert keys, "and mask keys of those who dropped out"
+    assert not seeds & keys
+
+
+def test_the_search_of_the_server_finds_what_is_there() -> None:
+    """It sees masked inputs in the store, models in the phases and opened sums in the reports."""
+    seen = at_server("curious")
+    haystack = seen.leaves.haystack()
+    assert sum(to_wire(m.masked) in haystack for m in seen.spy.masked.values()) >= 30
+    assert all(model.tobytes() in haystack for model in seen.world.models.values())
+    sums = [report.opened for report in seen.world.reports(SumOpened)]
+    assert sums
+    for opened in sums:
+        pieces = [piece for word, piece in windows(from_ring(opened.ring)) if word == "<u4"]
+        assert pieces
+        assert all(piece in haystack for piece in pieces)
+
+
+def test_the_walk_goes_everywhere_or_says_that_it_cannot() -> None:
+    hidden = from_ring(np.arange(2**20, 2**20 + 64 * 999, 999, dtype=np.uint32))
+
+    def closure() -> I64:
+        return hidden
+
+    for holder in ([{"a": (hidden,)}], closure, Counted(hidden), tuple(hidden.tolist())):
+        leaves = Leaves()
+        leaves.add(holder)
+        assert hidden.tobytes() in leaves.haystack()
+    with pytest.raises(AssertionError, match="cannot be walked"):
+        Leaves().add(object())
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    values: I64
 
 
 @pytest.mark.parametrize("bits", [32, 64])
