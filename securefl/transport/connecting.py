@@ -32,6 +32,7 @@ from securefl.transport.base import BrokerUrl
 
 _BAD_USER = {4, 134}
 _NOT_AUTHORISED = {5, 135}
+_REFUSED = 0x80
 
 _LOG = logging.getLogger("securefl.transport.aiomqtt")
 # Everything paho and aiomqtt say is either raised as well or noise about a connection that we reopen.
@@ -71,6 +72,7 @@ class Connection(aiomqtt.Client):
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         )
         self.pending_calls_threshold = in_flight
+        self._url = url
         self._hung_up = False
         self.session_present = False
         """Whether the broker had kept something for this client id."""
@@ -99,6 +101,22 @@ class Connection(aiomqtt.Client):
         if self._hung_up:
             await self._abandon()
             raise aiomqtt.MqttError("the connection was lost at once")
+
+    async def subscribe_all(self, filters: tuple[str, ...]) -> None:
+        """Subscribe at QoS 1.
+
+        Raises:
+            ConfigError: the broker refuses one of the subscriptions.
+            aiomqtt.MqttError: the connection was lost.
+        """
+        if not filters:
+            return
+        answers = await self.subscribe([(one, 1) for one in filters])
+        codes = [answer.value if isinstance(answer, ReasonCode) else answer for answer in answers]
+        for topic_filter, code in zip(filters, codes, strict=True):
+            if code >= _REFUSED:
+                reason = f"{self._url} refuses {self.identifier!r} the subscription to {topic_filter}"
+                raise ConfigError("broker", reason, "check the broker's access rules")
 
     async def unsubscribe_all(self, filters: tuple[str, ...], within: float) -> None:
         """Unsubscribe if the broker still answers, waiting ``within`` seconds at most."""

@@ -19,7 +19,6 @@ from collections import deque
 from dataclasses import dataclass
 
 import aiomqtt
-from paho.mqtt.reasoncodes import ReasonCode
 
 from securefl.errors import ConfigError, RunAbortedError, SecureflError, UsageError
 from securefl.transport.base import (
@@ -31,30 +30,9 @@ from securefl.transport.base import (
     topic_matches,
 )
 from securefl.transport.connecting import Connection, explain
+from securefl.transport.mqtt_limits import MqttLimits
 
 _MQTT_LIMIT = 268_435_400
-_REFUSED = 0x80
-
-
-@dataclass(frozen=True, slots=True)
-class MqttLimits:
-    """Waiting times (seconds) and bounds (frames) of one MQTT connection.
-
-    ``in_flight`` bounds the frames sent but not acknowledged, ``inbox`` those received but not read; when the
-    inbox is full, mosquitto holds back all but its ``max_inflight_messages`` (amqtt holds back nothing).
-    ``settled`` is how long a connection must stand for its predecessors' failures to be forgotten: without
-    it, two programs with the same client id would push each other out for ever.
-    """
-
-    keep_alive: int = 30
-    patience: float = 10.0
-    give_up_after: float = 60.0
-    first_pause: float = 0.1
-    longest_pause: float = 5.0
-    settled: float = 5.0
-    close_within: float = 3.0
-    in_flight: int = 16
-    inbox: int = 256
 
 
 @dataclass(eq=False, slots=True)
@@ -261,7 +239,7 @@ class MqttTransport:
                 group.create_task(connection.lost())
                 # From the start: amqtt answers to nothing before we acknowledged what it kept for us.
                 group.create_task(self._take_in(connection))
-                await self._subscribe(connection)
+                await connection.subscribe_all(self._subscriptions)
                 self._check_open()
                 if not self._ready.done():
                     self._ready.set_result(None)
@@ -278,16 +256,6 @@ class MqttTransport:
         for message in connection.leftovers():
             self._accept(message)
         return trouble
-
-    async def _subscribe(self, connection: Connection) -> None:
-        if not self._subscriptions:
-            return
-        answers = await connection.subscribe([(one, 1) for one in self._subscriptions])
-        codes = [answer.value if isinstance(answer, ReasonCode) else answer for answer in answers]
-        for topic_filter, code in zip(self._subscriptions, codes, strict=True):
-            if code >= _REFUSED:
-                reason = f"{self._url} refuses {self._client_id!r} the subscription to {topic_filter}"
-                raise ConfigError("broker", reason, "check the broker's access rules")
 
     async def _take_in(self, connection: Connection) -> None:
         async for message in connection.messages:

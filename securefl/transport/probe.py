@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from securefl.errors import ConfigError
 from securefl.transport.base import BrokerUrl, Delivery, Transport
-from securefl.transport.mqtt import MqttLimits, MqttTransport
+from securefl.transport.mqtt import MqttTransport
+from securefl.transport.mqtt_limits import MqttLimits
 
 WANTED = 512 * 1024
 """The largest frame securefl sends, in bytes."""

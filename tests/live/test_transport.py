@@ -28,7 +28,8 @@ from securefl.transport.broker import (
 )
 from securefl.transport.local_tls import LocalTls, make_local_tls
 from securefl.transport.memory import MemoryHub
-from securefl.transport.mqtt import MqttLimits, MqttTransport
+from securefl.transport.mqtt import MqttTransport
+from securefl.transport.mqtt_limits import MqttLimits
 from securefl.transport.probe import measure_frame_limit, probe_frame_limit
 
 pytestmark = pytest.mark.live
