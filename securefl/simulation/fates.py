@@ -3,6 +3,10 @@
 This says without messages what the machines of :mod:`securefl.rounds` and the silence of
 :mod:`securefl.behaviours.silence` come to, with a server that waits for everybody who still answers. The
 tests hold the two against each other.
+
+Where training fails, the order of events could matter: here such a party has dealt its shares in all of its
+sums by then. In a run, a sum that waits for the deadline of an unannounced dropout may lag behind; then the
+reason that is given for a lost sum differs, never who survives.
 """
 
 from __future__ import annotations
