@@ -46,7 +46,7 @@ def party(
     name: Annotated[str, typer.Option(help="This party's name in the roster.")],
     key: Annotated[Path, typer.Option(help="Its private key file (securefl keygen --party).")],
     roster: RosterOption,
-    data: Annotated[Path, typer.Option(help="Its own samples: npz with x, y (docs/scenarios.md).")],
+    data: Annotated[Path, typer.Option(help="Its own samples: npz with x, y, classes (docs/deployment.md).")],
     broker: BrokerOption,
     run: RunOption,
     out: OutOption = Path(),

@@ -47,7 +47,9 @@ def server(
         Path, typer.Option(help="The server's private key file (securefl keygen --party server).")
     ],
     roster: RosterOption,
-    data: Annotated[Path, typer.Option(help="The test samples: npz with x, y (docs/scenarios.md).")],
+    data: Annotated[
+        Path, typer.Option(help="The test samples: npz with x, y, classes (docs/deployment.md).")
+    ],
     broker: BrokerOption,
     run: RunOption,
     out: OutOption = Path(),

@@ -176,8 +176,7 @@ def _write(path: Path, text: str, mode: int) -> None:
 def _read(path: Path, kind: str, names: set[str], *, secret: bool = False) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
-            if secret and os.fstat(file.fileno()).st_mode & 0o077:
-                raise ConfigError(str(path), "can be used by others than its owner", f"chmod 600 {path}")
+            shared = bool(os.fstat(file.fileno()).st_mode & 0o077)
             raw = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
@@ -190,6 +189,8 @@ def _read(path: Path, kind: str, names: set[str], *, secret: bool = False) -> Ma
         raise ConfigError(str(path), "is not TOML text", f"expected a {kind} file") from None
     if fields.pop("kind", None) != kind:
         raise ConfigError(str(path), f"is not a {kind} file", "check which of your key files this is")
+    if secret and shared:
+        raise ConfigError(str(path), "can be used by others than its owner", f"chmod 600 {path}")
     _expect_fields(path, fields, names)
     return fields
 

@@ -134,6 +134,9 @@ class PartyMachine:
                 return on_instance_message(ctx, phase, place, message)
             case Freeze() as message, Working():
                 return on_freeze(ctx, phase, place, message)
+            case Certificate(), Working() if place.round == phase.round:
+                # Broadcast to those who endorsed; whoever is not in the survivor set was asked for nothing.
+                return phase, ()
             case Certificate() as message, Endorsed():
                 return on_certificate(ctx, phase, place, message)
             case (

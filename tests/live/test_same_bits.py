@@ -51,24 +51,23 @@ def assert_same_bits(scenario: Path, folder: Path, *settings: str) -> Run:
     return real
 
 
-def test_without_an_attack(tmp_path: Path) -> None:
-    real = assert_same_bits(write_scenario(tmp_path), tmp_path)
-    other = simulate(tmp_path / "live.toml", tmp_path / "other", "--seed", "8")
+SCALED = behaviour("scale", "p01", factor=-10)
+ATTACKS = (
+    SCALED
+    + behaviour("scale", "p02", factor=50)
+    + behaviour("no-clip", "p02")
+    + behaviour("label-flip", "p04", rounds=[1])
+    + behaviour("wrong-share", "p03")
+    + behaviour("garbage", "p00")
+    + behaviour("replay", "p05")
+)
+
+
+def test_with_attacks_at_every_seam(tmp_path: Path) -> None:
+    real = assert_same_bits(write_scenario(tmp_path, ATTACKS), tmp_path, "encoding.clip=0.5")
+    other = simulate(tmp_path / "live.toml", tmp_path / "other", "--seed", "8", "--set", "encoding.clip=0.5")
     one, two = load_model(real.directory.model_file), load_model(other.directory.model_file)
     assert any(not np.array_equal(one[name], two[name]) for name in one), "the seed decides"
-
-
-SCALED = behaviour("scale", "p01", factor=-10)
-ATTACKS = {
-    "on-updates": SCALED + behaviour("scale", "p02", factor=50) + behaviour("no-clip", "p02"),
-    "on-data-and-shares": behaviour("label-flip", "p04", rounds=[1]) + behaviour("wrong-share", "p03"),
-    "on-everybodys-nerves": behaviour("garbage", "p03") + behaviour("replay", "p05"),
-}
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_with_attacks(attack: str, tmp_path: Path) -> None:
-    assert_same_bits(write_scenario(tmp_path, ATTACKS[attack]), tmp_path, "encoding.clip=0.5")
 
 
 def test_with_dropouts_at_two_phases_and_reclustering(tmp_path: Path) -> None:

@@ -34,7 +34,16 @@ DUE = {
     "Informed": {"RollCall", "ModelAnnounce", "Goodbye", "Invite"},
     "Greeted": {"RollCall", "ModelAnnounce", "Goodbye", "Invite", "Announce"},
     "Revealed": {"RollCall", "ModelAnnounce", "Goodbye", "Invite", "Reveals"},
-    "Working": {"RollCall", "ModelAnnounce", "Goodbye", "KeyList", "BoxList", "Retry", "Freeze"},
+    "Working": {
+        "RollCall",
+        "ModelAnnounce",
+        "Goodbye",
+        "KeyList",
+        "BoxList",
+        "Retry",
+        "Freeze",
+        "Certificate",
+    },
     "Endorsed": {"RollCall", "ModelAnnounce", "Goodbye", "Certificate"},
     "Ended": set[str](),
 }

@@ -51,3 +51,10 @@ def test_a_party_outwaits_all_attempts_of_somebody_elses_sum() -> None:
     longest = 8 * (d.keys + d.shares + d.training)
     assert patience(made) > longest + d.join + d.certify + d.release
     assert isinstance(World(made).nodes[P0].machine, PartyMachine)
+
+
+def test_who_is_not_in_the_survivor_set_does_not_blame_the_server_for_its_broadcast() -> None:
+    made = scenario(8, size="4", threshold="3", min_survivors="3", server="active")
+    world = World(made, ops=[Op("drop", "p01", "MaskedInput")]).run()
+    assert "p01" not in world.reports(RoundDone)[0].survivors
+    assert not world.nodes[PartyId("p01")].rejects
