@@ -15,6 +15,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -155,9 +156,9 @@ def _measure_size(clusters: int, dimension: int, repetitions: int) -> Iterable[R
         return RobustRow(_name(what), clusters, dimension, seconds, floor, floors[floor], ratio, memory)
 
     for rule, floor in rules_for(clusters):
-        yield row(rule, floor, lambda rule=rule: aggregate(rule, stack))  # type: ignore[misc]
+        yield row(rule, floor, partial(aggregate, rule, stack))
     for step, floor in steps_for(clusters):
-        yield row(step, floor, lambda step=step: prepare(step, stack, _SEED))  # type: ignore[misc]
+        yield row(step, floor, partial(prepare, step, stack, _SEED))
 
 
 def _name(what: object) -> str:

@@ -55,7 +55,10 @@ def simulate(
         check_simulable(loaded)
         wanted = device_name(device)
         # Only this command needs torch in the process that people start; the others start without it.
-        from securefl.cli.simulation import SimulationOptions, run_simulation  # noqa: PLC0415
+        from securefl.cli.simulation import (  # noqa: PLC0415 - imports torch, which --help need not wait for
+            SimulationOptions,
+            run_simulation,
+        )
 
         options = SimulationOptions(
             run=fresh_run_id(seed),
