@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from securefl.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, RunAbortedError, SecureflError
 from securefl.kernel.effects import Aborted, Finished
+from securefl.report.console import Terminal
 from securefl.report.text import printable
 from securefl.report.witness import Ending, Fact, News, Refusal, Remark, Traffic
 from securefl.rounds.reports import RoundDone, SatOut, SharesReleased
@@ -41,12 +41,12 @@ def one_line_errors() -> Iterator[None]:
 
 def _fail(verdict: str, reason: str) -> None:
     line = Text.assemble((verdict, "bold red"), " ", printable(reason, _LONGEST))
-    Console(stderr=True, soft_wrap=True).print(line)
+    Terminal(stderr=True, soft_wrap=True).print(line)
 
 
 def say(text: str) -> None:
     """Print one line as it is: no markup, no control characters, no wrapping."""
-    Console(soft_wrap=True).print(Text(printable(text, _LONGEST)))
+    Terminal(soft_wrap=True).print(Text(printable(text, _LONGEST)))
 
 
 def plain_news(name: str) -> Callable[[News], None]:

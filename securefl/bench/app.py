@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from securefl.bench.report import print_report, report_json
 from securefl.bench.robust import FEWEST, print_robust, robust_json, run_robust
 from securefl.bench.robust import SIZES as ROBUST_SIZES
 from securefl.bench.secagg import SIZES, run_secagg, standard_rows
 from securefl.errors import ConfigError, UsageError
+from securefl.report.console import Terminal
 
 app = typer.Typer(no_args_is_help=True, help="Measure speed and size on this machine.")
 
@@ -33,7 +33,7 @@ def secagg(
     if json:
         typer.echo(report_json(report))
     else:
-        print_report(Console(), report)
+        print_report(Terminal(), report)
 
 
 @app.command()
@@ -52,7 +52,7 @@ def robust(
     if json:
         typer.echo(robust_json(report))
     else:
-        print_robust(Console(), report)
+        print_robust(Terminal(), report)
 
 
 def parse_robust_sizes(text: str) -> tuple[tuple[int, int], ...]:

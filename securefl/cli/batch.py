@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -17,11 +16,13 @@ from rich.progress import (
 )
 
 from parties.console import say
-from securefl.errors import ConfigError
+from securefl.errors import ConfigError, RunAbortedError
 from securefl.learning.device import pick_device
+from securefl.report.console import Terminal
+from securefl.report.text import counted
 from securefl.report.text import seconds as spoken
 from securefl.reproduce.drawing import Batch, prepare
-from securefl.reproduce.measure import Job
+from securefl.reproduce.measure import BETWEEN_CHECKPOINTS, Job
 from securefl.reproduce.record import SeedRecord
 from securefl.reproduce.workers import run_jobs
 
@@ -56,7 +57,7 @@ def simulate(
 
     Raises:
         ConfigError: a simulation is refused, and there is no ``on_refused``.
-        RunAbortedError: the disk is full or gone, or a process died.
+        RunAbortedError: the disk is full or gone, a process died, or somebody pressed Ctrl-C.
     """
     labels: dict[str, str] = {}
     results: dict[str, SeedRecord] = {}
@@ -82,7 +83,13 @@ def simulate(
             on_refused(missing[index], error)
             bar.on_refused(index, error)
 
-        run_jobs(missing, batch.jobs, bar.on_round, done, refused)
+        try:
+            run_jobs(missing, batch.jobs, bar.on_round, done, refused)
+        except KeyboardInterrupt:
+            raise RunAbortedError(
+                "by Ctrl-C; the same command goes on from what is kept: every finished simulation, and the"
+                f" others up to {BETWEEN_CHECKPOINTS:g} s before the end"
+            ) from None
     return results
 
 
@@ -95,7 +102,7 @@ class _Bar:
         self._rounds = [0] * len(jobs)
         self._done = 0
         self._began = time.monotonic()
-        console = Console()
+        console = Terminal()
         self._live = console.is_terminal and not console.is_dumb_terminal and not quiet
         self._plain = not self._live and not quiet
         columns = (
@@ -108,9 +115,9 @@ class _Bar:
             TimeRemainingColumn(elapsed_when_finished=False),
         )
         self._progress = Progress(*columns, console=console, transient=True, disable=not self._live)
-        self._task = self._progress.add_task(f"{len(jobs)} simulations", total=sum(self._planned))
+        self._task = self._progress.add_task(counted(len(jobs), "simulation"), total=sum(self._planned))
         if former and not quiet:
-            say(f"  {former} simulations were finished before")
+            say(f"  {counted(former, 'simulation')} finished before")
 
     def __enter__(self) -> _Bar:
         self._progress.start()
@@ -126,8 +133,8 @@ class _Bar:
 
     def on_done(self, index: int, record: SeedRecord) -> None:
         """A simulation is finished; one that ended early has no more rounds."""
-        last = f"{record.accuracies[-1]:.3f}" if record.accuracies else record.ended
-        self._end(index, f"{last} in {spoken(record.seconds)}")
+        last = f"{record.accuracies[-1]:.3f} in the last round" if record.accuracies else record.ended
+        self._end(index, f"{last}, took {spoken(record.seconds)}")
 
     def on_refused(self, index: int, error: ConfigError) -> None:
         """A simulation will not be run."""

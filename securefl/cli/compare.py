@@ -40,7 +40,7 @@ def compare(
         planned = plan(path, comparison)
         need_matplotlib()
         from securefl.cli.comparison import run_comparison  # noqa: PLC0415 - torch; a refusal need not wait
-        from securefl.reproduce.drawing import Batch  # noqa: PLC0415 - the same
+        from securefl.reproduce.drawing import Batch  # noqa: PLC0415 - imports torch, too
 
         batch = Batch(
             scenarios=planned.scenarios,

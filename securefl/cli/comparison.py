@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from parties.console import say
 from securefl.cli.batch import begin, simulate
 from securefl.errors import ConfigError
+from securefl.report.console import Terminal
 from securefl.report.text import seconds as spoken
 from securefl.reproduce.comparison import Comparison, Plan, nothing_left
 from securefl.reproduce.contrast import Cell, ComparisonRecord, contrast, keep, matrix, value
@@ -64,7 +64,7 @@ def _show(record: ComparisonRecord) -> None:
     if record.leakage_reported:
         say(LEAKAGE_REPORTED)
     reasons = list(dict.fromkeys(cell.refused for cell in record.curves if cell.refused))
-    console = Console()
+    console = Terminal()
     table = matrix(record)
     apart = record.curves
     if table is not None:

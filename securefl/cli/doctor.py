@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from parties.console import one_line_errors
 from securefl import __version__
 from securefl.errors import EXIT_ABORTED, ConfigError
+from securefl.report.console import Terminal
 from securefl.report.text import printable
 from securefl.transport.broker import choose_broker, find_mosquitto
 
@@ -47,7 +47,7 @@ def doctor(
     colours = {"ok": "green", "missing": "red", "note": "yellow"}
     for what, found, state in findings:
         table.add_row(Text(state, colours[state]), what, Text(printable(found, 300)))
-    Console().print(table)
+    Terminal().print(table)
     if any(state == "missing" for _, _, state in findings):
         raise typer.Exit(EXIT_ABORTED)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from parties.console import say
 from securefl.cli.batch import begin, simulate
+from securefl.report.text import counted
 from securefl.report.text import seconds as spoken
 from securefl.reproduce.drawing import LEAKAGE_REPORTED, Batch, Request, conclude
 from securefl.reproduce.figure import ScaleName
@@ -55,9 +56,11 @@ def draw_figures(
         record = conclude(request, simulate(request.batch))
         if record.leakage_reported:
             say(f"  {LEAKAGE_REPORTED}")
+        many = counted(seeds, "seed")
+        say(f"  accuracy, mean of {many} and of the last {record.last} of {record.rounds} rounds:")
         for curve in record.curves:
             ended = sorted({seed.ended for seed in curve.seeds if seed.ended})
-            say(f"  {curve.label}: {curve.final:.3f}" + (f" ({'; '.join(ended)})" if ended else ""))
+            say(f"    {curve.label}: {curve.final:.3f}" + (f" ({'; '.join(ended)})" if ended else ""))
         for verdict in record.verdicts:
             say(f"  {verdict}")
         say(f"  {out / record.stem}.png and .json, {spoken(record.seconds)} of computing")

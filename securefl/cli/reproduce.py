@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +14,7 @@ from parties.arguments import DeviceOption, device_name
 from parties.console import one_line_errors, say
 from securefl.cli.run import DataDirOption
 from securefl.errors import ConfigError
+from securefl.report.console import Terminal
 from securefl.report.figures import need_matplotlib
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.page import entries, page
@@ -39,7 +39,14 @@ def reproduce(
         bool, typer.Option("--page", help="Write the page on all panels, from what was drawn before.")
     ] = False,
     scale: Annotated[str, typer.Option(help="desk: minutes; paper: the paper's own sizes, hours.")] = "desk",
-    seeds: Annotated[int, typer.Option(min=1, max=100, help="Simulations per curve.")] = 2,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=100,
+            help="Simulations per curve, of seeds 0, 1, ... (a seed is a split and an initial model).",
+        ),
+    ] = 2,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     out: Annotated[
@@ -89,8 +96,11 @@ def reproduce(
                 fresh=fresh,
             )
         if write_page:
+            records = read_records(folder)
+            if not records:
+                raise ConfigError("--page", f"there is no figure in {folder}", "draw one first: --figure 5f")
             target = folder.parent / f"{folder.name}.md"
-            text = page(paper, shelf[paper], read_records(folder), folder.name)
+            text = page(paper, shelf[paper], records, folder.name)
             write_whole(target, text.encode())
             say(f"wrote {target}")
         if listing:
@@ -110,4 +120,4 @@ def _show(presets: tuple[Preset, ...], folder: Path) -> None:
             entry.time(),
         )
         table.add_row(*(Text(cell) for cell in cells))
-    Console().print(table)
+    Terminal().print(table)

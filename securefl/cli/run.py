@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from parties.arguments import (
     CaOption,
@@ -35,6 +34,7 @@ from securefl.config.scenario import Scenario
 from securefl.errors import EXIT_ABORTED, ConfigError, RunAbortedError
 from securefl.ids import RunId
 from securefl.kernel.effects import Aborted, Finished
+from securefl.report.console import Terminal
 from securefl.report.metrics import RunMetrics
 from securefl.report.progress import progress_for
 from securefl.report.rundir import RunDirectory
@@ -131,7 +131,7 @@ def _withdrawn_if_never_started(directory: RunDirectory) -> Iterator[None]:
 
 
 def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_json: bool) -> Summary:
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     started = time.monotonic()
     dishonest = behaviours_of(scenario, options.seed).keys()
     with closing(directory.metrics()) as rows:

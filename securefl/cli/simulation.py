@@ -9,8 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from securefl.arrays import F32
 from securefl.cli.conclude import Interrupted, conclude
 from securefl.config.cast import behaviours_of
@@ -20,6 +18,7 @@ from securefl.ids import PartyId, RunId
 from securefl.kernel.effects import Aborted, Finished
 from securefl.learning.checkpoint import keep_model
 from securefl.learning.outcomes import Evaluation
+from securefl.report.console import Terminal
 from securefl.report.metrics import RunMetrics
 from securefl.report.progress import progress_for
 from securefl.report.rundir import RunDirectory
@@ -76,7 +75,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
         directory, standing, dead, records = RunDirectory.create(options.out, scenario.name), None, (), ()
         directory.write_scenario(scenario)
     checkpoint = directory.path / CHECKPOINT_FILE
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     progress = progress_for(console, as_json=options.as_json)
     with closing(directory.metrics(records)) as rows:
         dishonest = behaviours_of(scenario, options.seed).keys()

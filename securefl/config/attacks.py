@@ -22,6 +22,7 @@ from securefl.config.behaviours import (
     LabelShift,
     LocalModelPoisoning,
     Poisoning,
+    Scale,
     UpdateAttack,
 )
 from securefl.errors import ConfigError, UsageError
@@ -85,6 +86,8 @@ def check_attack(attack: Poisoning, path: str, parties: int) -> None:
         ConfigError: naming a field of the table.
     """
     size = len(attack.parties) or attack.count
+    if isinstance(attack, Scale) and attack.factor == 1:
+        raise ConfigError(f"{path}.factor", "1 leaves the update as it is", "as in factor = -1")
     if isinstance(attack, LabelShift) and attack.shift == 0:
         raise ConfigError(f"{path}.shift", "0 leaves every label as it is", "as in shift = 1")
     if isinstance(attack, UpdateAttack):

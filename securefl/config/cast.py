@@ -107,7 +107,6 @@ def check_behaviours(scenario: Scenario) -> None:
     names = set(party_names(scenario.parties))
     for index, behaviour in enumerate(scenario.behaviours):
         _check_actors(behaviour, f"behaviours.{index}", names, scenario.parties)
-        _check_fields(behaviour, f"behaviours.{index}", scenario)
     named = {name for behaviour in scenario.behaviours for name in behaviour.parties}
     drawn = sum(behaviour.count for behaviour in scenario.behaviours)
     if len(named) + drawn > scenario.parties:
@@ -116,6 +115,8 @@ def check_behaviours(scenario: Scenario) -> None:
             f"{len(named)} named and {drawn} drawn parties misbehave, but there are {scenario.parties}",
             "lower a count, or raise parties",
         )
+    for index, behaviour in enumerate(scenario.behaviours):
+        _check_fields(behaviour, f"behaviours.{index}", scenario)
     for path in differing_backdoors(scenario.behaviours):
         reason = "is not that of the first backdoor, and one success rate is measured"
         raise ConfigError(path, reason, "give all backdoors the same target and size")

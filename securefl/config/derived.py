@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -96,7 +97,8 @@ def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
     shown = " and ".join(f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
     times = f", {again} reclusterings a round" if again > 1 else ""
     yield (
-        f"clusters: {shown} members{times}; {plan.threshold} members open a sum,"
+        f"clusters: {shown} {'member' if sizes == (1,) else 'members'}{times};"
+        f" {_count(plan.threshold, 'member')} {'opens' if plan.threshold == 1 else 'open'} a sum,"
         f" at least {plan.min_survivors} are in it"
     )
     fewest = min(limits.tolerated_dropouts)
@@ -134,6 +136,16 @@ def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
         yield "NO SECURE SUM: the server sees every update"
     if scenario.clustering.fixed:
         yield "CLUSTERS ARE FIXED: whoever starts the run chooses them"
+    again = scenario.clustering.reclusterings
+    if limits.clusters > 1 and again > 1 and works_of(scenario) == 1:
+        # Each reclustering adds c - 1 equations that do not follow from the others, as a rule.
+        enough = math.ceil((limits.participants - 1) / (limits.clusters - 1))
+        if again >= enough:
+            yield (
+                f"LEAKAGE: {enough} random reclusterings of {limits.participants} parties into"
+                f" {limits.clusters} clusters as a rule give away every update, and this run makes {again};"
+                " nothing vetoes that yet"
+            )
     if scenario.leakage.mode == "report":
         yield "LEAKAGE IS ONLY REPORTED: parties release sums that cross the published limits"
     if plan.colluders:

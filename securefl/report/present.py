@@ -77,11 +77,9 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
         yield Text(
             f"the model is destroyed: its loss of {loss:.3g} nats is worse than guessing", style="bold red"
         )
-    yield Text(
-        f"{counted(outcome.rounds, 'round')} with a new model in {seconds(summary.seconds)};"
-        f" {size(summary.up.size)} up, {size(summary.down.size)} down",
-        style="dim",
-    )
+    sent = "" if summary.simulated else f"; {size(summary.up.size)} up, {size(summary.down.size)} down"
+    done = f"{counted(outcome.rounds, 'round')} with a new model in {seconds(summary.seconds)}"
+    yield Text(done + sent, style="dim")
 
 
 def _rounds(summary: Summary, console: Console) -> Iterator[Table | Text]:

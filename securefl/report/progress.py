@@ -10,7 +10,7 @@ from rich.console import Console
 from securefl.report.entries import brief_entry_of
 from securefl.report.events import event_text, refusal_text, round_text
 from securefl.report.summary import Summary
-from securefl.report.text import printable
+from securefl.report.text import counted, printable
 from securefl.rounds.reports import RoundDone, RoundStarted
 from securefl.transcript.canonical import JsonValue
 
@@ -60,7 +60,7 @@ class PlainProgress:
         """See :class:`Progress`."""
         for line in header:
             self._say(line)
-        self._say(f"{rounds} rounds planned" + (f", {done} of them done before" if done else ""))
+        self._say(f"{counted(rounds, 'round')} planned" + (f", {done} of them done before" if done else ""))
 
     def on_report(self, now: float, report: object) -> None:
         """See :class:`Progress`."""

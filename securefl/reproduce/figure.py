@@ -77,14 +77,14 @@ class Above(Claim, tag="above", frozen=True, kw_only=True):
     """Every one of ``curves`` is above every one of ``than``, by ``margin`` at least."""
 
     than: Labels
-    margin: NonNegativeReal = 0.0
+    margin: NonNegativeReal = 0.005
 
 
 class Below(Claim, tag="below", frozen=True, kw_only=True):
     """Every one of ``curves`` is below every one of ``than``, by ``margin`` at least."""
 
     than: Labels
-    margin: NonNegativeReal = 0.0
+    margin: NonNegativeReal = 0.005
 
 
 class Within(Claim, tag="within", frozen=True, kw_only=True):

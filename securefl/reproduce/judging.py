@@ -38,10 +38,18 @@ class Verdict(Struct, frozen=True, kw_only=True):
     ours: bool = False
     """Whether the claim is ours, not the paper's."""
 
+    @property
+    def agreement(self) -> str:
+        """How many of the seeds say the same, in words."""
+        if self.seeds == 1:
+            return "one seed"
+        if self.agreeing == self.seeds:
+            return f"the same in each of {self.seeds} seeds"
+        return f"the same in {self.agreeing} of {self.seeds} seeds"
+
     def __str__(self) -> str:
         whose = "ours, " if self.ours else ""
-        same = f"so in {self.agreeing} of {self.seeds} seeds"
-        return f"{whose}{self.ruling}: {self.says} [{self.numbers}; {same}]"
+        return f"{whose}{self.ruling}: {self.says} [{self.numbers}; {self.agreement}]"
 
 
 def measured(accuracies: Accuracies, measure: Measure, last: int, rounds: int) -> float:
@@ -104,7 +112,8 @@ def overall(verdicts: Sequence[Verdict]) -> str:
         return "nothing claimed"
     if len(set(rulings)) == 1:
         return rulings[0]
-    return f"mixed: {rulings.count('holds')} of {len(rulings)} claims hold"
+    held = rulings.count("holds")
+    return f"mixed: {held or 'none'} of {len(rulings)} claims {'holds' if held < 2 else 'hold'}"
 
 
 def _ruling(claim: AnyClaim, value: Callable[[str], float]) -> Ruling:

@@ -123,8 +123,7 @@ def _panel(entry: Entry, folder: str) -> Iterator[str]:
     yield ""
     for verdict in record.verdicts:
         whose = ", our claim" if verdict.ours else ""
-        same = f"so in {verdict.agreeing} of {verdict.seeds} seeds"
-        yield f"- **{verdict.ruling}**{whose}: {verdict.says} ({verdict.numbers}; {same})"
+        yield f"- **{verdict.ruling}**{whose}: {verdict.says} ({verdict.numbers}; {verdict.agreement})"
     yield ""
     if figure.findings and first:
         yield figure.findings.strip()

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from securefl.config.resolved import to_toml
 from securefl.config.scenario import Scenario
 from securefl.crypto.labels import digest
 from securefl.errors import ConfigError, RunAbortedError
@@ -85,8 +84,12 @@ class FigureRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def scenario_key(scenario: Scenario) -> str:
-    """Digest (32 hex digits) of everything that the rounds of a scenario follow from, seed apart."""
-    return digest("figure scenario", FORMAT, to_toml(nameless(scenario))).hex()[:32]
+    """Digest (32 hex digits) of everything that the rounds of a scenario follow from, seed apart.
+
+    Fields at their default do not count: a field that comes to the schema makes no result an old one.
+    """
+    chosen = msgspec.json.encode(_chosen(nameless(scenario)), order="sorted")
+    return digest("figure scenario", FORMAT, chosen).hex()[:32]
 
 
 def settings_key(figure: Figure, scenarios: Mapping[str, Scenario]) -> str:
@@ -99,6 +102,18 @@ def settings_key(figure: Figure, scenarios: Mapping[str, Scenario]) -> str:
     curves = {label: scenario_key(scenario) for label, scenario in scenarios.items()}
     judged = msgspec.json.encode([figure.last, figure.claims, list(curves.items())], order="sorted")
     return hashlib.sha256(judged).hexdigest()[:32]
+
+
+def _chosen(value: object) -> object:
+    """A section as built-in types, without the fields that are at their default."""
+    if isinstance(value, tuple):
+        return [_chosen(item) for item in value]
+    if not isinstance(value, Struct):
+        return value
+    config = value.__struct_config__
+    named = {config.tag_field: config.tag} if config.tag_field else {}
+    fields = ((field, getattr(value, field.name)) for field in msgspec.structs.fields(value))
+    return named | {field.encode_name: _chosen(one) for field, one in fields if one != field.default}
 
 
 def final_of(seeds: Sequence[SeedRecord], last: int, rounds: int) -> float:

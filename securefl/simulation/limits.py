@@ -38,3 +38,5 @@ def notes(scenario: Scenario) -> Iterator[str]:
     unheard = sorted({b.kind for b in scenario.behaviours if b.kind in _UNHEARD})
     if unheard:
         yield f"behaviours: {' and '.join(unheard)} change no sum and are not shown; run has their refusals"
+    if scenario.observer:
+        yield "observer: there are no frames to observe; run has them"

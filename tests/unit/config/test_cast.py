@@ -83,6 +83,8 @@ def test_one_party_may_show_several_kinds() -> None:
         ("{kind='server-splits-model', count=1}", "behaviours.0.count", "shown by the server"),
         ("{kind='server-splits-model', parties=['p01']}", "behaviours.0.parties", "shown by the server"),
         ("{kind='scale', count=13}", "behaviours", "there are 12"),
+        ("{kind='alie', count=30}", "behaviours", "there are 12"),
+        ("{kind='scale', count=1, factor=1}", "behaviours.0.factor", "as it is"),
         ("{kind='scale', count=12}, {kind='replay', parties=['p01']}", "behaviours", "there are 12"),
         (
             "{kind='scale', parties=['p01']}, {kind='scale', factor=3, parties=['p01', 'p02']}",

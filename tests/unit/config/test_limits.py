@@ -188,6 +188,21 @@ def test_the_line_that_a_person_reads() -> None:
     )
 
 
+def test_reclusterings_that_give_away_every_update_are_called_so() -> None:
+    def warned(*overrides: str) -> bool:
+        report = ("leakage.mode=report",)
+        return any(note.startswith("LEAKAGE: ") for note in checked(*report, *overrides).notes)
+
+    # 12 parties in 4 clusters: ceil(11 / 3) = 4.
+    assert [warned(f"clustering.reclusterings={again}") for again in (1, 3, 4, 10)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert not warned("clustering.reclusterings=10", "clustering.new_work=true")
+
+
 def test_rules_with_data_of_the_servers_own_need_no_honest_majority() -> None:
     aggregation = "aggregation={rule={type='fltrust'}, byzantine=4, claim='worst-case'}"
     assert checked("data.server_fraction=0.05", aggregation).breakdown == 4

@@ -165,7 +165,7 @@ def test_two_axes_are_a_matrix_and_an_infeasible_row_is_refused_with_its_reason_
     assert (out / "rules.png").read_bytes().startswith(b"\x89PNG\r\n")
 
     again, same = compare(tmp_path)
-    assert "3 simulations were finished before" in again
+    assert "3 simulations finished before" in again
     assert same == record
     spoken, _ = compare(tmp_path, FILE, "--json")
     assert json.loads(spoken) == record

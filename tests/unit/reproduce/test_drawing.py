@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from securefl.cli import batch
 from securefl.cli import reproduce as command
 from securefl.errors import ConfigError
 from securefl.ids import PartyId
@@ -57,13 +58,13 @@ def test_from_file_to_page(paper: Path) -> None:
     before = (paper / "7b-desk.json").read_bytes(), (paper / "7b-desk.png").read_bytes()
 
     again = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1")
-    assert "4 simulations were finished before" in again.stdout
+    assert "4 simulations finished before" in again.stdout
     assert before == ((paper / "7b-desk.json").read_bytes(), (paper / "7b-desk.png").read_bytes())
 
     (paper / ".work" / "left").write_bytes(b"of another panel")
     fresh = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1", "--fresh")
     assert fresh.exit_code == 0, fresh.output
-    assert "were finished before" not in fresh.stdout
+    assert "finished before" not in fresh.stdout
     assert (paper / ".work" / "left").exists()
     assert [c.final for c in read_record(paper / "7b-desk.json").curves] == [c.final for c in record.curves]
 
@@ -84,6 +85,24 @@ def test_the_list_before_anything_was_drawn(paper: Path) -> None:
     listed = call("reproduce", "tiny", "--list", "--out", paper)
     assert listed.exit_code == 0, listed.output
     assert "not run" in listed.stdout
+
+
+def test_no_page_without_a_figure(paper: Path) -> None:
+    paged = call("reproduce", "tiny", "--page", "--out", paper)
+    assert paged.exit_code == 2
+    assert "there is no figure in" in paged.stderr
+    assert not (paper.parent / "tiny.md").exists()
+
+
+def test_ctrl_c_says_how_to_go_on(paper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(batch, "run_jobs", interrupted)
+    ended = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1")
+    assert ended.exit_code == 3
+    assert "the same command goes on" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
 
 
 def test_the_list_of_what_was_drawn_from_an_older_file(paper: Path) -> None:

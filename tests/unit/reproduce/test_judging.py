@@ -53,7 +53,7 @@ def test_rulings(claim: AnyClaim, ruling: str) -> None:
 def test_the_line_has_the_numbers() -> None:
     claim = Within(says="close", curves=("a",), of="b", distance=0.02)
     verdict = judge(claim, flat(a=0.8125, b=0.8), last=1, rounds=1)
-    assert str(verdict) == "holds: close [a 0.812 against b 0.800, 0.02 allowed; so in 1 of 1 seeds]"
+    assert str(verdict) == "holds: close [a 0.812 against b 0.800, 0.02 allowed; one seed]"
 
 
 def test_seeds_are_averaged_and_each_is_looked_at_alone() -> None:
@@ -61,6 +61,15 @@ def test_seeds_are_averaged_and_each_is_looked_at_alone() -> None:
     verdict = judge(Above(says="-", curves=("a",), than=("b",)), curves, last=1, rounds=1)
     assert verdict.ruling == "holds"
     assert (verdict.agreeing, verdict.seeds) == (1, 2)
+    assert str(verdict).endswith("; the same in 1 of 2 seeds]")
+    alike = judge(Above(says="-", curves=("a",), than=("b",)), {"a": [(0.9,)] * 2, "b": [(0.6,)] * 2}, 1, 1)
+    assert str(alike).endswith("; the same in each of 2 seeds]")
+
+
+def test_a_trifle_is_not_above() -> None:
+    claim = Above(says="-", curves=("a",), than=("b",))
+    assert judge(claim, flat(a=0.804, b=0.8), last=1, rounds=1).ruling == "does not hold"
+    assert judge(claim, flat(a=0.806, b=0.8), last=1, rounds=1).ruling == "holds"
 
 
 def test_final_is_a_mean_and_a_broken_run_keeps_its_last_accuracy() -> None:
@@ -86,6 +95,8 @@ def test_a_panel_in_a_few_words() -> None:
     assert overall([]) == "nothing claimed"
     assert overall([ruled("holds"), ruled("holds")]) == "holds"
     assert overall([ruled("mixed")]) == "mixed"
-    assert overall([ruled("holds"), ruled("mixed"), ruled("does not hold")]) == "mixed: 1 of 3 claims hold"
+    assert overall([ruled("holds"), ruled("mixed"), ruled("does not hold")]) == "mixed: 1 of 3 claims holds"
+    assert overall([ruled("mixed"), ruled("does not hold")]) == "mixed: none of 2 claims holds"
+    assert overall([ruled("holds"), ruled("mixed"), ruled("holds")]) == "mixed: 2 of 3 claims hold"
     assert overall([ruled("holds"), ruled("mixed", ours=True)]) == "holds"
     assert overall([ruled("holds", ours=True)]) == "nothing claimed"

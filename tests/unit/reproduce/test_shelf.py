@@ -94,6 +94,17 @@ def test_the_key_of_a_scenario_follows_its_course_only(tmp_path: Path) -> None:
     assert scenario_key(one.scenarios("desk")["no attack"]) != keys[0]
 
 
+def test_fields_at_their_default_are_no_part_of_the_key(tmp_path: Path) -> None:
+    (plain,) = papers(shelf(tmp_path / "a"))["tiny"]
+    spelled = SCENARIO + "\n[leakage]\nmode = 'veto'\n\n[server_optimiser]\nmomentum = 0.0\n"
+    (wordy,) = papers(shelf(tmp_path / "b", scenario=spelled))["tiny"]
+    (other,) = papers(shelf(tmp_path / "c", scenario=spelled.replace("momentum = 0.0", "momentum = 0.1")))[
+        "tiny"
+    ]
+    keys = [scenario_key(preset.scenarios("desk")["attack"]) for preset in (plain, wordy, other)]
+    assert keys[0] == keys[1] != keys[2]
+
+
 def test_the_settings_of_a_panel_follow_curves_and_claims(tmp_path: Path) -> None:
     (preset,) = papers(shelf(tmp_path))["tiny"]
     figure, scenarios = preset.figure, preset.scenarios("desk")

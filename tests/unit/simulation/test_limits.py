@@ -1,0 +1,13 @@
+"""What the header of a simulation says that a run's does not."""
+
+from __future__ import annotations
+
+from securefl.simulation.limits import notes
+from tests.unit.config.samples import small
+
+
+def test_what_only_messages_can_show_is_said_to_be_left_out() -> None:
+    told = " ".join(notes(small("observer=true", "behaviours=[{ kind = 'replay', count = 1 }]")))
+    assert "replay change no sum" in told
+    assert "observer: there are no frames" in told
+    assert "observer" not in " ".join(notes(small()))
