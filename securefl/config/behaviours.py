@@ -147,6 +147,10 @@ class NoClip(Poisoning, tag="no-clip", frozen=True, kw_only=True):
     """Leaves out the clip to ``encoding.clip``."""
 
 
+class NoNoise(Behaviour, tag="no-noise", frozen=True, kw_only=True):
+    """Leaves out its share of the privacy noise."""
+
+
 class Drop(Behaviour, tag="drop", frozen=True, kw_only=True):
     """Falls silent in the round and is back in the next."""
 
@@ -209,6 +213,7 @@ PartyBehaviour = (
     | MinSum
     | LocalModelPoisoning
     | NoClip
+    | NoNoise
     | Drop
     | Kill
     | Garbage

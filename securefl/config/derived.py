@@ -11,6 +11,8 @@ from securefl.config import odds
 from securefl.config.aggregation import FlTrust, ZenoPlusPlus
 from securefl.config.attacks import described
 from securefl.config.cast import is_byzantine, is_of_server
+from securefl.config.privacy import Normalise
+from securefl.config.privacy_limits import noise_of
 from securefl.config.rules import withstood
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import MAX_DRAWS, max_cluster_size, quorum_of, steps_of, works_of
@@ -45,6 +47,9 @@ class Limits:
     """The same for at least one of the T x R openings of the whole run; active server: of all draws.
 
     Fixed clusters are one assignment; that it was drawn by chance is up to whoever starts the run."""
+    p_shares_fail: float
+    """P(more than f of a given party's cluster mates collude in at least one opening), as just before: what
+    shared noise is not reckoned for."""
     notes: tuple[str, ...]
     """The above and what else a reader should know, one line each, for the header of a run."""
 
@@ -67,6 +72,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     if scenario.clustering.fixed:
         crowd, draws = parties, 1
     alone = odds.alone_among(crowd, plan.colluders, min(sizes)) if plan.colluders else 0.0
+    exceeding = odds.tail(crowd - 1, plan.colluders, max(sizes) - 1, plan.colluders_per_cluster + 1)
     limits = Limits(
         participants=sum(sizes),
         cluster_sizes=sizes,
@@ -79,11 +85,13 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         p_rule_holds=odds.touched_at_most(sizes, byzantine, tolerated, resting),
         p_alone_per_opening=alone,
         p_alone_in_run=odds.once_in(alone, draws),
+        p_shares_fail=odds.once_in(exceeding, draws),
         notes=(),
     )
     notes = (
         *_on_clusters(scenario, limits),
         *_on_privacy(scenario, limits),
+        *_on_noise(scenario, limits),
         *_on_robustness(scenario, limits),
         *_on_server_data(scenario),
         *described(scenario.behaviours, scenario.parties, scenario.stop.rounds),
@@ -124,8 +132,10 @@ def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
             f"certificate: {limits.quorum} signatures, so that a round stands"
             f" {_count(limits.participants - limits.quorum, 'dropout')} in all"
         )
+    noise = noise_of(scenario)
+    steps = f"({steps_of(scenario)} + {noise} of noise) steps" if noise else f"{steps_of(scenario)} steps"
     yield (
-        f"ring: 2^{limits.ring_bits} ({limits.max_cluster_size} members at most x {steps_of(scenario)} steps"
+        f"ring: 2^{limits.ring_bits} ({limits.max_cluster_size} members at most x {steps}"
         f" < 2^{limits.ring_bits - 1})"
     )
 
@@ -174,6 +184,43 @@ def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
             f"encoding: range {scenario.encoding.range:g} is below clip {scenario.encoding.clip:g},"
             " so that an honest coordinate may saturate"
         )
+
+
+def _on_noise(scenario: Scenario, limits: Limits) -> Iterator[str]:
+    """What can be said of privacy noise before the model's size and the parties' data are known."""
+    privacy, dp, sums = scenario.privacy, scenario.training.dp_sgd, scenario.secure_sum
+    if dp is not None:
+        bound = "brought to length 1" if isinstance(dp.bound, Normalise) else f"clipped to {dp.norm:g}"
+        mixed = f", mixed with the last {'own upload' if dp.carry == 'own' else 'global step'}"
+        yield (
+            f"training: one step of DP-SGD a round, {dp.sampler} batches of {scenario.training.batch_size};"
+            f" each example's gradient{mixed if dp.momentum else ''} is {bound}"
+        )
+    if privacy.unit == "none":
+        if dp is not None:
+            yield "DP-SGD WITHOUT NOISE: bounded gradients alone hide nothing"
+        return
+    if privacy.unit == "record":
+        yield (
+            f"privacy unit: one record of a party, {privacy.relation}; how many records a party declares,"
+            " and that it takes part, is public"
+        )
+    else:
+        yield f"privacy unit: all data of one party, {privacy.relation}; that it takes part is public"
+    if privacy.placement == "threshold":
+        f, h = sums.colluders_per_cluster, sums.min_survivors - sums.colluders_per_cluster
+        yield (
+            f"noise: {privacy.law}, shared: a party adds 1 / h of the variance, h = min_survivors - f ="
+            f" {sums.min_survivors} - {f} = {h}. It rests on at most f of a party's cluster mates colluding or"
+            f" adding none, which fails in this run with probability {_percent(limits.p_shares_fail)}"
+        )
+    else:
+        yield f"noise: {privacy.law}, local: every upload carries all of it (h = 1), whatever the others add"
+        if scenario.clustering.reclusterings > 1 and works_of(scenario) == 1:
+            yield (
+                f"noise is added once and opened {scenario.clustering.reclusterings} times: the exposure is"
+                " taken as 1, as if the noisy update itself were public"
+            )
 
 
 def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:

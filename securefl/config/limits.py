@@ -12,6 +12,7 @@ from securefl.config.cast import behaviours_of, check_behaviours, party_names
 from securefl.config.clustering_limits import check_clustering
 from securefl.config.data_limits import check_data
 from securefl.config.derived import Limits, derive
+from securefl.config.privacy_limits import check_privacy, noise_of
 from securefl.config.rules import clusters_needed_by, needs_server_gradient, withstood
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import cluster_sizes, max_cluster_size, participants_of, quorum_of, steps_of
@@ -51,6 +52,7 @@ def check(scenario: Scenario) -> Limits:
     _check_odds_and_ends(scenario)
     check_data(scenario)
     check_behaviours(scenario)
+    check_privacy(scenario)
     return derive(scenario, sizes, ring_bits)
 
 
@@ -159,18 +161,20 @@ def _check_survivors(scenario: Scenario, smallest: int) -> None:
 
 
 def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
-    """The narrowest allowed ring in which a sum cannot wrap: members x steps < 2^(bits - 1)."""
-    steps, wanted = steps_of(scenario), scenario.encoding.ring_bits
+    """The narrowest allowed ring in which no sum, noise included, wraps: members x steps < 2^(bits - 1)."""
+    steps, wanted, noise = steps_of(scenario), scenario.encoding.ring_bits, noise_of(scenario)
     size = f"range {scenario.encoding.range:g} at scale_bits {scenario.encoding.scale_bits} is {steps} steps"
-    if not 1 <= steps <= MAX_STEPS:
+    if noise:
+        size += f", with noise {steps + noise}"
+    if not 1 <= steps <= MAX_STEPS - noise:
         raise ConfigError("encoding.range", f"{size}, outside 1 to 2^53 - 1", "change range or scale_bits")
-    if wanted != 64 and members * steps < 1 << 31:
+    reached = members * (steps + noise)
+    if wanted != 64 and reached < 1 << 31:
         return 32
     if wanted == 32:
         raise ConfigError(
             "encoding.ring_bits",
-            f"{size}, and a cluster of {members} reaches {members * steps}, not below 2^31:"
-            " its sum could wrap",
+            f"{size}, and a cluster of {members} reaches {reached}, not below 2^31: its sum could wrap",
             "64 or auto, or a smaller range or scale_bits",
         )
     # MAX_CLUSTER * MAX_STEPS < 2^63: 64 bits always suffice.
@@ -231,11 +235,11 @@ def _check_odds_and_ends(scenario: Scenario) -> None:
         )
     for index, claim in enumerate(scenario.expect):
         path = f"expect.{index}"
-        if claim.metric == "epsilon":
+        if claim.metric == "epsilon" and scenario.privacy.unit == "none":
             raise ConfigError(
                 f"{path}.metric",
-                "runs have no differential privacy yet, so there is no epsilon to compare",
-                "leave it out",
+                "there is no differential privacy, so there is no epsilon to compare",
+                "leave it out, or give [privacy]",
             )
         if claim.metric == "backdoor_success" and backdoor_of(scenario.behaviours) is None:
             raise ConfigError(

@@ -14,6 +14,7 @@ from securefl.config.aggregation import Aggregation
 from securefl.config.behaviours import AnyBehaviour
 from securefl.config.data import Data
 from securefl.config.model import Mlp, Model
+from securefl.config.privacy import DpSgd, Privacy
 from securefl.config.section import Fraction, Name, NonNegative, Positive, PositiveReal, Seconds
 from securefl.config.section import Section as _Section
 
@@ -27,6 +28,8 @@ class Training(_Section, frozen=True, kw_only=True):
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     weight_decay: Annotated[float, Meta(ge=0)] = 0.0
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    dp_sgd: DpSgd | None = None
+    """One step of DP-SGD instead; of the fields above only ``batch_size`` and ``device`` count then."""
 
 
 class Clustering(_Section, frozen=True, kw_only=True):
@@ -153,6 +156,7 @@ class Scenario(_Section, frozen=True, kw_only=True):
     clustering: Clustering = Clustering()
     participation: Participation = Participation()
     secure_sum: SecureSum
+    privacy: Privacy = Privacy()
     encoding: Encoding = Encoding()
     weighting: Weighting = Weighting()
     aggregation: Aggregation = Aggregation()

@@ -152,7 +152,7 @@ REFUSED = [
     ),
     ("weighting.cap", ("weighting.mode=truncate",), "needs the count"),
     ("weighting.cap", ("weighting.cap=5",), "has no cap"),
-    ("expect.0.metric", ("expect=[{metric='epsilon', at_most=3}]",), "no differential privacy yet"),
+    ("expect.0.metric", ("expect=[{metric='epsilon', at_most=3}]",), "no differential privacy"),
     ("expect.0", ("expect=[{metric='rounds'}]",), "no bound"),
     ("expect.0.at_least", ("expect=[{metric='rounds', at_least=2, at_most=1}]",), "above at_most"),
     (
