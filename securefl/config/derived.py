@@ -211,8 +211,8 @@ def _on_noise(scenario: Scenario, limits: Limits) -> Iterator[str]:
         f, h = sums.colluders_per_cluster, sums.min_survivors - sums.colluders_per_cluster
         yield (
             f"noise: {privacy.law}, shared: a party adds 1 / h of the variance, h = min_survivors - f ="
-            f" {sums.min_survivors} - {f} = {h}. It rests on at most f of a party's cluster mates colluding or"
-            f" adding none, which fails in this run with probability {_percent(limits.p_shares_fail)}"
+            f" {sums.min_survivors} - {f} = {h}. It rests on at most f of a party's cluster mates colluding"
+            f" or adding none, which fails in this run with probability {_percent(limits.p_shares_fail)}"
         )
     else:
         yield f"noise: {privacy.law}, local: every upload carries all of it (h = 1), whatever the others add"
