@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from securefl.config.section import Positive, Section
+
+Activation = Literal["relu", "elu", "tanh"]
 
 
 class Softmax(Section, tag="softmax", frozen=True, kw_only=True):
@@ -14,9 +16,10 @@ class Softmax(Section, tag="softmax", frozen=True, kw_only=True):
 
 
 class Mlp(Section, tag="mlp", frozen=True, kw_only=True):
-    """Fully connected layers with ReLU."""
+    """Fully connected layers with ``activation`` between them."""
 
     hidden: tuple[Positive, ...] = (64,)
+    activation: Activation = "relu"
 
 
 class Cnn(Section, tag="cnn", frozen=True, kw_only=True):
@@ -24,6 +27,35 @@ class Cnn(Section, tag="cnn", frozen=True, kw_only=True):
 
     channels: tuple[Positive, ...] = (16, 32)
     dense: Positive = 64
+
+
+class GroupNormCnn(Section, tag="group-norm-cnn", frozen=True, kw_only=True):
+    """Convolutions, each with group normalisation, a pool to ``pool`` x ``pool``, two dense layers.
+
+    Group normalisation goes by one sample at a time, so that each has a gradient of its own. It has no
+    parameters here. The defaults are the network of Xiang et al. 2023, Table 7.
+    """
+
+    channels: tuple[Positive, ...] = (16, 16, 16)
+    """One number per convolution."""
+    kernel: Positive = 5
+    groups: Positive = 4
+    pool: Positive = 4
+    dense: Positive = 32
+    activation: Activation = "elu"
+
+
+class ResidualCnn(Section, tag="residual-cnn", frozen=True, kw_only=True):
+    """3x3 convolutions with group normalisation, in blocks of two that are added to their input.
+
+    The defaults are the network of Xiang et al. 2023 for Colorectal.
+    """
+
+    channels: Positive = 16
+    blocks: Positive = 7
+    groups: Positive = 4
+    dense: Positive = 32
+    activation: Activation = "elu"
 
 
 class Lstm(Section, tag="lstm", frozen=True, kw_only=True):
@@ -40,4 +72,4 @@ class CustomModel(Section, tag="custom", frozen=True, kw_only=True):
     factory: Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]
 
 
-Model = Softmax | Mlp | Cnn | Lstm | CustomModel
+Model = Softmax | Mlp | Cnn | GroupNormCnn | ResidualCnn | Lstm | CustomModel

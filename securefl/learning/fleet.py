@@ -46,11 +46,11 @@ class _Layer(NamedTuple):
 
 
 def dense_widths(model: Model, input_shape: tuple[int, ...], classes: int) -> tuple[int, ...] | None:
-    """Inputs, hidden widths and classes of a dense model; None for one that has no form for fleets."""
+    """Inputs, hidden widths and classes of a dense model with ReLU; None for one without such a form."""
     match model:
         case Softmax():
             return math.prod(input_shape), classes
-        case Mlp(hidden=hidden):
+        case Mlp(hidden=hidden, activation="relu"):
             return math.prod(input_shape), *hidden, classes
         case _:
             return None

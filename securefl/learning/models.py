@@ -15,9 +15,11 @@ from typing import assert_never
 import torch
 from torch import nn
 
-from securefl.config.model import Cnn, CustomModel, Lstm, Mlp, Model, Softmax
+from securefl.config.model import Cnn, CustomModel, GroupNormCnn, Lstm, Mlp, Model, ResidualCnn, Softmax
 from securefl.errors import ConfigError
+from securefl.learning.convolutions import convolutional
 from securefl.learning.flatten import check_averageable
+from securefl.learning.layers import dense
 from securefl.learning.lstm import NextCharacter
 
 
@@ -47,11 +49,12 @@ def build_model(
             case Lstm():
                 return NextCharacter(config, classes)
             case Softmax():
-                return _dense((math.prod(input_shape), classes))
-            case Mlp(hidden=hidden):
-                return _dense((math.prod(input_shape), *hidden, classes))
-            case Cnn():
-                return _cnn(config, input_shape, classes)
+                return nn.Sequential(nn.Flatten(), *dense((math.prod(input_shape), classes), "relu"))
+            case Mlp(hidden=hidden, activation=activation):
+                widths = (math.prod(input_shape), *hidden, classes)
+                return nn.Sequential(nn.Flatten(), *dense(widths, activation))
+            case Cnn() | GroupNormCnn() | ResidualCnn():
+                return convolutional(config, input_shape, classes)
             case CustomModel(factory=factory):
                 return _custom(factory, input_shape, classes, tokens)
             case _:
@@ -68,51 +71,6 @@ def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
         if gpus:
             torch.cuda.manual_seed(seed)
         yield
-
-
-def _dense(widths: tuple[int, ...]) -> nn.Module:
-    layers: list[nn.Module] = [nn.Flatten()]
-    for i in range(len(widths) - 1):
-        if i:
-            layers.append(nn.ReLU())
-        layers.append(nn.Linear(widths[i], widths[i + 1]))
-    return nn.Sequential(*layers)
-
-
-class _Images(nn.Module):
-    """Gives samples of shape (height, width) the channel that convolutions expect."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.unsqueeze(1) if x.dim() == 3 else x
-
-
-def _cnn(config: Cnn, input_shape: tuple[int, ...], classes: int) -> nn.Module:
-    """conv5x5 - ReLU - maxpool2, twice, then dense - ReLU - dense: as McMahan et al. 2017, section 3."""
-    if len(config.channels) != 2:
-        raise ConfigError(
-            "model.channels", f"needs two numbers, one per convolution, not {len(config.channels)}"
-        )
-    if len(input_shape) not in (2, 3) or min(input_shape[-2:]) < 4:
-        raise ConfigError(
-            "model.type", f"a cnn needs images of at least 4x4, the data has samples {input_shape}", "use mlp"
-        )
-    colours = input_shape[0] if len(input_shape) == 3 else 1
-    first, second = config.channels
-    # Padding 2 keeps height and width, so that two poolings leave a quarter of them, even of 8x8 digits.
-    pixels = (input_shape[-2] // 4) * (input_shape[-1] // 4)
-    return nn.Sequential(
-        _Images(),
-        nn.Conv2d(colours, first, kernel_size=5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(first, second, kernel_size=5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(second * pixels, config.dense),
-        nn.ReLU(),
-        nn.Linear(config.dense, classes),
-    )
 
 
 def _custom(factory: str, input_shape: tuple[int, ...], classes: int, tokens: bool) -> nn.Module:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from securefl.behaviours.cast import PartyBehaviour
-from securefl.config.model import Cnn, Lstm, Model
+from securefl.config.model import CustomModel, Model
 from securefl.config.scenario import Training
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
@@ -82,7 +82,7 @@ def staff(
         )
         return Staff(Vectorised(fleet, allotments, root), vectorised=True, note=note)
     # Models of one's own may draw from torch's global generator, which threads would share.
-    alone = device.type != "cpu" or not isinstance(model, Cnn | Lstm)
+    alone = device.type != "cpu" or isinstance(model, CustomModel)
     trainers = {
         name: RoundTrainer(module, shard, config, device, cast[name].data, cast[name].poisons)
         for name, shard in shards.items()
@@ -91,9 +91,8 @@ def staff(
     for _ in range(1, 1 if alone else threads):
         twin = copy.deepcopy(module)
         crews.append({name: trainer.with_module(twin) for name, trainer in trainers.items()})
-    why = (
-        "--exact" if exact else f"only dense models gain from vectorising, not {model.__struct_config__.tag}"
-    )
+    tag = model.__struct_config__.tag
+    why = "--exact" if exact else f"only dense models with ReLU are vectorised, this is {tag}"
     note = f"training: party by party, to the bits of run ({why})"
     workforce = PartyByParty([{n: t.train for n, t in crew.items()} for crew in crews], root)
     return Staff(workforce, vectorised=False, note=note)

@@ -137,7 +137,7 @@ def test_the_header_says_who_trains() -> None:
         "training: vectorised over parties, since the model is dense: as run but for rounding"
     )
     assert federation(exact=True).note == "training: party by party, to the bits of run (--exact)"
-    assert "only dense models gain from vectorising, not cnn" in federation(MODELS["cnn"]).note
+    assert "only dense models with ReLU are vectorised, this is cnn" in federation(MODELS["cnn"]).note
     assert federation().vectorised
     assert not federation(exact=True).vectorised
 
