@@ -55,14 +55,14 @@ def epsilon(events: Iterable[ReleaseEvent], delta: float, accountant: Accountant
         UsageError: events of several units or relations, an event that has no accounting
             (:func:`refusal`), or ``delta`` outside [1e-12, 1).
     """
-    steps, slack = _kinds(events)
     if not MIN_DELTA <= delta < 1:
         raise UsageError(f"delta lies from {MIN_DELTA:g} to below 1, not at {delta:g}")
+    steps, slack, left = _kinds(events, delta)
     if not steps:
         return 0.0
     if accountant == "rdp":
-        return _by_rdp(steps, slack, delta)
-    return _by_pld(steps, slack, delta)[0]
+        return _by_rdp(steps, slack, left)
+    return _by_pld(steps, slack, left)[0]
 
 
 def settled_grid(events: Iterable[ReleaseEvent], delta: float) -> float:
@@ -72,7 +72,7 @@ def settled_grid(events: Iterable[ReleaseEvent], delta: float) -> float:
         ConfigError: dp_accounting is missing.
         UsageError: as for :func:`epsilon`.
     """
-    return _by_pld(*_kinds(events), delta)[1]
+    return _by_pld(*_kinds(events, delta))[1]
 
 
 def epsilon_on_grid(events: Iterable[ReleaseEvent], delta: float, grid: float) -> float:
@@ -87,9 +87,9 @@ def epsilon_on_grid(events: Iterable[ReleaseEvent], delta: float, grid: float) -
         ConfigError: dp_accounting is missing.
         UsageError: as for :func:`epsilon`.
     """
-    steps, slack = _kinds(events)
+    steps, slack, left = _kinds(events, delta)
     need_dp_accounting()
-    return _with_slack(losses(steps, grid), delta, slack)
+    return _with_slack(losses(steps, grid), left, slack)
 
 
 def quick_epsilon(events: Iterable[ReleaseEvent], delta: float) -> float:
@@ -99,9 +99,9 @@ def quick_epsilon(events: Iterable[ReleaseEvent], delta: float) -> float:
         ConfigError: dp_accounting is missing.
         UsageError: as for :func:`epsilon`.
     """
-    steps, slack = _kinds(events)
+    steps, slack, left = _kinds(events, delta)
     need_dp_accounting()
-    return _with_slack(divergences(steps, integers=True), delta, slack)
+    return _with_slack(divergences(steps, integers=True), left, slack)
 
 
 def refusal(event: ReleaseEvent) -> str:
@@ -129,15 +129,17 @@ def check_one_kind(events: Iterable[ReleaseEvent]) -> None:
             raise UsageError(reason)
 
 
-def _kinds(events: Iterable[ReleaseEvent]) -> tuple[Counts, float]:
-    """Events of equal kind with their numbers of releases, in an order of their own; the slack in delta."""
+def _kinds(events: Iterable[ReleaseEvent], delta: float) -> tuple[Counts, float, float]:
+    """Events of equal kind with their numbers of releases, in an order of their own; slack; delta left."""
     listed = list(events)
     check_one_kind(listed)
     counts: Counter[ReleaseEvent] = Counter()
     for event in listed:
-        counts[replace(event, steps=1, delta_slack=0.0)] += _releases(event)
+        counts[replace(event, steps=1, delta_slack=0.0, delta_lost=0.0)] += _releases(event)
     # Sorted, since floating-point sums depend on their order.
-    return tuple(sorted(counts.items(), key=repr)), math.fsum(event.delta_slack for event in listed)
+    kinds = tuple(sorted(counts.items(), key=repr))
+    left = delta - math.fsum(event.delta_lost for event in listed)
+    return kinds, math.fsum(event.delta_slack for event in listed), left
 
 
 def _releases(event: ReleaseEvent) -> int:
@@ -174,6 +176,8 @@ def _by_pld(steps: Counts, slack: float, delta: float) -> tuple[float, float]:
 
 def _with_slack(at: Callable[[float], float], delta: float, slack: float) -> float:
     """Smallest epsilon found with at(delta - (1 + e^epsilon) slack) <= epsilon."""
+    if delta < MIN_DELTA:
+        return math.inf
     found = at(delta)
     if slack == 0:
         return found

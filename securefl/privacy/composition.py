@@ -70,15 +70,22 @@ def reach(steps: Counts) -> float:
 
 @functools.lru_cache(maxsize=16)
 def _loss(step: _Step, count: int, grid: float) -> Any:
+    if step.batch == step.records:
+        # Releases without sampling are one with less noise: exact, and no matter how many.
+        return _one(step._replace(multiplier=step.multiplier / math.sqrt(count)), grid)
+    return _one(step, grid).self_compose(count)
+
+
+@functools.lru_cache(maxsize=4)
+def _one(step: _Step, grid: float) -> Any:
+    """The loss of one release. To compose it anew for another number of them takes milliseconds."""
     from dp_accounting import NeighboringRelation  # noqa: PLC0415 - takes 2 s and is optional
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 - as above
 
     if step.batch == step.records:
-        # Releases without sampling are one with less noise: exact, and no matter how many.
-        deviation = step.multiplier / math.sqrt(count)
-        return pld.from_gaussian_mechanism(deviation, value_discretization_interval=grid)
+        return pld.from_gaussian_mechanism(step.multiplier, value_discretization_interval=grid)
     replaced = step.kind == "replaced"
-    one = pld.from_gaussian_mechanism(
+    return pld.from_gaussian_mechanism(
         step.multiplier,
         value_discretization_interval=grid,
         sampling_prob=step.batch / step.records,
@@ -86,7 +93,6 @@ def _loss(step: _Step, count: int, grid: float) -> Any:
             NeighboringRelation.REPLACE_ONE if replaced else NeighboringRelation.ADD_OR_REMOVE_ONE
         ),
     )
-    return one.self_compose(count)
 
 
 def divergences(steps: Counts, *, integers: bool) -> Callable[[float], float]:

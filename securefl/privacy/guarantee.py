@@ -28,8 +28,8 @@ class Guarantee:
     """Each kind of sampling in words."""
     steps: int
     """Releases, of all kinds together."""
-    colluders: int = 0
-    """Cluster mates whose noise does not count."""
+    colluders: int | None = None
+    """Cluster mates whose noise does not count; None where no mate's does."""
     failure: float = 0.0
     """Probability that some cluster has more colluders than that, over the run."""
 
@@ -43,9 +43,10 @@ class Guarantee:
         return f"{head}: {kind}, {many}{self._premise()}"
 
     def _premise(self) -> str:
-        if not self.colluders and not self.failure:
+        if self.colluders is None:
             return ""
-        said = f"; if at most {self.colluders} of the party's cluster mates collude"
+        many = f"at most {self.colluders}" if self.colluders else "none"
+        said = f"; if {many} of the party's cluster mates collude or add no noise"
         return said + (
             f", which fails with probability {self.failure:.2g} over this run" if self.failure else ""
         )

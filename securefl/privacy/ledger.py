@@ -54,11 +54,11 @@ class Ledger:
         """
         return not self.spend(event).epsilon() <= budget
 
-    def guarantee(self, *, colluders: int = 0, failure: float = 0.0) -> Guarantee:
+    def guarantee(self, *, colluders: int | None = None, failure: float = 0.0) -> Guarantee:
         """What has been spent, with its assumptions.
 
         Args:
-            colluders: cluster mates whose noise the events do not count.
+            colluders: cluster mates whose noise the events do not count; None where they count no mate's.
             failure: probability that a cluster has more of them.
 
         Raises:

@@ -8,7 +8,7 @@ that, nobody else may.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from securefl.errors import UsageError
@@ -60,6 +60,9 @@ class ReleaseEvent:
     """Relative increase of mu that covers a discrete mechanism's distance from the Gaussian one."""
     delta_slack: float = 0.0
     """Statistical distance of the sampled noise of all steps from the law in the proof, summed."""
+    delta_lost: float = 0.0
+    """Probability that some step is not what the proof takes it for (rounding beyond its bound), summed over
+    all steps: it comes off delta."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier > 0 and self.steps >= 1):
@@ -74,8 +77,8 @@ class ReleaseEvent:
             raise UsageError(f"openings with {self.survivors} unknown noises hide nothing or are none")
         if self.leverage is not None and not self.leverage * max(self.survivors) >= 1 - 1e-9:
             raise UsageError(f"leverage {self.leverage} below 1 / {max(self.survivors)}")
-        if not (self.mu_slack >= 0 and 0 <= self.delta_slack < 1):
-            raise UsageError(f"slack {self.mu_slack}, {self.delta_slack}")
+        if not (self.mu_slack >= 0 and 0 <= self.delta_slack < 1 and 0 <= self.delta_lost < 1):
+            raise UsageError(f"slack {self.mu_slack}, {self.delta_slack}, {self.delta_lost}")
         _known(self.mechanism, Mechanism)
         _known(self.unit, Unit)
         _known(self.relation, Relation)
@@ -101,6 +104,19 @@ class ReleaseEvent:
     def rate(self) -> float:
         """Sampling probability q of a unit."""
         return self.batch / self.records
+
+    def times(self, count: int) -> ReleaseEvent:
+        """``count`` times these steps as one event.
+
+        Raises:
+            UsageError: ``count`` below 1, or so many that nothing of delta is left.
+        """
+        return replace(
+            self,
+            steps=count * self.steps,
+            delta_slack=count * self.delta_slack,
+            delta_lost=count * self.delta_lost,
+        )
 
     def sampling(self) -> str:
         """The sampler in words, with rate and denominator."""

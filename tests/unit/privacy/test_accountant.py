@@ -198,6 +198,15 @@ def test_slack_in_delta_is_paid_from_delta() -> None:
     assert epsilon([replace(plain, delta_slack=DELTA)], DELTA) == math.inf
 
 
+def test_what_is_lost_comes_off_delta_as_it_is() -> None:
+    lossy = replace(ONE, delta_lost=4e-6)
+    expected = pytest.approx(epsilon([ONE, ONE], 2e-6, "rdp"), rel=1e-9)
+    assert epsilon([lossy, lossy], 1e-5, "rdp") == expected
+    assert epsilon([lossy.times(2)], 1e-5, "rdp") == expected
+    assert epsilon([lossy.times(3)], 1e-5, "rdp") == math.inf
+    assert epsilon([lossy.times(3)], 1e-5) == math.inf
+
+
 def test_an_exposed_update_has_no_epsilon() -> None:
     exposed = replace(FASHION, leverage=math.inf)
     assert epsilon([exposed], DELTA) == math.inf

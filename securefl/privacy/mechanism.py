@@ -1,0 +1,172 @@
+"""How an update is released: rounding, the party's share of the noise, and the event it is (steps 4 and 5).
+
+Everything follows from a settled scenario and the model's size, so that all parties, the server and a
+simulation find the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from securefl.arrays import F64, I64
+from securefl.config.scenario import Scenario
+from securefl.config.sizes import works_of
+from securefl.encoding.fixed_point import MAX_SCALE_BITS, Encoded, FixedPoint
+from securefl.entropy import Entropy
+from securefl.errors import ConfigError, UsageError
+from securefl.privacy.discrete import mu_slack
+from securefl.privacy.distance import check_distance
+from securefl.privacy.release import ReleaseEvent, Unit
+from securefl.privacy.rounding import BoundedRounding
+from securefl.privacy.sensitivity import lost_in_rounding, planned_releases, rounding_of
+from securefl.privacy.shares import SharePlan, plan_shares
+from securefl.privacy.table import MAX_STD, MIN_STD, NoiseTable, noise_table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mechanism:
+    """Of one scenario and model; made by :func:`mechanism_of`."""
+
+    unit: Unit
+    rounding: BoundedRounding
+    """Its ``sensitivity``, in steps, is what one unit moves a sum by. Party level: whole updates are rounded
+    by it. Record level: it is a bound only, and updates are rounded without a condition."""
+    shares: SharePlan
+    table: NoiseTable
+    """Of one party's noise."""
+    event: ReleaseEvent
+    """What one release is to an accountant."""
+    delta: float
+    allowed: int | None
+    """Releases that keep to the budget; None without one."""
+
+    def encode(self, grid: FixedPoint, values: F64, entropy: Entropy) -> Encoded:
+        """Round an update that has been clipped and weighted, f64 ``(d,)``, parameters' own unit.
+
+        Raises:
+            UsageError: a coordinate that is not finite, or (party level) an update that was not clipped.
+        """
+        if self.unit == "record":
+            return grid.encode(values, entropy)
+        scaled, limit = values * float(1 << grid.scale_bits), float(grid.steps)
+        saturated = int(np.count_nonzero(np.abs(scaled) > limit))
+        return Encoded(self.rounding.round(np.clip(scaled, -limit, limit), entropy), saturated)
+
+    def noise(self, entropy: Entropy) -> I64:
+        """One party's noise for one update, i64 ``(d,)``, steps."""
+        return self.table.sample(self.rounding.dim, entropy)
+
+
+@functools.lru_cache(maxsize=16)
+def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
+    """The mechanism of a scenario that :func:`securefl.config.limits.check` accepts; None without privacy.
+
+    Args:
+        scenario: settled.
+        length: d, parameters of the model.
+
+    Raises:
+        ConfigError: the scenario is not settled, its noise does not fit the scale, or it is drawn so often
+            that the sampled noise's distance from its law counts.
+    """
+    privacy = scenario.privacy
+    if privacy.unit == "none":
+        return None
+    if not privacy.settled or privacy.delta == "auto":
+        raise ConfigError(
+            "privacy",
+            "the noise does not follow from this file alone: all parties need the same multiplier, delta,"
+            " number of records and, with a budget, number of releases",
+            "`securefl dp settle` writes them into it",
+        )
+    rounding = rounding_of(scenario, length)
+    shares = None if rounding is None else shares_of(scenario, rounding)
+    if rounding is None or shares is None or not MIN_STD <= shares.share_std <= MAX_STD:
+        raise _unfit(scenario, length, shares)
+    table = noise_table(privacy.law, shares.share_std, "encoding.scale_bits")
+    draws = length * shares.honest
+    check_distance(table, planned_releases(scenario) * draws, privacy.delta)
+    event = replace(
+        plain_release(scenario),
+        noise_multiplier=math.nextafter(shares.share_std / rounding.sensitivity, 0.0),
+        survivors=(shares.honest,) * openings_of(scenario),
+        leverage=1.0 if openings_of(scenario) > 1 else None,
+        mu_slack=mu_slack(shares.honest * shares.share_std**2),
+        delta_slack=float(draws * table.table_error),
+    )
+    return Mechanism(privacy.unit, rounding, shares, table, event, privacy.delta, privacy.releases)
+
+
+def openings_of(scenario: Scenario) -> int:
+    """How many sums hold one update and its noise. With several the exposure is taken as 1, the worst."""
+    return 1 if works_of(scenario) > 1 else scenario.clustering.reclusterings
+
+
+def plain_release(scenario: Scenario) -> ReleaseEvent:
+    """One release as if Gaussian noise of one sensitivity were all that is unknown in its sum.
+
+    Args:
+        scenario: with a delta and, at record level, a number of records.
+
+    Raises:
+        UsageError: without.
+    """
+    privacy, dp = scenario.privacy, scenario.training.dp_sgd
+    lost = lost_in_rounding(scenario)
+    if privacy.unit == "party":
+        return ReleaseEvent(
+            noise_multiplier=1.0, steps=1, mechanism=privacy.law, unit="party", relation=privacy.relation
+        )
+    if privacy.unit == "none" or dp is None or privacy.records is None:
+        raise UsageError("there is nothing to account for, or it is not known of how many records")
+    return ReleaseEvent(
+        noise_multiplier=1.0,
+        steps=1,
+        mechanism=privacy.law,
+        unit="record",
+        relation=privacy.relation,
+        sampler=dp.sampler,
+        records=privacy.records,
+        batch=scenario.training.batch_size,
+        denominator=scenario.training.batch_size,
+        delta_lost=lost,
+    )
+
+
+def shares_of(scenario: Scenario, rounding: BoundedRounding) -> SharePlan:
+    """Each party's share of the noise.
+
+    Raises:
+        UsageError: a scenario without a multiplier.
+    """
+    privacy, sums = scenario.privacy, scenario.secure_sum
+    if privacy.multiplier is None:
+        raise UsageError("the noise is not known yet")
+    return plan_shares(
+        privacy.placement,
+        privacy.multiplier * rounding.sensitivity,
+        sums.min_survivors,
+        sums.colluders_per_cluster,
+        "privacy.placement",
+    )
+
+
+def _unfit(scenario: Scenario, length: int, shares: SharePlan | None) -> ConfigError:
+    """Noise outside the range of the tables, and the finest scale at which it is within."""
+    fitting = []
+    for bits in range(MAX_SCALE_BITS + 1):
+        rounding = rounding_of(scenario, length, bits)
+        if rounding is not None and MIN_STD <= shares_of(scenario, rounding).share_std <= MAX_STD:
+            fitting.append(bits)
+    found = "too long a vector" if shares is None else f"{shares.share_std:.4g} steps of noise for each party"
+    return ConfigError(
+        "encoding.scale_bits",
+        f"{scenario.encoding.scale_bits} makes for {found}, and tables have {MIN_STD:g} to {MAX_STD:g}",
+        f"encoding.scale_bits = {max(fitting)}"
+        if fitting
+        else "no scale has so much, or so little, noise: another multiplier, or a smaller model",
+    )

@@ -1,0 +1,71 @@
+"""How far one unit moves the integers that a party adds its noise to.
+
+Lengths are in steps: 1 step = 2^-scale_bits of the parameters' own unit.
+
+**Record level.** An update is a sum of per-example gradients of norm at most C, over b. Clip and range are
+projections, which bring no two vectors further apart, and all weights are 1. So one record moves the vector
+before rounding by at most c = C / b. Rounded with the same secret offsets, two such vectors differ by a
+stochastic rounding of their difference, whose norm is within the bound of
+:class:`securefl.privacy.rounding.BoundedRounding` except with probability beta. That comes off delta in each
+release; twice under replace-one, where two differences count.
+
+**Party level.** The whole update is clipped to c, and rounded until it keeps to the same bound. A public
+weight of at most 1 makes it no longer.
+"""
+
+from __future__ import annotations
+
+import math
+
+from securefl.config.scenario import Scenario
+from securefl.config.sizes import works_of
+from securefl.errors import UsageError
+from securefl.privacy.release import SENSITIVITY
+from securefl.privacy.rounding import DEFAULT_BETA, MAX_LENGTH, BoundedRounding
+
+LOST_SHARE = 1e-3
+"""Share of delta that rounding beyond the bound may take, over the whole run (record level)."""
+
+
+def planned_releases(scenario: Scenario) -> int:
+    """Updates that a party releases if it takes part in every round."""
+    return scenario.stop.rounds * works_of(scenario)
+
+
+def rounding_of(scenario: Scenario, length: int, scale_bits: int | None = None) -> BoundedRounding | None:
+    """The bound on what one unit adds, before rounding and after it.
+
+    Args:
+        scenario: with a unit, and with a delta that is a number.
+        length: d.
+        scale_bits: instead of the scenario's.
+
+    Returns:
+        None where such vectors are longer than 2^30 steps.
+    """
+    bits = scenario.encoding.scale_bits if scale_bits is None else scale_bits
+    norm = _norm(scenario) * 2.0**bits
+    if norm + math.sqrt(length) > MAX_LENGTH:
+        return None
+    beta = DEFAULT_BETA
+    if scenario.privacy.unit == "record":
+        beta = lost_in_rounding(scenario) / SENSITIVITY[scenario.privacy.relation]
+    return BoundedRounding(norm, length, beta)
+
+
+def lost_in_rounding(scenario: Scenario) -> float:
+    """Probability per release that rounding exceeds its bound; comes off delta."""
+    delta = scenario.privacy.delta
+    if scenario.privacy.unit != "record" or delta == "auto":
+        return 0.0
+    return LOST_SHARE * delta / planned_releases(scenario)
+
+
+def _norm(scenario: Scenario) -> float:
+    """The bound before rounding in the parameters' own unit."""
+    dp, clip = scenario.training.dp_sgd, scenario.encoding.clip
+    if scenario.privacy.unit == "record" and dp is not None:
+        return dp.norm / scenario.training.batch_size
+    if scenario.privacy.unit == "party" and clip != "none":
+        return clip
+    raise UsageError("nothing bounds what one unit adds: the scenario was not checked")

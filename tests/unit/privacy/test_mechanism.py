@@ -1,0 +1,179 @@
+"""From a settled scenario to rounding, noise and release events: nothing may hide less than it says."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from securefl.arrays import F64
+from securefl.config.scenario import Scenario
+from securefl.encoding.fixed_point import FixedPoint
+from securefl.entropy import InsecureSeededEntropy
+from securefl.errors import ConfigError, UsageError
+from securefl.privacy.mechanism import Mechanism, mechanism_of
+from securefl.privacy.rounding import BoundedRounding
+from securefl.privacy.sensitivity import LOST_SHARE, planned_releases
+from securefl.privacy.settling import settle
+from tests.unit.privacy.scenarios import LENGTH, PARTY, RECORDS, private
+
+
+def settled(*overrides: str, length: int = LENGTH) -> Scenario:
+    return settle(private(*overrides), length, RECORDS)
+
+
+def made(*overrides: str, length: int = LENGTH) -> Mechanism:
+    mechanism = mechanism_of(settled(*overrides, length=length), length)
+    assert mechanism is not None
+    return mechanism
+
+
+def grid(scenario: Scenario) -> FixedPoint:
+    return FixedPoint(scenario.encoding.scale_bits, scenario.encoding.range)
+
+
+def ball(radius: float, seed: int, length: int = LENGTH) -> F64:
+    """A random vector of exactly this length."""
+    vector = np.random.default_rng(seed).standard_normal(length)
+    scaled: F64 = vector * (radius / np.linalg.norm(vector))
+    return scaled
+
+
+def test_a_record_moves_an_update_by_its_norm_over_the_batch_and_what_rounding_adds() -> None:
+    mechanism = made()
+    assert mechanism.rounding.norm == 2**13 / 16
+    beta = LOST_SHARE * mechanism.delta / 20
+    expected = BoundedRounding(512.0, LENGTH, beta).sensitivity
+    assert mechanism.rounding.sensitivity == expected
+    assert made("training.dp_sgd={bound={type='clip', norm=0.25}}").rounding.norm == 128
+    assert made("training.batch_size=32", "encoding.scale_bits=14").rounding.norm == 512
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_rounded_with_the_same_offsets_neighbours_stay_within_the_sensitivity(relation: str) -> None:
+    scenario = settled(f"privacy.relation={relation}")
+    mechanism = mechanism_of(scenario, LENGTH)
+    assert mechanism is not None
+    record = 1 / scenario.training.batch_size
+    for seed in range(25):
+        update, change = ball(0.8, seed), ball(record, 1000 + seed)
+        entropy = InsecureSeededEntropy(seed)
+        one = mechanism.encode(grid(scenario), update, entropy.child("rounding")).values
+        other = mechanism.encode(grid(scenario), update + change, entropy.child("rounding")).values
+        assert np.linalg.norm(one - other) <= mechanism.rounding.sensitivity
+        assert np.linalg.norm(one - other) > 0.9 * mechanism.rounding.norm
+
+
+def test_what_is_lost_in_rounding_comes_off_delta() -> None:
+    """Once for each vector that is rounded beyond its bound: two where a record is replaced."""
+    event = made().event
+    assert event.delta_lost == pytest.approx(LOST_SHARE * made().delta / 20)
+    replaced = made("privacy.relation=replace-one")
+    assert replaced.event.delta_lost == event.delta_lost
+    assert replaced.rounding.beta == pytest.approx(made().rounding.beta / 2)
+    assert made(*PARTY).event.delta_lost == 0
+
+
+def test_shares_of_the_honest_make_up_the_multiplier() -> None:
+    mechanism = made()
+    assert mechanism.shares.honest == 3
+    target = Fraction(1.5 * mechanism.rounding.sensitivity) ** 2
+    assert 3 * Fraction(mechanism.table.std) ** 2 >= target
+    assert mechanism.event.survivors == (3,)
+    assert mechanism.event.multiplier * (1 + mechanism.event.mu_slack) == pytest.approx(1.5, rel=1e-12)
+    assert mechanism.event.multiplier * (1 + mechanism.event.mu_slack) <= 1.5 * (1 + 1e-15)
+    local = made("privacy.placement=local")
+    assert local.table.std == pytest.approx(math.sqrt(3) * mechanism.table.std)
+    assert local.event.survivors == (1,)
+
+
+def test_the_noise_has_the_announced_variance() -> None:
+    """The mean square of n normal draws has a relative deviation of sqrt(2 / n); 5 of them: one in 10^6."""
+    mechanism = made()
+    draws = np.concatenate([mechanism.noise(InsecureSeededEntropy(i)) for i in range(80)])
+    assert draws.size == 80 * LENGTH
+    spread = math.sqrt(2 / draws.size)
+    assert abs(float(np.mean(draws**2)) / mechanism.table.std**2 - 1) < 5 * spread
+
+
+def test_one_update_opened_several_times_has_exposure_one() -> None:
+    once, thrice = (made("privacy.placement=local", f"clustering.reclusterings={r}") for r in (1, 3))
+    assert thrice.event.survivors == (1, 1, 1)
+    assert thrice.event.exposure == 1
+    assert once.event.multiplier == thrice.event.multiplier
+    fresh = made("clustering.reclusterings=3", "clustering.new_work=true")
+    assert fresh.event.survivors == (3,)
+    assert planned_releases(settled("clustering.reclusterings=3", "clustering.new_work=true")) == 60
+
+
+def test_what_an_accountant_is_told() -> None:
+    event = made().event
+    assert (event.unit, event.relation, event.sampler) == ("record", "add-remove", "poisson")
+    assert (event.records, event.batch, event.denominator, event.steps) == (RECORDS, 16, 16, 1)
+    assert event.delta_slack == float(LENGTH * 3 * made().table.table_error)
+    whole = made(*PARTY).event
+    assert (whole.unit, whole.sampler, whole.records) == ("party", "none", 1)
+    assert made("training.dp_sgd={sampler='fixed-size'}").event.sampler == "fixed-size"
+    assert made("privacy.law=discrete-gaussian").event.mechanism == "discrete-gaussian"
+
+
+def test_a_party_is_rounded_within_its_bound_and_must_have_been_clipped() -> None:
+    scenario = settled(*PARTY)
+    mechanism = mechanism_of(scenario, LENGTH)
+    assert mechanism is not None
+    for seed in range(10):
+        rounded = mechanism.encode(grid(scenario), ball(1.0, seed), InsecureSeededEntropy(seed)).values
+        assert np.linalg.norm(rounded) <= mechanism.rounding.sensitivity
+    with pytest.raises(UsageError, match="clipped"):
+        mechanism.encode(grid(scenario), ball(1.01, 1), InsecureSeededEntropy(1))
+
+
+def test_a_party_saturates_at_the_range() -> None:
+    scenario = settled(*PARTY, "encoding.range=0.5")
+    mechanism = mechanism_of(scenario, LENGTH)
+    assert mechanism is not None
+    peak = np.zeros(LENGTH)
+    peak[7] = -1.0
+    encoded = mechanism.encode(grid(scenario), peak, InsecureSeededEntropy(1))
+    assert encoded.saturated == 1
+    assert encoded.values[7] == -512
+
+
+@pytest.mark.parametrize(("bits", "named"), [(3, 4), (25, 16), (40, 16)])
+def test_a_scale_at_which_the_noise_does_not_fit_is_refused_and_one_that_fits_is_named(
+    bits: int, named: int
+) -> None:
+    tiny = "privacy.multiplier=0.3" if bits == 3 else "privacy.multiplier=1"
+    overrides = (tiny, "encoding.range=1")
+    with pytest.raises(ConfigError, match=r"^encoding\.scale_bits: .*tables have 4 to 4096") as caught:
+        made(*overrides, f"encoding.scale_bits={bits}")
+    workable = int(caught.value.remedy.split(" = ")[1])
+    mechanism = made(*overrides, f"encoding.scale_bits={workable}")
+    assert 4 <= mechanism.table.std <= 4096
+    if bits > 3:
+        assert workable == named
+        with pytest.raises(ConfigError):
+            made(*overrides, f"encoding.scale_bits={workable + 1}")
+
+
+def test_noise_for_which_there_is_no_scale() -> None:
+    with pytest.raises(ConfigError, match="another multiplier"):
+        made("privacy.multiplier=10000", length=100_000)
+
+
+def test_too_many_draws_for_a_small_delta_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^privacy\.delta: .*differ from its law"):
+        made("privacy.delta=1e-11", "stop.rounds=100000", "encoding.scale_bits=16")
+
+
+def test_a_scenario_that_is_not_settled_gives_no_noise() -> None:
+    for overrides in (
+        (),
+        ("privacy.delta=0.001",),
+        ("privacy.delta=0.001", "privacy.epsilon=3", "privacy.multiplier="),
+    ):
+        with pytest.raises(ConfigError, match=r"does not follow from this file.*dp settle"):
+            mechanism_of(private(*overrides), LENGTH)
+    assert mechanism_of(private("privacy.unit=none", "privacy.multiplier="), LENGTH) is None
