@@ -26,6 +26,7 @@ _NEEDED = ("aiomqtt", "cryptography", "msgspec", "numpy", "rich", "safetensors",
 _OPTIONAL = {
     "torch": "local training; pip install 'securefl[learn]'",
     "scikit-learn": "the digits data set; pip install 'securefl[learn]'",
+    "pillow": "data sets of pictures; pip install 'securefl[images]'",
     "matplotlib": "plots of reproduce; pip install 'securefl[plots]'",
     "dp-accounting": "privacy accounting; pip install 'securefl[dp]'",
     "amqtt": "the embedded broker; pip install 'securefl[embedded-broker]'",

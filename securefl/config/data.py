@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from securefl.config.section import Positive, PositiveReal, Section
+from securefl.config.section import NonNegative, Positive, PositiveReal, Section
 
 
 class Iid(Section, tag="iid", frozen=True, kw_only=True):
@@ -38,10 +38,30 @@ class ByRole(Section, tag="roles", frozen=True, kw_only=True):
 Partition = Iid | LabelsPerParty | Dirichlet | LogNormal | ByRole
 
 
+class ImageFolder(Section, frozen=True, kw_only=True):
+    """How the pictures of ``folder:PATH`` are read, and which of them are for the test."""
+
+    size: tuple[Positive, Positive] | None = None
+    """Height and width to which all are resized; by default all must have the same."""
+    test_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.2
+    """Of each class."""
+    seed: NonNegative = 0
+    """Draws the test pictures. Not the run's seed: two runs are to be tested on the same ones."""
+
+
+class Standardise(Section, frozen=True, kw_only=True):
+    """Constants by which inputs are standardised: ``(x - mean) / deviation``, bytes divided by 255 first."""
+
+    mean: float
+    deviation: PositiveReal
+
+
 class Data(Section, frozen=True, kw_only=True):
     """Which data set, how it is split over parties and how much of it is used."""
 
-    set: Annotated[str, Meta(pattern=r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|npz:.+)$")] = "digits"
+    set: Annotated[
+        str, Meta(pattern=r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+)$")
+    ] = "digits"
     partition: Partition = Iid()
     train_limit: Positive | None = None
     """Use only this many training samples (the first ones of a seeded permutation)."""
@@ -50,3 +70,7 @@ class Data(Section, frozen=True, kw_only=True):
     """Share of the training samples that the server gets, as many of each class, and the parties do not."""
     sequence_length: Positive = 80
     """Text only: characters that a sample shows, each with the next one as its label."""
+    images: ImageFolder = ImageFolder()
+    """``folder:PATH`` only."""
+    standardise: Standardise | None = None
+    """Instead of the data set's own mean and deviation."""

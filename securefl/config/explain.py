@@ -20,8 +20,8 @@ _BAD_CHOICE = re.compile(r"^Invalid (enum )?value ")
 _WORDS = {"object": "table", "array": "list", "str": "string", "bool": "true or false", "null": "nothing"}
 _FORMS = {
     r"^[a-z0-9][a-z0-9_-]{0,31}$": "1 to 32 of a-z, 0-9, _ and -, beginning with a letter or digit",
-    r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|npz:.+)$": (
-        "digits, mnist, fashion-mnist, cifar10, shakespeare or npz:PATH"
+    r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+)$": (
+        "digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH or folder:PATH"
     ),
     r"^[\w.]+:\w+$": "module:function",
 }

@@ -48,6 +48,8 @@ class Dataset:
     title: str = ""
     """What the data are, for those who read a plot: not the original where they are not."""
     roles: Roles | None = None
+    measured: bool = False
+    """``mean`` and ``std`` were computed from these samples: two numbers that no privacy guarantee covers."""
 
     def __repr__(self) -> str:
         sizes = f"train={len(self.y_train)}, test={len(self.y_test)}"
@@ -83,4 +85,7 @@ def standardised_by_train(
         raise ConfigError(where, "has one class only: there is nothing to learn")
     if x_train.shape[1:] != x_test.shape[1:]:
         raise UsageError("train and test samples differ in shape")
-    return Dataset(name, x_train, y_train, x_test, y_test, classes, x_train.shape[1:], mean, std, name)
+    shape = x_train.shape[1:]
+    return Dataset(
+        name, x_train, y_train, x_test, y_test, classes, shape, mean, std, title=name, measured=True
+    )

@@ -17,7 +17,7 @@ from securefl.crypto.keyfiles import write_identity, write_roster
 from securefl.crypto.roster import make_identities
 from securefl.entropy import Entropy
 from securefl.ids import SERVER, PartyId
-from securefl.learning.datasets import load_dataset
+from securefl.learning.datasets import load_data
 from securefl.learning.shards import write_shards
 
 
@@ -48,7 +48,7 @@ def set_stage(
     names = party_names(scenario.parties)
     shards = directory / "shards"
     shards.mkdir(mode=0o700)
-    dataset = load_dataset(scenario.data.set, data_dir, scenario.data.sequence_length)
+    dataset = load_data(scenario.data, data_dir)
     check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
     files = write_shards(dataset, scenario.data, names, seed, shards)
     keys = directory / "keys"

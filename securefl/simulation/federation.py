@@ -20,7 +20,7 @@ from securefl.config.scenario import Scenario
 from securefl.crypto.roster import make_identities
 from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import PartyId, RunId
-from securefl.learning.datasets import load_dataset
+from securefl.learning.datasets import load_data
 from securefl.learning.device import limit_threads, pick_device
 from securefl.learning.evaluation import Evaluator
 from securefl.learning.flatten import dimension, to_vector
@@ -102,7 +102,7 @@ def assemble(
     limit_threads()
     where = pick_device(cast("Literal['auto', 'cpu', 'cuda']", device or scenario.training.device))
     names = party_names(scenario.parties)
-    dataset = load_dataset(scenario.data.set, data_dir, scenario.data.sequence_length)
+    dataset = load_data(scenario.data, data_dir)
     check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
     shards, test, server = shards_of(dataset, split(dataset, scenario.data, names, seed))
     module = build_model(scenario.model, test.input_shape, test.classes, seed, tokens=test.tokens)

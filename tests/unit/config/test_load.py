@@ -79,7 +79,7 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         ),
         (
             'data.set = "cifar"',
-            "data.set: expected digits, mnist, fashion-mnist, cifar10, shakespeare or npz:PATH,"
+            "data.set: expected digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH or folder:PATH,"
             ' found "cifar"',
         ),
         ("encoding.range = inf", "encoding.range: must be a finite number, found inf"),

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from securefl.errors import ConfigError
-from securefl.learning import files
+from securefl.learning import cifar, files
 from securefl.learning.datasets import load_dataset
 from tests.unit.learning.builders import real_data_dir
 
@@ -48,21 +48,31 @@ def test_records_become_images_and_labels(tmp_path: Path, packed: bool) -> None:
     assert data.mean == pytest.approx(train[:, 1:].mean() / 255)
     assert data.std == pytest.approx(train[:, 1:].std() / 255)
     assert data.title == "CIFAR-10 format, unknown files (14/9)"
+    assert data.measured
+
+
+def test_the_constants_are_those_of_the_channels_in_common_use() -> None:
+    means, deviations = np.array([0.4914, 0.4822, 0.4465]), np.array([0.2470, 0.2435, 0.2616])
+    whole = np.sqrt((deviations**2 + means**2).mean() - means.mean() ** 2)
+    assert pytest.approx((means.mean(), whole), abs=6e-5) == cifar._MOMENTS
 
 
 @pytest.mark.parametrize(
-    ("folder", "title"),
+    ("folder", "title", "error"),
     [
-        ("cifar10", "CIFAR-10 (JPEG-recompressed, 20,000/5,000 subset)"),
-        ("cifar10-original-pixels", "CIFAR-10 (7,044/761 subset)"),
+        ("cifar10", "CIFAR-10 (JPEG-recompressed, 20,000/5,000 subset)", 1e-12),
+        ("cifar10-original-pixels", "CIFAR-10 (7,044/761 subset)", 1e-3),
     ],
 )
-def test_real_files_are_called_what_they_are(tmp_path: Path, folder: str, title: str) -> None:
+def test_real_files_are_called_what_they_are(tmp_path: Path, folder: str, title: str, error: float) -> None:
     (tmp_path / "cifar10").symlink_to(real_data_dir(folder) / folder)
     data = load_dataset("cifar10", tmp_path)
     assert data.title == title
     # The channels' means of the recompressed files are known: .4926, .4828, .4471.
     assert data.mean == pytest.approx(0.474, abs=0.005)
+    assert not data.measured
+    measured = cifar._moments(np.asarray(data.x_train, dtype=np.uint8))
+    assert (data.mean, data.std) == pytest.approx(measured, abs=error)
     assert set(np.unique(data.y_train)) == set(range(10))
 
 

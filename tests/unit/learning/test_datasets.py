@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from securefl.config.data import Data, Standardise
 from securefl.errors import ConfigError
 from securefl.learning import datasets
-from securefl.learning.datasets import load_dataset
+from securefl.learning.datasets import load_data, load_dataset
 from tests.unit.learning.builders import pack_idx, real_data_dir, write_gzip
 
 
@@ -33,16 +34,25 @@ def test_digits_standardised_have_zero_mean_and_unit_deviation() -> None:
     assert x.dtype == np.float32
     assert abs(x.mean(dtype=np.float64)) < 1e-6
     assert abs(x.std(dtype=np.float64) - 1) < 1e-6
+    # Constants, and so no secret of those who hold the samples; in f32 the very numbers of the samples.
+    assert not digits.measured
+    assert np.float32(digits.mean) == np.float32(digits.x_train.mean(dtype=np.float64))
+    assert np.float32(digits.std) == np.float32(digits.x_train.std(dtype=np.float64))
 
 
-@pytest.mark.parametrize("name", ["fashion-mnist", "mnist"])
-def test_real_idx_sets(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "published"), [("fashion-mnist", (0.2860, 0.3530)), ("mnist", (0.1307, 0.3081))]
+)
+def test_real_idx_sets(name: str, published: tuple[float, float]) -> None:
+    """``published``: the constants of Xiang et al. 2023, from their code."""
     data = load_dataset(name, real_data_dir(name))
     assert data.x_train.shape == (60_000, 1, 28, 28)
     assert data.x_test.shape == (10_000, 1, 28, 28)
     assert data.x_train.dtype == np.uint8
     assert data.y_train.shape == (60_000,)
     assert np.unique(data.y_train).tolist() == np.unique(data.y_test).tolist() == list(range(10))
+    assert (data.mean, data.std) == published
+    assert not data.measured
     assert data.mean == pytest.approx(data.x_train.mean() / 255, abs=6e-5)
     assert data.std == pytest.approx(data.x_train.std() / 255, abs=6e-5)
     x = data.standardise(data.x_train[:100])
@@ -93,6 +103,39 @@ def test_npz_of_floats(tmp_path: Path) -> None:
     assert data.y_test.dtype == np.int64
     expected = (content["x_test"] - content["x_train"].mean()) / content["x_train"].std()
     np.testing.assert_allclose(data.standardise(data.x_test), expected, atol=1e-5)
+
+
+def test_a_scenario_may_name_the_constants(tmp_path: Path) -> None:
+    path, content = tmp_path / "mine.npz", arrays()
+    np.savez(path, **content)
+    assert load_data(Data(set=f"npz:{path}"), None).measured
+    chosen = Standardise(mean=0.2469, deviation=0.2853)
+    data = load_data(Data(set=f"npz:{path}", standardise=chosen), None)
+    assert not data.measured
+    np.testing.assert_allclose(
+        data.standardise(data.x_train), (content["x_train"] - 0.2469) / 0.2853, atol=1e-5
+    )
+
+
+def test_usps_as_an_archive(tmp_path: Path) -> None:
+    """16x16 pixels as bytes, without an axis for the channel, and labels in some integer type."""
+    rng = np.random.default_rng(3)
+    x, y = rng.integers(0, 256, (40, 16, 16), dtype=np.uint8), (np.arange(40) % 10).astype(np.int32)
+    np.savez_compressed(tmp_path / "usps.npz", x_train=x[:30], y_train=y[:30], x_test=x[30:], y_test=y[30:])
+    data = load_data(Data(set=f"npz:{tmp_path / 'usps.npz'}"), None)
+    assert (data.classes, data.input_shape) == (10, (16, 16))
+    assert data.y_train.dtype == np.int64
+
+
+def test_text_has_no_mean(tmp_path: Path) -> None:
+    (tmp_path / "shakespeare").mkdir()
+    speech = "HAMLET:\n" + "To be, or not to be, that is the question.\n" * 60
+    play = f"=== PLAY: Hamlet ===\n\n{speech}\n{speech.replace('HAMLET', 'OPHELIA')}"
+    write_gzip(tmp_path / "shakespeare" / "plays.txt.gz", play.encode())
+    config = Data(set="shakespeare", standardise=Standardise(mean=0.0, deviation=1.0))
+    with pytest.raises(ConfigError, match="is text, which has no mean") as caught:
+        load_data(config, tmp_path)
+    assert caught.value.path == "data.standardise"
 
 
 def test_npz_of_bytes_equals_npz_of_floats(tmp_path: Path) -> None:
