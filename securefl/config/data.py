@@ -25,6 +25,13 @@ class Dirichlet(Section, tag="dirichlet", frozen=True, kw_only=True):
     alpha: PositiveReal
 
 
+class ClassShares(Section, tag="class-shares", frozen=True, kw_only=True):
+    """Each class is cut in proportion to uniform draws, one per party; then sizes are made equal.
+
+    Xiang et al. 2023, Algorithm 4 (GetNonIID), which has no parameters but the number of parties.
+    """
+
+
 class LogNormal(Section, tag="log-normal", frozen=True, kw_only=True):
     """Sample counts proportional to log-normal draws; every party keeps at least one sample."""
 
@@ -35,7 +42,10 @@ class ByRole(Section, tag="roles", frozen=True, kw_only=True):
     """Each party is one speaking role of a text: the first ones with enough to say (``shakespeare`` only)."""
 
 
-Partition = Iid | LabelsPerParty | Dirichlet | LogNormal | ByRole
+Partition = Iid | LabelsPerParty | Dirichlet | ClassShares | LogNormal | ByRole
+
+ByLabel = LabelsPerParty | Dirichlet | ClassShares
+"""Those that go by the label of a sample."""
 
 
 class ImageFolder(Section, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from securefl.config.behaviours import Backdoor
-from securefl.config.data import ByRole, Dirichlet, LabelsPerParty
+from securefl.config.data import ByLabel, ByRole
 from securefl.config.model import CustomModel, Lstm
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
@@ -26,7 +26,7 @@ def check_data(scenario: Scenario) -> None:
 
 def _check_text(scenario: Scenario) -> None:
     name, split, model = scenario.data.set, scenario.data.partition, scenario.model
-    if isinstance(split, LabelsPerParty | Dirichlet):
+    if isinstance(split, ByLabel):
         raise ConfigError(
             "data.partition.type",
             f"{split.__struct_config__.tag} goes by the label of a sample,"

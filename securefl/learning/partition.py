@@ -11,7 +11,7 @@ from typing import assert_never
 import numpy as np
 
 from securefl.arrays import F64, I64, expect
-from securefl.config.data import ByRole, Dirichlet, Iid, LabelsPerParty, LogNormal, Partition
+from securefl.config.data import ByRole, ClassShares, Dirichlet, Iid, LabelsPerParty, LogNormal, Partition
 from securefl.errors import ConfigError, UsageError
 
 
@@ -42,6 +42,8 @@ def partition(labels: I64, parties: int, config: Partition, seed: int) -> tuple[
             shares = _by_labels(labels, parties, wanted, rng)
         case Dirichlet(alpha=alpha):
             shares = _by_dirichlet(labels, parties, alpha, rng)
+        case ClassShares():
+            shares = _by_class_shares(labels, parties, rng)
         case LogNormal(sigma=sigma):
             # The mean of the logarithms would scale all draws alike and cancel in the proportions.
             sizes = _log_normal_sizes(len(labels), parties, sigma, rng)
@@ -143,6 +145,25 @@ def _dirichlet(size: int, alpha: float, rng: np.random.Generator) -> F64:
         one_class: F64 = np.eye(size)[rng.integers(size)]
         return one_class
     return np.full(size, 1.0 / size)
+
+
+def _by_class_shares(labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
+    """Each class is cut in proportion to uniform draws; all pieces end to end are cut into equal parts.
+
+    Xiang et al. 2023, Algorithm 4 (GetNonIID). The pieces lie party by party and within a party class by
+    class, so that the last cut takes whole classes from one party to the next: few hold all of them. The
+    paper's parts have ceil(n / parties) samples and the last ones what is left, which may be nothing; here
+    sizes differ by at most one, which is the same where the number of parties divides that of samples.
+    """
+    pieces: list[list[I64]] = [[] for _ in range(parties)]
+    for label in np.unique(labels):
+        samples = rng.permutation(np.flatnonzero(labels == label))
+        # In (0, 1], so that not all of them can be 0.
+        sizes = largest_remainders(len(samples), 1.0 - rng.random(parties))
+        for own, piece in zip(pieces, _cut(samples, sizes), strict=True):
+            own.append(piece)
+    line = np.concatenate([piece for own in pieces for piece in own])
+    return [rng.permutation(part) for part in _cut(line, _even_sizes(len(labels), parties))]
 
 
 def _log_normal_sizes(total: int, parties: int, sigma: float, rng: np.random.Generator) -> I64:

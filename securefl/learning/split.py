@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from securefl.arrays import I64
-from securefl.config.data import ByRole, Data, Dirichlet, LabelsPerParty
+from securefl.config.data import ByLabel, ByRole, Data
 from securefl.errors import ConfigError, UsageError
 from securefl.ids import PartyId
 from securefl.learning.dataset import Dataset, Roles
@@ -72,7 +72,7 @@ def _classes(dataset: Dataset, config: Data) -> I64:
     """What the partition goes by: i64 ``(n,)``."""
     if dataset.y_train.ndim == 1:
         return dataset.y_train
-    if isinstance(config.partition, LabelsPerParty | Dirichlet):
+    if isinstance(config.partition, ByLabel):
         raise ConfigError(
             "data.partition",
             f"{config.partition.__struct_config__.tag} goes by the label of a sample,"

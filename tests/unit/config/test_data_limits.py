@@ -15,15 +15,16 @@ def test_texts_and_their_models(partition: str, model: tuple[str, ...]) -> None:
     assert checked("data.set=shakespeare", *model, f"data.partition.type={partition}")
 
 
-@pytest.mark.parametrize("kind", [("labels", "labels=2"), ("dirichlet", "alpha=1")])
-def test_texts_have_no_label_per_sample(kind: tuple[str, str]) -> None:
-    tag, field = kind
-    error = refusal(*TEXT, f"data.partition.type={tag}", f"data.partition.{field}")
+@pytest.mark.parametrize("kind", [("labels", "labels=2"), ("dirichlet", "alpha=1"), ("class-shares",)])
+def test_texts_have_no_label_per_sample(kind: tuple[str, ...]) -> None:
+    tag, *fields = kind
+    settings = (f"data.partition.{field}" for field in fields)
+    error = refusal(*TEXT, f"data.partition.type={tag}", *settings)
     assert error.path == "data.partition.type"
     assert error.reason.startswith(f"{tag} goes by the label of a sample")
 
 
-@pytest.mark.parametrize("model", ["softmax", "mlp", "cnn"])
+@pytest.mark.parametrize("model", ["softmax", "mlp", "cnn", "group-norm-cnn", "residual-cnn"])
 def test_models_of_samples_on_text(model: str) -> None:
     error = refusal("data.set=shakespeare", f"model.type={model}")
     assert error.path == "model.type"
@@ -31,7 +32,9 @@ def test_models_of_samples_on_text(model: str) -> None:
     assert "lstm" in error.remedy
 
 
-@pytest.mark.parametrize("name", ["digits", "mnist", "fashion-mnist", "cifar10", "npz:mine.npz"])
+@pytest.mark.parametrize(
+    "name", ["digits", "mnist", "fashion-mnist", "cifar10", "npz:mine.npz", "folder:mine"]
+)
 def test_text_models_and_roles_on_images(name: str) -> None:
     error = refusal(f"data.set={name}", "model.type=lstm")
     assert (error.path, error.reason) == ("model.type", f"lstm reads text, and {name} is none")

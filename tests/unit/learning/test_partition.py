@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.arrays import I64
-from securefl.config.data import Dirichlet, Iid, LabelsPerParty, LogNormal, Partition
+from securefl.config.data import ClassShares, Dirichlet, Iid, LabelsPerParty, LogNormal, Partition
 from securefl.errors import ConfigError, UsageError
 from securefl.learning.partition import partition
 
 KINDS: st.SearchStrategy[Partition] = st.one_of(
-    st.just(Iid()),
+    st.sampled_from([Iid(), ClassShares()]),
     st.integers(1, 12).map(lambda labels: LabelsPerParty(labels=labels)),
     st.sampled_from([5e-324, 1e-9, 0.01, 0.3, 1.0, 100.0, 1e300, 1.7e308]).map(lambda a: Dirichlet(alpha=a)),
     st.sampled_from([1e-9, 0.5, 3.45, 50.0, 1e300]).map(lambda s: LogNormal(sigma=s)),
@@ -62,7 +62,7 @@ def test_the_seed_decides(config: Partition, seed: int) -> None:
 def test_equal_kinds_differ_by_at_most_one_sample(samples: int, parties: int, seed: int) -> None:
     if samples < parties:
         return
-    for config in (Iid(), Dirichlet(alpha=0.1)):
+    for config in (Iid(), Dirichlet(alpha=0.1), ClassShares()):
         sizes = [len(share) for share in partition(balanced(samples), parties, config, seed)]
         assert max(sizes) - min(sizes) <= 1
 
@@ -112,8 +112,66 @@ def test_log_normal_sizes_follow_sigma() -> None:
     assert sizes(1e300) == [1] * 19 + [9981]
 
 
+def get_non_iid(labels: I64, parties: int, seed: int) -> list[list[int]]:
+    """Algorithm 4 of Xiang et al. 2023 line by line, on lists; random numbers in the order of the program."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    taken: list[list[int]] = [[] for _ in range(parties)]
+    for label in sorted(set(labels.tolist())):
+        group = rng.permutation(np.flatnonzero(labels == label)).tolist()
+        uniform = [1.0 - float(value) for value in rng.random(parties)]
+        ideal = [len(group) * value / sum(uniform) for value in uniform]
+        sizes = [int(value) for value in ideal]
+        by_rest = sorted(range(parties), key=lambda i: sizes[i] - ideal[i])
+        for party in by_rest[: len(group) - sum(sizes)]:
+            sizes[party] += 1
+        for own, size in zip(taken, sizes, strict=True):
+            own.extend(group[:size])
+            group = group[size:]
+    line = [sample for own in taken for sample in own]
+    size = -(-len(line) // parties)
+    return [line[party * size : (party + 1) * size] for party in range(parties)]
+
+
+@settings(deadline=None)
+@given(
+    each=st.integers(1, 12), parties=st.integers(1, 12), classes=st.integers(1, 8), seed=st.integers(0, 2**32)
+)
+def test_class_shares_are_those_of_the_algorithm(each: int, parties: int, classes: int, seed: int) -> None:
+    labels = np.random.default_rng(seed).integers(0, classes, each * parties)
+    expected = get_non_iid(labels, parties, seed)
+    shares = partition(labels, parties, ClassShares(), seed)
+    assert [sorted(share.tolist()) for share in shares] == [sorted(part) for part in expected]
+
+
+@pytest.mark.parametrize(("samples", "parties"), [(1010, 100), (7291, 10), (60_000, 19)])
+def test_class_shares_leave_no_party_with_the_rest(samples: int, parties: int) -> None:
+    """Parts of ceil(n / parties), as the paper has them, leave 8 of 100 parties without any of 1,010."""
+    assert sum(not part for part in get_non_iid(balanced(1010), 100, 1)) == 8
+    sizes = [len(share) for share in partition(balanced(samples), parties, ClassShares(), 1)]
+    assert max(sizes) - min(sizes) == 1
+
+
+def test_class_shares_are_as_uneven_as_figure_5() -> None:
+    """10 classes over 20 parties: a class from 0 to about 0.3 of a party's samples, where iid has 0.1."""
+    labels = balanced(60_000)
+    lowest, highest = [], []
+    for seed in range(5):
+        shares = partition(labels, 20, ClassShares(), seed)
+        ratios = np.array([np.bincount(labels[share], minlength=10) / len(share) for share in shares])
+        lowest.append(ratios.min())
+        highest.append(ratios.max())
+    assert max(lowest) < 0.005
+    assert 0.2 < min(highest) <= max(highest) < 0.45
+
+
 def test_every_kind_works_with_one_sample_per_party() -> None:
-    for config in (Iid(), Dirichlet(alpha=0.1), LogNormal(sigma=2.0), LabelsPerParty(labels=1)):
+    for config in (
+        Iid(),
+        Dirichlet(alpha=0.1),
+        ClassShares(),
+        LogNormal(sigma=2.0),
+        LabelsPerParty(labels=1),
+    ):
         assert [len(share) for share in partition(balanced(10), 10, config, 0)] == [1] * 10
 
 

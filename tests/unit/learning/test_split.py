@@ -6,7 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.arrays import I64
-from securefl.config.data import ByRole, Data, Dirichlet, Iid, LabelsPerParty, LogNormal, Partition
+from securefl.config.data import (
+    ByRole,
+    ClassShares,
+    Data,
+    Dirichlet,
+    Iid,
+    LabelsPerParty,
+    LogNormal,
+    Partition,
+)
 from securefl.errors import ConfigError, UsageError
 from securefl.ids import PartyId
 from securefl.learning.dataset import Dataset, Roles
@@ -154,7 +163,7 @@ def test_roles_that_cannot_be() -> None:
     assert caught.value.path == "data.partition"
 
 
-@pytest.mark.parametrize("kind", [LabelsPerParty(labels=2), Dirichlet(alpha=1.0)])
+@pytest.mark.parametrize("kind", [LabelsPerParty(labels=2), Dirichlet(alpha=1.0), ClassShares()])
 def test_texts_have_no_label_to_go_by(kind: Partition) -> None:
     with pytest.raises(ConfigError, match="goes by the label of a sample") as caught:
         split(text(), Data(partition=kind), PARTIES, 3)
