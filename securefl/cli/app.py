@@ -12,6 +12,7 @@ from securefl import __version__
 from securefl.bench.app import app as bench
 from securefl.cli.broker import broker
 from securefl.cli.compare import compare
+from securefl.cli.data import app as data
 from securefl.cli.doctor import doctor
 from securefl.cli.dp import app as dp
 from securefl.cli.keygen import keygen
@@ -35,6 +36,7 @@ app.command()(broker)
 app.command()(keygen)
 app.command()(doctor)
 app.add_typer(bench, name="bench", help="Measure speed and size on this machine.")
+app.add_typer(data, name="data", help="Data sets: who gets which labels.")
 app.add_typer(dp, name="dp", help="Differential privacy: how much noise a budget needs.")
 
 

@@ -1,4 +1,7 @@
-"""Plots of accuracies, by round or as a table, as PNG files. The only module that draws with matplotlib."""
+"""Plots of accuracies, by round or as a table, and of labels by party, as PNG files.
+
+The only module that draws with matplotlib.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ _WIDTH: Final = 130
 """Characters that fit on a line of notes."""
 _TITLE_WIDTH: Final = 90
 _LEFT: Final = 0.09
+_ACROSS: Final = 5
+"""Small plots side by side."""
 _SETTLED: Final = 1 / 3
 """Of the rounds: what comes before may lie below the axis, so that the rest can be told apart."""
 
@@ -63,6 +68,20 @@ class HeatMap:
     """By row and column, in [0, 1]; None: there is none."""
     texts: tuple[tuple[str, ...], ...]
     """What is written into the cells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histograms:
+    """How often each class occurs, in one small plot per party."""
+
+    title: str
+    notes: tuple[str, ...] = ()
+    warning: str = ""
+    names: tuple[str, ...]
+    shares: tuple[tuple[float, ...], ...]
+    """By party and class, in [0, 1]."""
+    overall: tuple[float, ...]
+    """By class, of all parties together."""
 
 
 def need_matplotlib() -> None:
@@ -126,7 +145,36 @@ def draw_heat_map(table: HeatMap) -> bytes:
     return _png(figure)
 
 
-def _canvas(plot: Plot | HeatMap, inner: float, left: float, width: float) -> tuple[Figure, Axes]:
+def draw_histograms(table: Histograms) -> bytes:
+    """Return a PNG file. The same table gives the same bytes.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    rows = -(-len(table.names) // _ACROSS)
+    figure, frame = _canvas(table, max(1.2, 0.95 * rows), _LEFT, 0.96 - _LEFT)
+    frame.axis("off")
+    classes = len(table.overall)
+    edges = [index - 0.5 for index in range(classes + 1)]
+    top = 1.05 * max(max(share) for share in (*table.shares, table.overall))
+    for index, (name, shares) in enumerate(zip(table.names, table.shares, strict=True)):
+        row, column = divmod(index, _ACROSS)
+        place = (column / _ACROSS, 1 - (row + 0.9) / rows, 0.86 / _ACROSS, 0.62 / rows)
+        axes = frame.inset_axes(place)
+        axes.stairs(shares, edges, fill=True, color=_COLOURS[0])
+        axes.stairs(table.overall, edges, color=_COLOURS[1], linewidth=0.9)
+        axes.set_xlim(edges[0], edges[-1])
+        axes.set_ylim(0, top)
+        axes.set_title(name, fontsize=7, pad=2)
+        axes.tick_params(labelsize=6, length=2, pad=1, labelleft=column == 0)
+        axes.set_xticks(range(0, classes, -(-classes // 10)))
+        axes.set_yticks([0, round(top / 2, 2)])
+    return _png(figure)
+
+
+def _canvas(
+    plot: Plot | HeatMap | Histograms, inner: float, left: float, width: float
+) -> tuple[Figure, Axes]:
     """A figure with title and notes, and the axes between them.
 
     Args:

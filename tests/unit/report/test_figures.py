@@ -9,7 +9,7 @@ from matplotlib.image import imread
 
 from securefl.errors import ConfigError
 from securefl.report import figures
-from securefl.report.figures import HeatMap, Line, Plot, draw, draw_heat_map
+from securefl.report.figures import HeatMap, Histograms, Line, Plot, draw, draw_heat_map, draw_histograms
 
 LINES = (
     Line("no attack", ((0.1, 0.5, 0.8), (0.1, 0.6, 0.82)), baseline=True),
@@ -65,6 +65,33 @@ def test_a_heat_map_is_the_same_for_the_same_table_and_shows_what_is_not_there(v
     assert first.startswith(b"\x89PNG\r\n\x1a\n")
     assert draw_heat_map(table(0.1)) == first
     assert draw_heat_map(table(None)) != first
+
+
+@pytest.mark.parametrize(("parties", "classes"), [(1, 2), (7, 73)])
+def test_histograms_are_the_same_for_the_same_shares(parties: int, classes: int) -> None:
+    def table(first: float) -> Histograms:
+        even = (1 / classes,) * classes
+        own = (first, *[(1 - first) / (classes - 1)] * (classes - 1))
+        names = tuple(f"p{index}" for index in range(parties))
+        return Histograms(title="a title", names=names, shares=(own,) * parties, overall=even)
+
+    drawn = draw_histograms(table(0.25))
+    assert drawn.startswith(b"\x89PNG\r\n\x1a\n")
+    assert draw_histograms(table(0.25)) == drawn
+    assert draw_histograms(table(0.75)) != drawn
+
+
+def test_more_histograms_take_more_room() -> None:
+    def height(parties: int) -> int:
+        table = Histograms(
+            title="x",
+            names=tuple(map(str, range(parties))),
+            shares=((0.5, 0.5),) * parties,
+            overall=(0.5, 0.5),
+        )
+        return int(imread(io.BytesIO(draw_histograms(table))).shape[0])
+
+    assert height(5) < height(6) < height(11)
 
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:

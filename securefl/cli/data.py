@@ -1,0 +1,139 @@
+"""``securefl data``: what a scenario's split gives to whom, before anything runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import typer
+
+from parties.arguments import SeedOption, SetOption
+from parties.console import one_line_errors, say
+from securefl.cli.run import DataDirOption, bundled
+from securefl.config.cast import party_names
+from securefl.config.limits import check
+from securefl.config.load import load_scenario
+from securefl.config.scenario import Scenario
+from securefl.errors import ConfigError
+from securefl.learning.datasets import load_data
+from securefl.learning.split import SERVER_SET, split
+from securefl.report.figures import Histograms, draw_histograms, need_matplotlib
+
+MOST_PANELS = 60
+"""Parties that a picture shows; the JSON file has all of them."""
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def _data() -> None:
+    """Data sets: who gets which labels."""
+
+
+@app.command()
+def histogram(
+    scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML), or the name of a bundled one.")],
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="The picture, FILE.png; runs/labels-<scenario>.png when left out.")
+    ] = None,
+    data_dir: DataDirOption = None,
+    overrides: SetOption = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Draw how many samples of each class every party gets: FILE.png, and the counts in FILE.json.
+
+    The split is that of run and simulate with the same --seed. Of a text, labels are characters.
+
+    Exit codes: 0 done; 2 refused; 3 aborted.
+    """
+    with one_line_errors():
+        loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
+        check(loaded)
+        path = out or Path("runs") / f"labels-{loaded.name}.png"
+        if path.suffix != ".png":
+            raise ConfigError(
+                "--out", f"{path.name} does not end in .png", "FILE.png; FILE.json comes with it"
+            )
+        need_matplotlib()
+        record = label_counts(loaded, data_dir, seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(draw_histograms(_picture(record)))
+        path.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        say(f"{record['title']}, {_partition(record)}, seed {seed}: {_summary(record)}")
+        say(f"{path} and .json")
+
+
+def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[str, Any]:
+    """Who has how many of each class, as plain values for JSON.
+
+    ``parties`` and ``server`` (if it has samples of its own) are counts by class; ``samples`` counts samples,
+    of which each of a text has many labels. ``distance`` is by party the total variation between its labels'
+    distribution and that of all parties: half the sum of the differences, 0 if alike, 1 if disjoint.
+
+    Raises:
+        ConfigError: the data set is missing or cannot be split as asked.
+    """
+    dataset = load_data(scenario.data, data_dir)
+    whole = split(dataset, scenario.data, party_names(scenario.parties), seed)
+
+    def counts(rows: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.int64]:
+        return np.bincount(dataset.y_train[rows].ravel(), minlength=dataset.classes)
+
+    own = {name: counts(rows) for name, rows in whole.parties.items()}
+    everybody = np.sum(list(own.values()), axis=0)
+    overall = everybody / everybody.sum()
+    return {
+        "scenario": scenario.name,
+        "title": dataset.title or dataset.name,
+        "partition": msgspec.to_builtins(scenario.data.partition),
+        "seed": seed,
+        "classes": dataset.classes,
+        "parties": {name: count.tolist() for name, count in own.items()},
+        "samples": {name: len(rows) for name, rows in whole.parties.items()},
+        "server": counts(whole.server).tolist() if len(whole.server) else None,
+        "distance": {
+            name: float(np.abs(count / count.sum() - overall).sum() / 2) for name, count in own.items()
+        },
+    }
+
+
+def _picture(record: dict[str, Any]) -> Histograms:
+    named = dict(list(record["parties"].items())[:MOST_PANELS])
+    notes = [
+        "Bars: the share of each class in a party's labels. Line: its share in the labels of all parties.",
+        _summary(record),
+    ]
+    if len(record["parties"]) > MOST_PANELS:
+        notes.append(f"The first {MOST_PANELS} of {len(record['parties'])} parties.")
+    if record["server"] is not None:
+        named[SERVER_SET] = record["server"]
+    everybody = [sum(column) for column in zip(*record["parties"].values(), strict=True)]
+    return Histograms(
+        title=f"{record['title']}: labels by party, {_partition(record)}, seed {record['seed']}",
+        notes=tuple(notes),
+        names=tuple(named),
+        shares=tuple(_shares(counts) for counts in named.values()),
+        overall=_shares(everybody),
+    )
+
+
+def _shares(counts: list[int]) -> tuple[float, ...]:
+    return tuple(count / sum(counts) for count in counts)
+
+
+def _partition(record: dict[str, Any]) -> str:
+    kind, *rest = (f"{key} {value}" if key != "type" else value for key, value in record["partition"].items())
+    return f"{kind} ({', '.join(rest)})" if rest else str(kind)
+
+
+def _summary(record: dict[str, Any]) -> str:
+    sizes, distances = record["samples"].values(), record["distance"].values()
+    mean = sum(distances) / len(distances)
+    return (
+        f"{len(sizes)} parties with {min(sizes):,} to {max(sizes):,} samples; total variation between"
+        f" a party's labels and all labels: mean {mean:.3f}, largest {max(distances):.3f}"
+    )
