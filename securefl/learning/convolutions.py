@@ -101,14 +101,14 @@ def _residual_cnn(config: ResidualCnn, input_shape: tuple[int, ...], classes: in
         Images(),
         nn.Conv2d(colours, channels, kernel_size=3, padding=1),
         *_normalised(channels, config.groups, config.activation),
-        *[_Residual(config) for _ in range(config.blocks)],
+        *[Residual(config) for _ in range(config.blocks)],
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
         *dense((channels, config.dense, classes), config.activation),
     )
 
 
-class _Residual(nn.Module):
+class Residual(nn.Module):
     """Twice conv3x3 - activation - GroupNorm, added to the input; then the largest of each 2x2 pixels.
 
     Height and width shrink by one, since the windows of 2x2 overlap.
@@ -124,6 +124,7 @@ class _Residual(nn.Module):
         self.pool = nn.MaxPool2d(2, stride=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return f32 ``(batch, channels, height - 1, width - 1)``."""
         pooled: torch.Tensor = self.pool(x + self.layers(x))
         return pooled
 
