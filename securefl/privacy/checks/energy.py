@@ -1,0 +1,131 @@
+"""Energy: is the squared norm of a sum what its members' noise makes it, and at most a signal more?
+
+At large d the noise's norm dwarfs any signal's, so the expected energy n s^2 d is subtracted first. Two
+checks, one for each side. Too little energy means that parties added less noise than agreed: the **noise
+floor**. No signal hides that, because it only adds energy. Too much energy is what scaled uploads have; there
+the whole allowance is granted, and what it does to the spread as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from securefl.arrays import I64
+from securefl.privacy.checks.null import Null, check_values
+from securefl.privacy.checks.tails import gamma_tails
+from securefl.privacy.checks.verdict import Verdict, check_level, judge
+
+
+def noise_floor(values: I64, null: Null, alpha: float) -> Verdict:
+    """Whether the sum has at least the energy of its members' noise.
+
+    With X = mu + Z, each |X_i| is stochastically at least |Z_i| (the law is symmetric and falls on either
+    side), so the p-value is that of noise alone. The statistic is the missing energy n s^2 d - |X|^2.
+
+    Args:
+        values: the sum, i64 ``(d,)``, steps.
+        null: what is honest.
+        alpha: false-alarm level.
+
+    Raises:
+        UsageError: the wrong dtype or shape, too few coordinates, or no such level.
+    """
+    dim = check_values(values)
+    check_level(alpha)
+    expected = dim * null.variance
+    energy = _energy(values)
+    p_value = _tails(null, dim, 0, energy)[0]
+    threshold = expected - _quantile(null, dim, 0, alpha, upper=False)
+    missing = expected - energy
+    return judge(
+        "noise floor",
+        alpha,
+        p_value,
+        statistic=missing,
+        threshold=threshold,
+        reason=(
+            f"energy {_share(-missing, expected)} against the noise of {null.survivors} parties,"
+            f" passes down to {_share(-threshold, expected)}"
+        ),
+    )
+
+
+def excess_energy(values: I64, null: Null, alpha: float) -> Verdict:
+    """Whether the sum has no more energy than its members' noise and an allowed signal.
+
+    The statistic is |X|^2 - n s^2 d. The worst signal has the whole allowance B: it adds B^2, and
+    4 B^2 n s^2 to the variance. That it is one coordinate or all of them makes no difference up to the third
+    cumulant, and more is not used.
+
+    Args:
+        values: the sum, i64 ``(d,)``, steps.
+        null: what is honest.
+        alpha: false-alarm level.
+
+    Raises:
+        UsageError: the wrong dtype or shape, too few coordinates, or no such level.
+    """
+    dim = check_values(values)
+    check_level(alpha)
+    expected = dim * null.variance
+    energy, signal = _energy(values), null.signal_energy
+    p_value = _tails(null, dim, signal, energy)[1]
+    threshold = _quantile(null, dim, signal, alpha, upper=True) - expected
+    return judge(
+        "excess energy",
+        alpha,
+        p_value,
+        statistic=energy - expected,
+        threshold=threshold,
+        reason=(
+            f"energy {_share(energy - expected, expected)} against the noise of {null.survivors} parties,"
+            f" passes up to {_share(threshold, expected)}"
+        ),
+    )
+
+
+def _energy(values: I64) -> float:
+    # numpy's pairwise sum: its bits do not depend on the number of threads, as a BLAS product's do.
+    return float(np.square(values.astype(np.float64)).sum())
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:+.2f} %"
+
+
+def _tails(null: Null, dim: int, signal: int, energy: float) -> tuple[float, float]:
+    """P(|mu + Z|^2 <= ``energy``) and P(>=), for a signal with |mu|^2 = ``signal``.
+
+    A shifted gamma law with the same first three cumulants (Pearson 1959 for the noncentral chi-square law;
+    exact for Gaussian noise without a signal). At its worst, with 64 coordinates and 4 steps of Skellam
+    noise, it is 2 % too small at 10^-3 and 16 % at 10^-6; from 1,000 coordinates on 1 % at most.
+    """
+    v = null.variance
+    # Of the noise: every even cumulant of a Skellam variable is its variance; a Gaussian has none.
+    fourth, sixth = (v, v) if null.law == "skellam" else (0.0, 0.0)
+    moment_4 = 3 * v * v + fourth
+    moment_6 = 15 * v**3 + 15 * v * fourth + sixth
+    first = dim * v + signal
+    second = dim * (moment_4 - v * v) + 4 * signal * v
+    third = dim * (moment_6 - 3 * moment_4 * v + 2 * v**3) + 12 * signal * (moment_4 - v * v)
+    shape, scale = 4 * second**3 / third**2, third / (2 * second)
+    return gamma_tails(shape, (energy - first) / scale + shape)
+
+
+@functools.lru_cache(maxsize=64)
+def _quantile(null: Null, dim: int, signal: int, alpha: float, *, upper: bool) -> float:
+    """The energy whose upper or lower tail is ``alpha``, by bisection."""
+    spread = math.sqrt(dim) * null.variance + math.sqrt(signal * null.variance)
+    middle = dim * null.variance + signal
+    low, high = (middle, middle + 1e3 * spread) if upper else (max(0.0, middle - 1e3 * spread), middle)
+    for _ in range(80):
+        guess = (low + high) / 2
+        lower_tail, upper_tail = _tails(null, dim, signal, guess)
+        if (upper_tail > alpha) if upper else (lower_tail < alpha):
+            low = guess
+        else:
+            high = guess
+    return (low + high) / 2
