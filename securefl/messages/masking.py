@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from securefl.messages.base import (
     MAX_CLUSTER,
+    MAX_COMPONENTS,
     MAX_VECTOR,
     Box,
     Digest,
@@ -23,6 +24,7 @@ from securefl.messages.base import (
 )
 
 _Path = Annotated[tuple[Digest, ...], Meta(max_length=16)]
+_Digests = Annotated[tuple[Digest, ...], Meta(min_length=2, max_length=2 + MAX_COMPONENTS)]
 
 
 class KeyAdvert(Message, frozen=True, kw_only=True):
@@ -35,7 +37,9 @@ class KeyAdvert(Message, frozen=True, kw_only=True):
     seed_digest: Digest
     """Hash of the self-mask seed b."""
     shares_root: Digest
-    """Root of the hash tree over the digests of all shares of b and of the mask key, one leaf per member."""
+    """Root of the hash tree over the digests of all shares of b, mask key and noise, one leaf per member."""
+    noise_digests: Annotated[tuple[Digest, ...], Meta(max_length=MAX_COMPONENTS)] = ()
+    """Hashes of the secrets of removable noise, where there is such."""
 
 
 class KeyList(Message, frozen=True, kw_only=True):
@@ -45,11 +49,11 @@ class KeyList(Message, frozen=True, kw_only=True):
 
 
 class ShareBoxes(Message, frozen=True, kw_only=True):
-    """Member to server: for each other listed member (by index) a box with its two shares."""
+    """Member to server: for each other listed member (by index) a box with its shares."""
 
     boxes: Annotated[tuple[tuple[int, Box], ...], Meta(max_length=MAX_CLUSTER)]
-    share_digests: Annotated[tuple[tuple[Digest, Digest], ...], Meta(min_length=1, max_length=MAX_CLUSTER)]
-    """Per member: digest of its share of b, digest of its share of the mask key. The leaves of the root."""
+    share_digests: Annotated[tuple[_Digests, ...], Meta(min_length=1, max_length=MAX_CLUSTER)]
+    """Per member: digests of its shares of b, the mask key and each noise secret. The leaves of the root."""
 
 
 class BoxList(Message, frozen=True, kw_only=True):
@@ -65,6 +69,7 @@ class SharePair(Message, frozen=True, kw_only=True):
     key_share: Share
     path: _Path
     """From the recipient's leaf to the advertised root."""
+    noise_shares: Annotated[tuple[Share, ...], Meta(max_length=MAX_COMPONENTS)] = ()
 
 
 class Complaint(Message, frozen=True, kw_only=True):

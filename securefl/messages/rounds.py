@@ -115,7 +115,10 @@ class Release(Message, frozen=True, kw_only=True):
 
 
 class InstanceShares(Message, frozen=True, kw_only=True):
-    """Inside ``Release``: one share per member of one instance, of its seed or of its key, never both."""
+    """Inside ``Release``: one share per member of one instance, of its seed or of its key, never both.
+
+    Where noise is removable, and not all of it is needed, also one of a noise secret of each survivor.
+    """
 
     reclustering: Annotated[int, Meta(ge=0)]
     cluster: Annotated[int, Meta(ge=0)]
@@ -124,6 +127,8 @@ class InstanceShares(Message, frozen=True, kw_only=True):
     """(member index, share of its self-mask seed), for the survivors."""
     key_shares: Annotated[tuple[tuple[int, Share], ...], Meta(max_length=MAX_CLUSTER)]
     """(member index, share of its mask key), for the dropped."""
+    noise_shares: Annotated[tuple[tuple[int, Share], ...], Meta(max_length=MAX_CLUSTER)] = ()
+    """(member index, share of the noise secret that the dropouts number), for the survivors."""
 
 
 class ReleasedShares(Message, frozen=True, kw_only=True):

@@ -40,13 +40,7 @@ class SharePlan:
     @property
     def share_std(self) -> float:
         """Standard deviation of one party's noise, steps: the smallest float s with h s^2 >= target^2."""
-        wanted = Fraction(self.target) ** 2 / self.honest
-        std = self.target / math.sqrt(self.honest)
-        while Fraction(std) ** 2 >= wanted:
-            std = math.nextafter(std, 0.0)
-        while Fraction(std) ** 2 < wanted:
-            std = math.nextafter(std, math.inf)
-        return std
+        return std_of(Fraction(self.target) ** 2 / self.honest)
 
     def unknown_variance(self, survivors: int) -> Fraction:
         """At least this much variance, steps^2, is in an opened sum and unknown to the adversary.
@@ -70,6 +64,16 @@ class SharePlan:
         if survivors < self.min_survivors:
             raise UsageError(f"a sum of {survivors} is never opened, at least {self.min_survivors} survive")
         return count * Fraction(self.share_std) ** 2
+
+
+def std_of(variance: Fraction) -> float:
+    """The smallest float whose square is at least ``variance``, which is positive."""
+    std = math.sqrt(variance)
+    while Fraction(std) ** 2 >= variance:
+        std = math.nextafter(std, 0.0)
+    while Fraction(std) ** 2 < variance:
+        std = math.nextafter(std, math.inf)
+    return std
 
 
 def plan_shares(

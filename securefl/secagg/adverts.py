@@ -13,12 +13,15 @@ from securefl.secagg.setup import Setup, key_list_digest
 from securefl.wire.inbox import open_relayed
 
 
-def check_keys(sender: str, advert: KeyAdvert) -> None:
-    """Refuse keys that no agreement can use, when they arrive: later they would stop the whole cluster.
+def check_advert(setup: Setup, sender: str, advert: KeyAdvert) -> None:
+    """Refuse what no member can go on with when it arrives: later it would stop the whole cluster.
 
     Raises:
-        PeerError: a key of low order.
+        PeerError: a key of low order, or another number of noise secrets than there are.
     """
+    if len(advert.noise_digests) != setup.components:
+        reason = f"advertised {len(advert.noise_digests)} noise secrets, not {setup.components}"
+        raise PeerError(sender, f"{reason}, in {setup.describe()}")
     try:
         check_public(advert.mask_key)
         check_public(advert.box_key)
@@ -48,7 +51,7 @@ def read_key_list(
         fresh = {delivery.message.mask_key, delivery.message.box_key}
         if len(fresh) != 2 or fresh & keys:
             raise PeerError(delivery.sender, f"reuses a key in {setup.describe()}")
-        check_keys(delivery.sender, delivery.message)
+        check_advert(setup, delivery.sender, delivery.message)
         keys |= fresh
         adverts[index] = delivery.message
         by_index[index] = frame

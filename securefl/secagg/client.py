@@ -16,10 +16,8 @@ from dataclasses import dataclass, field
 from securefl.arrays import Ring, expect
 from securefl.crypto.agreement import BadKeyError, KeyPair, derive_key
 from securefl.crypto.boxes import BoxError, open_box, seal_box
-from securefl.crypto.merkle import merkle_paths, merkle_root, merkle_verify
 from securefl.crypto.prg import Sign, add_masks
 from securefl.crypto.roster import Roster
-from securefl.crypto.shamir import split
 from securefl.encoding.ring import ring_dtype, to_wire
 from securefl.entropy import Entropy
 from securefl.errors import PeerError, UsageError
@@ -35,7 +33,9 @@ from securefl.messages.masking import (
 )
 from securefl.messages.rounds import InstanceShares
 from securefl.secagg.adverts import read_key_list
-from securefl.secagg.setup import Setup, share_leaf
+from securefl.secagg.removal import components_from, secret_chain
+from securefl.secagg.setup import Setup
+from securefl.secagg.sharing import Dealt, deal, is_dealt
 from securefl.wire.codec import decode_struct, encode
 
 
@@ -52,9 +52,10 @@ class Advertised:
     mask: KeyPair = field(repr=False)
     box: KeyPair = field(repr=False)
     seed: bytes = field(repr=False)
-    shares: tuple[SharePair, ...] = field(repr=False)
-    """By holder: my shares of my own seed and key."""
-    share_digests: tuple[tuple[bytes, bytes], ...]
+    noise: bytes = field(repr=False)
+    """The first secret of removable noise; empty where there is none."""
+    dealt: Dealt
+    """My secrets, as the others get them."""
     advert: KeyAdvert
 
 
@@ -68,6 +69,7 @@ class Boxed:
     openers: Mapping[int, bytes] = field(repr=False)
     """By sealer: the keys of the boxes that are sealed to me."""
     seed: bytes = field(repr=False)
+    noise: bytes = field(repr=False)
     own: SharePair = field(repr=False)
     adverts: Mapping[int, KeyAdvert]
     key_list: bytes
@@ -81,6 +83,7 @@ class Ready:
     me: int
     terms: tuple[tuple[bytes, Sign], ...] = field(repr=False)
     """Keys of the self mask and of the pairwise masks, with their signs."""
+    noise: bytes = field(repr=False)
     held: Mapping[int, SharePair] = field(repr=False)
     """By owner: the shares that I hold for others (and my own)."""
     lists_digest: bytes
@@ -101,38 +104,27 @@ MemberPhase = Advertised | Boxed | Ready | Submitted
 
 def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, KeyAdvert]:
     """Draw fresh keys, a self-mask seed and their shares; publish keys and hashes (protocol.md, step 3)."""
-    index, count = setup.index(me), len(setup.members)
+    index = setup.index(me)
     mask = KeyPair.generate(entropy.child("mask key"))
     box = KeyPair.generate(entropy.child("box key"))
     seed = entropy.child("self-mask seed").draw(32)
-    seed_shares = split(seed, setup.threshold, count, entropy.child("seed shares"))
-    key_shares = split(mask.private, setup.threshold, count, entropy.child("key shares"))
-    digest = setup.share_digester()
-    digests = tuple(
-        (
-            digest(index, holder, "seed", seed_shares[holder]),
-            digest(index, holder, "key", key_shares[holder]),
-        )
-        for holder in range(count)
-    )
-    leaves = [share_leaf(*pair) for pair in digests]
-    shares = tuple(
-        SharePair(seed_share=seed_share, key_share=key_share, path=path)
-        for seed_share, key_share, path in zip(seed_shares, key_shares, merkle_paths(leaves), strict=True)
-    )
+    noise = entropy.child("noise secrets").draw(32) if setup.components else b""
+    secrets = secret_chain(noise, setup.components)
+    dealt = deal(setup, index, (seed, mask.private, *secrets), entropy)
     advert = KeyAdvert(
         mask_key=mask.public,
         box_key=box.public,
         seed_digest=setup.seed_digest(index, seed),
-        shares_root=merkle_root(leaves),
+        shares_root=dealt.root,
+        noise_digests=tuple(setup.noise_digest(index, n, secret) for n, secret in enumerate(secrets)),
     )
-    return Advertised(setup, index, mask, box, seed, shares, digests, advert), advert
+    return Advertised(setup, index, mask, box, seed, noise, dealt, advert), advert
 
 
 def on_key_list(
     phase: Advertised, message: KeyList, roster: Roster, entropy: Entropy
 ) -> tuple[Boxed, ShareBoxes]:
-    """Check the relayed adverts and seal each listed member its two shares (step 4).
+    """Check the relayed adverts and seal each listed member its shares (step 4).
 
     Raises:
         PeerError: the list is not what honest members would have signed, or this member's advert is missing.
@@ -147,10 +139,11 @@ def on_key_list(
     for holder, advert in adverts.items():
         if holder != phase.me:
             sealer, openers[holder] = _box_keys(phase, holder, advert, context)
-            plaintext = encode(phase.shares[holder])
+            plaintext = encode(phase.dealt.shares[holder])
             boxes.append((holder, seal_box(sealer, plaintext, context, entropy.child("box nonce", holder))))
-    boxed = Boxed(setup, phase.me, phase.mask, openers, phase.seed, phase.shares[phase.me], adverts, key_list)
-    return boxed, ShareBoxes(boxes=tuple(boxes), share_digests=phase.share_digests)
+    own = phase.dealt.shares[phase.me]
+    boxed = Boxed(setup, phase.me, phase.mask, openers, phase.seed, phase.noise, own, adverts, key_list)
+    return boxed, ShareBoxes(boxes=tuple(boxes), share_digests=phase.dealt.digests)
 
 
 def on_box_list(phase: Boxed, message: BoxList) -> Ready:
@@ -175,14 +168,21 @@ def on_box_list(phase: Boxed, message: BoxList) -> Ready:
         held[owner] = _open_shares(phase, owner, boxes[owner], context, digest)
         shared = pairwise_key(phase.mask, phase.adverts[owner].mask_key, phase.me, owner, context)
         terms.append((shared, pairwise_sign(phase.me, owner)))
-    return Ready(setup, phase.me, tuple(terms), held, setup.lists_digest(phase.key_list, sharers))
+    lists = setup.lists_digest(phase.key_list, sharers)
+    return Ready(setup, phase.me, tuple(terms), phase.noise, held, lists)
 
 
 def mask(phase: Ready, encoded: Ring) -> tuple[Submitted, MaskedInput, Receipt]:
-    """Hide an encoded update (ring words, shape (d,)) under all masks. ``encoded`` is not changed."""
+    """Hide an encoded update (ring words, shape (d,)) under all masks and all removable noise.
+
+    ``encoded`` is not changed.
+    """
     setup = phase.setup
     expect(encoded, "encoded update", ring_dtype(setup.ring_bits), (setup.length,))
     masked = encoded.copy()
+    if setup.removable is not None:
+        for component in components_from(setup.removable, setup.instance, phase.me, phase.noise, 0):
+            masked += component
     add_masks(masked, phase.terms)
     submitted = Submitted(setup, phase.me, phase.held, phase.lists_digest)
     return submitted, MaskedInput(vector=to_wire(masked)), Receipt(lists_digest=phase.lists_digest)
@@ -190,6 +190,8 @@ def mask(phase: Ready, encoded: Ring) -> tuple[Submitted, MaskedInput, Receipt]:
 
 def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> InstanceShares:
     """Return, per member, the share of its seed (survivor) or of its mask key (dropped), never both.
+
+    Of each survivor also the share of the secret of the noise that so many survivors do not need.
 
     The caller has checked the survivor set, the certificate and the ledger, and calls this once per update.
 
@@ -208,6 +210,11 @@ def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> InstanceShar
         attempt=i.attempt,
         seed_shares=tuple((o, phase.held[o].seed_share) for o in sorted(alive)),
         key_shares=tuple((o, phase.held[o].key_share) for o in sorted(phase.held.keys() - alive)),
+        noise_shares=tuple(
+            (o, phase.held[o].noise_shares[number])
+            for number in setup.superfluous(len(alive))
+            for o in sorted(alive)
+        ),
     )
 
 
@@ -254,10 +261,7 @@ def _open_shares(
         pair = decode_struct(SharePair, open_box(phase.openers[owner], box, context), name)
     except (BoxError, PeerError) as error:
         raise BadBoxError(name, "its share box does not open") from error
-    leaf = share_leaf(
-        digest(owner, phase.me, "seed", pair.seed_share), digest(owner, phase.me, "key", pair.key_share)
-    )
     root = phase.adverts[owner].shares_root
-    if not merkle_verify(root, leaf, phase.me, len(setup.members), pair.path):
+    if not is_dealt(setup, owner, phase.me, pair, root, digest):
         raise BadBoxError(name, "its shares are not the advertised ones")
     return pair

@@ -15,7 +15,9 @@ from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
 from securefl.messages.rounds import InstanceShares
 from securefl.secagg.client import pairwise_key, pairwise_sign, self_mask_key
+from securefl.secagg.removal import components_from
 from securefl.secagg.server import CollectingInputs
+from securefl.secagg.setup import share_kinds
 from securefl.secagg.store import VectorStore
 
 
@@ -39,12 +41,18 @@ def check_release(
         raise PeerError(holder, f"released seed shares of other members in {setup.describe()}")
     if [o for o, _ in release.key_shares] != sorted(dropped):
         raise PeerError(holder, f"released key shares of other members in {setup.describe()}")
+    superfluous = setup.superfluous(len(alive))
+    if [o for o, _ in release.noise_shares] != sorted(alive) * len(superfluous):
+        raise PeerError(holder, f"released noise shares of other members in {setup.describe()}")
+    kinds = share_kinds(setup.components)
+    columns = [(0, release.seed_shares), (1, release.key_shares)]
+    columns += [(2 + number, release.noise_shares) for number in superfluous]
     digest = setup.share_digester()
-    for column, (kind, shares) in enumerate((("seed", release.seed_shares), ("key", release.key_shares))):
+    for column, shares in columns:
         for owner, share in shares:
             expected = phase.share_digests[owner][index][column]
-            if digest(owner, index, kind, share) != expected:
-                raise PeerError(holder, f"released a wrong {kind} share in {setup.describe()}")
+            if digest(owner, index, kinds[column], share) != expected:
+                raise PeerError(holder, f"released a wrong {kinds[column]} share in {setup.describe()}")
 
 
 def open_sum(
@@ -77,7 +85,28 @@ def open_sum(
     for index in alive:
         add_wire(total, store.get(phase.inputs[index]), setup.members[index])
     add_masks(total, _terms(phase, alive, releases))
+    _remove_noise(total, phase, alive, releases)
     return total
+
+
+def _remove_noise(
+    total: Ring,
+    phase: CollectingInputs,
+    alive: tuple[int, ...],
+    releases: Mapping[PartyId, InstanceShares],
+) -> None:
+    """Take out of the sum what noise so many survivors do not need, in place."""
+    setup, removable = phase.setup, phase.setup.removable
+    if removable is None:
+        return
+    held = {setup.index(holder): dict(release.noise_shares) for holder, release in releases.items()}
+    for number in setup.superfluous(len(alive)):
+        for index in alive:
+            secret = _combine(setup.threshold, index, held, setup.members[index])
+            if setup.noise_digest(index, number, secret) != phase.adverts[index].noise_digests[number]:
+                raise PeerError(setup.members[index], "shared another noise secret than it advertised")
+            for component in components_from(removable, setup.instance, index, secret, number):
+                total -= component
 
 
 def _terms(

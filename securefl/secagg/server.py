@@ -17,7 +17,7 @@ from securefl.crypto.merkle import merkle_root
 from securefl.errors import PeerError
 from securefl.ids import PartyId
 from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
-from securefl.secagg.adverts import check_keys
+from securefl.secagg.adverts import check_advert
 from securefl.secagg.setup import Setup, key_list_digest, share_leaf
 from securefl.secagg.store import VectorStore
 
@@ -48,7 +48,7 @@ class CollectingInputs:
     setup: Setup
     adverts: Mapping[int, KeyAdvert]
     key_list: bytes
-    share_digests: Mapping[int, tuple[tuple[bytes, bytes], ...]] = field(repr=False)
+    share_digests: Mapping[int, tuple[tuple[bytes, ...], ...]] = field(repr=False)
     """By owner (exactly the sharing members), by holder."""
     lists_digest: bytes
     """What each receipt must state."""
@@ -82,7 +82,8 @@ def on_advert(phase: CollectingKeys, sender: PartyId, advert: KeyAdvert, signed:
     """Take one advert.
 
     Raises:
-        PeerError: not a member, a second advert, a key of low order, or one that somebody else has.
+        PeerError: not a member, a second advert, a key of low order, one that somebody else has, or another
+            number of noise secrets than there are.
     """
     index = phase.setup.index(sender)
     if index in phase.adverts:
@@ -90,7 +91,7 @@ def on_advert(phase: CollectingKeys, sender: PartyId, advert: KeyAdvert, signed:
     known = {key for other in phase.adverts.values() for key in (other.mask_key, other.box_key)}
     if advert.mask_key == advert.box_key or {advert.mask_key, advert.box_key} & known:
         raise PeerError(sender, f"reuses a key in {phase.setup.describe()}")
-    check_keys(sender, advert)
+    check_advert(phase.setup, sender, advert)
     if not signed:
         raise PeerError(sender, "key advert in several frames")
     return replace(phase, adverts={**phase.adverts, index: advert}, frames={**phase.frames, index: signed})
@@ -118,7 +119,8 @@ def on_boxes(phase: CollectingBoxes, sender: PartyId, message: ShareBoxes) -> Co
     holders = [holder for holder, _ in message.boxes]
     if sorted(holders) != sorted(phase.adverts.keys() - {index}):
         raise PeerError(sender, f"has not sealed one box per listed member in {setup.describe()}")
-    leaves = [share_leaf(*pair) for pair in message.share_digests]
+    kinds = 2 + setup.components
+    leaves = [share_leaf(*each) for each in message.share_digests if len(each) == kinds]
     if len(leaves) != len(setup.members) or merkle_root(leaves) != phase.adverts[index].shares_root:
         raise PeerError(sender, f"share digests are not the advertised ones in {setup.describe()}")
     return replace(phase, boxes={**phase.boxes, index: message})

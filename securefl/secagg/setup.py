@@ -10,6 +10,7 @@ from securefl.crypto.shamir import share_digest
 from securefl.errors import PeerError, UsageError
 from securefl.ids import Instance, PartyId
 from securefl.kernel.events import Place
+from securefl.secagg.removal import Removable
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class Setup:
     length: int
     """d: words of the vector."""
     ring_bits: int
+    removable: Removable | None = None
+    """Noise that the released shares take out of the sum again, where there is such."""
 
     def __post_init__(self) -> None:
         """Refuse what can only be our own mistake: the loader has proved feasibility."""
@@ -36,6 +39,11 @@ class Setup:
                 f"need 1 <= threshold {self.threshold} <= min_survivors {self.min_survivors}"
                 f" <= members {len(self.members)}"
             )
+
+    @property
+    def components(self) -> int:
+        """Removable components of each member's noise."""
+        return 0 if self.removable is None else self.removable.components
 
     @property
     def place(self) -> Place:
@@ -53,6 +61,17 @@ class Setup:
             return self.members.index(party)
         except ValueError:
             raise PeerError(party, f"is not a member of {self.describe()}") from None
+
+    def superfluous(self, survivors: int) -> tuple[int, ...]:
+        """Return the number of the noise secret that such a sum lets go of; none if all noise is needed.
+
+        Raises:
+            UsageError: more dropouts than the noise was planned for.
+        """
+        if self.removable is None:
+            return ()
+        missing = self.removable.dropouts(survivors)
+        return (missing,) if missing < self.removable.components else ()
 
     def describe(self) -> str:
         """Name the instance for people."""
@@ -84,6 +103,10 @@ class Setup:
         """Return the published hash of a self-mask seed."""
         return digest("self-mask seed", *self.instance, owner, seed)
 
+    def noise_digest(self, owner: int, number: int, secret: bytes) -> bytes:
+        """Return the published hash of a secret of removable noise."""
+        return digest("noise secret", *self.instance, owner, number, secret)
+
 
 def key_list_digest(frames: dict[int, bytes]) -> bytes:
     """Return the digest of the adverts of an attempt (member index to signed frame)."""
@@ -93,6 +116,11 @@ def key_list_digest(frames: dict[int, bytes]) -> bytes:
     return digest("key list", *fields)
 
 
-def share_leaf(seed_share_digest: bytes, key_share_digest: bytes) -> bytes:
-    """Return a member's leaf in the owner's hash tree of shares."""
-    return seed_share_digest + key_share_digest
+def share_kinds(components: int) -> tuple[str, ...]:
+    """Return what a member's shares are of, in the order of their digests."""
+    return "seed", "key", *(f"noise {number}" for number in range(components))
+
+
+def share_leaf(*digests: bytes) -> bytes:
+    """Return a member's leaf in the owner's hash tree of shares: the digests of its shares."""
+    return b"".join(digests)

@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, Protocol
 
+import numpy as np
+
 from securefl.arrays import Ring
+from securefl.crypto import prg
+from securefl.crypto.agreement import derive_key
 from securefl.crypto.identity import Identity
 from securefl.crypto.roster import Roster
 from securefl.entropy import InsecureSeededEntropy
@@ -19,6 +23,7 @@ from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, 
 from securefl.messages.rounds import InstanceShares
 from securefl.messages.union import AnyMessage
 from securefl.secagg import client, opening, server
+from securefl.secagg.removal import Removable
 from securefl.secagg.setup import Setup
 from securefl.secagg.store import MemoryStore
 from securefl.wire.outbox import Outbox
@@ -40,6 +45,8 @@ class Case:
     ring_bits: int = 32
     length: int = 4
     silent: Mapping[PartyId, Step] = field(default_factory=dict)
+    removable: bool = False
+    """Whether members add noise that is taken out again as far as dropouts do not need it."""
 
     @property
     def names(self) -> tuple[PartyId, ...]:
@@ -58,6 +65,16 @@ class Outcome:
 
     ring: Ring | None
     survivors: tuple[PartyId, ...]
+
+
+def removable_noise(case: Case) -> Removable:
+    """Noise of uniform words, another for every component."""
+
+    def expand(number: int, key: bytes) -> Ring:
+        stream = derive_key(key, "test noise", str(number).encode())
+        return prg.expand(stream, case.length, np.uint32 if case.ring_bits == 32 else np.uint64)
+
+    return Removable(case.members, case.members - case.min_survivors, expand)
 
 
 class SecureSum(Protocol):
@@ -95,6 +112,7 @@ class MaskingCluster:
             binding=b"b" * 32,
             length=case.length,
             ring_bits=case.ring_bits,
+            removable=removable_noise(case) if case.removable else None,
         )
         self.entropy = InsecureSeededEntropy(seed)
         self.store = MemoryStore()

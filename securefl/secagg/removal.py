@@ -1,0 +1,78 @@
+"""Noise that can be taken out of a sum again: as much as dropouts have not made necessary.
+
+If fewer members survive, each of them has to carry more of the noise. So each adds components for all
+dropouts that are tolerated, from secrets that it shares with the others like its self-mask seed, and the
+survivors release what gives away exactly those components that the certified survivor set makes superfluous
+(docs/protocol.md, "Noise that dropouts do not change").
+
+Component k, from 1 to T, is needed if k members or more have dropped out. The secrets are a chain: each gives
+the next ones, none gives an earlier one. So one secret, the one numbered by the dropouts, gives all
+superfluous components and no needed one.
+
+Source: Jiang et al. (Dordis, arXiv 2209.12528), XNoise; there each component has a seed of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from securefl.arrays import Ring
+from securefl.crypto.agreement import derive_key
+from securefl.crypto.labels import digest
+from securefl.errors import UsageError
+from securefl.ids import Instance
+from securefl.messages.base import MAX_COMPONENTS
+
+
+@dataclass(frozen=True, slots=True)
+class Removable:
+    """The removable noise of one cluster, the same at all members."""
+
+    planned: int
+    """Members of the cluster as it was assigned; a retry with fewer of them counts the others as dropouts."""
+    components: int
+    """T: dropouts that are tolerated."""
+    expand: Callable[[int, bytes], Ring] = field(repr=False, compare=False)
+    """Component's number from 1 and its key of 32 bytes, used for nothing else, to ring words, shape (d,)."""
+
+    def __post_init__(self) -> None:
+        """Refuse what can only be our own mistake."""
+        if not 0 <= self.components <= min(MAX_COMPONENTS, self.planned - 1):
+            raise UsageError(f"{self.components} removable components in a cluster of {self.planned}")
+
+    def dropouts(self, survivors: int) -> int:
+        """How many of the planned members are missing from a sum of ``survivors``.
+
+        Raises:
+            UsageError: more survivors than planned members, or more dropouts than are tolerated.
+        """
+        missing = self.planned - survivors
+        if not 0 <= missing <= self.components:
+            raise UsageError(f"{survivors} survivors of {self.planned}, {self.components} dropouts tolerated")
+        return missing
+
+
+def secret_chain(first: bytes, count: int) -> tuple[bytes, ...]:
+    """``count`` secrets of 32 bytes, beginning with ``first``; each follows from the one before it."""
+    chain = [first][:count]
+    while len(chain) < count:
+        chain.append(derive_key(chain[-1], "noise chain", b""))
+    return tuple(chain)
+
+
+def components_from(
+    removable: Removable, instance: Instance, owner: int, secret: bytes, number: int
+) -> Iterator[Ring]:
+    """Yield what ``secret``, the owner's one numbered ``number`` (from 0), gives: the components after it.
+
+    Args:
+        removable: of the cluster.
+        instance: the attempt; equal secrets of two attempts would give unrelated noise.
+        owner: whose noise it is.
+        secret: 32 bytes.
+        number: 0 gives all components.
+    """
+    context = digest("noise component", *instance, owner)
+    for place, one in enumerate(secret_chain(secret, removable.components - number), number + 1):
+        yield removable.expand(place, derive_key(one, "noise component", context))
