@@ -70,6 +70,11 @@ class Null:
         """The largest squared norm that a signal may have: an integer, as its coordinates are."""
         return math.floor(self.allowance**2)
 
+    @property
+    def longest(self) -> int:
+        """The largest size that one coordinate of a signal may have, steps."""
+        return math.isqrt(self.signal_energy)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SumLaw:

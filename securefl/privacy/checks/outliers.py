@@ -131,11 +131,13 @@ def expected_counts(null: Null, dim: int) -> tuple[Level, ...]:
 
 def _moved(null: Null, law: SumLaw, step: int) -> float:
     """B^2 max_u (P(|Z + u| > t) - P(|Z| > t)) / u^2 over the integers 1 <= u <= B."""
-    # Farther out the square in the denominator outgrows what is left of the probability.
-    last = min(math.isqrt(null.signal_energy), math.ceil(1.25 * (step + null.sum_std)) + 2)
-    if last < 1:
+    # Farther out the square in the denominator outgrows what is left of the probability; nearer than the
+    # law's end nothing gets beyond.
+    last = min(step + min(law.largest, math.ceil(0.25 * step + 1.25 * null.sum_std) + 2), null.longest)
+    first = max(1, step - law.largest)
+    if last < first:
         return 0.0
-    sizes = np.arange(1, last + 1)
+    sizes = np.arange(first, last + 1)
     more = law.above(step - sizes) + law.above(step + sizes) - law.outside(step)
     return null.signal_energy * float((more / np.square(sizes.astype(np.float64))).max())
 
@@ -143,11 +145,10 @@ def _moved(null: Null, law: SumLaw, step: int) -> float:
 def _beyond(null: Null, dim: int, step: int) -> float:
     """At least the probability that any magnitude exceeds ``step`` >= 0; falls with it."""
     law = sum_law(null)
-    last = math.isqrt(null.signal_energy)
-    first = max(1, step - law.largest)
+    first, last = max(1, step - law.largest), min(step + law.largest + 1, null.longest)
     spike = 0.0
     if first <= last:
-        sizes = np.arange(first, min(last, step + law.largest + 1) + 1)
+        sizes = np.arange(first, last + 1)
         chance = law.above(step - sizes) + law.above(step + sizes)
         spike = null.signal_energy * float((chance / np.square(sizes.astype(np.float64))).max())
     return dim * law.outside(step) + spike
@@ -156,7 +157,7 @@ def _beyond(null: Null, dim: int, step: int) -> float:
 @functools.lru_cache(maxsize=64)
 def _limit(null: Null, dim: int, alpha: float) -> int:
     """The largest magnitude that passes."""
-    low, high = 0, sum_law(null).largest + math.isqrt(null.signal_energy) + 1
+    low, high = 0, sum_law(null).largest + null.longest + 1
     while low < high:
         middle = (low + high) // 2
         if _beyond(null, dim, middle) <= alpha:
