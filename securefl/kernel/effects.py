@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic
 
-from securefl.arrays import F32
+from securefl.arrays import F32, F64
 from securefl.ids import PartyId
 from securefl.kernel.events import MessageT, Place
 
@@ -46,6 +46,8 @@ class Train:
     work: int
     """Which training of the round it is, from 0: each draws randomness of its own."""
     params: F32 = field(repr=False)
+    carry: F64 | None = field(default=None, repr=False)
+    """What per-example momentum goes on from, f64 ``(d,)``, uphill as gradients are; None for zeros."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
-from securefl.arrays import F32, F64
+from securefl.arrays import F64
 from securefl.ids import PartyId
 
 MessageT = TypeVar("MessageT")
@@ -44,12 +44,13 @@ class DeadlinePassed:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """Local training ended. ``params`` is None when it failed (``failure`` says why)."""
+    """Local training ended. ``update`` is None when it failed (``failure`` says why)."""
 
     now: float
     round: int
     work: int
-    params: F32 | None = field(repr=False)
+    update: F64 | None = field(repr=False)
+    """What is to be added to the round's parameters, f64 ``(d,)``."""
     failure: str = ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from securefl.arrays import F32, expect
+from securefl.arrays import F32, F64, expect
 from securefl.errors import ConfigError
 
 
@@ -52,6 +52,13 @@ def to_vector(module: torch.nn.Module) -> F32:
     flat = torch.cat([parameter.detach().reshape(-1) for parameter in module.parameters()])
     vector: F32 = flat.cpu().numpy()
     return vector
+
+
+def change(before: F32, after: F32) -> F64:
+    """What training added to parameters, f32 ``(d,)``: f64 ``(d,)``, so that nothing is lost (step 2)."""
+    difference: F64 = after.astype(np.float64)
+    difference -= before
+    return difference
 
 
 def load_vector(module: torch.nn.Module, vector: F32) -> None:

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import torch
 
-from securefl.arrays import F32, I64, Inputs
+from securefl.arrays import F32, F64, I64, Inputs
 from securefl.config.scenario import Training
 from securefl.entropy import Entropy
+from securefl.learning.flatten import change
 from securefl.learning.shards import Shard
 from securefl.learning.trainer import LocalTrainer
 
@@ -52,12 +53,19 @@ class RoundTrainer:
         twin._poisoned = self._poisoned.with_module(module)
         return twin
 
-    def train(self, round_: int, params: F32, entropy: Entropy) -> F32:
-        """Parameters f32 ``(d,)`` after training in this round; see :meth:`LocalTrainer.train`.
+    def update(self, round_: int, params: F32, carry: F64 | None, entropy: Entropy) -> F64:
+        """What this round's training adds to ``params``, f64 ``(d,)``; see :meth:`LocalTrainer.train`.
+
+        Args:
+            round_: the round's number.
+            params: its model, f32 ``(d,)``.
+            carry: what per-example momentum goes on from; for DP-SGD only.
+            entropy: of this update.
 
         Raises:
             TrainingDivergedError: the result is not finite.
             UsageError: ``params`` has the wrong dtype or length.
         """
+        del carry
         trainer = self._poisoned if self._poisons(round_) else self._honest
-        return trainer.train(params, entropy)
+        return change(params, trainer.train(params, entropy))

@@ -66,15 +66,15 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     work = event.work
     if event.round != phase.round or work != len(phase.uploads):
         return phase, ()
-    if event.params is None:
+    if event.update is None:
         return Outside(phase.round), (Report(SatOut(phase.round, event.failure)),)
-    if not np.isfinite(event.params).all():
+    if not np.isfinite(event.update).all():
         # A model with infinite parameters is the server's to send and must not make this party raise.
-        return Outside(phase.round), (Report(SatOut(phase.round, "training ended in parameters not finite")),)
+        return Outside(phase.round), (Report(SatOut(phase.round, "training ended in an update not finite")),)
     upload = make_upload(
         ctx.plan,
         Occasion(phase.round, work, phase.params, phase.assignment.clusters),
-        event.params,
+        event.update,
         phase.weight,
         update_entropy(ctx.entropy, phase.round, work),
         ctx.seams,

@@ -79,24 +79,22 @@ class Upload:
 
 
 def make_upload(
-    plan: Plan, occasion: Occasion, after: F32, weight: float, entropy: Entropy, seams: Seams = HONEST
+    plan: Plan, occasion: Occasion, update: F64, weight: float, entropy: Entropy, seams: Seams = HONEST
 ) -> Upload:
     """Encode what training changed.
 
     Args:
         plan: gives clip bound, fixed-point grid and ring.
         occasion: of this update.
-        after: the locally trained parameters, shape (d,).
+        update: what training is to add to the parameters, f64 ``(d,)``.
         weight: the party's public weight in (0, 1].
         entropy: of this party, round and work; the rounding is drawn from it once.
         seams: where an attacking party deviates.
     """
-    expect(after, "trained parameters", np.float32, (plan.length,))
-    change: F64 = after.astype(np.float64)
-    change -= occasion.before
-    update = seams.update(change, occasion)
+    expect(update, "update", np.float64, (plan.length,))
+    sent = seams.update(update, occasion)
     bound = plan.scenario.encoding.clip
-    clipped = seams.clip(update, None if bound == "none" else bound, occasion)
+    clipped = seams.clip(sent, None if bound == "none" else bound, occasion)
     encoded = plan.fixed_point.encode(clipped * weight, entropy.child("rounding"))
     values = seams.encoded(encoded.values, occasion)
     return Upload(to_ring(values, plan.limits.ring_bits), encoded.saturated)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
-from securefl.arrays import F32
+from securefl.arrays import F64
 from securefl.behaviours.knowledge import Knowledge, tellers
 from securefl.behaviours.seam import Action, acts
 from securefl.behaviours.update import actors_of
@@ -16,7 +14,7 @@ from securefl.config.behaviours import Behaviour, CoalitionAttack
 from securefl.config.sizes import works_of
 from securefl.errors import ConfigError, SecureflError, UsageError
 from securefl.ids import PartyId
-from securefl.kernel.effects import Report
+from securefl.kernel.effects import Report, Train
 from securefl.kernel.machine import Event
 from securefl.messages.union import AnyMessage
 from securefl.rounds.reports import ClustersDrawn
@@ -24,8 +22,8 @@ from securefl.rounds.upload import Occasion
 from securefl.runtime.board import Board
 from securefl.runtime.settings import ProcessSettings
 
-Train = Callable[[int, int, F32], F32]
-"""(round, work, parameters) to trained parameters."""
+Training = Callable[[Train], F64]
+"""What is asked for to the update, f64 ``(d,)``."""
 
 
 class Accomplice:
@@ -59,34 +57,35 @@ class Accomplice:
                 self._drawn = effect.item
         return effects
 
-    def telling(self, train: Train) -> Train:
+    def telling(self, train: Training) -> Training:
         """The same training, which then exchanges what came out with the coalition.
 
         The new one raises what ``train`` does, and RunAbortedError when the board's disk is full.
         """
 
-        def train_and_tell(round_: int, work: int, params: F32) -> F32:
+        def train_and_tell(asked: Train) -> F64:
+            round_, work = asked.round, asked.work
             attack = next((attack for attack in self._attacks if acts(attack, round_)), None)
             if attack is None:
-                return train(round_, work, params)
+                return train(asked)
             until, drawn = time.monotonic() + self._patience, self._drawn
             if drawn is None or drawn.round < round_:
                 raise UsageError(f"training of round {round_} began before its clusters were drawn")
             if drawn.round > round_:
                 # This round is over: a straggler's update counts nowhere, and nobody waits for its note.
-                return train(round_, work, params)
-            occasion = Occasion(round_, work, params, drawn.clusters)
+                return train(asked)
+            occasion = Occasion(round_, work, asked.params, drawn.clusters)
             mates = tellers(attack, self._cast, occasion)
             try:
-                after = train(round_, work, params)
+                update = train(asked)
             except UsageError:
                 raise
             except SecureflError:
                 if self._me in mates:
                     self._board.post(round_, work, None)
                 raise
-            self._exchange(attack, occasion, after, mates, until)
-            return after
+            self._exchange(attack, occasion, update, mates, until)
+            return update
 
         return train_and_tell
 
@@ -94,7 +93,7 @@ class Accomplice:
         self,
         attack: CoalitionAttack,
         occasion: Occasion,
-        after: F32,
+        update: F64,
         mates: Sequence[PartyId],
         until: float,
     ) -> None:
@@ -104,7 +103,6 @@ class Accomplice:
             # It falls silent before its update could count: nothing is told, and nothing needs to be known.
             self._known[round_, work] = Knowledge({})
             return
-        update = after.astype(np.float64) - occasion.before.astype(np.float64)
         self._board.post(round_, work, update)
         if attack.actors is None or self._me in actors_of(attack, occasion):
             others = [mate for mate in mates if mate != self._me]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, cast
 
-from securefl.arrays import F32
+from securefl.arrays import F64
 from securefl.behaviours.cast import party_behaviour
 from securefl.behaviours.knowledge import nobody_tells
 from securefl.behaviours.seam import Chain
 from securefl.config.attacks import check_on_data
 from securefl.config.cast import behaviours_of
-from securefl.kernel.effects import Aborted, Finished
+from securefl.kernel.effects import Aborted, Finished, Train
 from securefl.learning.device import limit_threads, pick_device
 from securefl.learning.flatten import dimension
 from securefl.learning.models import build_model
@@ -67,9 +67,10 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     seams = recording(behaviour.seams, settings) if settings.lab else behaviour.seams
     context = PartyContext(plan, me, len(shard.y), own, seams, spent=journal.spent)
 
-    def train(round_: int, work: int, params: F32) -> F32:
+    def train(asked: Train) -> F64:
         limit_threads()  # in the thread that trains, too
-        return trainer.train(round_, params, training_entropy(own, round_, work))
+        entropy = training_entropy(own, asked.round, asked.work)
+        return trainer.update(asked.round, asked.params, asked.carry, entropy)
 
     transport, frame_limit = await open_transport(settings)
     try:

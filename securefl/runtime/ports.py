@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from securefl.arrays import F32, F64
-from securefl.kernel.effects import Send
+from securefl.kernel.effects import Send, Train
 from securefl.learning.outcomes import Evaluation
 from securefl.messages.union import AnyMessage
 from securefl.wire.inbox import Delivery
@@ -53,8 +53,8 @@ class LocalWork:
     update; anything else, and ``UsageError``, is a bug and ends the process.
     """
 
-    train: Callable[[int, int, F32], F32] | None = None
-    """(round, work, parameters) to trained parameters. Never called while it is still at an earlier one."""
+    train: Callable[[Train], F64] | None = None
+    """What is asked for to the update, f64 ``(d,)``. Never called while it is still at an earlier one."""
     evaluate: Callable[[F32], Evaluation] | None = None
     """Parameters to how good they are."""
     consult: Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]] | None = None

@@ -266,13 +266,13 @@ class Shell(Generic[PhaseT]):
                     # A newer round's began to wait behind it, so the machine has left this one: to do it all
                     # the same would keep a party that once was slow behind for good.
                     return
-                params = await asyncio.to_thread(self._work.train, effect.round, effect.work, effect.params)
+                update = await asyncio.to_thread(self._work.train, effect)
         except UsageError:
             raise
         except SecureflError as error:
             self._events.put_nowait(Trained(time.monotonic(), effect.round, effect.work, None, str(error)))
         else:
-            self._events.put_nowait(Trained(time.monotonic(), effect.round, effect.work, params))
+            self._events.put_nowait(Trained(time.monotonic(), effect.round, effect.work, update))
 
     async def _evaluate(self, effect: Evaluate) -> None:
         if self._work.evaluate is None:

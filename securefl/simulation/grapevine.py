@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from securefl.arrays import F64
 from securefl.behaviours.knowledge import Knowledge, tellers
 from securefl.config.attacks import is_omniscient, shares_updates
 from securefl.config.behaviours import Behaviour, CoalitionAttack
@@ -49,9 +46,6 @@ class Grapevine:
         if key not in self._known:
             if self._trainings is None:
                 raise UsageError("nobody is connected to the grapevine")
-            updates: dict[PartyId, F64] = {}
-            for party, after in self._trainings.of(occasion, tellers(attack, self._cast, occasion)):
-                if after is not None:
-                    updates[party] = after.astype(np.float64) - occasion.before.astype(np.float64)
-            self._known[key] = Knowledge(updates)
+            told = self._trainings.of(occasion, tellers(attack, self._cast, occasion))
+            self._known[key] = Knowledge({party: update for party, update in told if update is not None})
         return self._known[key]

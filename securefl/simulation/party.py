@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from securefl.arrays import F32
+from securefl.arrays import F64
 from securefl.behaviours.cast import PartyBehaviour
 from securefl.behaviours.seam import acts
 from securefl.config.behaviours import Drop, Kill, Phase, WrongShare
@@ -45,13 +45,14 @@ class SimulatedParty:
         """Whether it releases wrong shares in this round."""
         return any(isinstance(b, WrongShare) and acts(b, round_) for b in self._behaviour.behaviours)
 
-    def encode(self, plan: Plan, occasion: Occasion, after: F32, weight: float) -> Upload:
-        """What it would mask and send once training has ended in ``after``, f32 (d,).
+    def encode(self, plan: Plan, occasion: Occasion, update: F64, weight: float) -> Upload:
+        """What it would mask and send once training has ended in ``update``, f64 (d,).
 
-        It may be asked again for the same occasion, and gives the same bits for the same ``after``.
+        It may be asked again for the same occasion, and gives the same bits for the same ``update`` where its
+        entropy is seeded.
 
         Raises:
             UsageError: a bug, or an attack beyond what can be encoded.
         """
         entropy = update_entropy(self._own, occasion.round, occasion.work)
-        return make_upload(plan, occasion, after, weight, entropy, self._behaviour.seams)
+        return make_upload(plan, occasion, update, weight, entropy, self._behaviour.seams)

@@ -94,5 +94,5 @@ def staff(
     tag = model.__struct_config__.tag
     why = "--exact" if exact else f"only dense models with ReLU are vectorised, this is {tag}"
     note = f"training: party by party, to the bits of run ({why})"
-    workforce = PartyByParty([{n: t.train for n, t in crew.items()} for crew in crews], root)
+    workforce = PartyByParty([{n: t.update for n, t in crew.items()} for crew in crews], root)
     return Staff(workforce, vectorised=False, note=note)

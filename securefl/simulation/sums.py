@@ -57,11 +57,11 @@ def sum_up(
         totals = _Totals(plan, drawn.assignment)
         before = len(failed)
         for occasion in occasions:
-            for name, after in trainings.of(occasion, sorted(fate.awaited - failed)):
-                if after is None:
+            for name, update in trainings.of(occasion, sorted(fate.awaited - failed)):
+                if update is None:
                     failed.add(name)
                 elif name in fate.survivors:
-                    upload = parties[name].encode(plan, occasion, after, drawn.weights[name])
+                    upload = parties[name].encode(plan, occasion, update, drawn.weights[name])
                     totals.add(name, occasion.work, upload.ring)
         if len(failed) > before:
             fate = _fate(plan, drawn, deviations, failed)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from securefl.arrays import F32
+from securefl.arrays import F64
 from securefl.ids import PartyId
 from securefl.rounds.upload import Occasion
-from securefl.simulation.workforce import Workforce
+from securefl.simulation.workforce import NO_CARRY, Carries, Workforce
 
 
 def _nobody(_party: PartyId) -> bool:
@@ -17,7 +17,7 @@ def _nobody(_party: PartyId) -> bool:
 class Trainings:
     """Local training on demand.
 
-    It holds the parameters of one round, 4 d bytes for each party that ``keeps`` names.
+    It holds the updates of one round, 8 d bytes for each party that ``keeps`` names.
 
     Args:
         workforce: does it.
@@ -28,10 +28,15 @@ class Trainings:
         self._workforce = workforce
         self._keeps = keeps
         self._round = -1
-        self._kept: dict[tuple[PartyId, int], F32 | None] = {}
+        self._carries = NO_CARRY
+        self._kept: dict[tuple[PartyId, int], F64 | None] = {}
 
-    def of(self, occasion: Occasion, names: Sequence[PartyId]) -> Iterator[tuple[PartyId, F32 | None]]:
-        """Yield every party of ``names`` with its parameters f32 ``(d,)``, in any order; None for a failure.
+    def carry(self, carries: Carries) -> None:
+        """Say what per-example momentum goes on from, until it is said anew."""
+        self._carries = carries
+
+    def of(self, occasion: Occasion, names: Sequence[PartyId]) -> Iterator[tuple[PartyId, F64 | None]]:
+        """Yield every party of ``names`` with its update f64 ``(d,)``, in any order; None for a failure.
 
         Those that are kept come first, all trained before the first of them is handed out.
         """
@@ -39,12 +44,14 @@ class Trainings:
             self._round, self._kept = occasion.round, {}
         kept = [name for name in names if self._keeps(name)]
         missing = [name for name in kept if (name, occasion.work) not in self._kept]
-        for name, after in self._train(occasion, missing):
-            self._kept[name, occasion.work] = after
+        for name, update in self._train(occasion, missing):
+            self._kept[name, occasion.work] = update
         for name in kept:
             yield name, self._kept[name, occasion.work]
         yield from self._train(occasion, [name for name in names if not self._keeps(name)])
 
-    def _train(self, occasion: Occasion, names: list[PartyId]) -> Iterator[tuple[PartyId, F32 | None]]:
+    def _train(self, occasion: Occasion, names: list[PartyId]) -> Iterator[tuple[PartyId, F64 | None]]:
         if names:
-            yield from self._workforce.train(occasion.round, occasion.work, occasion.before, names)
+            yield from self._workforce.train(
+                occasion.round, occasion.work, occasion.before, names, self._carries
+            )

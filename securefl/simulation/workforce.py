@@ -4,29 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import SimpleQueue
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from securefl.arrays import F32
+from securefl.arrays import F32, F64
 from securefl.entropy import Entropy
 from securefl.errors import SecureflError, UsageError
 from securefl.ids import PartyId
 from securefl.learning.ahead import ahead
+from securefl.learning.flatten import change
 from securefl.learning.fleet import DenseFleet
 from securefl.learning.fleet_data import Portion
 from securefl.learning.fleet_order import Job
 from securefl.rounds.randomness import party_entropy, training_entropy
 
-Training = Callable[[int, F32, Entropy], F32]
-"""One party's: the round's number, its model f32 (d,) and entropy, to trained parameters f32 (d,)."""
+Training = Callable[[int, F32, F64 | None, Entropy], F64]
+"""One party's: the round's number, its model f32 (d,), what momentum carries and entropy, to the update."""
+
+Carries = Mapping[PartyId, F64]
+"""What per-example momentum goes on from, f64 (d,); zeros for whoever is not in it."""
+
+NO_CARRY: Carries = MappingProxyType({})
 
 
 class Workforce(Protocol):
     """Does local training. The same arguments give the same bits."""
 
     def train(
-        self, round_: int, work: int, params: F32, names: Sequence[PartyId]
-    ) -> Iterator[tuple[PartyId, F32 | None]]:
-        """Yield every party of ``names`` once, in any order, with its trained parameters f32 ``(d,)``.
+        self, round_: int, work: int, params: F32, names: Sequence[PartyId], carries: Carries = NO_CARRY
+    ) -> Iterator[tuple[PartyId, F64 | None]]:
+        """Yield every party of ``names`` once, in any order, with its update f64 ``(d,)``.
 
         None stands for a party whose training ends in nothing that may be sent.
 
@@ -35,6 +42,7 @@ class Workforce(Protocol):
             work: of the round's local works; each has its own randomness.
             params: the round's model, f32 ``(d,)``.
             names: who trains. Taking fewer results than there are names is allowed.
+            carries: what per-example momentum goes on from.
 
         Raises:
             UsageError: a bug.
@@ -58,15 +66,15 @@ class PartyByParty:
             self._idle.put(crew)
 
     def train(
-        self, round_: int, work: int, params: F32, names: Sequence[PartyId]
-    ) -> Iterator[tuple[PartyId, F32 | None]]:
+        self, round_: int, work: int, params: F32, names: Sequence[PartyId], carries: Carries = NO_CARRY
+    ) -> Iterator[tuple[PartyId, F64 | None]]:
         """See :class:`Workforce`."""
 
-        def one(name: PartyId) -> F32 | None:
+        def one(name: PartyId) -> F64 | None:
             entropy = training_entropy(party_entropy(self._root, name), round_, work)
             crew = self._idle.get()
             try:
-                return crew[name](round_, params, entropy)
+                return crew[name](round_, params, carries.get(name), entropy)
             except UsageError:
                 raise
             except SecureflError:
@@ -102,12 +110,13 @@ class Vectorised:
         self._root = root
 
     def train(
-        self, round_: int, work: int, params: F32, names: Sequence[PartyId]
-    ) -> Iterator[tuple[PartyId, F32 | None]]:
+        self, round_: int, work: int, params: F32, names: Sequence[PartyId], carries: Carries = NO_CARRY
+    ) -> Iterator[tuple[PartyId, F64 | None]]:
         """See :class:`Workforce`."""
+        del carries
         jobs = [self._job(name, round_, work) for name in names]
         for index, after in self._fleet.train(params, jobs):
-            yield names[index], after
+            yield names[index], None if after is None else change(params, after)
 
     def _job(self, name: PartyId, round_: int, work: int) -> Job:
         own = self._allotments[name]

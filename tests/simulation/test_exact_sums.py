@@ -40,7 +40,7 @@ def expected(world: World, opened: ClusterSum, round_: int, weights: dict[PartyI
         upload = make_upload(
             world.plan,
             Occasion(round_, 0, before, ()),
-            uneven(party, round_, before),
+            uneven(party, round_, before).astype(np.float64) - before,
             weights[party],
             entropy,
         )

@@ -139,8 +139,7 @@ class Round:
             seams = HONEST if lie is None else Seams(encoded=lambda _values, _occasion, lie=lie: lie)  # type: ignore[misc]
             entropy = InsecureSeededEntropy(seed).child("update", party)
             occasion = Occasion(0, 0, before, self.clusters)
-            after = update.astype(np.float32)
-            rings[party] = make_upload(self.plan, occasion, after, self.weights[party], entropy, seams).ring
+            rings[party] = make_upload(self.plan, occasion, update, self.weights[party], entropy, seams).ring
         return [
             ClusterSum(r, j, members, members, reduce(add, (rings[p] for p in members)))
             for r, row in enumerate(self.clusters)

@@ -279,10 +279,13 @@ class World:
                     node.journal.append((effect.round, effect.step))
                 case Train():
                     params = self.train(node.name, effect.round, effect.params)
+                    update = None
                     if params is not None:
-                        params = of_work(effect.work, effect.params, params)
-                    failure = "" if params is not None else "training failed"
-                    done = Trained(self.now + 1.0, effect.round, effect.work, params, failure)
+                        after = of_work(effect.work, effect.params, params)
+                        with np.errstate(invalid="ignore"):
+                            update = after.astype(np.float64) - effect.params
+                    failure = "" if update is not None else "training failed"
+                    done = Trained(self.now + 1.0, effect.round, effect.work, update, failure)
                     self._schedule(1.0, node.name, done)
                 case Evaluate():
                     accuracy = float(effect.params[0]) if effect.params.size else 0.0

@@ -52,6 +52,7 @@ def test_events_and_effects_are_values() -> None:
 
 def test_no_vector_and_no_frame_in_repr() -> None:
     params = np.full(3, 12345, dtype=np.float32)
-    for item in (Train(1, 0, params), Evaluate(1, params), Trained(0.0, 1, 0, params)):
+    wide = params.astype(np.float64)
+    for item in (Train(1, 0, params, wide), Evaluate(1, params), Trained(0.0, 1, 0, wide)):
         assert "12345" not in repr(item)
     assert "frame" not in repr(Received(0.0, PartyId("a"), Place(1), "text", b"frame"))

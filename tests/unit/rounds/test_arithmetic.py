@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from securefl.arrays import F32, F64, I64
+from securefl.arrays import F64, I64
 from securefl.clustering.assignment import Assignment
 from securefl.config.scenario import ServerOptimiser
 from securefl.encoding.ring import from_ring, to_ring
@@ -189,18 +189,18 @@ class TestOptimiser:
 
 class TestUpload:
     OCCASION = Occasion(0, 0, np.zeros(4, np.float32), ())
-    AFTER: F32 = np.array([1, -2, 0.5, 300], np.float32)
+    UPDATE: F64 = np.array([1, -2, 0.5, 300])
 
     def upload(self, weight: float = 1.0, seams: Seams | None = None, seed: int = 1) -> list[int]:
         made = make_upload(
-            PLAN, self.OCCASION, self.AFTER, weight, InsecureSeededEntropy(seed), seams or Seams()
+            PLAN, self.OCCASION, self.UPDATE, weight, InsecureSeededEntropy(seed), seams or Seams()
         )
         return [int(v) for v in from_ring(made.ring)]
 
     def test_grid_weight_and_saturation(self) -> None:
         assert self.upload() == [1 << 16, -2 << 16, 1 << 15, 256 << 16]
         assert self.upload(0.5) == [1 << 15, -1 << 16, 1 << 14, 150 << 16]
-        made = make_upload(PLAN, self.OCCASION, self.AFTER, 1.0, InsecureSeededEntropy(1))
+        made = make_upload(PLAN, self.OCCASION, self.UPDATE, 1.0, InsecureSeededEntropy(1))
         assert made.saturated == 1
         assert repr(made) == "Upload(4 words)"
 
@@ -216,16 +216,16 @@ class TestUpload:
         assert self.upload(seams=Seams(encoded=wrap)) == self.upload()
         clipped = replace(PLAN, scenario=scenario(3, encoding__clip="1.0"))
         made = make_upload(
-            clipped, self.OCCASION, self.AFTER, 1.0, InsecureSeededEntropy(1), Seams(update=double)
+            clipped, self.OCCASION, self.UPDATE, 1.0, InsecureSeededEntropy(1), Seams(update=double)
         )
         assert np.linalg.norm(from_ring(made.ring) / 2**16) < 1.001
 
     def test_rounding_is_drawn_from_the_updates_own_entropy(self) -> None:
-        third = self.AFTER / np.float32(3)
+        third = self.UPDATE / 3
         entropy = InsecureSeededEntropy(4).child("update", 0)
         draws = [make_upload(PLAN, self.OCCASION, third, 1.0, entropy).ring.tolist() for _ in range(3)]
         assert draws[0] == draws[1] == draws[2]
 
     def test_another_length_is_our_own_bug(self) -> None:
         with pytest.raises(UsageError):
-            make_upload(PLAN, self.OCCASION, np.zeros(5, np.float32), 1.0, InsecureSeededEntropy(1))
+            make_upload(PLAN, self.OCCASION, np.zeros(5), 1.0, InsecureSeededEntropy(1))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from securefl.arrays import F32
+from securefl.arrays import F32, F64
 from securefl.behaviours.seam import EffectSeam
 from securefl.config.cast import party_names
 from securefl.config.limits import check
@@ -18,7 +18,7 @@ from securefl.crypto.identity import Identity
 from securefl.crypto.roster import Roster
 from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.kernel.effects import Aborted, Finished, Send
+from securefl.kernel.effects import Aborted, Finished, Send, Train
 from securefl.kernel.events import Place
 from securefl.learning.outcomes import Evaluation
 from securefl.messages.control import Goodbye
@@ -90,6 +90,13 @@ def add_one(_round: int, _work: int, params: F32) -> F32:
     return params + np.float32(1)
 
 
+def updated(train: Callable[[int, int, F32], F32], asked: Train) -> F64:
+    """What a role's training, which returns parameters, adds to them."""
+    after = train(asked.round, asked.work, asked.params)
+    update: F64 = after.astype(np.float64) - asked.params
+    return update
+
+
 @dataclass(kw_only=True)
 class Role:
     """How one process differs from an ordinary one."""
@@ -143,7 +150,7 @@ class Federation:
             work = LocalWork(evaluate=lambda params: Evaluation(float(params[0]) / 1000, 0.0))
         else:
             machine = PartyMachine(PartyContext(plan, name, 10, entropy))
-            work = LocalWork(train=role.train)
+            work = LocalWork(train=lambda asked: updated(role.train, asked))
         shell: Shell[Any] = Shell(
             run=RUN,
             me=name,

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from securefl.arrays import F32
+from securefl.arrays import F64
 from securefl.behaviours.seam import Action
 from securefl.config.behaviours import Behaviour, Drop, FallOfEmpires, Mimic, Scale
 from securefl.errors import ConfigError, RunAbortedError, UsageError
@@ -129,28 +129,28 @@ def drawn(member: Accomplice, round_: int) -> None:
 
 
 class TrainAs:
-    """Moves all parameters by as much; fails for a negative value."""
+    """An update of this value everywhere; fails for a negative one."""
 
     def __init__(self, value: float) -> None:
         self.value = value
 
-    def __call__(self, _round: int, _work: int, params: F32) -> F32:
+    def __call__(self, asked: Train) -> F64:
         if self.value < 0:
             raise TrainingDivergedError("training came to nothing")
-        return params + np.float32(self.value)
+        return np.full(asked.params.size, self.value)
 
 
 def test_members_know_what_all_of_them_trained(tmp_path: Path) -> None:
     for me, value in ((ONE, 1.0), (TWO, 2.0)):
-        assert accomplice(tmp_path, me).telling(TrainAs(value))(0, 0, BEFORE).tolist() == [value] * D
+        assert accomplice(tmp_path, me).telling(TrainAs(value))(Train(0, 0, BEFORE)).tolist() == [value] * D
     last = accomplice(tmp_path, THREE)
-    last.telling(TrainAs(3.0))(0, 0, BEFORE)
+    last.telling(TrainAs(3.0))(Train(0, 0, BEFORE))
     assert last.insight(FALL, occasion(0)).rows()[:, 0].tolist() == [1, 2, 3]
 
 
 def test_a_failure_is_told_and_raised(tmp_path: Path) -> None:
     with pytest.raises(TrainingDivergedError):
-        accomplice(tmp_path, ONE).telling(TrainAs(-1))(0, 0, BEFORE)
+        accomplice(tmp_path, ONE).telling(TrainAs(-1))(Train(0, 0, BEFORE))
     assert (tmp_path / "0-0-p00.npy").exists()
     assert Board(tmp_path, TWO).collect(0, 0, (ONE,), D, FOREVER) == {}
 
@@ -158,7 +158,7 @@ def test_a_failure_is_told_and_raised(tmp_path: Path) -> None:
 def test_whoever_falls_silent_early_tells_nothing_and_is_not_waited_for(tmp_path: Path) -> None:
     cast = {**CAST, TWO: (FALL, Drop(phase="after-keys"))}
     silent = accomplice(tmp_path, TWO, cast)
-    silent.telling(TrainAs(2.0))(0, 0, BEFORE)
+    silent.telling(TrainAs(2.0))(Train(0, 0, BEFORE))
     assert not list(tmp_path.iterdir())
     assert len(silent.insight(FALL, occasion(0))) == 0
 
@@ -167,39 +167,39 @@ def test_who_does_not_act_tells_all_the_same(tmp_path: Path) -> None:
     fall = FallOfEmpires(parties=(ONE, TWO), actors=1)
     cast: dict[PartyId, Sequence[Behaviour]] = {ONE: (fall,), TWO: (fall,)}
     resting = accomplice(tmp_path, TWO, cast)
-    resting.telling(TrainAs(2.0))(0, 0, BEFORE)
+    resting.telling(TrainAs(2.0))(Train(0, 0, BEFORE))
     assert (tmp_path / "0-0-p01.npy").exists()
     acting = accomplice(tmp_path, ONE, cast)
-    acting.telling(TrainAs(1.0))(0, 0, BEFORE)
+    acting.telling(TrainAs(1.0))(Train(0, 0, BEFORE))
     assert acting.insight(fall, occasion(0)).rows()[:, 0].tolist() == [1, 2]
 
 
 def test_in_rounds_without_the_attack_nothing_is_told(tmp_path: Path) -> None:
     member = accomplice(tmp_path, ONE)
     drawn(member, 2)
-    member.telling(TrainAs(1.0))(2, 0, BEFORE)
+    member.telling(TrainAs(1.0))(Train(2, 0, BEFORE))
     lone = accomplice(tmp_path, HONEST, {HONEST: (Scale(parties=(HONEST,)),)})
-    lone.telling(TrainAs(1.0))(0, 0, BEFORE)
+    lone.telling(TrainAs(1.0))(Train(0, 0, BEFORE))
     assert not list(tmp_path.iterdir())
 
 
 def test_knowledge_of_the_last_round_goes_with_it(tmp_path: Path) -> None:
     member = accomplice(tmp_path, ONE)
     train = member.telling(TrainAs(1.0))
-    train(0, 0, BEFORE)
+    train(Train(0, 0, BEFORE))
     drawn(member, 1)
-    train(1, 0, BEFORE)
+    train(Train(1, 0, BEFORE))
     assert len(member.insight(FALL, occasion(1))) == 1
     with pytest.raises(KeyError):
         member.insight(FALL, occasion(0))
     with pytest.raises(UsageError, match="before its clusters"):
-        accomplice(tmp_path, ONE).telling(TrainAs(1.0))(1, 0, BEFORE)
+        accomplice(tmp_path, ONE).telling(TrainAs(1.0))(Train(1, 0, BEFORE))
 
 
 def test_a_straggler_that_trains_for_a_round_that_is_over_tells_nobody(tmp_path: Path) -> None:
     member = accomplice(tmp_path, ONE)
     drawn(member, 1)
-    assert member.telling(TrainAs(1.0))(0, 0, BEFORE).tolist() == [1.0] * D
+    assert member.telling(TrainAs(1.0))(Train(0, 0, BEFORE)).tolist() == [1.0] * D
     assert not list(tmp_path.iterdir())
 
 

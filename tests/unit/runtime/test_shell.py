@@ -238,12 +238,12 @@ def test_one_training_waits_for_another() -> None:
     second = threading.Event()
     together: list[bool] = []
 
-    def train(round_: int, _work: int, params: F32) -> F32:
-        if round_ == 1:
+    def train(asked: Train) -> F64:
+        if asked.round == 1:
             second.set()
         else:
             together.append(second.wait(0.1))
-        return params
+        return np.zeros(2)
 
     def answer(event: Event[AnyMessage]) -> Effects:
         return (DONE,) if isinstance(event, Trained) and event.round == 1 else ()
@@ -256,9 +256,9 @@ def test_one_training_waits_for_another() -> None:
 def test_a_training_whose_round_is_over_before_it_begins_is_left_out() -> None:
     begun: list[tuple[int, int]] = []
 
-    def train(round_: int, work: int, params: F32) -> F32:
-        begun.append((round_, work))
-        return params
+    def train(asked: Train) -> F64:
+        begun.append((asked.round, asked.work))
+        return np.zeros(2)
 
     def answer(event: Event[AnyMessage]) -> Effects:
         return (DONE,) if isinstance(event, Trained) and event.round == 2 else ()
@@ -274,9 +274,9 @@ def test_results_and_hints_reach_the_machine() -> None:
 
     def answer(event: Event[AnyMessage]) -> Effects:
         match event:
-            case Trained(round=2, work=1, params=params, failure=""):
-                assert params is not None
-                assert params.tolist() == [1.0, 1.0]
+            case Trained(round=2, work=1, update=update, failure=""):
+                assert update is not None
+                assert update.tolist() == [1.0, 1.0]
                 left.discard("trained")
             case Evaluated(round=3, accuracy=0.25, loss=2.0, backdoor_success=0.75):
                 left.discard("evaluated")
@@ -295,7 +295,7 @@ def test_results_and_hints_reach_the_machine() -> None:
         return tuple(params.astype(np.float64) + r for r in asked)
 
     work = LocalWork(
-        train=lambda _round, _work, params: params + np.float32(1),
+        train=lambda asked: asked.params.astype(np.float64) + 1,
         evaluate=lambda _p: Evaluation(0.25, 2.0, 0.75),
         consult=consult,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import get_args
 
 import numpy as np
@@ -44,7 +44,7 @@ from securefl.simulation.course import Course
 from securefl.simulation.federation import Federation
 from securefl.simulation.party import SimulatedParty
 from securefl.simulation.trainings import Trainings
-from securefl.simulation.workforce import PartyByParty
+from securefl.simulation.workforce import PartyByParty, Training
 from tests.simulation.world import of_work, scenario
 from tests.unit.behaviours.lab import Lab
 
@@ -95,16 +95,18 @@ def federation_of(plan_of: Lab, cast: Cast, failing: Failing = frozenset(), fail
     """The simulated twin of what a lab runs with messages; ``failing`` is about their work ``fails_in``."""
     root = InsecureSeededEntropy(1)
 
-    def training(name: PartyId) -> Callable[[int, F32, Entropy], F32]:
+    def training(name: PartyId) -> Training:
         own = party_entropy(root, name)
 
-        def train(round_: int, params: F32, entropy: Entropy) -> F32:
+        def train(round_: int, params: F32, _carry: F64 | None, entropy: Entropy) -> F64:
             drawn = entropy.draw(8)
             draws = [training_entropy(own, round_, w).draw(8) for w in range(works_of(plan_of.scenario))]
             work = draws.index(drawn)
             if (name, round_) in failing and work == fails_in:
                 raise TrainingDivergedError("diverged")
-            return of_work(work, params, params + np.float32(plan_of.worth[name]))
+            after = of_work(work, params, params + np.float32(plan_of.worth[name]))
+            update: F64 = after.astype(np.float64) - params
+            return update
 
         return train
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from securefl.arrays import F32
+from securefl.arrays import F32, F64
 from securefl.behaviours.knowledge import tellers
 from securefl.config.behaviours import Alie, Behaviour, Drop, FallOfEmpires, LabelFlip, Phase
 from securefl.entropy import Entropy, InsecureSeededEntropy
@@ -35,11 +35,11 @@ class Trainers:
         self.calls: list[tuple[str, int]] = []
 
     def of(self, name: PartyId, index: int) -> Training:
-        def train(round_: int, params: F32, _entropy: Entropy) -> F32:
+        def train(round_: int, params: F32, _carry: F64 | None, _entropy: Entropy) -> F64:
             self.calls.append((name, round_))
             if (name, round_) == ("p01", 1):
                 raise TrainingDivergedError("no")
-            return params + np.float32(index + 10 * round_)
+            return np.full(params.size, float(index + 10 * round_))
 
         return train
 

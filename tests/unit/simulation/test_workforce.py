@@ -10,7 +10,7 @@ import psutil
 import pytest
 import torch
 
-from securefl.arrays import F32
+from securefl.arrays import F32, F64
 from securefl.config.load import parse_scenario
 from securefl.entropy import Entropy, InsecureSeededEntropy
 from securefl.errors import ConfigError, UsageError
@@ -22,7 +22,7 @@ from securefl.rounds.stacking import ClusterSum
 from securefl.simulation.course import Course
 from securefl.simulation.federation import Federation, assemble
 from securefl.simulation.staffing import available_cores
-from securefl.simulation.workforce import PartyByParty
+from securefl.simulation.workforce import Carries, PartyByParty
 
 SCENARIO = """
 name = "workforce"
@@ -149,9 +149,9 @@ def test_whoever_diverges_is_left_out_and_the_others_are_summed(exact: bool) -> 
     workforce = made.trainings._workforce
     real = workforce.train
 
-    def train(round_: int, work: int, params: F32, names: Sequence[PartyId]) -> object:
-        for name, after in real(round_, work, params, names):
-            yield name, None if name == "p07" else after
+    def train(round_: int, work: int, params: F32, names: Sequence[PartyId], carries: Carries) -> object:
+        for name, update in real(round_, work, params, names, carries):
+            yield name, None if name == "p07" else update
 
     workforce.train = train  # type: ignore[method-assign, assignment]
     heard = Heard()
@@ -170,10 +170,10 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_bugs_are_not_taken_for_failures_of_training() -> None:
-    def broken(_round: int, _params: F32, _entropy: Entropy) -> F32:
+    def broken(_round: int, _params: F32, _carry: F64 | None, _entropy: Entropy) -> F64:
         raise UsageError("a bug")
 
-    def diverging(_round: int, _params: F32, _entropy: Entropy) -> F32:
+    def diverging(_round: int, _params: F32, _carry: F64 | None, _entropy: Entropy) -> F64:
         raise TrainingDivergedError("no")
 
     root, params = InsecureSeededEntropy(1), np.zeros(2, dtype=np.float32)
