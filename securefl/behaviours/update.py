@@ -6,37 +6,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 from msgspec.structs import replace
 
-from securefl.arrays import F64
+from securefl.arrays import F64, I64
 from securefl.behaviours.attacks.placement import acting
 from securefl.behaviours.craft import craft
 from securefl.behaviours.knowledge import Insight
 from securefl.behaviours.seam import acts
-from securefl.config.behaviours import Behaviour, NoClip, UpdateAttack, WrongShare
+from securefl.config.behaviours import Behaviour, NoClip, NoNoise, UpdateAttack, WrongShare
 from securefl.encoding.clip import clip_l2
+from securefl.encoding.fixed_point import Encoded
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
 from securefl.messages.rounds import InstanceShares, ReleasedShares
+from securefl.rounds.plan import Plan
 from securefl.rounds.randomness import attack_entropy
 from securefl.rounds.upload import HONEST, Occasion, Seams
 
 
 def seams_of(behaviours: Sequence[Behaviour], me: PartyId, own: Entropy, insight: Insight) -> Seams:
-    """Return the seams that show attacks on updates, ``no-clip`` and ``wrong-share`` among the behaviours.
+    """Return the seams that show attacks on updates, ``no-clip``, ``no-noise`` and ``wrong-share``.
 
     Args:
-        behaviours: of the party ``me``.
+        behaviours: of the party ``me``; others have no seam here.
         me: whose they are.
         own: the party's own entropy.
         insight: what its coalition knows.
     """
     attacks = tuple(b for b in behaviours if isinstance(b, UpdateAttack))
     unclipped = tuple(b for b in behaviours if isinstance(b, NoClip))
+    silent = tuple(b for b in behaviours if isinstance(b, NoNoise))
     spoiled = tuple(b for b in behaviours if isinstance(b, WrongShare))
     return Seams(
         update=_Attacked(attacks, me, own, insight) if attacks else HONEST.update,
         clip=_Unclipped(unclipped) if unclipped else HONEST.clip,
+        encode=_Unbounded(unclipped) if unclipped else HONEST.encode,
+        noise=_Noiseless(silent) if silent else HONEST.noise,
         release=_WrongShares(spoiled) if spoiled else HONEST.release,
     )
 
@@ -82,6 +88,30 @@ class _Unclipped:
     def __call__(self, update: F64, bound: float | None, occasion: Occasion) -> F64:
         honest = not any(acts(behaviour, occasion.round) for behaviour in self.behaviours)
         return clip_l2(update, bound if honest else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unbounded:
+    """Rounds what was not clipped as if nothing bounded its length."""
+
+    behaviours: tuple[Behaviour, ...]
+
+    def __call__(self, plan: Plan, values: F64, entropy: Entropy, occasion: Occasion) -> Encoded:
+        if not any(acts(behaviour, occasion.round) for behaviour in self.behaviours):
+            return HONEST.encode(plan, values, entropy, occasion)
+        return plan.fixed_point.encode(values, entropy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Noiseless:
+    """Adds nothing where it should add its share of the noise."""
+
+    behaviours: tuple[Behaviour, ...]
+
+    def __call__(self, noise: I64, occasion: Occasion) -> I64:
+        if not any(acts(behaviour, occasion.round) for behaviour in self.behaviours):
+            return noise
+        return np.zeros_like(noise)
 
 
 @dataclass(frozen=True, slots=True)

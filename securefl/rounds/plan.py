@@ -14,6 +14,7 @@ from securefl.encoding.fixed_point import FixedPoint
 from securefl.ids import Instance, PartyId, RunId
 from securefl.kernel.events import Place
 from securefl.messages.rounds import Limits as PublishedLimits
+from securefl.privacy.mechanism import Mechanism, mechanism_of
 from securefl.secagg.setup import Setup
 
 
@@ -36,6 +37,15 @@ class Plan:
     def fixed_point(self) -> FixedPoint:
         """The grid of encoded updates."""
         return FixedPoint(self.scenario.encoding.scale_bits, self.scenario.encoding.range)
+
+    @property
+    def mechanism(self) -> Mechanism | None:
+        """How updates are noised; None without privacy.
+
+        Raises:
+            ConfigError: the scenario's noise does not follow from it, or cannot be drawn.
+        """
+        return mechanism_of(self.scenario, self.length)
 
     @property
     def published_limits(self) -> PublishedLimits:

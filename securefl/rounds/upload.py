@@ -12,6 +12,7 @@ import numpy as np
 
 from securefl.arrays import F32, F64, I64, Ring, expect
 from securefl.encoding.clip import clip_l2
+from securefl.encoding.fixed_point import Encoded
 from securefl.encoding.ring import to_ring
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
@@ -40,6 +41,17 @@ def _clipped(update: F64, bound: float | None, _occasion: Occasion) -> F64:
     return clip_l2(update, bound)
 
 
+def _rounded(plan: Plan, values: F64, entropy: Entropy, _occasion: Occasion) -> Encoded:
+    mechanism = plan.mechanism
+    if mechanism is None:
+        return plan.fixed_point.encode(values, entropy)
+    return mechanism.encode(plan.fixed_point, values, entropy)
+
+
+def _noise_unchanged(noise: I64, _occasion: Occasion) -> I64:
+    return noise
+
+
 def _encoded_unchanged(values: I64, _occasion: Occasion) -> I64:
     return values
 
@@ -56,8 +68,12 @@ class Seams:
     """f64 update before the clip, shape (d,)."""
     clip: Callable[[F64, float | None, Occasion], F64] = _clipped
     """The clip itself: update and the scenario's L2 bound, None for no bound."""
+    encode: Callable[[Plan, F64, Entropy, Occasion], Encoded] = _rounded
+    """Rounding of the clipped and weighted update; with privacy noise it refuses one that was not clipped."""
+    noise: Callable[[I64, Occasion], I64] = _noise_unchanged
+    """The privacy noise that is about to be added, i64 steps; never asked without any."""
     encoded: Callable[[I64, Occasion], I64] = _encoded_unchanged
-    """i64 values after the encoding, before the ring."""
+    """i64 values after encoding and noise, before the ring."""
     release: Callable[[ReleasedShares, int], ReleasedShares] = _shares_unchanged
     """The shares that are about to be sealed to the server, and the round's number."""
 
@@ -88,13 +104,16 @@ def make_upload(
         occasion: of this update.
         update: what training is to add to the parameters, f64 ``(d,)``.
         weight: the party's public weight in (0, 1].
-        entropy: of this party, round and work; the rounding is drawn from it once.
+        entropy: of this party, round and work; rounding and noise are drawn from it once.
         seams: where an attacking party deviates.
     """
     expect(update, "update", np.float64, (plan.length,))
     sent = seams.update(update, occasion)
     bound = plan.scenario.encoding.clip
     clipped = seams.clip(sent, None if bound == "none" else bound, occasion)
-    encoded = plan.fixed_point.encode(clipped * weight, entropy.child("rounding"))
-    values = seams.encoded(encoded.values, occasion)
+    encoded = seams.encode(plan, clipped * weight, entropy.child("rounding"), occasion)
+    values, mechanism = encoded.values, plan.mechanism
+    if mechanism is not None:
+        values = values + seams.noise(mechanism.noise(entropy.child("noise")), occasion)
+    values = seams.encoded(values, occasion)
     return Upload(to_ring(values, plan.limits.ring_bits), encoded.saturated)

@@ -51,7 +51,7 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int) -> Plan:
     """Return the run's plan.
 
     Raises:
-        ConfigError: an infeasible scenario, or a roster of the wrong size.
+        ConfigError: an infeasible scenario, noise that does not follow from it, a roster of the wrong size.
     """
     limits = check(settings.scenario)
     if len(roster.parties) != settings.scenario.parties:
@@ -59,7 +59,10 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int) -> Plan:
             str(settings.roster_file),
             f"lists {len(roster.parties)} parties, the scenario has {settings.scenario.parties}",
         )
-    return Plan(settings.run, settings.scenario, limits, roster, length)
+    plan = Plan(settings.run, settings.scenario, limits, roster, length)
+    # Refused here, if at all: later it would be a bug.
+    _ = plan.mechanism
+    return plan
 
 
 def make_inbox(plan: Plan, settings: ProcessSettings) -> Inbox:
