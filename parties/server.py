@@ -55,7 +55,7 @@ def server(
     run: RunOption,
     server_data: Annotated[
         Path | None,
-        typer.Option(help="Training samples of its own, npz like --data: fltrust and zeno++ need some."),
+        typer.Option(help="Training samples of its own, npz like --data: rules such as zeno++ need some."),
     ] = None,
     out: OutOption = Path(),
     overrides: SetOption = None,

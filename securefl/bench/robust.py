@@ -34,6 +34,7 @@ from securefl.config.aggregation import (
     CentredClipping,
     FlTrust,
     GeometricMedian,
+    InnerProduct,
     Krum,
     Mean,
     MeanAroundMedian,
@@ -115,6 +116,7 @@ def rules_for(clusters: int) -> tuple[tuple[Rule, Floor], ...]:
         (MinimumDiameter(byzantine=min(third, 20)), "gram"),
         (FlTrust(), "gram"),
         (ZenoPlusPlus(), "gram"),
+        (InnerProduct(gamma=0.5), "gram"),
     )
 
 

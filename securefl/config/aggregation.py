@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from securefl.config.section import NonNegative, NonNegativeReal, Positive, PositiveReal, Section
+from securefl.config.section import Fraction, NonNegative, NonNegativeReal, Positive, PositiveReal, Section
 
 MAX_DIAMETER_BYZANTINE = 20
 """Most outliers that minimum-diameter averaging looks for: its search grows like 1.47 to this power."""
@@ -103,11 +103,30 @@ class ZenoPlusPlus(Section, tag="zeno++", frozen=True, kw_only=True):
     """Validation samples, drawn each time, that the gradient is taken on."""
 
 
+class InnerProduct(Section, tag="inner-product", frozen=True, kw_only=True):
+    """Cluster means whose members have, so far, gone along with descent on the server's data most."""
+
+    gamma: Fraction
+    """Share of the cluster means that are believed to be honest."""
+    select: Literal["accumulated", "per-round"] = "accumulated"
+    """By what the members have earned in the whole run, or by this round's scores alone."""
+    credit: Literal["above-mean", "all-scores"] = "above-mean"
+    """What is earned: the scores that reach the mean of the round's highest, or every score, losses too."""
+    members: Literal["mean", "min"] = "mean"
+    """What a cluster counts for: what its members have earned on average, or the one with the least."""
+    divide_by: Literal["selected", "all"] = "selected"
+    """The sum of the selected is divided by their weight, or by that of all clusters (Algorithm 1)."""
+    normalised: Literal["none", "gradient", "upload", "both"] = "none"
+    """Which of the two vectors are brought to length 1 before they are multiplied."""
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """Share of the past rounds' server gradients in the one that counts."""
+
+
 CoordinateRule = Mean | Median | TrimmedMean | MeanAroundMedian
 """Rules that go coordinate by coordinate."""
 DistanceRule = Krum | MultiKrum | Bulyan | GeometricMedian | CentredClipping | MinimumDiameter
 """Rules that look at distances between whole rows."""
-ServerRule = FlTrust | ZenoPlusPlus
+ServerRule = FlTrust | ZenoPlusPlus | InnerProduct
 """Rules that need a gradient of data that the server holds itself."""
 Rule = CoordinateRule | DistanceRule | ServerRule
 

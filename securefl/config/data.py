@@ -42,6 +42,7 @@ class ByRole(Section, tag="roles", frozen=True, kw_only=True):
     """Each party is one speaking role of a text: the first ones with enough to say (``shakespeare`` only)."""
 
 
+DataSet = Annotated[str, Meta(pattern=r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+)$")]
 Partition = Iid | LabelsPerParty | Dirichlet | ClassShares | LogNormal | ByRole
 
 ByLabel = LabelsPerParty | Dirichlet | ClassShares
@@ -69,18 +70,25 @@ class Standardise(Section, frozen=True, kw_only=True):
 class Data(Section, frozen=True, kw_only=True):
     """Which data set, how it is split over parties and how much of it is used."""
 
-    set: Annotated[
-        str, Meta(pattern=r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+)$")
-    ] = "digits"
+    set: DataSet = "digits"
     partition: Partition = Iid()
     train_limit: Positive | None = None
     """Use only this many training samples (the first ones of a seeded permutation)."""
     test_limit: Positive | None = None
     server_fraction: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Share of the training samples that the server gets, as many of each class, and the parties do not."""
+    server_per_class: Positive | None = None
+    """Instead of a share: so many training samples of each class."""
+    server_set: DataSet | None = None
+    """Where the server's samples come from instead: the training half of another data set."""
     sequence_length: Positive = 80
     """Text only: characters that a sample shows, each with the next one as its label."""
     images: ImageFolder = ImageFolder()
     """``folder:PATH`` only."""
     standardise: Standardise | None = None
     """Instead of the data set's own mean and deviation."""
+
+    @property
+    def server_holds_some(self) -> bool:
+        """Whether the server has samples of its own."""
+        return bool(self.server_fraction or self.server_per_class)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from securefl.config.behaviours import Backdoor
-from securefl.config.data import ByLabel, ByRole
+from securefl.config.data import ByLabel, ByRole, Data
 from securefl.config.model import CustomModel, Lstm
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
@@ -13,15 +13,48 @@ TEXTS = frozenset({"shakespeare"})
 
 
 def check_data(scenario: Scenario) -> None:
-    """Refuse a partition, a model or a behaviour that is not for such data.
+    """Refuse a partition, a model, a behaviour or a set for the server that is not for such data.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
     """
+    _check_server_data(scenario.data)
     if scenario.data.set in TEXTS:
         _check_text(scenario)
     else:
         _check_numbers(scenario)
+
+
+def _check_server_data(data: Data) -> None:
+    texts = [name for name in (data.set, data.server_set) if name in TEXTS]
+    if data.server_fraction and data.server_per_class:
+        raise ConfigError("data.server_per_class", "server_fraction is given too", "leave one of them out")
+    if data.server_per_class and data.set in TEXTS:
+        raise ConfigError(
+            "data.server_per_class",
+            f"goes by the label of a sample, and those of {data.set} have one per character",
+            "data.server_fraction",
+        )
+    if data.server_set is None:
+        return
+    if not data.server_holds_some:
+        raise ConfigError(
+            "data.server_set",
+            "does not say how many samples of it the server gets",
+            "data.server_per_class, as in 2, too",
+        )
+    if data.server_set == data.set:
+        raise ConfigError(
+            "data.server_set",
+            f"{data.set} is what the parties hold, and nobody holds a sample twice",
+            "leave it out: the server's samples are then taken out of theirs",
+        )
+    if texts:
+        raise ConfigError(
+            "data.server_set",
+            f"{texts[0]} is text, and no other set has its tokens",
+            "leave it out, with data.server_fraction",
+        )
 
 
 def _check_text(scenario: Scenario) -> None:

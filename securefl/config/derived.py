@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from securefl.config import odds
-from securefl.config.aggregation import FlTrust, ZenoPlusPlus
 from securefl.config.attacks import described
 from securefl.config.cast import is_byzantine, is_of_server
 from securefl.config.privacy import Normalise
 from securefl.config.privacy_limits import noise_of
 from securefl.config.rules import withstood
 from securefl.config.scenario import Scenario
+from securefl.config.server_notes import on_server_data
 from securefl.config.sizes import MAX_DRAWS, max_cluster_size, quorum_of, steps_of, works_of
+from securefl.config.wording import count, percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         *_on_privacy(scenario, limits),
         *_on_noise(scenario, limits),
         *_on_robustness(scenario, limits),
-        *_on_server_data(scenario),
+        *on_server_data(scenario, limits.clusters, limits.p_clean),
         *described(scenario.behaviours, scenario.parties, scenario.stop.rounds),
         *_on_behaviours(scenario),
     )
@@ -106,7 +107,7 @@ def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
     times = f", {again} reclusterings a round" if again > 1 else ""
     yield (
         f"clusters: {shown} {'member' if sizes == (1,) else 'members'}{times};"
-        f" {_count(plan.threshold, 'member')} {'opens' if plan.threshold == 1 else 'open'} a sum,"
+        f" {count(plan.threshold, 'member')} {'opens' if plan.threshold == 1 else 'open'} a sum,"
         f" at least {plan.min_survivors} are in it"
     )
     fewest = min(limits.tolerated_dropouts)
@@ -116,8 +117,8 @@ def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
     lost = odds.once_in(meeting, again)
     yield (
         f"dropouts: a cluster tolerates {_range(limits.tolerated_dropouts)};"
-        f" {_count(fewest + 1, 'random dropout')} {'costs' if fewest == 0 else 'cost'} a whole cluster"
-        f" with probability {_percent(lost)} a round"
+        f" {count(fewest + 1, 'random dropout')} {'costs' if fewest == 0 else 'cost'} a whole cluster"
+        f" with probability {percent(lost)} a round"
         + (" and then its members in every reclustering, which may cascade" if again > 1 else "")
     )
     if works_of(scenario) > 1:
@@ -130,7 +131,7 @@ def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
     if limits.quorum is not None:
         yield (
             f"certificate: {limits.quorum} signatures, so that a round stands"
-            f" {_count(limits.participants - limits.quorum, 'dropout')} in all"
+            f" {count(limits.participants - limits.quorum, 'dropout')} in all"
         )
     noise = noise_of(scenario)
     steps = f"({steps_of(scenario)} + {noise} of noise) steps" if noise else f"{steps_of(scenario)} steps"
@@ -168,14 +169,14 @@ def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
         openings = (
             "for the whole run, as long as nobody chose the clusters"
             if scenario.clustering.fixed
-            else f"per opening, {_percent(limits.p_alone_in_run)} in {scenario.stop.rounds} x"
+            else f"per opening, {percent(limits.p_alone_in_run)} in {scenario.stop.rounds} x"
             f" {scenario.clustering.reclusterings} openings"
         )
         yield (
             f"collusion: {plan.colluders} of {scenario.parties} parties with the server; a given party is"
-            f" alone among them with probability {_percent(limits.p_alone_per_opening)}"
+            f" alone among them with probability {percent(limits.p_alone_per_opening)}"
             f" {openings}; every cluster has at most"
-            f" f = {plan.colluders_per_cluster} of them with probability {_percent(bound)} per assignment"
+            f" f = {plan.colluders_per_cluster} of them with probability {percent(bound)} per assignment"
         )
     else:
         yield "collusion: none assumed (q = 0)"
@@ -212,7 +213,7 @@ def _on_noise(scenario: Scenario, limits: Limits) -> Iterator[str]:
         yield (
             f"noise: {privacy.law}, shared: a party adds 1 / h of the variance, h = min_survivors - f ="
             f" {sums.min_survivors} - {f} = {h}. It rests on at most f of a party's cluster mates colluding"
-            f" or adding none, which fails in this run with probability {_percent(limits.p_shares_fail)}"
+            f" or adding none, which fails in this run with probability {percent(limits.p_shares_fail)}"
         )
     else:
         yield f"noise: {privacy.law}, local: every upload carries all of it (h = 1), whatever the others add"
@@ -227,7 +228,7 @@ def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:
     plan = scenario.aggregation
     steps = [*plan.pre_aggregation, plan.rule]
     rule = ", then ".join(str(type(step).__struct_config__.tag) for step in steps)
-    clusters = _count(limits.clusters, "cluster")
+    clusters = count(limits.clusters, "cluster")
     yield f"rule: {rule} on {clusters} withstands {limits.breakdown} with Byzantine members"
     if plan.byzantine and scenario.weighting.mode == "samples":
         yield (
@@ -237,44 +238,14 @@ def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:
     if plan.byzantine:
         yield (
             f"claim: {plan.claim}, {plan.byzantine} Byzantine; a cluster of {max(limits.cluster_sizes)} is"
-            f" clean with probability {_percent(limits.p_clean)}, at most {limits.breakdown} of"
-            f" {limits.clusters} are spoiled with probability {_percent(limits.p_rule_holds)} per assignment"
+            f" clean with probability {percent(limits.p_clean)}, at most {limits.breakdown} of"
+            f" {limits.clusters} are spoiled with probability {percent(limits.p_rule_holds)} per assignment"
         )
     byzantine = [behaviour for behaviour in scenario.behaviours if is_byzantine(behaviour)]
     named = {name for behaviour in byzantine for name in behaviour.parties}
     shown = len(named) + sum(behaviour.count for behaviour in byzantine)
     if plan.claim != "none" and shown > plan.byzantine:
         yield f"claim: {shown} parties are Byzantine, more than the {plan.byzantine} reckoned with"
-
-
-_SCORED = {
-    "sum": "its share n_i / n of the sum",
-    "mean": "its mean",
-    "normalised": "its mean at the gradient's length",
-}
-
-
-def _on_server_data(scenario: Scenario) -> Iterator[str]:
-    rule, share = scenario.aggregation.rule, scenario.data.server_fraction
-    held = f"server data: {100 * share:g} % of the training samples"
-    match rule:
-        case ZenoPlusPlus():
-            yield f"{held}; a gradient on {rule.batch} of them for every reclustering"
-            yield (
-                "zeno++: accepts a cluster if -eta <gradient, g> - rho ||g||^2 >= -eta eps,"
-                f" with eta = {rule.eta:g}, rho = {rule.rho:g}, eps = {rule.eps:g};"
-                f" g ({rule.scale}) is {_SCORED[rule.scale]}"
-            )
-            if rule.eps:
-                yield (
-                    "zeno++: eps has the scale of a squared gradient and does not shrink with it, so that"
-                    " harmful clusters pass as the model learns; eps = 0 has no scale"
-                )
-        case FlTrust():
-            yield f"{held}; the server trains on them as a party does, once a round"
-        case _:
-            if share:
-                yield f"{held}, and this rule has no use for them"
 
 
 def _on_behaviours(scenario: Scenario) -> Iterator[str]:
@@ -288,17 +259,4 @@ def _on_behaviours(scenario: Scenario) -> Iterator[str]:
 
 def _range(values: tuple[int, ...]) -> str:
     low, high = min(values), max(values)
-    return _count(high, "dropout") if low == high else f"{low} or {_count(high, 'dropout')}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def _percent(probability: float) -> str:
-    """Three digits near 0 and near 1, where the difference matters."""
-    if 0 < probability < 1e-4:
-        return f"{probability:.1e}"
-    if 1 - 1e-4 < probability < 1:
-        return f"1 - {1 - probability:.1e}"
-    return f"{100 * probability:.3g} %"
+    return count(high, "dropout") if low == high else f"{low} or {count(high, 'dropout')}"

@@ -194,11 +194,11 @@ def _check_aggregation(scenario: Scenario, clusters: int) -> None:
             f" make {clusters}",
             "more participants, smaller clusters, or lower parameters of the rule",
         )
-    if needs_server_gradient(plan.rule) and not scenario.data.server_fraction:
+    if needs_server_gradient(plan.rule) and not scenario.data.server_holds_some:
         raise ConfigError(
             "data.server_fraction",
             f"{tag} needs a gradient of the server's own data, and the server has none",
-            "the share of the training samples that it gets, as in 0.05, or another rule",
+            "the share of the training samples that it gets, as in 0.05; data.server_per_class; another rule",
         )
     if plan.byzantine > scenario.parties:
         raise ConfigError(

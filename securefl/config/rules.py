@@ -5,6 +5,7 @@ The rules themselves are in :mod:`securefl.robust`, which states the source of e
 
 from __future__ import annotations
 
+import math
 from typing import assert_never
 
 from securefl.config.aggregation import (
@@ -15,6 +16,7 @@ from securefl.config.aggregation import (
     CentredClipping,
     FlTrust,
     GeometricMedian,
+    InnerProduct,
     Krum,
     Mean,
     MeanAroundMedian,
@@ -34,7 +36,15 @@ from securefl.config.aggregation import (
 def clusters_needed(rule: Rule) -> int:
     """Fewest clusters that the rule is defined for."""
     match rule:
-        case Mean() | Median() | GeometricMedian() | CentredClipping() | FlTrust() | ZenoPlusPlus():
+        case (
+            Mean()
+            | Median()
+            | GeometricMedian()
+            | CentredClipping()
+            | FlTrust()
+            | ZenoPlusPlus()
+            | InnerProduct()
+        ):
             return 1
         case TrimmedMean(trim=trim):
             return 2 * trim + 1
@@ -61,7 +71,8 @@ def breakdown(rule: Rule, clusters: int) -> int:
     if clusters < clusters_needed(rule):
         return 0
     match rule:
-        case Mean():
+        case Mean() | InnerProduct():
+            # The longest product wins, whatever the share that is believed honest.
             most = 0
         case Median() | GeometricMedian() | CentredClipping():
             most = (clusters - 1) // 2
@@ -83,12 +94,18 @@ def breakdown(rule: Rule, clusters: int) -> int:
 
 def server_rule(rule: Rule) -> ServerRule | None:
     """The rule itself if it cannot do without a gradient of data that the server holds."""
-    return rule if isinstance(rule, FlTrust | ZenoPlusPlus) else None
+    return rule if isinstance(rule, FlTrust | ZenoPlusPlus | InnerProduct) else None
 
 
 def needs_server_gradient(rule: Rule) -> bool:
     """Whether the rule cannot do without a gradient of data that the server holds itself."""
     return server_rule(rule) is not None
+
+
+def places(gamma: float, clusters: int) -> int:
+    """ceil(gamma c): how many of ``clusters`` >= 1 rows a share of 0 < ``gamma`` <= 1 is, at least one."""
+    # 0.07 * 100 is 7.000000000000001: an exact share must not gain a row by rounding.
+    return max(1, math.ceil(gamma * clusters - 1e-9))
 
 
 def clusters_needed_by(plan: Aggregation) -> int:

@@ -48,6 +48,8 @@ class Dataset:
     title: str = ""
     """What the data are, for those who read a plot: not the original where they are not."""
     roles: Roles | None = None
+    servers: Dataset | None = None
+    """Another data set, from which the server's samples come."""
     measured: bool = False
     """``mean`` and ``std`` were computed from these samples: two numbers that no privacy guarantee covers."""
 

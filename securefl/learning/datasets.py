@@ -65,18 +65,40 @@ _DIGITS_MOMENTS = (0.30513582, 0.37615756)
 
 
 def load_data(config: Data, data_dir: Path | None) -> Dataset:
-    """The data set of a scenario's ``[data]``, to be standardised as that says.
+    """The scenario's data set, with the one that the server's samples come from if that is another.
+
+    Both are to be standardised as the scenario says.
 
     Raises:
-        ConfigError: as :func:`load_dataset`; ``data.standardise`` for a text.
+        ConfigError: as :func:`load_dataset`; ``data.standardise`` for a text; or the samples of the two sets
+            are not alike.
     """
-    data = load_dataset(config.set, data_dir, config.sequence_length, config.images)
-    if config.standardise is None:
-        return data
-    if data.x_train.dtype == np.int64:
-        raise ConfigError("data.standardise", f"{data.name} is text, which has no mean", "remove it")
+    dataset = _load(config, config.set, data_dir)
+    if config.server_set is None:
+        return dataset
+    try:
+        servers = _load(config, config.server_set, data_dir)
+    except ConfigError as error:
+        path = "data.server_set" if error.path == "data.set" else error.path
+        raise ConfigError(path, error.reason, error.remedy) from error
+    kinds = [f"samples of shape {one.input_shape} in {one.classes} classes" for one in (servers, dataset)]
+    if kinds[0] != kinds[1]:
+        raise ConfigError(
+            "data.server_set",
+            f"{servers.name} has {kinds[0]}, {dataset.name} {kinds[1]}",
+            "a set with samples of that shape and as many classes, or leave it out",
+        )
+    return replace(dataset, servers=servers)
+
+
+def _load(config: Data, name: str, data_dir: Path | None) -> Dataset:
+    dataset = load_dataset(name, data_dir, config.sequence_length, config.images)
     chosen = config.standardise
-    return replace(data, mean=chosen.mean, std=chosen.deviation, measured=False)
+    if chosen is None:
+        return dataset
+    if dataset.x_train.dtype == np.int64:
+        raise ConfigError("data.standardise", f"{dataset.name} is text, which has no mean", "remove it")
+    return replace(dataset, mean=chosen.mean, std=chosen.deviation, measured=False)
 
 
 def load_dataset(

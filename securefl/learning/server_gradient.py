@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from securefl.arrays import F32, F64
-from securefl.config.aggregation import FlTrust, ServerRule, ZenoPlusPlus
+from securefl.config.aggregation import FlTrust, InnerProduct, ServerRule, ZenoPlusPlus
 from securefl.config.scenario import Training
 from securefl.entropy import Entropy
 from securefl.learning.flatten import load_vector
@@ -19,14 +20,18 @@ from securefl.learning.shards import Shard
 from securefl.learning.trainer import LocalTrainer
 from securefl.rounds.randomness import sampling_entropy, training_entropy
 
+PIECE = 512
+"""Samples at a time where a gradient is taken on all: what fits into memory also with large images."""
+
 
 class ServerGradient:
     """What a rule is told of the server's own data.
 
     Zeno++ gets, for every reclustering, the gradient of the mean loss on ``rule.batch`` samples drawn anew
     without replacement; on all where there are no more (SHARE, algorithm 2). Weight decay is no part of it.
-    FLTrust gets minus the update that local training on all samples makes, configured as the parties' and
-    once a round (Cao et al. 2021, algorithm 2), neither clipped nor weighted.
+    The inner-product rule gets the gradient of the mean loss on all samples, once a round (Xiang et al. 2023,
+    algorithm 3, line 5). FLTrust gets minus the update that local training on all samples makes, configured
+    as the parties' and once a round (Cao et al. 2021, algorithm 2), neither clipped nor weighted.
 
     Args:
         module: overwritten in each call; others may take turns with it.
@@ -70,6 +75,10 @@ class ServerGradient:
                     self._on_batch(params, batch, sampling_entropy(self._own, round_, r))
                     for r in reclusterings
                 )
+            case InnerProduct():
+                everything = torch.arange(len(self._y))
+                seed = int.from_bytes(sampling_entropy(self._own, round_, 0).draw(8), "big")
+                return (self._on(params, everything, seed),) * len(reclusterings)
             case FlTrust():
                 after = self._trainer.train(params, training_entropy(self._own, round_))
                 uphill = params.astype(np.float64) - after.astype(np.float64)
@@ -78,22 +87,33 @@ class ServerGradient:
                 assert_never(self._rule)
 
     def _on_batch(self, params: F32, batch: int, entropy: Entropy) -> F64:
-        load_vector(self._module, params)
-        weights = [weight for weight in self._module.parameters() if weight.requires_grad]
         # As in local training, torch's generator may draw: no privacy claim rests on which samples these are.
         seed = int.from_bytes(entropy.draw(8), "big")
+        order = torch.randperm(len(self._y), generator=torch.Generator().manual_seed(seed))
+        return self._on(params, order[:batch], seed)
+
+    def _on(self, params: F32, rows: torch.Tensor, seed: int) -> F64:
+        """The gradient of the mean loss on ``rows``; ``seed`` is for models that draw."""
+        load_vector(self._module, params)
+        weights = [weight for weight in self._module.parameters() if weight.requires_grad]
+        gradient = np.zeros(len(params))
         with seeded(seed, self._device):
-            order = torch.randperm(len(self._y), generator=torch.Generator().manual_seed(seed))
-            rows = order[:batch].to(self._device)
             # Training mode, since recurrent layers have no gradient in the other one on a GPU.
             self._module.train()
-            loss = cross_entropy(self._module(self._x[rows]), self._y[rows])
-            slopes = iter(torch.autograd.grad(loss, weights, materialize_grads=True))
-        parts = [
-            next(slopes) if weight.requires_grad else torch.zeros_like(weight)
-            for weight in self._module.parameters()
-        ]
-        gradient: F64 = torch.cat([part.reshape(-1) for part in parts]).cpu().numpy().astype(np.float64)
+            for piece in torch.split(rows.to(self._device), PIECE):
+                loss = cross_entropy(self._module(self._x[piece]), self._y[piece])
+                slopes = torch.autograd.grad(loss, weights, materialize_grads=True)
+                gradient += self._flat(slopes) * (len(piece) / len(rows))
         if not np.isfinite(gradient).all():
             raise GradientNotFiniteError("the gradient of the server's own samples is not finite")
         return gradient
+
+    def _flat(self, slopes: Sequence[torch.Tensor]) -> F64:
+        """The slopes in the order of the parameters, 0 for those that are not trained."""
+        given = iter(slopes)
+        parts = [
+            next(given) if weight.requires_grad else torch.zeros_like(weight)
+            for weight in self._module.parameters()
+        ]
+        flat: F64 = torch.cat([part.reshape(-1) for part in parts]).cpu().numpy().astype(np.float64)
+        return flat

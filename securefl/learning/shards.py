@@ -51,7 +51,7 @@ class ShardFiles:
     counts: Mapping[PartyId, int]
     test: Path
     server: Path | None
-    """The server's own training samples, if ``data.server_fraction`` gives it any."""
+    """The server's own training samples, if the scenario gives it any."""
 
 
 class Shards(NamedTuple):
@@ -60,7 +60,7 @@ class Shards(NamedTuple):
     parties: dict[PartyId, Shard]
     test: Shard
     server: Shard | None
-    """The server's own training samples, if ``data.server_fraction`` gives it any."""
+    """The server's own training samples, if the scenario gives it any."""
 
 
 def shards_of(dataset: Dataset, rows: Split) -> Shards:
@@ -70,7 +70,8 @@ def shards_of(dataset: Dataset, rows: Split) -> Shards:
         for party, own in rows.parties.items()
     }
     test = _shard(dataset, dataset.x_test[rows.test], dataset.y_test[rows.test])
-    server = _shard(dataset, dataset.x_train[rows.server], dataset.y_train[rows.server])
+    source = dataset.servers or dataset
+    server = _shard(source, source.x_train[rows.server], source.y_train[rows.server])
     return Shards(parties, test, server if len(rows.server) else None)
 
 
@@ -83,8 +84,8 @@ def write_shards(
 ) -> ShardFiles:
     """Split ``dataset`` (:func:`split`) and write ``<party>.npz`` and ``test.npz`` into ``directory``.
 
-    With ``data.server_fraction`` there is ``server.npz`` too. The caller creates ``directory``, readable by
-    itself only.
+    If the server holds samples of its own there is ``server.npz`` too. The caller creates ``directory``,
+    readable by itself only.
 
     Raises:
         ConfigError: the split is not feasible, or a file cannot be written.
@@ -92,8 +93,8 @@ def write_shards(
     """
     whole = split(dataset, config, parties, seed)
 
-    def write(stem: str, rows: I64) -> Path:
-        return _write(directory / f"{stem}.npz", dataset, dataset.x_train[rows], dataset.y_train[rows])
+    def write(stem: str, rows: I64, source: Dataset = dataset) -> Path:
+        return _write(directory / f"{stem}.npz", source, source.x_train[rows], source.y_train[rows])
 
     paths: dict[PartyId, Path] = {}
     counts: dict[PartyId, int] = {}
@@ -102,7 +103,7 @@ def write_shards(
         counts[party] = len(rows)
     x_test, y_test = dataset.x_test[whole.test], dataset.y_test[whole.test]
     test = _write(directory / f"{TEST}.npz", dataset, x_test, y_test)
-    server = write(SERVER_SET, whole.server) if len(whole.server) else None
+    server = write(SERVER_SET, whole.server, dataset.servers or dataset) if len(whole.server) else None
     return ShardFiles(paths, counts, test, server)
 
 

@@ -16,6 +16,7 @@ from securefl.errors import ConfigError, UsageError
 from securefl.ids import PartyId
 from securefl.learning.dataset import Dataset, Roles
 from securefl.learning.partition import largest_remainders, partition
+from securefl.learning.server_set import server_rows
 from securefl.learning.text import MIN_SPEECH
 
 TEST = "test"
@@ -34,7 +35,8 @@ class Split:
     test: I64
     """Rows of the test half."""
     server: I64
-    """Rows of the training half that the server holds and no party does; empty without a server set."""
+    """Rows of the training half that the server holds and no party does, or of ``dataset.servers`` if there
+    is that; empty without a server set."""
 
 
 def split(dataset: Dataset, config: Data, parties: tuple[PartyId, ...], seed: int) -> Split:
@@ -43,7 +45,8 @@ def split(dataset: Dataset, config: Data, parties: tuple[PartyId, ...], seed: in
     ``train_limit`` and ``test_limit`` keep the first samples of a permutation seeded with ``seed``; they are
     totals, and limits above the data set's size keep everything. By role, only the text of the first
     ``len(parties)`` roles is used, for training and for testing, and ``train_limit`` shortens each of them
-    alike. Of what is left the server's set is drawn (:func:`_server_rows`), and the rest is partitioned.
+    alike. Of what is left the server's set is drawn (:mod:`securefl.learning.server_set`), unless it comes
+    from another data set, and the rest is partitioned.
 
     Raises:
         ConfigError: the split is not feasible (see :func:`partition`), or there is no such server set.
@@ -62,8 +65,9 @@ def split(dataset: Dataset, config: Data, parties: tuple[PartyId, ...], seed: in
         classes = _classes(dataset, config)
         train = _limited(np.arange(len(dataset.y_train)), config.train_limit, rng)
         test = _limited(np.arange(len(dataset.y_test)), config.test_limit, rng)
-    server = _server_rows(dataset, train, config.server_fraction, seed)
-    train = train[~np.isin(train, server)]
+    server = server_rows(dataset, train, config, seed)
+    if dataset.servers is None:
+        train = train[~np.isin(train, server)]
     shares = partition(classes[train], len(parties), config.partition, seed)
     return Split({party: train[own] for party, own in zip(parties, shares, strict=True)}, test, server)
 
@@ -117,35 +121,3 @@ def _limited_alike(roles: I64, parties: int, limit: int | None, rng: np.random.G
         # Sizes less one, so that one sample more than the share is never more than there are.
         sizes = 1 + largest_remainders(limit - parties, (sizes - 1).astype(np.float64))
     return np.concatenate([rows[:size] for rows, size in zip(own, sizes, strict=True)])
-
-
-def _server_rows(dataset: Dataset, train: I64, fraction: float, seed: int) -> I64:
-    """The server's rows, out of ``train``: as many of each label, ``fraction`` of all of them together.
-
-    SHARE, appendix D: "5% of the training data across clients with the same number of samples of each label".
-    Samples of a text have a label per character, which cannot be balanced: theirs are drawn uniformly.
-    """
-    if not fraction:
-        return np.empty(0, dtype=np.int64)
-    rng = np.random.Generator(np.random.PCG64([seed, 2]))
-    labels = dataset.y_train[train] if dataset.y_train.ndim == 1 else np.zeros(len(train), dtype=np.int64)
-    kinds, counts = np.unique(labels, return_counts=True)
-    # 0.29 * 100 is 28.999...: an exact share must not lose a sample to rounding.
-    each = int(fraction * len(train) / len(kinds) + 1e-9)
-    if not each:
-        raise ConfigError(
-            "data.server_fraction",
-            f"{fraction:g} of {len(train)} samples is less than one of each of {len(kinds)} classes",
-            f"at least {len(kinds) / len(train):.2g}, or a larger data.train_limit",
-        )
-    if each > counts.min():
-        scarce = int(kinds[counts.argmin()])
-        raise ConfigError(
-            "data.server_fraction",
-            f"{fraction:g} of {len(train)} samples is {each} of each class,"
-            f" but class {scarce} has {counts.min()}",
-            f"at most {int(counts.min()) * len(kinds) / len(train):.2g}",
-        )
-    chosen = [rng.permutation(np.flatnonzero(labels == kind))[:each] for kind in kinds]
-    rows: I64 = train[rng.permutation(np.concatenate(chosen))]
-    return rows

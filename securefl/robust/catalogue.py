@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
 
+from securefl.arrays import F64
 from securefl.config.aggregation import (
     AdaptiveClipping,
     Aggregation,
@@ -16,6 +18,7 @@ from securefl.config.aggregation import (
     DistanceRule,
     FlTrust,
     GeometricMedian,
+    InnerProduct,
     Krum,
     Mean,
     MeanAroundMedian,
@@ -37,6 +40,7 @@ from securefl.robust.centred_clipping import centred_clipping
 from securefl.robust.clipping import clip_adaptively, clip_norms
 from securefl.robust.fltrust import fltrust
 from securefl.robust.geometric_median import geometric_median
+from securefl.robust.inner_product import earned, inner_product, pooled
 from securefl.robust.krum import krum
 from securefl.robust.mean import weighted_mean
 from securefl.robust.mean_around_median import mean_around_median
@@ -48,7 +52,7 @@ from securefl.robust.stack import Aggregate, Stack
 from securefl.robust.trimmed_mean import trimmed_mean
 from securefl.robust.zeno import zeno_plus_plus
 
-__all__ = ["aggregate", "aggregate_all", "breakdown", "clusters_needed", "prepare"]
+__all__ = ["aggregate", "aggregate_all", "breakdown", "clusters_needed", "earned_by", "prepare"]
 
 
 def aggregate_all(plan: Aggregation, stack: Stack, seed: bytes) -> Aggregate:
@@ -65,15 +69,34 @@ def aggregate_all(plan: Aggregation, stack: Stack, seed: bytes) -> Aggregate:
     Raises:
         UsageError: fewer clusters than :func:`securefl.config.rules.clusters_needed_by`.
     """
+    stack, row_of = _prepared(plan, stack, seed)
+    result = aggregate(plan.rule, stack)
+    return Aggregate(result.vector, result.kept[row_of])
+
+
+def earned_by(plan: Aggregation, rule: InnerProduct, stack: Stack, seed: bytes) -> F64:
+    """What the clusters earn with ``rule``, behind the scenario's pre-aggregation, f64 ``(c,)``.
+
+    Arguments and errors as for :func:`aggregate_all`. All clusters of one bucket earn what the bucket does.
+    """
+    stack, row_of = _prepared(plan, stack, seed)
+    return earned(stack, rule)[row_of]
+
+
+def _prepared(plan: Aggregation, stack: Stack, seed: bytes) -> tuple[Stack, Places]:
+    """What the rule sees, and by cluster the row in which it counts."""
     needed = clusters_needed_by(plan)
     if stack.clusters < needed:
         raise UsageError(f"this aggregation needs {needed} clusters, not {stack.clusters}")
     row_of: Places = np.arange(stack.clusters)
+    trust = stack.trust
+    stack = replace(stack, trust=None)
     for step in plan.pre_aggregation:
         stack, place = prepare(step, stack, seed)
         row_of = place[row_of]
-    result = aggregate(plan.rule, stack)
-    return Aggregate(result.vector, result.kept[row_of])
+    if trust is not None:
+        stack = replace(stack, trust=pooled(trust, row_of, stack.clusters))
+    return stack, row_of
 
 
 def prepare(step: PreAggregation, stack: Stack, seed: bytes) -> tuple[Stack, Places]:
@@ -113,6 +136,8 @@ def aggregate(rule: Rule, stack: Stack) -> Aggregate:
             return fltrust(stack)
         case ZenoPlusPlus():
             return zeno_plus_plus(stack, rule)
+        case InnerProduct():
+            return inner_product(stack, rule)
         case _:
             return _by_distance(rule, stack)
 

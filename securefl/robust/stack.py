@@ -21,8 +21,8 @@ class Stack:
     Rules read it and never write to it.
 
     Raises:
-        UsageError: wrong dtypes or shapes, no cluster, a row, reference or gradient that is not finite, a
-            weight that is not finite and positive, a cluster without survivors, or a negative noise.
+        UsageError: wrong dtypes or shapes, no cluster, anything that is not finite, a weight that is not
+            positive, a cluster without survivors, or a negative noise.
     """
 
     means: F64
@@ -38,6 +38,9 @@ class Stack:
     server_gradient: F64 | None = None
     """f64 ``(d,)``, gradient of the loss on the server's own data at the current model, for rules that need
     it. It points uphill: an honest mean has, on average, a negative product with it."""
+    trust: F64 | None = None
+    """f64 ``(c,)``, what each cluster's members have earned so far, this round included, for the rule that
+    remembers it (:mod:`securefl.robust.inner_product`); None for this round alone."""
 
     def __post_init__(self) -> None:
         expect(self.means, "means", np.float64, (None, None))
@@ -55,11 +58,9 @@ class Stack:
             raise UsageError("every cluster in a stack has at least one survivor")
         if not (math.isfinite(self.noise_std) and self.noise_std >= 0):
             raise UsageError(f"noise_std must be finite and not negative, not {self.noise_std}")
-        for name, vector in (("reference", self.reference), ("server_gradient", self.server_gradient)):
-            if vector is not None:
-                expect(vector, name, np.float64, (self.dimension,))
-                if not np.isfinite(vector).all():
-                    raise UsageError(f"{name} is not finite")
+        _check(self.reference, "reference", self.dimension)
+        _check(self.server_gradient, "server_gradient", self.dimension)
+        _check(self.trust, "trust", clusters)
 
     @property
     def clusters(self) -> int:
@@ -80,6 +81,13 @@ class Stack:
         if self.server_gradient is None:
             raise UsageError("this rule needs a gradient of the server's own data")
         return self.server_gradient
+
+
+def _check(vector: F64 | None, name: str, length: int) -> None:
+    if vector is not None:
+        expect(vector, name, np.float64, (length,))
+        if not np.isfinite(vector).all():
+            raise UsageError(f"{name} is not finite")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

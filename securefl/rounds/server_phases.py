@@ -22,6 +22,7 @@ from securefl.rounds.draw import Draw
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, RoundDone
 from securefl.rounds.stacking import ClusterSum
+from securefl.rounds.trust import NO_TRUST, Trust
 from securefl.secagg.server import CollectingInputs, InstancePhase
 from securefl.secagg.store import VectorStore
 
@@ -53,6 +54,8 @@ class Standing:
     """Rounds that gave an update."""
     fruitless_rounds: int = 0
     """Rounds in a row without any update."""
+    trust: Trust = NO_TRUST
+    """What the rule remembers of the parties."""
     gone: frozenset[PartyId] = frozenset()
     """Parties whose connection broke, says the broker: a hint that shortens waiting."""
     late: frozenset[PartyId] = frozenset()

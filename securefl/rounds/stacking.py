@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 
 from securefl.arrays import F64, Ring
+from securefl.config.aggregation import InnerProduct
 from securefl.config.rules import clusters_needed_by, needs_server_gradient
 from securefl.crypto.labels import digest
 from securefl.encoding.ring import from_ring
 from securefl.ids import PartyId
-from securefl.robust.catalogue import aggregate_all
+from securefl.robust.catalogue import aggregate_all, earned_by
 from securefl.robust.stack import Stack
 from securefl.rounds.plan import Plan
+from securefl.rounds.trust import NO_TRUST, Trust, credited, of_clusters, smoothed
 
 NO_GRADIENTS: Mapping[int, F64] = MappingProxyType({})
 """For rules that look at no data of the server's."""
@@ -32,6 +34,11 @@ class ClusterSum:
     survivors: tuple[PartyId, ...]
     ring: Ring = field(repr=False)
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """(reclustering, cluster)."""
+        return self.reclustering, self.cluster
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundAggregate:
@@ -41,29 +48,22 @@ class RoundAggregate:
     """Shape (d,); None when no reclustering had what the rule needs: clusters, perhaps a gradient."""
     kept: tuple[tuple[int, int], ...]
     rejected: tuple[tuple[int, int], ...]
-    """(reclustering, cluster) pairs that the rule left out."""
+    """(reclustering, cluster) pairs that the rule left out, or never saw."""
+    trust: Trust = NO_TRUST
+    """What is known of the parties after this round."""
 
 
-def stack_of(
-    plan: Plan,
-    sums: Sequence[ClusterSum],
-    weights: Mapping[PartyId, float],
-    reference: F64 | None = None,
-    server_gradient: F64 | None = None,
-) -> Stack:
-    """Return cluster means (step 11): each sum divided by its survivors' known total weight."""
-    totals = [sum(weights[party] for party in opened.survivors) for opened in sums]
-    decoded = [
-        plan.fixed_point.decode(from_ring(opened.ring), total)
-        for opened, total in zip(sums, totals, strict=True)
-    ]
-    return Stack(
-        means=np.stack(decoded),
-        weights=np.array(totals, dtype=np.float64),
-        survivors=np.array([len(opened.survivors) for opened in sums], dtype=np.int64),
-        reference=reference,
-        server_gradient=server_gradient,
-    )
+def counted(
+    plan: Plan, sums: Sequence[ClusterSum], excluded: Collection[tuple[int, int]] = ()
+) -> Sequence[ClusterSum]:
+    """The sums that the rule sees: all but the (reclustering, cluster) pairs that a check (step 12) excluded.
+
+    The inner-product rule sees these as well, with a mean of zero: its gamma is a share of all sums (Xiang et
+    al. 2023, Algorithm 2).
+    """
+    if isinstance(plan.scenario.aggregation.rule, InnerProduct):
+        return sums
+    return [opened for opened in sums if opened.key not in excluded]
 
 
 def usable(plan: Plan, sums: Sequence[ClusterSum]) -> tuple[int, ...]:
@@ -73,6 +73,36 @@ def usable(plan: Plan, sums: Sequence[ClusterSum]) -> tuple[int, ...]:
     return tuple(r for r in range(plan.scenario.clustering.reclusterings) if rows[r] >= needed)
 
 
+def stack_of(
+    plan: Plan,
+    sums: Sequence[ClusterSum],
+    weights: Mapping[PartyId, float],
+    reference: F64 | None = None,
+    server_gradient: F64 | None = None,
+    trust: F64 | None = None,
+    excluded: Collection[tuple[int, int]] = (),
+) -> Stack:
+    """Return cluster means (step 11): each sum divided by its survivors' known total weight.
+
+    The mean of an ``excluded`` sum is zero.
+    """
+    totals = [sum(weights[party] for party in opened.survivors) for opened in sums]
+    decoded = [
+        np.zeros(plan.length)
+        if opened.key in excluded
+        else plan.fixed_point.decode(from_ring(opened.ring), total)
+        for opened, total in zip(sums, totals, strict=True)
+    ]
+    return Stack(
+        means=np.stack(decoded),
+        weights=np.array(totals, dtype=np.float64),
+        survivors=np.array([len(opened.survivors) for opened in sums], dtype=np.int64),
+        reference=reference,
+        server_gradient=server_gradient,
+        trust=trust,
+    )
+
+
 def aggregate_round(
     plan: Plan,
     sums: Sequence[ClusterSum],
@@ -80,6 +110,8 @@ def aggregate_round(
     seed: bytes,
     reference: F64 | None,
     gradients: Mapping[int, F64] = NO_GRADIENTS,
+    trust: Trust = NO_TRUST,
+    excluded: Collection[tuple[int, int]] = (),
 ) -> RoundAggregate:
     """Apply the scenario's rule per reclustering and average (SHARE, Algorithm 1; steps 13 and 14).
 
@@ -91,20 +123,35 @@ def aggregate_round(
         reference: mean of the past aggregates (:func:`securefl.rounds.optimiser.past_update`), f64 ``(d,)``.
         gradients: of the server's own data by reclustering, f64 ``(d,)``; a rule that needs one leaves out
             every reclustering that has none.
+        trust: what is known of the parties from the rounds before.
+        excluded: (reclustering, cluster) pairs that failed a check (:func:`counted`).
     """
-    aggregation = plan.scenario.aggregation
+    aggregation, rule = plan.scenario.aggregation, plan.scenario.aggregation.rule
+    seen = counted(plan, sums, excluded)
+    rows = {r: [opened for opened in seen if opened.reclustering == r] for r in usable(plan, seen)}
+    if needs_server_gradient(rule):
+        rows = {r: opened for r, opened in rows.items() if r in gradients}
+    drawn = {r: digest("pre-aggregation", seed, r) for r in rows}
+
+    def stack(r: int, earned: F64 | None = None) -> Stack:
+        return stack_of(plan, rows[r], weights, reference, gradients.get(r), earned, excluded)
+
+    standings: dict[int, F64] = {}
+    if isinstance(rule, InnerProduct):
+        trust, gradients = smoothed(trust, rule, gradients)
+        if rule.select == "accumulated":
+            # All reclusterings first: what a party earns in one of them counts in the choice of all.
+            survivors = {r: [one.survivors for one in opened] for r, opened in rows.items()}
+            for r, clusters in survivors.items():
+                trust = credited(trust, clusters, earned_by(aggregation, rule, stack(r), drawn[r]))
+            standings = {r: of_clusters(trust, rule, clusters) for r, clusters in survivors.items()}
     results: list[F64] = []
-    kept: list[tuple[int, int]] = []
-    rejected: list[tuple[int, int]] = []
-    for reclustering in usable(plan, sums):
-        gradient = gradients.get(reclustering)
-        if gradient is None and needs_server_gradient(aggregation.rule):
-            continue
-        rows = [s for s in sums if s.reclustering == reclustering]
-        drawn = digest("pre-aggregation", seed, reclustering)
-        result = aggregate_all(aggregation, stack_of(plan, rows, weights, reference, gradient), drawn)
+    kept: dict[tuple[int, int], bool] = {}
+    for r, opened in rows.items():
+        result = aggregate_all(aggregation, stack(r, standings.get(r)), drawn[r])
         results.append(result.vector)
-        for opened, used in zip(rows, result.kept, strict=True):
-            (kept if used else rejected).append((opened.reclustering, opened.cluster))
+        kept.update(zip((one.key for one in opened), result.kept.tolist(), strict=True))
     update = np.mean(results, axis=0) if results else None
-    return RoundAggregate(update, tuple(kept), tuple(rejected))
+    used = tuple(key for key, is_kept in kept.items() if is_kept and key not in excluded)
+    rejected = tuple(one.key for one in sums if one.reclustering in rows and one.key not in used)
+    return RoundAggregate(update, used, rejected, trust)

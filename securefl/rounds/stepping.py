@@ -16,15 +16,19 @@ from securefl.rounds.optimiser import past_update, server_step
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, ModelStepped, RoundDone
 from securefl.rounds.server_phases import Standing
-from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum, aggregate_round, usable
+from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum, aggregate_round, counted, usable
 
 MAX_FRUITLESS = 3
 """Rounds in a row without any update after which the run is aborted."""
 
 
-def to_consult(plan: Plan, sums: Sequence[ClusterSum]) -> tuple[int, ...]:
+def to_consult(
+    plan: Plan, sums: Sequence[ClusterSum], excluded: Collection[ClusterKey] = ()
+) -> tuple[int, ...]:
     """The reclusterings for which the rule needs a gradient of the server's own data; none for most rules."""
-    return usable(plan, sums) if needs_server_gradient(plan.scenario.aggregation.rule) else ()
+    if not needs_server_gradient(plan.scenario.aggregation.rule):
+        return ()
+    return usable(plan, counted(plan, sums, excluded))
 
 
 def after_sums(
@@ -34,6 +38,7 @@ def after_sums(
     survivors: Collection[PartyId],
     sums: Sequence[ClusterSum],
     gradients: Mapping[int, F64] = NO_GRADIENTS,
+    excluded: Collection[ClusterKey] = (),
 ) -> tuple[Standing, RoundDone, ModelStepped]:
     """Aggregate what was opened and step.
 
@@ -45,13 +50,17 @@ def after_sums(
         sums: all that were opened, in the order of (reclustering, cluster).
         gradients: f64 ``(d,)`` for each of :func:`to_consult`. Without them a rule that needs one is not
             applied, and the round gives no update.
+        excluded: sums that failed a check.
 
     Returns:
         The standing with the new model, and the two reports; accuracy and loss are still to be filled in.
     """
     optimiser = plan.scenario.server_optimiser
     reference = past_update(optimiser, standing.velocity)
-    result = aggregate_round(plan, sums, drawn.weights, drawn.seed, reference, gradients)
+    result = aggregate_round(
+        plan, sums, drawn.weights, drawn.seed, reference, gradients, standing.trust, excluded
+    )
+    standing = replace(standing, trust=result.trust)
     norm: float | None = None
     if result.update is None:
         standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)

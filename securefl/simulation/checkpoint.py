@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from securefl.arrays import F32, F64
 from securefl.config.resolved import to_toml
 from securefl.crypto.labels import digest
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import PartyId
 from securefl.rounds.plan import Plan
 from securefl.rounds.server_phases import Standing
+from securefl.rounds.trust import Trust
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
-_VERSION = "securefl simulation 3"
+_VERSION = "securefl simulation 4"
 _NUMBERS = ("round", "best_accuracy", "stale_rounds", "updates", "fruitless_rounds")
 
 
@@ -36,15 +40,19 @@ def write_checkpoint(
         RunAbortedError: the disk is full or gone.
     """
     state = {name: getattr(standing, name) for name in _NUMBERS}
+    state |= {"dead": sorted(dead), "scores": dict(standing.trust.scores)}
     meta = {
         "version": _VERSION,
         "of": _identity(plan),
         "training": training,
-        "state": json.dumps({**state, "dead": sorted(dead)}),
+        "state": json.dumps(state),
     }
+    arrays: dict[str, F32 | F64] = {"params": standing.params, "velocity": standing.velocity}
+    if standing.trust.gradient is not None:
+        arrays["gradient"] = standing.trust.gradient
     partial = path.with_name(f".{path.name}.part")
     try:
-        partial.write_bytes(save({"params": standing.params, "velocity": standing.velocity}, metadata=meta))
+        partial.write_bytes(save(arrays, metadata=meta))
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
@@ -89,15 +97,23 @@ def read_checkpoint(path: Path, plan: Plan, *, training: str) -> tuple[Standing,
 def _standing(
     arrays: dict[str, Any], state: dict[str, Any], plan: Plan
 ) -> tuple[Standing, frozenset[PartyId]]:
-    params, velocity = arrays["params"], arrays["velocity"]
-    if params.dtype != np.float32 or velocity.dtype != np.float64:
-        raise ValueError("its arrays are not f32 and f64")
-    if params.shape != (plan.length,) or velocity.shape != (plan.length,):
-        raise ValueError(f"its arrays do not have {plan.length} elements")
+    for name, array in arrays.items():
+        dtype = np.float32 if name == "params" else np.float64
+        if array.dtype != dtype or array.shape != (plan.length,):
+            raise ValueError(f"{name} is no array of {plan.length} {dtype.__name__}")
     dead = frozenset(PartyId(name) for name in state["dead"])
-    if not dead <= plan.roster.parties.keys():
+    earned = {PartyId(name): float(score) for name, score in dict(state["scores"]).items()}
+    if not plan.roster.parties.keys() >= dead | earned.keys():
         raise ValueError("it names parties that there are not")
-    return Standing(params=params, velocity=velocity, **{name: state[name] for name in _NUMBERS}), dead
+    if not all(map(math.isfinite, earned.values())):
+        raise ValueError("it has scores that are not finite")
+    standing = Standing(
+        params=arrays["params"],
+        velocity=arrays["velocity"],
+        trust=Trust(MappingProxyType(earned), arrays.get("gradient")),
+        **{name: state[name] for name in _NUMBERS},
+    )
+    return standing, dead
 
 
 def _identity(plan: Plan) -> str:

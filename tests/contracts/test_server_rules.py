@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from securefl.arrays import F64
-from securefl.config.aggregation import FlTrust, Rule, ZenoPlusPlus
-from securefl.config.rules import breakdown, clusters_needed, needs_server_gradient
+from securefl.config.aggregation import FlTrust, InnerProduct, Rule, ZenoPlusPlus
+from securefl.config.rules import breakdown, clusters_needed, needs_server_gradient, places
 from securefl.errors import UsageError
 from securefl.robust.catalogue import aggregate
 from securefl.robust.stack import Aggregate, Stack
 
-RULES: list[Rule] = [
+JUDGING: list[Rule] = [
     FlTrust(),
     ZenoPlusPlus(),
     ZenoPlusPlus(scale="normalised", rho=0.5, eps=0.3, eta=0.7),
@@ -25,7 +25,16 @@ RULES: list[Rule] = [
     ZenoPlusPlus(scale="mean", rho=0.1, divide_by="accepted"),
     ZenoPlusPlus(scale="sum", rho=1e-4, eps=0.2, eta=2.0),
 ]
-EVERY = pytest.mark.parametrize("rule", RULES, ids=str)
+"""Rules that take or leave each cluster by itself."""
+SELECTING: list[Rule] = [
+    InnerProduct(gamma=0.2),
+    InnerProduct(gamma=0.5, normalised="both"),
+    InnerProduct(gamma=0.7, divide_by="all", normalised="gradient"),
+    InnerProduct(gamma=1.0, normalised="upload"),
+]
+"""Rules that take the best, however bad they are (tests/unit/robust/test_inner_product.py)."""
+JUDGES = pytest.mark.parametrize("rule", JUDGING, ids=str)
+EVERY = pytest.mark.parametrize("rule", JUDGING + SELECTING, ids=str)
 QUICK = settings(max_examples=30, deadline=None)
 
 
@@ -74,7 +83,7 @@ def situations(draw: st.DrawFn) -> tuple[F64, F64, F64]:
     return means, gradient, weights
 
 
-@EVERY
+@JUDGES
 @QUICK
 @given(situation=situations())
 def test_equals_the_naive_reference(rule: Rule, situation: tuple[F64, F64, F64]) -> None:
@@ -99,18 +108,27 @@ def test_order_of_the_clusters_does_not_matter(
     straight = applied(rule, means, gradient, weights)
     permuted = applied(rule, means[order], gradient, weights[order])
     np.testing.assert_allclose(permuted.vector, straight.vector, rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(permuted.kept, straight.kept[order])
+    # Of clusters that agree in everything either one may be selected.
+    assert identities(means, weights, straight) == identities(means[order], weights[order], permuted)
+
+
+def identities(means: F64, weights: F64, result: Aggregate) -> list[tuple[float, ...]]:
+    rows = zip(means.tolist(), weights.tolist(), result.kept, strict=True)
+    return sorted((*row, weight) for row, weight, kept in rows if kept)
 
 
 @EVERY
 def test_clusters_that_descend_are_followed(rule: Rule) -> None:
     gradient = np.array([0.3, -0.4, 0.0])
-    result = applied(rule, np.tile(-gradient, (5, 1)), gradient, np.linspace(0.5, 1.0, 5))
-    assert result.kept.all()
-    np.testing.assert_allclose(result.vector, -gradient, rtol=1e-12)
+    weights = np.linspace(0.5, 1.0, 5)
+    result = applied(rule, np.tile(-gradient, (5, 1)), gradient, weights)
+    assert result.kept.sum() == (places(rule.gamma, 5) if isinstance(rule, InnerProduct) else 5)
+    scaled = isinstance(rule, InnerProduct) and rule.divide_by == "all"
+    share = weights[result.kept].sum() / weights.sum() if scaled else 1.0
+    np.testing.assert_allclose(result.vector, -share * gradient, rtol=1e-12)
 
 
-@EVERY
+@JUDGES
 def test_clusters_that_climb_are_not(rule: Rule) -> None:
     gradient = np.array([30.0, -40.0, 0.0])
     result = applied(rule, np.vstack([-gradient, np.tile(10 * gradient, (4, 1))]), gradient)

@@ -117,6 +117,15 @@ def test_with_data_of_the_servers_own(tmp_path: Path) -> None:
         assert row["clusters"]["rejected"]
 
 
+def test_with_trust_in_parties_from_round_to_round(tmp_path: Path) -> None:
+    """Two samples of each class; who is selected depends on what its members earned in all rounds before."""
+    scenario = write_scenario(tmp_path, SCALED, parties=8, size=2, reclusterings=2, rounds=3)
+    rule = 'aggregation.rule={ type = "inner-product", gamma = 0.5, momentum = 0.5 }'
+    real = assert_same_bits(scenario, tmp_path, rule, "data.server_per_class=2")
+    for row in real.rows:
+        assert len(row["clusters"]["kept"]) == len(row["clusters"]["rejected"]) == 4
+
+
 def test_an_active_server_and_another_model(tmp_path: Path) -> None:
     scenario = write_scenario(
         tmp_path,

@@ -49,3 +49,52 @@ def test_a_patch_does_not_fit_on_text() -> None:
         "behaviours.1.kind",
         "backdoor patches images, and shakespeare is text",
     )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "path", "reason", "remedy"),
+    [
+        (
+            ("data.server_fraction=0.1", "data.server_per_class=2"),
+            "data.server_per_class",
+            "server_fraction is given too",
+            "leave one",
+        ),
+        (("data.server_set=mnist",), "data.server_set", "how many samples", "data.server_per_class"),
+        (
+            ("data.server_set=digits", "data.server_per_class=2"),
+            "data.server_set",
+            "digits is what the parties hold",
+            "leave it out",
+        ),
+        (
+            (*TEXT, "data.server_per_class=2"),
+            "data.server_per_class",
+            "goes by the label of a sample",
+            "data.server_fraction",
+        ),
+        (
+            (*TEXT, "data.server_set=mnist", "data.server_fraction=0.1"),
+            "data.server_set",
+            "shakespeare is text",
+            "leave it out",
+        ),
+        (
+            ("data.server_set=shakespeare", "data.server_fraction=0.1"),
+            "data.server_set",
+            "shakespeare is text",
+            "leave it out",
+        ),
+    ],
+)
+def test_what_the_server_cannot_hold(overrides: tuple[str, ...], path: str, reason: str, remedy: str) -> None:
+    error = refusal(*overrides)
+    assert error.path == path
+    assert reason in error.reason
+    assert remedy in error.remedy
+
+
+def test_what_the_server_may_hold() -> None:
+    assert checked(*TEXT, "data.server_fraction=0.1")
+    assert checked("data.server_set=mnist", "data.server_per_class=2")
+    assert checked("data.server_set=npz:mine.npz", "data.server_fraction=0.1")

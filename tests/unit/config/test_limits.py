@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from securefl.config.limits import MAX_CLUSTER, MAX_STEPS, check, cluster_sizes, participants_of, quorum_of
 from securefl.config.load import load_scenario
 from securefl.errors import ConfigError, UsageError
-from tests.unit.config.samples import attempt, checked, refusal, small
+from tests.unit.config.samples import attempt, checked, complaint, refusal, small
 
 FILES = sorted((Path(__file__).parents[3] / "scenarios").glob("*.toml"))
 ACTIVE = ("clustering.size=5", "parties=15", "secure_sum.server=active")
@@ -129,6 +129,19 @@ REFUSED = [
     ),
     ("data.server_fraction", ("aggregation.rule.type=zeno++",), "zeno++ needs a gradient of"),
     ("data.server_fraction", ("aggregation.rule.type=fltrust",), "fltrust needs a gradient"),
+    (
+        "data.server_fraction",
+        ("aggregation.rule={type='inner-product', gamma=0.5}",),
+        "inner-product needs a",
+    ),
+    (
+        "aggregation.claim",
+        (
+            "aggregation={rule={type='inner-product', gamma=0.5}, byzantine=1, claim='worst-case'}",
+            "data.server_per_class=2",
+        ),
+        "inner-product with these parameters withstands 0",
+    ),
     (
         "aggregation.claim",
         (
@@ -325,6 +338,9 @@ ZENO = (
 )
 
 
+TRUST = ("aggregation.rule={type='inner-product', gamma=0.6}", "data.server_per_class=2")
+
+
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
@@ -335,6 +351,16 @@ ZENO = (
         ((*ZENO, "aggregation.rule.scale=mean"), "g (mean) is its mean |"),
         ((ZENO[1], "aggregation.rule.type=fltrust"), "the server trains on them as a party does"),
         ((ZENO[1],), "server data: 5 % of the training samples, and this rule has no use for them"),
+        (TRUST, "server data: 2 training samples of each class; a gradient on all of them once a round"),
+        (TRUST, "selects 3 of 4 clusters a round (gamma = 0.6) by what their members have earned so far"),
+        (
+            (*TRUST, "data.server_set=mnist"),
+            "2 training samples of each class of mnist, and the parties keep",
+        ),
+        ((*TRUST, "aggregation.rule.select=per-round"), "(gamma = 0.6) by its scores alone"),
+        ((*TRUST, "aggregation.byzantine=3"), "each is clean with probability 38.2 % only"),
+        ((*TRUST, "aggregation.byzantine=1"), "who lies about its length is selected at that length"),
+        (("data.server_per_class=1",), "server data: 1 training sample of each class, and this rule has no"),
     ],
 )
 def test_notes_on_the_servers_data(overrides: tuple[str, ...], words: str) -> None:
@@ -343,6 +369,23 @@ def test_notes_on_the_servers_data(overrides: tuple[str, ...], words: str) -> No
 
 def test_no_note_on_server_data_or_eps_where_there_is_none() -> None:
     assert "server data" not in " | ".join(checked().notes)
+    assert "probability" not in " | ".join(n for n in checked(*TRUST).notes if n.startswith("inner-product"))
+    bounded = "aggregation.pre_aggregation=[{type='norm-clipping', radius=1}]"
+    assert "length" not in " | ".join(checked(*TRUST, "aggregation.byzantine=1", bounded).notes)
+
+
+@pytest.mark.parametrize("gamma", ["0", "-0.5", "1.1"])
+def test_gamma_is_a_share(gamma: str) -> None:
+    error = complaint(f"aggregation.rule={{type='inner-product', gamma={gamma}}}")
+    assert error is not None
+    assert error.path == "aggregation.rule.gamma"
+    assert error.remedy or error.reason
+
+
+def test_gamma_is_required() -> None:
+    error = complaint("aggregation.rule={type='inner-product'}")
+    assert error is not None
+    assert "gamma" in str(error)
     assert "scale of a squared" not in " | ".join(checked(*ZENO, "aggregation.rule.eps=0").notes)
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from securefl.arrays import F32, F64
-from securefl.config.aggregation import FlTrust, ServerRule, ZenoPlusPlus
+from securefl.config.aggregation import FlTrust, InnerProduct, ServerRule, ZenoPlusPlus
 from securefl.config.model import CustomModel, Lstm, Mlp, Model, Softmax
 from securefl.config.scenario import Training
 from securefl.entropy import Entropy, InsecureSeededEntropy
@@ -15,7 +15,7 @@ from securefl.errors import UsageError
 from securefl.learning.flatten import load_vector, to_vector
 from securefl.learning.models import build_model
 from securefl.learning.outcomes import GradientNotFiniteError, TrainingDivergedError
-from securefl.learning.server_gradient import ServerGradient
+from securefl.learning.server_gradient import PIECE, ServerGradient
 from securefl.learning.shards import Shard
 from securefl.learning.trainer import LocalTrainer
 from tests.unit.learning.builders import blobs
@@ -65,6 +65,16 @@ def test_a_batch_of_its_own_for_every_reclustering_and_round() -> None:
     assert np.abs(found[0] - found[1]).max() > 1e-3
     (other,) = server.gradients(5, params, (0,))
     assert np.abs(found[0] - other).max() > 1e-3
+
+
+@pytest.mark.parametrize("samples", [20, PIECE, PIECE + 1, 2 * PIECE + 100])
+def test_the_inner_product_rule_gets_one_gradient_on_all_samples_a_round(samples: int) -> None:
+    shard = blobs(samples)
+    server, params = made(shard, InnerProduct(gamma=0.5))
+    first, second = server.gradients(4, params, (0, 2))
+    assert first is second
+    np.testing.assert_allclose(first, by_hand(shard, params, torch.arange(samples)), rtol=1e-4, atol=1e-6)
+    assert server.gradients(5, params, (1,))[0].tobytes() == first.tobytes()
 
 
 def test_few_samples_are_taken_whole() -> None:
@@ -130,12 +140,12 @@ def test_of_a_text_every_position_counts_alike() -> None:
     np.testing.assert_allclose(gradient, torch.stack(parts).sum(dim=0) / 72, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("rule", [ZenoPlusPlus(), FlTrust()])
+@pytest.mark.parametrize("rule", [ZenoPlusPlus(), FlTrust(), InnerProduct(gamma=1)])
 def test_no_finite_gradient_no_answer(rule: ServerRule) -> None:
     shard = blobs(20)
     server, params = made(shard, rule, model=Softmax())
     broken = np.full_like(params, np.float32(3e38))
-    error = GradientNotFiniteError if isinstance(rule, ZenoPlusPlus) else TrainingDivergedError
+    error = TrainingDivergedError if isinstance(rule, FlTrust) else GradientNotFiniteError
     with pytest.raises(error, match="finite"):
         server.gradients(0, broken, (0,))
     assert np.isfinite(server.gradients(0, params, (0,))[0]).all()

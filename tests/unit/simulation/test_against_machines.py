@@ -303,14 +303,17 @@ def test_rules_and_weights(rule: str, mode: str) -> None:
     assert_same(config, {"p03": (Scale(factor=-10.0), NoClip())})
 
 
-@pytest.mark.parametrize("rule", ["zeno++", "fltrust"])
+@pytest.mark.parametrize(
+    "rule",
+    ["'zeno++'", "'fltrust'", "'inner-product', gamma = 0.5, momentum = 0.5, credit = 'all-scores'"],
+)
 def test_rules_with_data_of_the_servers(rule: str) -> None:
     """In round 1 there is no gradient; in round 2 one sum cannot be opened."""
     config = scenario(
         9,
         rounds="3",
         reclusterings="2",
-        aggregation__rule=f"{{ type = '{rule}' }}",
+        aggregation__rule=f"{{ type = {rule} }}",
         data__server_fraction="0.1",
     )
     gone = Drop(phase="after-freeze", rounds=(2,))

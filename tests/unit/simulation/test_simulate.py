@@ -89,7 +89,15 @@ def test_everybody_gone_aborts(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("rounds", "exact"), [(1, ()), (2, ("--exact",)), (4, ())])
+TRUSTING = (
+    "--set",
+    "aggregation.rule={type='inner-product', gamma=0.5, momentum=0.5}",
+    "--set",
+    "data.server_per_class=2",
+)
+
+
+@pytest.mark.parametrize(("rounds", "exact"), [(1, ()), (2, ("--exact",)), (2, TRUSTING), (4, ())])
 def test_resumed_it_ends_as_if_never_interrupted(
     rounds: int, exact: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

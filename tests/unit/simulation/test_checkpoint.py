@@ -1,0 +1,86 @@
+"""What a checkpoint of a simulation holds, and what it may not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from securefl.errors import ConfigError
+from securefl.ids import PartyId
+from securefl.rounds.plan import Plan
+from securefl.rounds.server_phases import Standing
+from securefl.rounds.trust import Trust
+from securefl.simulation.checkpoint import read_checkpoint, write_checkpoint
+from tests.simulation.world import scenario
+from tests.unit.rounds.samples import plan_of
+
+A, B, C = (PartyId(f"p{i:02d}") for i in range(3))
+LENGTH = 4
+
+
+def written(path: Path, trust: Trust) -> Plan:
+    plan = plan_of(scenario(6), LENGTH)
+    standing = Standing(
+        round=3,
+        params=np.array([1, -2, 0.1, 3e38], dtype=np.float32),
+        velocity=np.array([0.1, 1 / 3, -1e-300, 7.0]),
+        best_accuracy=0.1 + 0.2,
+        stale_rounds=1,
+        updates=2,
+        fruitless_rounds=1,
+        trust=trust,
+    )
+    write_checkpoint(path, plan, standing, {B}, training="some")
+    return plan
+
+
+@pytest.mark.parametrize("gradient", [None, np.array([1 / 3, -1e-310, 1e300, 0.0])])
+def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
+    earned = {A: 0.1 + 0.2, B: -1 / 3, C: 1e290}
+    plan = written(tmp_path / "c", Trust(earned, gradient))
+    standing, dead = read_checkpoint(tmp_path / "c", plan, training="some")
+    assert dead == {B}
+    assert dict(standing.trust.scores) == earned
+    found = standing.trust.gradient
+    assert (found is None) == (gradient is None)
+    assert gradient is None or found is None or found.tobytes() == gradient.tobytes()
+    assert standing.params.tobytes() == np.array([1, -2, 0.1, 3e38], dtype=np.float32).tobytes()
+    assert standing.velocity.tolist() == [0.1, 1 / 3, -1e-300, 7.0]
+    numbers = (standing.round, standing.stale_rounds, standing.updates, standing.fruitless_rounds)
+    assert numbers == (3, 1, 2, 1)
+    assert standing.best_accuracy == 0.1 + 0.2
+
+
+@pytest.mark.parametrize(
+    ("state", "arrays", "reason"),
+    [
+        ({"scores": {"p99": 1.0}}, {}, "parties that there are not"),
+        ({"scores": {"p00": float("nan")}}, {}, "not finite"),
+        ({"scores": {"p00": "much"}}, {}, "damaged"),
+        ({"scores": ["p00"]}, {}, "damaged"),
+        ({"scores": None}, {}, "damaged"),
+        ({"dead": ["p99"]}, {}, "parties that there are not"),
+        ({}, {"gradient": np.zeros(LENGTH + 1)}, "gradient is no array of 4 float64"),
+        ({}, {"gradient": np.zeros(LENGTH, dtype=np.float32)}, "gradient is no array of 4 float64"),
+        ({}, {"params": np.zeros(LENGTH)}, "params is no array of 4 float32"),
+        ({}, {"velocity": np.zeros(LENGTH - 1)}, "velocity is no array of 4 float64"),
+    ],
+)
+def test_damage_is_refused(
+    state: dict[str, object], arrays: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "c"
+    plan = written(path, Trust({A: 1.0}, np.zeros(LENGTH)))
+    with safe_open(path, "numpy") as file:
+        meta = file.metadata()
+        held = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    meta["state"] = json.dumps({**json.loads(meta["state"]), **state})
+    save_file({**held, **arrays}, path, metadata=meta)
+    with pytest.raises(ConfigError, match=reason):
+        read_checkpoint(path, plan, training="some")
