@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from parties.console import one_line_errors, say
+from securefl.cli.dp_power import power
 from securefl.errors import ConfigError
 from securefl.privacy.accountant import MIN_DELTA, epsilon, need_dp_accounting
 from securefl.privacy.calibration import TOLERANCE, calibrate
@@ -22,11 +23,12 @@ _SAMPLERS: tuple[Sampler, ...] = ("poisson", "fixed-size")
 _NAMES: dict[Accountant, str] = {"pld": "PLD", "rdp": "RDP"}
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(power)
 
 
 @app.callback()
 def _dp() -> None:
-    """Differential privacy: noise for a budget."""
+    """Differential privacy: noise for a budget, and what the checks of noisy sums see."""
 
 
 @app.command(name="calibrate")
