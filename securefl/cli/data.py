@@ -12,12 +12,14 @@ import typer
 
 from parties.arguments import SeedOption, SetOption
 from parties.console import one_line_errors, say
+from securefl.arrays import I64
 from securefl.cli.run import DataDirOption, bundled
 from securefl.config.cast import party_names
 from securefl.config.limits import check
 from securefl.config.load import load_scenario
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
+from securefl.learning.dataset import Dataset
 from securefl.learning.datasets import load_data
 from securefl.learning.split import SERVER_SET, split
 from securefl.report.figures import Histograms, draw_histograms, need_matplotlib
@@ -80,8 +82,8 @@ def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[s
     dataset = load_data(scenario.data, data_dir)
     whole = split(dataset, scenario.data, party_names(scenario.parties), seed)
 
-    def counts(rows: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.int64]:
-        return np.bincount(dataset.y_train[rows].ravel(), minlength=dataset.classes)
+    def counts(rows: I64, source: Dataset = dataset) -> I64:
+        return np.bincount(source.y_train[rows].ravel(), minlength=source.classes)
 
     own = {name: counts(rows) for name, rows in whole.parties.items()}
     everybody = np.sum(list(own.values()), axis=0)
@@ -94,7 +96,7 @@ def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[s
         "classes": dataset.classes,
         "parties": {name: count.tolist() for name, count in own.items()},
         "samples": {name: len(rows) for name, rows in whole.parties.items()},
-        "server": counts(whole.server).tolist() if len(whole.server) else None,
+        "server": counts(whole.server, dataset.servers or dataset).tolist() if len(whole.server) else None,
         "distance": {
             name: float(np.abs(count / count.sum() - overall).sum() / 2) for name, count in own.items()
         },

@@ -51,6 +51,21 @@ def test_the_servers_samples_are_told_apart() -> None:
     assert sum(record["samples"].values()) == 90
 
 
+def test_samples_of_another_set_are_counted_there(tmp_path: Path) -> None:
+    """Its classes are in another order than those of the rows with the same numbers in the parties' set."""
+    digits = load_data(Data(), None)
+    np.savez(
+        tmp_path / "other.npz",
+        x_train=digits.x_train[:200],
+        y_train=9 - digits.y_train[:200],
+        x_test=digits.x_test,
+        y_test=digits.y_test,
+    )
+    record = counts("data.server_per_class=2", f"data.server_set=npz:{tmp_path / 'other.npz'}")
+    assert record["server"] == [2] * 10
+    assert sum(record["samples"].values()) == 120
+
+
 def test_labels_of_a_text_are_characters(tmp_path: Path) -> None:
     (tmp_path / "shakespeare").mkdir()
     speeches = [f"{name}:\n" + "To be, or not to be.\n" * 120 + "\n" for name in "ABCDEF"]
