@@ -1,4 +1,4 @@
-"""``securefl reproduce``: the figures of a paper, from their files to curves and verdicts."""
+"""``securefl reproduce``: the tables and figures of a paper, from their files to numbers and verdicts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ import scenarios
 from parties.arguments import DeviceOption, device_name
 from parties.console import one_line_errors, say
 from securefl.cli.run import DataDirOption
+from securefl.cli.study import Asked, reproduce_study
 from securefl.errors import ConfigError
 from securefl.report.console import Terminal
 from securefl.report.figures import need_matplotlib
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.page import entries, page
 from securefl.reproduce.record import read_records, write_whole
+from securefl.reproduce.sheets.exhibits import studies
+from securefl.reproduce.sheets.study import Kind
 from securefl.reproduce.shelf import Preset, choose, papers
 
 RESULTS = Path("docs/results")
+SEEDS = 2
+"""Simulations per curve of a panel where nothing is said."""
 _PRESETS = Path(scenarios.__path__[0]) / "papers"
 
 
@@ -32,21 +37,32 @@ def reproduce(
         list[str] | None,
         typer.Option(help="Panel (5f), figure (5: all its panels) or all. Repeat it, or separate by commas."),
     ] = None,
+    table: Annotated[
+        list[str] | None, typer.Option(help="Table (15) or all, of papers with tables. Likewise.")
+    ] = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Of papers with several: a name, npz:FILE or folder:DIR. Repeat it. When left out, all that"
+            " are there."
+        ),
+    ] = None,
     listing: Annotated[
-        bool, typer.Option("--list", help="Show every panel: claim, last verdict, scale, time.")
+        bool, typer.Option("--list", help="Show all of them: claim, last verdict, scale, time.")
     ] = False,
     write_page: Annotated[
-        bool, typer.Option("--page", help="Write the page on all panels, from what was drawn before.")
+        bool, typer.Option("--page", help="Write the page on all of them, from what was run before.")
     ] = False,
     scale: Annotated[str, typer.Option(help="desk: minutes; paper: the paper's own sizes, hours.")] = "desk",
     seeds: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
             max=100,
-            help="Simulations per curve, of seeds 0, 1, ... (a seed is a split and an initial model).",
+            help="Simulations per curve, of seeds 0, 1, ... (a seed is a split and an initial model). When"
+            " left out: 2; of papers with tables, 1 at desk scale and 3 at the paper's.",
         ),
-    ] = 2,
+    ] = None,
     device: DeviceOption = None,
     data_dir: DataDirOption = None,
     out: Annotated[
@@ -60,7 +76,7 @@ def reproduce(
         ),
     ] = False,
 ) -> None:
-    """Draw figures of a paper again, and say whether its claims hold.
+    """Run tables and figures of a paper again, and say whether its numbers and claims hold.
 
     What was interrupted goes on where it was when the same call is repeated; what is finished is not run
     again, unless with --fresh.
@@ -68,43 +84,75 @@ def reproduce(
     Exit codes: 0 done, whatever the verdicts; 2 refused; 3 aborted.
     """
     with one_line_errors():
-        shelf = papers(_PRESETS)
-        if paper not in shelf:
-            raise ConfigError("PAPER", f"there are no figures of {paper!r}", f"one of {', '.join(shelf)}")
-        folder = out or RESULTS / paper
-        wanted = tuple(name for given in figure or () for name in given.split(",") if name)
-        chosen = choose(shelf[paper], wanted) if wanted else ()
+        tabled = studies(_PRESETS)
         if scale not in get_args(ScaleName):
             raise ConfigError("--scale", f"{scale!r} is no scale", f"{' or '.join(get_args(ScaleName))}")
-        if not (chosen or listing or write_page):
-            raise ConfigError("--figure", "nothing to do", "--figure 5f, --figure all, --list or --page")
-        if chosen:
-            need_matplotlib()
-            # Only this way needs torch; the list and the page are there without it.
-            from securefl.cli.figures import (  # noqa: PLC0415 - imports torch, which --list need not wait for
-                draw_figures,
-            )
+        kinds: tuple[tuple[Kind, list[str] | None], ...] = (("table", table), ("figure", figure))
+        asked = Asked(
+            paper=paper,
+            presets=_PRESETS,
+            out=out or RESULTS / paper,
+            items=tuple((kind, name) for kind, given in kinds for name in _names(given)),
+            datasets=tuple(dataset or ()),
+            scale=cast("ScaleName", scale),
+            seeds=seeds,
+            data_dir=data_dir,
+            device=device_name(device),
+            jobs=jobs,
+            fresh=fresh,
+            page=write_page,
+            listing=listing,
+        )
+        if paper in tabled:
+            reproduce_study(asked)
+            return
+        shelf = papers(_PRESETS)
+        if paper not in shelf:
+            there = ", ".join(sorted((*shelf, *tabled)))
+            raise ConfigError("PAPER", f"there are no figures of {paper!r}", f"one of {there}")
+        for option, given in (("--table", table), ("--dataset", dataset)):
+            if given:
+                raise ConfigError(
+                    option, f"{paper} has figures only", "--figure, and another PAPER for tables"
+                )
+        _figures(asked, shelf[paper], _names(figure))
 
-            draw_figures(
-                chosen,
-                cast("ScaleName", scale),
-                seeds=seeds,
-                out=folder,
-                data_dir=data_dir,
-                device=device_name(device),
-                jobs=jobs,
-                fresh=fresh,
-            )
-        if write_page:
-            records = read_records(folder)
-            if not records:
-                raise ConfigError("--page", f"there is no figure in {folder}", "draw one first: --figure 5f")
-            target = folder.parent / f"{folder.name}.md"
-            text = page(paper, shelf[paper], records, folder.name)
-            write_whole(target, text.encode())
-            say(f"wrote {target}")
-        if listing:
-            _show(shelf[paper], folder)
+
+def _figures(asked: Asked, presets: tuple[Preset, ...], wanted: tuple[str, ...]) -> None:
+    """The same for a paper of panels: draw, write the page, list."""
+    chosen = choose(presets, wanted) if wanted else ()
+    if not (chosen or asked.listing or asked.page):
+        raise ConfigError("--figure", "nothing to do", "--figure 5f, --figure all, --list or --page")
+    if chosen:
+        need_matplotlib()
+        # Only this way needs torch; the list and the page are there without it.
+        from securefl.cli.figures import (  # noqa: PLC0415 - imports torch, which --list need not wait for
+            draw_figures,
+        )
+
+        draw_figures(
+            chosen,
+            asked.scale,
+            seeds=asked.seeds or SEEDS,
+            out=asked.out,
+            data_dir=asked.data_dir,
+            device=asked.device,
+            jobs=asked.jobs,
+            fresh=asked.fresh,
+        )
+    if asked.page:
+        records = read_records(asked.out)
+        if not records:
+            raise ConfigError("--page", f"there is no figure in {asked.out}", "draw one first: --figure 5f")
+        target = asked.out.parent / f"{asked.out.name}.md"
+        write_whole(target, page(asked.paper, presets, records, asked.out.name).encode())
+        say(f"wrote {target}")
+    if asked.listing:
+        _show(presets, asked.out)
+
+
+def _names(given: list[str] | None) -> tuple[str, ...]:
+    return tuple(name for one in given or () for name in one.split(",") if name)
 
 
 def _show(presets: tuple[Preset, ...], folder: Path) -> None:

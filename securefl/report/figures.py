@@ -1,4 +1,4 @@
-"""Plots of accuracies, by round or as a table, and of labels by party, as PNG files.
+"""Plots of accuracies, by round, over an axis or as a table, and of labels by party, as PNG files.
 
 The only module that draws with matplotlib.
 """
@@ -68,6 +68,28 @@ class HeatMap:
     """By row and column, in [0, 1]; None: there is none."""
     texts: tuple[tuple[str, ...], ...]
     """What is written into the cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a :class:`Sweep`: by column and seed, final accuracies in [0, 1]; empty: there is none."""
+
+    label: str
+    values: tuple[tuple[float, ...], ...]
+    baseline: bool = False
+    """Drawn grey and broken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Final accuracies over the choices of one axis, such as epsilon. Bars go from lowest to highest seed."""
+
+    title: str
+    notes: tuple[str, ...] = ()
+    warning: str = ""
+    column_name: str
+    columns: tuple[str, ...]
+    lines: tuple[Series, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +167,31 @@ def draw_heat_map(table: HeatMap) -> bytes:
     return _png(figure)
 
 
+def draw_sweep(sweep: Sweep) -> bytes:
+    """Return a PNG file. The same sweep gives the same bytes.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    figure, axes = _canvas(sweep, 3.5, _LEFT, 0.62)
+    colours, baselines = iter(_COLOURS * 3), iter(_BASELINES * 3)
+    for line in sweep.lines:
+        colour, dashes = next(baselines) if line.baseline else (next(colours), "-")
+        known = [(at, values) for at, values in enumerate(line.values) if values]
+        columns = [at for at, _ in known]
+        means = [sum(values) / len(values) for _, values in known]
+        axes.plot(columns, means, color=colour, linestyle=dashes, marker="o", markersize=4, label=line.label)
+        axes.vlines(columns, [min(v) for _, v in known], [max(v) for _, v in known], color=colour, alpha=0.5)
+    axes.set_xticks(range(len(sweep.columns)), sweep.columns)
+    axes.set_xlim(-0.3, len(sweep.columns) - 0.7)
+    axes.set_xlabel(sweep.column_name)
+    axes.set_ylabel("test accuracy")
+    axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8.5)
+    return _png(figure)
+
+
 def draw_histograms(table: Histograms) -> bytes:
     """Return a PNG file. The same table gives the same bytes.
 
@@ -173,7 +220,7 @@ def draw_histograms(table: Histograms) -> bytes:
 
 
 def _canvas(
-    plot: Plot | HeatMap | Histograms, inner: float, left: float, width: float
+    plot: Plot | HeatMap | Sweep | Histograms, inner: float, left: float, width: float
 ) -> tuple[Figure, Axes]:
     """A figure with title and notes, and the axes between them.
 

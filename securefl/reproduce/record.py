@@ -21,7 +21,7 @@ FORMAT = 1
 """Of the files. Counted up when simulations of the same scenario would give other numbers."""
 
 
-class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One simulation."""
 
     seed: int
@@ -33,6 +33,10 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     device: str
     dataset: str
     """Title of the data set, as its loader gives it."""
+    epsilon: float | None = None
+    """As accounted for the party with the most releases; None: nothing is hidden."""
+    guarantee: str = ""
+    """The same with unit, neighbouring relation, sampler, denominator and delta."""
 
 
 class CurveRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -21,6 +21,8 @@ from securefl.reproduce.figure import AnyClaim, Figure, ScaleName
 
 _WHERE = re.compile(r" - at `\$\.?(?P<path>.*)`$")
 _Table = TypeVar("_Table", bound=Section)
+STUDY: Final = "_study.toml"
+"""Marks a folder whose files are sheets (:mod:`securefl.reproduce.sheets`)."""
 ALL: Final = "all"
 """Instead of panels: every one of them."""
 
@@ -58,7 +60,7 @@ class Preset:
 
 
 def papers(root: Path) -> dict[str, tuple[Preset, ...]]:
-    """All figure files by paper, in the order of their panels.
+    """All figure files by paper, in the order of their panels; papers of sheets are left out.
 
     Args:
         root: folder with one folder per paper.
@@ -67,7 +69,7 @@ def papers(root: Path) -> dict[str, tuple[Preset, ...]]:
         ConfigError: a figure file is refused.
     """
     found: dict[str, tuple[Preset, ...]] = {}
-    for folder in sorted(path for path in root.iterdir() if path.is_dir()):
+    for folder in sorted(path for path in root.iterdir() if path.is_dir() and not (path / STUDY).exists()):
         files = [path for path in folder.glob("*.toml") if not path.name.startswith("_")]
         if files:
             presets = (Preset(folder.name, path, read_figure(path)) for path in files)

@@ -1,0 +1,162 @@
+"""Running the tables and figures of a study: simulations side by side, a table, verdicts. Imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from parties.console import say
+from securefl.cli.batch import begin, simulate
+from securefl.errors import ConfigError
+from securefl.report.console import Terminal
+from securefl.report.text import counted
+from securefl.report.text import seconds as spoken
+from securefl.reproduce.comparison import Plan
+from securefl.reproduce.drawing import LEAKAGE_REPORTED, Batch, versions
+from securefl.reproduce.figure import ScaleName
+from securefl.reproduce.measure import Job
+from securefl.reproduce.record import SeedRecord, encode, write_whole
+from securefl.reproduce.sheets.exhibits import Exhibit
+from securefl.reproduce.sheets.pictures import picture
+from securefl.reproduce.sheets.record import CellRecord, SheetRecord, grid, value
+from securefl.reproduce.sheets.report import privacy_of
+from securefl.reproduce.sheets.sources import Source
+from securefl.reproduce.sheets.tabulate import Done, tabulate
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A table or figure on one data set, to be run."""
+
+    exhibit: Exhibit
+    source: Source
+    plan: Plan
+    batch: Batch
+
+
+def run_sheets(
+    wanted: Sequence[tuple[Exhibit, Sequence[Source]]],
+    scale: ScaleName,
+    *,
+    seeds: int,
+    out: Path,
+    data_dir: Path | None,
+    device: str | None,
+    jobs: int,
+    fresh: bool = False,
+) -> None:
+    """Run one table or figure after the other, each on its data sets; ``fresh``: with nothing kept.
+
+    Raises:
+        ConfigError: a sheet, data or the device are refused; the first ones may be done by then.
+        RunAbortedError: the disk is full or gone, or a process died.
+    """
+    requests = [
+        Request(
+            exhibit,
+            source,
+            plan,
+            Batch(
+                scenarios=plan.scenarios,
+                seeds=seeds,
+                out=out,
+                data_dir=data_dir,
+                device=device,
+                jobs=jobs,
+            ),
+        )
+        for exhibit, sources in wanted
+        for source in sources
+        for plan in [exhibit.plan(scale, source)]
+    ]
+    begin([request.batch for request in requests], fresh=fresh)
+    for request in requests:
+        item, data = request.exhibit.item, request.source.dataset.name
+        say(f"{item.kind} {item.number} on {data} ({scale} scale): {request.exhibit.title}")
+        say(f"  claim: {' '.join(request.exhibit.sheet.claim.split())}")
+        record = _run(request, scale)
+        content = encode(record)
+        write_whole(out / f"{record.stem}.png", picture(record))
+        write_whole(out / f"{record.stem}.json", content)
+        _tell(record)
+        say(f"  {out / record.stem}.png and .json, {spoken(record.seconds)} of computing")
+
+
+def _run(request: Request, scale: ScaleName) -> SheetRecord:
+    why: dict[str, ConfigError] = {}
+
+    def on_refused(job: Job, error: ConfigError) -> None:
+        why[job.stem] = error
+
+    found = simulate(request.batch, on_refused)
+    refused, results = dict(request.plan.refused), dict[str, list[SeedRecord]]()
+    for label, job in request.batch.simulations():
+        if job.stem in why:
+            refused.setdefault(label, str(why[job.stem]))
+        elif not found[job.stem].accuracies:
+            refused.setdefault(label, found[job.stem].ended)
+        else:
+            results.setdefault(label, []).append(found[job.stem])
+    if not results:
+        # The same trouble with all of them is trouble with the data or the machine, not part of the answer.
+        raise next(iter(why.values()), ConfigError(request.exhibit.path.name, next(iter(refused.values()))))
+    return tabulate(
+        Done(
+            exhibit=request.exhibit,
+            dataset=request.source.dataset,
+            scale=scale,
+            plan=request.plan,
+            results=results,
+            refused=refused,
+            jobs=request.batch.jobs,
+            versions=versions(),
+        )
+    )
+
+
+def _tell(record: SheetRecord) -> None:
+    """Table, reasons of refusals, verdicts."""
+    say(f"  {record.note}")
+    if record.leakage_reported:
+        say(f"  {LEAKAGE_REPORTED}")
+    Terminal().print(_table(record))
+    paper = "; in brackets the paper's" if any(cell.published is not None for cell in record.cells) else ""
+    many = counted(record.seeds, "seed")
+    say(f"  accuracy on the test set, last {record.last} rounds, {many}{paper}; {record.agreement()}")
+    for line in (*privacy_of(record), *_ends(record), *map(str, record.verdicts)):
+        say(f"  {line}")
+    for unjudged in record.unjudged:
+        say(f"  not judged: {unjudged}")
+
+
+def _ends(record: SheetRecord) -> Iterator[str]:
+    """Why cells have no result, or ended early."""
+    for cell in record.cells:
+        if cell.refused:
+            yield f"{cell.label}: refused, {cell.refused}"
+        for ended in sorted({seed.ended for seed in cell.seeds if seed.ended}):
+            yield f"{cell.label}: {ended}"
+
+
+def _table(record: SheetRecord) -> Table:
+    table = grid(record)
+    shown = Table(box=None, pad_edge=False, show_edge=False)
+    if len(record.axes) == 1:
+        head = [table.column_name, "accuracy"]
+        rows = [[cell.label, _entry(cell)] for cell in record.cells]
+    else:
+        head = [f"{table.row_name} \\ {table.column_name}", *table.columns]
+        rows = [[row, *map(_entry, cells)] for row, cells in table.rows]
+    for index, name in enumerate(head):
+        shown.add_column(Text(name), justify="right" if index else "left")
+    for entries in rows:
+        shown.add_row(*map(Text, entries))
+    return shown
+
+
+def _entry(cell: CellRecord) -> str:
+    return value(cell) + ("" if cell.published is None else f" ({cell.published:.2f})")

@@ -1,0 +1,134 @@
+"""``securefl reproduce`` for papers whose tables and figures are sheets: what is asked for, list and page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from parties.console import say
+from securefl.errors import ConfigError
+from securefl.report.console import Terminal
+from securefl.report.figures import need_matplotlib
+from securefl.reproduce.figure import ScaleName
+from securefl.reproduce.record import write_whole
+from securefl.reproduce.sheets.exhibits import Exhibit, choose_exhibits, exhibits
+from securefl.reproduce.sheets.page import Shown, sheet_page, shown, time_of, verdict
+from securefl.reproduce.sheets.record import read_sheet_records
+from securefl.reproduce.sheets.sources import Source, asked_for, present
+from securefl.reproduce.sheets.study import Kind
+
+SEEDS: dict[ScaleName, int] = {"desk": 1, "paper": 3}
+"""Simulations per cell where nothing is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A call of the command."""
+
+    paper: str
+    presets: Path
+    out: Path
+    items: tuple[tuple[Kind, str], ...]
+    """By kind and number, or ``all``."""
+    datasets: tuple[str, ...]
+    scale: ScaleName
+    seeds: int | None
+    data_dir: Path | None
+    device: str | None
+    jobs: int
+    fresh: bool
+    page: bool
+    listing: bool
+
+
+def reproduce_study(asked: Asked) -> None:
+    """Do what is asked.
+
+    Raises:
+        ConfigError: a file, a number, data or the device are refused.
+        RunAbortedError: the disk is full or gone, or a process died.
+    """
+    known = exhibits(asked.presets, asked.paper)
+    chosen = choose_exhibits(known, asked.items) if asked.items else ()
+    if not (chosen or asked.listing or asked.page):
+        raise ConfigError("--table", "nothing to do", "--table N, --figure N, --list or --page")
+    if chosen:
+        _run(asked, chosen)
+    if asked.page:
+        target = asked.out.parent / f"{asked.out.name}.md"
+        text = sheet_page(known, read_sheet_records(asked.out), asked.out.name)
+        write_whole(target, text.encode())
+        say(f"wrote {target}")
+    if asked.listing:
+        _list(shown(known, read_sheet_records(asked.out)))
+
+
+def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:
+    wanted: list[tuple[Exhibit, tuple[Source, ...]]] = []
+    left_out: dict[str, None] = {}
+    for exhibit in chosen:
+        sources, lacking = _sources(asked, exhibit)
+        wanted.append((exhibit, sources))
+        left_out.update(dict.fromkeys(lacking))
+    need_matplotlib()
+    # Only this way needs torch; the list and the page are there without it.
+    from securefl.cli.sheets import run_sheets  # noqa: PLC0415 - imports torch, which --list need not wait for
+
+    for line in left_out:
+        say(f"left out: {line}")
+    run_sheets(
+        wanted,
+        asked.scale,
+        seeds=asked.seeds or SEEDS[asked.scale],
+        out=asked.out,
+        data_dir=asked.data_dir,
+        device=asked.device,
+        jobs=asked.jobs,
+        fresh=asked.fresh,
+    )
+
+
+def _sources(asked: Asked, exhibit: Exhibit) -> tuple[tuple[Source, ...], list[str]]:
+    """The data sets to run it on, and a line on each that is not there."""
+    item = exhibit.item
+    if not asked.datasets:
+        there, lacking = present(exhibit.datasets(), asked.data_dir)
+        return tuple(there), lacking
+    sources = tuple(asked_for(name, exhibit.study.datasets, asked.data_dir) for name in asked.datasets)
+    names = [dataset.name for dataset in exhibit.datasets()]
+    for source in sources:
+        if source.dataset.name not in names:
+            raise ConfigError(
+                "--dataset",
+                f"{item.kind} {item.number} is not about {source.dataset.name}",
+                f"{' or '.join(names)}, or leave it out",
+            )
+    return sources, []
+
+
+def _list(known: tuple[Shown, ...]) -> None:
+    """Every table and figure: sheet by sheet what was run, and the numbers of those that were not."""
+    console = Terminal()
+    for _, group in groupby(known, key=lambda one: one.exhibit.path):
+        family = tuple(group)
+        console.print(Text(family[0].exhibit.sheet.title, style="bold"))
+        table = Table(box=None, pad_edge=False, show_edge=False, show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column()
+        table.add_column(no_wrap=True)
+        table.add_column()
+        table.add_column(no_wrap=True)
+        for one in family:
+            for record in one.records:
+                where = f"{record.dataset}, {record.scale}"
+                cells = (one.name.lower(), one.exhibit.item.title, where, verdict(one.exhibit, record))
+                table.add_row(*map(Text, (f"  {cells[0]}", *cells[1:], time_of(record))))
+            if not one.records:
+                table.add_row(
+                    *map(Text, (f"  {one.name.lower()}", one.exhibit.item.title, "", "not run", "-"))
+                )
+        console.print(table)

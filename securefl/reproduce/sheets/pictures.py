@@ -1,0 +1,103 @@
+"""What the picture of a table or figure shows."""
+
+from __future__ import annotations
+
+from securefl.report.figures import HeatMap, Line, Plot, Series, Sweep, draw, draw_heat_map, draw_sweep
+from securefl.reproduce.drawing import LEAKAGE_REPORTED
+from securefl.reproduce.judging import measured
+from securefl.reproduce.sheets.record import CellRecord, SheetRecord, grid
+
+
+def picture(record: SheetRecord) -> bytes:
+    """A PNG file: a heat map, accuracy over the last axis, or accuracy by round, as the sheet says.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    match record.shows:
+        case "table":
+            return draw_heat_map(_heat_map(record))
+        case "lines":
+            return draw_sweep(_sweep(record))
+        case "curves":
+            return draw(_plot(record))
+
+
+def _heat_map(record: SheetRecord) -> HeatMap:
+    table = grid(record)
+    paper = any(cell.published is not None for cell in record.cells)
+    notes = (*_notes(record), *(("in brackets: the paper's number",) if paper else ()))
+    return HeatMap(
+        title=_title(record),
+        notes=notes,
+        warning=_warning(record),
+        row_name=table.row_name,
+        column_name=table.column_name,
+        rows=tuple(name or record.dataset for name, _ in table.rows),
+        columns=table.columns,
+        values=tuple(tuple(cell.final for cell in cells) for _, cells in table.rows),
+        texts=tuple(tuple(map(_text, cells)) for _, cells in table.rows),
+    )
+
+
+def _text(cell: CellRecord) -> str:
+    shown = "refused" if cell.refused else "-" if cell.final is None else f"{cell.final:.3f}"
+    return shown if cell.published is None else f"{shown} ({cell.published:.2f})"
+
+
+def _sweep(record: SheetRecord) -> Sweep:
+    table = grid(record)
+    return Sweep(
+        title=_title(record),
+        notes=_notes(record),
+        warning=_warning(record),
+        column_name=table.column_name,
+        columns=table.columns,
+        lines=tuple(
+            Series(
+                label=name or record.dataset,
+                values=tuple(_finals(cell, record.last) for cell in cells),
+                baseline=all(cell.baseline for cell in cells),
+            )
+            for name, cells in table.rows
+        ),
+    )
+
+
+def _finals(cell: CellRecord, last: int) -> tuple[float, ...]:
+    return tuple(measured(seed.accuracies, "final", last, cell.rounds) for seed in cell.seeds)
+
+
+def _plot(record: SheetRecord) -> Plot:
+    return Plot(
+        title=_title(record),
+        notes=_notes(record),
+        warning=_warning(record),
+        rounds=max((cell.rounds for cell in record.cells), default=1),
+        lines=tuple(
+            Line(
+                f"{cell.label}  {cell.final:.3f}",
+                tuple(seed.accuracies for seed in cell.seeds),
+                cell.baseline,
+            )
+            for cell in record.cells
+            if cell.final is not None
+        ),
+    )
+
+
+def _title(record: SheetRecord) -> str:
+    return f"{record.paper.upper()} {record.kind} {record.number}, {record.dataset}: {record.title}"
+
+
+def _warning(record: SheetRecord) -> str:
+    return LEAKAGE_REPORTED if record.leakage_reported else ""
+
+
+def _notes(record: SheetRecord) -> tuple[str, ...]:
+    rounds = sorted({cell.rounds for cell in record.cells if cell.seeds})
+    span = f"{rounds[0]:,}" if len(rounds) == 1 else f"{rounds[0]:,} to {rounds[-1]:,}" if rounds else "no"
+    how = f"{record.seeds} seeds, lowest and highest shown" if record.seeds > 1 else "one seed"
+    scale = f"{record.scale} scale: {record.note}" if record.note else f"{record.scale} scale"
+    what = f"accuracy on the test set, mean of the last {record.last} of {span} rounds; {how}"
+    return scale, f"{what}; data: {', '.join(record.titles)}"

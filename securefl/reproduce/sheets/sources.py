@@ -1,0 +1,93 @@
+"""Where a study's data sets are: below the data directory, or where ``--dataset`` says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from securefl.errors import ConfigError
+from securefl.reproduce.sheets.study import Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A data set that is there."""
+
+    dataset: Dataset
+    path: Path | None = None
+    """Of a data set with a scheme: its file or folder."""
+
+    @property
+    def quoted(self) -> str:
+        """The value of ``data.set`` in an override."""
+        dataset = self.dataset
+        return json.dumps(f"{dataset.scheme}{self.path}" if dataset.scheme else dataset.name)
+
+
+def asked_for(wanted: str, known: Sequence[Dataset], data_dir: Path | None) -> Source:
+    """The data set that ``--dataset`` names, with its files.
+
+    Args:
+        wanted: a name, or a scheme and a path (``npz:/data/usps.npz``) for the data set of that scheme.
+        known: all that there could be.
+        data_dir: where names are looked for.
+
+    Raises:
+        ConfigError: it is none of these, or its files are not there.
+    """
+    for dataset in known:
+        scheme = dataset.scheme
+        if scheme and wanted.startswith(scheme):
+            path = Path(wanted.removeprefix(scheme))
+            if not path.exists():
+                raise ConfigError(f"--dataset {wanted}", "no such file or folder", dataset.remedy)
+            return Source(dataset, path.absolute())
+        if wanted == dataset.name:
+            found = _in(dataset, data_dir)
+            if found is None:
+                raise ConfigError(f"--dataset {wanted}", *_absent(dataset, data_dir))
+            return found
+    names = [one.name for one in known] + [f"{one.scheme}PATH" for one in known if one.scheme]
+    raise ConfigError("--dataset", f"there is no data set {wanted!r} here", f"one of {', '.join(names)}")
+
+
+def present(known: Sequence[Dataset], data_dir: Path | None) -> tuple[list[Source], list[str]]:
+    """The data sets whose files are in the data directory, and of each other one a line on why it is not.
+
+    Raises:
+        ConfigError: none is there.
+    """
+    found = [_in(dataset, data_dir) for dataset in known]
+    lacking = [
+        f"{dataset.name}: {reason}" + (f" ({remedy})" if remedy else "")
+        for dataset, source in zip(known, found, strict=True)
+        if source is None
+        for reason, remedy in [_absent(dataset, data_dir)]
+    ]
+    there = [source for source in found if source is not None]
+    if not there:
+        if data_dir is None:
+            remedy = "name their folder by --data-dir"
+            raise ConfigError("--dataset", f"{_names(known)} are read from files", remedy)
+        raise ConfigError("--data-dir", f"{data_dir} holds none of {_names(known)}", "; ".join(lacking))
+    return there, lacking
+
+
+def _in(dataset: Dataset, data_dir: Path | None) -> Source | None:
+    if not dataset.place:
+        return Source(dataset)
+    if data_dir is None or not (data_dir / dataset.place).exists():
+        return None
+    return Source(dataset, (data_dir / dataset.place).absolute())
+
+
+def _absent(dataset: Dataset, data_dir: Path | None) -> tuple[str, str]:
+    if data_dir is None:
+        return "is read from files", "name their folder by --data-dir"
+    return f"there is no {dataset.place} in {data_dir}", dataset.remedy
+
+
+def _names(known: Sequence[Dataset]) -> str:
+    return ", ".join(one.name for one in known)

@@ -1,0 +1,181 @@
+"""The sheet file: a family of a paper's tables and figures that differ in a few settings only.
+
+A *study* (``_study.toml`` in the paper's folder) says what all of its sheets share, the data sets among it.
+A *sheet* (any other file there without an underscore) has axes, whose product makes the cells, and *items*:
+the numbered tables and figures that it stands for, each with changes of its own and the numbers that the
+paper prints. Changes are ``--set`` overrides with ``$names`` in them. These stand for numbers that the cell's
+choices give, or that follow from those (:mod:`securefl.reproduce.sheets.quantities`). ``docs/reproduce.md``
+is the reference for people.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from securefl.config.section import Positive, PositiveReal, Section
+from securefl.reproduce.comparison import JOINT, Axis, Choice
+from securefl.reproduce.figure import AnyClaim, Labels, Overrides, Scale, ScaleName, Text
+
+Kind = Literal["table", "figure"]
+Shows = Literal["table", "lines", "curves"]
+Values = dict[str, int | float | str]
+"""By name, for the ``$names`` in overrides. Later ones win: study, data set, sheet, scale, item, choices."""
+Numbers = tuple[tuple[float | None, ...], ...]
+"""Row by row: the last axis gives the columns, all others the rows. None: the paper has none there."""
+Place = tuple[str, ...]
+"""The choice along each axis, by its label."""
+
+
+class Dataset(Section, frozen=True, kw_only=True):
+    """One of the data sets of a study."""
+
+    name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+    title: Text
+    """As the paper writes it."""
+    place: str = ""
+    """File or folder below the data directory; nothing: it comes with the program."""
+    scheme: Literal["", "npz:", "folder:"] = ""
+    """In front of the path, in ``data.set`` and ``--dataset``; nothing: ``data.set`` is the name."""
+    remedy: str = ""
+    """Where its files come from."""
+    values: Values = field(default_factory=dict)
+    overrides: Overrides = ()
+    at: dict[ScaleName, Overrides] = field(default_factory=dict)
+    """Further overrides at one scale."""
+
+
+class Study(Section, frozen=True, kw_only=True):
+    """What all sheets of a paper share."""
+
+    title: Text
+    values: Values = field(default_factory=dict)
+    overrides: Overrides = ()
+    datasets: Annotated[tuple[Dataset, ...], Meta(min_length=1)]
+
+
+class Level(Choice, frozen=True, kw_only=True):
+    """One of the alternatives along an axis."""
+
+    values: Values = field(default_factory=dict)
+    baseline: bool = False
+    """What the others are compared with: drawn broken."""
+
+
+class Dimension(Axis, frozen=True, kw_only=True):
+    """What is varied, and to what."""
+
+    choices: Annotated[tuple[Level, ...], Meta(min_length=1)]
+
+
+class SheetScale(Scale, frozen=True, kw_only=True):
+    """One size at which a sheet can be run."""
+
+    note: str = ""
+    """What is left out, for plot and page."""
+    values: Values = field(default_factory=dict)
+    keep: dict[str, Labels] = field(default_factory=dict)
+    """By the name of an axis: the choices that are run; all of them where nothing is said."""
+
+
+class Quoted(Section, frozen=True, kw_only=True):
+    """A number that the paper prints of somebody else's method. It is shown, and nothing is compared."""
+
+    what: Text
+    accuracy: float
+
+
+class Item(Section, frozen=True, kw_only=True):
+    """One numbered table or figure."""
+
+    kind: Kind
+    number: Annotated[str, Meta(pattern=r"^([0-9]{1,2}|[a-z])$")]
+    title: Text
+    """What tells it from the other items of the sheet."""
+    ours: bool = False
+    """Whether it is not in the paper."""
+    only: tuple[Text, ...] = ()
+    """The data sets that it is about; all of the study where nothing is said."""
+    values: Values = field(default_factory=dict)
+    overrides: Overrides = ()
+    published: dict[str, Numbers] = field(default_factory=dict)
+    """By data set: the paper's numbers."""
+    spread: dict[str, Numbers] = field(default_factory=dict)
+    """By data set: what the paper prints behind its plus-minus signs."""
+    quoted: tuple[Quoted, ...] = ()
+    claims: tuple[AnyClaim, ...] = ()
+    """Besides those of the sheet."""
+
+    @property
+    def key(self) -> str:
+        """``table-15``: of file names."""
+        return f"{self.kind}-{self.number}"
+
+
+class Sheet(Section, frozen=True, kw_only=True):
+    """A family of tables and figures."""
+
+    title: Text
+    claim: Text
+    """What the paper says of all of them, in our words."""
+    settings: Text
+    """What the paper gives of the settings, and where."""
+    chosen: tuple[Text, ...] = ()
+    """What the paper does not give, or gives twice, and what is taken here."""
+    ours: tuple[Text, ...] = ()
+    """What is shown here that the paper does not show."""
+    findings: str = ""
+    shows: Shows = "table"
+    """A heat map; lines over the last axis; or accuracy by round."""
+    last: Positive = 10
+    """Rounds at the end whose mean accuracy is the final one."""
+    tolerance: PositiveReal = 0.03
+    """A cell is as published if it is no further from the paper's number, or within the paper's spread."""
+    values: Values = field(default_factory=dict)
+    overrides: Overrides = ()
+    axes: Annotated[tuple[Dimension, ...], Meta(min_length=1)]
+    scale: Annotated[dict[ScaleName, SheetScale], Meta(min_length=1)]
+    items: Annotated[tuple[Item, ...], Meta(min_length=1)]
+    claims: tuple[AnyClaim, ...] = ()
+    """Of cells, by their labels: ``60 %, 1/2``."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the whole."""
+        *others, across = (len(axis.choices) for axis in self.axes)
+        return prod(others), across
+
+    def cells(self) -> tuple[tuple[Level, ...], ...]:
+        """All combinations of choices, row by row."""
+        return tuple(product(*(axis.choices for axis in self.axes)))
+
+    def kept(self, scale: ScaleName) -> tuple[tuple[Level, ...], ...]:
+        """Those that are run at one of the sheet's scales."""
+        keep = self.scale[scale].keep
+        names = [axis.name for axis in self.axes]
+        return tuple(
+            cell
+            for cell in self.cells()
+            if all(
+                level.label in keep.get(name, (level.label,)) for name, level in zip(names, cell, strict=True)
+            )
+        )
+
+    def number_at(self, numbers: Numbers, cell: tuple[Level, ...]) -> float | None:
+        """The entry of a table like :attr:`Item.published` for one of :meth:`cells`."""
+        index = self.cells().index(cell)
+        row, column = divmod(index, self.shape[1])
+        return numbers[row][column]
+
+
+def label_of(cell: tuple[Level, ...]) -> str:
+    """What claims and plots call a cell."""
+    return JOINT.join(level.label for level in cell)
+
+
+def place_of(cell: tuple[Level, ...]) -> Place:
+    """The labels of a cell's choices."""
+    return tuple(level.label for level in cell)
