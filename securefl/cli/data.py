@@ -14,7 +14,7 @@ from parties.arguments import SeedOption, SetOption
 from parties.console import one_line_errors, say
 from securefl.arrays import I64
 from securefl.cli.run import DataDirOption, bundled
-from securefl.config.cast import party_names
+from securefl.config.cast import behaviours_of, party_names
 from securefl.config.limits import check
 from securefl.config.load import load_scenario
 from securefl.config.scenario import Scenario
@@ -80,7 +80,8 @@ def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[s
         ConfigError: the data set is missing or cannot be split as asked.
     """
     dataset = load_data(scenario.data, data_dir)
-    whole = split(dataset, scenario.data, party_names(scenario.parties), seed)
+    misbehaving = behaviours_of(scenario, seed).keys()
+    whole = split(dataset, scenario.data, party_names(scenario.parties), seed, misbehaving)
 
     def counts(rows: I64, source: Dataset = dataset) -> I64:
         return np.bincount(source.y_train[rows].ravel(), minlength=source.classes)

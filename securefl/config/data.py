@@ -72,6 +72,9 @@ class Data(Section, frozen=True, kw_only=True):
 
     set: DataSet = "digits"
     partition: Partition = Iid()
+    shares: Positive | None = None
+    """Cut what the parties get into so many parts, which they take in turn, those without a behaviour first,
+    so that an attacker's made-up parties hold copies; by default everybody has a part of its own."""
     train_limit: Positive | None = None
     """Use only this many training samples (the first ones of a seeded permutation)."""
     test_limit: Positive | None = None

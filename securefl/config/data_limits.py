@@ -19,6 +19,7 @@ def check_data(scenario: Scenario) -> None:
         ConfigError: with the field to change, the reason and the remedy.
     """
     _check_server_data(scenario.data)
+    _check_shares(scenario)
     if scenario.data.set in TEXTS:
         _check_text(scenario)
     else:
@@ -55,6 +56,20 @@ def _check_server_data(data: Data) -> None:
             f"{texts[0]} is text, and no other set has its tokens",
             "leave it out, with data.server_fraction",
         )
+
+
+def _check_shares(scenario: Scenario) -> None:
+    data = scenario.data
+    if data.shares is None:
+        return
+    if data.shares > scenario.parties:
+        raise ConfigError(
+            "data.shares",
+            f"{data.shares} of them for {scenario.parties} parties would leave samples with nobody",
+            f"at most {scenario.parties}, or leave it out",
+        )
+    if isinstance(data.partition, ByRole):
+        raise ConfigError("data.shares", "by role, everybody is one speaker", "leave it out")
 
 
 def _check_text(scenario: Scenario) -> None:

@@ -14,7 +14,7 @@ from securefl.config.privacy import Normalise
 from securefl.config.privacy_limits import noise_of
 from securefl.config.rules import withstood
 from securefl.config.scenario import Scenario
-from securefl.config.server_notes import on_server_data
+from securefl.config.server_notes import on_server_data, on_shares
 from securefl.config.sizes import MAX_DRAWS, max_cluster_size, quorum_of, steps_of, works_of
 from securefl.config.wording import count, percent
 
@@ -94,6 +94,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         *_on_privacy(scenario, limits),
         *_on_noise(scenario, limits),
         *_on_robustness(scenario, limits),
+        *on_shares(scenario),
         *on_server_data(scenario, limits.clusters, limits.p_clean),
         *described(scenario.behaviours, scenario.parties, scenario.stop.rounds),
         *_on_behaviours(scenario),

@@ -1,4 +1,4 @@
-"""Header lines on the samples that the server holds itself, and on the rules that need them."""
+"""Header lines on who holds which samples: several parties the same ones, or the server its own."""
 
 from __future__ import annotations
 
@@ -47,6 +47,16 @@ def on_server_data(scenario: Scenario, clusters: int, p_clean: float) -> Iterato
         case _:
             if scenario.data.server_holds_some:
                 yield f"{held}, and this rule has no use for them"
+
+
+def on_shares(scenario: Scenario) -> Iterator[str]:
+    """That parties hold copies of each other's samples, and what that means for an epsilon."""
+    shares = scenario.data.shares
+    if shares is not None and shares < scenario.parties:
+        line = f"data: {scenario.parties} parties hold {count(shares, 'share')}, and copies of them"
+        if scenario.privacy.unit != "none":
+            line += "; an epsilon is of what one party releases, and several release the same record"
+        yield line
 
 
 def _held(data: Data) -> str:

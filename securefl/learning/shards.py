@@ -5,7 +5,7 @@ The launcher writes the shards into a private directory; each party loads one fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -64,11 +64,10 @@ class Shards(NamedTuple):
 
 
 def shards_of(dataset: Dataset, rows: Split) -> Shards:
-    """All shards, in memory: what :func:`load_shard` gives of the files."""
-    parties = {
-        party: _shard(dataset, dataset.x_train[own], dataset.y_train[own])
-        for party, own in rows.parties.items()
-    }
+    """All shards, in memory: what :func:`load_shard` gives of the files; copies are in memory once."""
+    held = {id(own): own for own in rows.parties.values()}
+    made = {key: _shard(dataset, dataset.x_train[own], dataset.y_train[own]) for key, own in held.items()}
+    parties = {party: made[id(own)] for party, own in rows.parties.items()}
     test = _shard(dataset, dataset.x_test[rows.test], dataset.y_test[rows.test])
     source = dataset.servers or dataset
     server = _shard(source, source.x_train[rows.server], source.y_train[rows.server])
@@ -80,7 +79,12 @@ def _shard(dataset: Dataset, samples: Samples, labels: I64) -> Shard:
 
 
 def write_shards(
-    dataset: Dataset, config: Data, parties: tuple[PartyId, ...], seed: int, directory: Path
+    dataset: Dataset,
+    config: Data,
+    parties: tuple[PartyId, ...],
+    seed: int,
+    directory: Path,
+    behind: Collection[PartyId] = (),
 ) -> ShardFiles:
     """Split ``dataset`` (:func:`split`) and write ``<party>.npz`` and ``test.npz`` into ``directory``.
 
@@ -91,7 +95,7 @@ def write_shards(
         ConfigError: the split is not feasible, or a file cannot be written.
         UsageError: a name occurs twice or is that of another file.
     """
-    whole = split(dataset, config, parties, seed)
+    whole = split(dataset, config, parties, seed, behind)
 
     def write(stem: str, rows: I64, source: Dataset = dataset) -> Path:
         return _write(directory / f"{stem}.npz", source, source.x_train[rows], source.y_train[rows])

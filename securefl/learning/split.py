@@ -5,7 +5,7 @@ The split is public and follows from the seed alone, so numpy's seeded generator
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,10 +28,10 @@ SERVER_SET = "server"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """Rows for each party, for the test and for the server; no row of the training half occurs twice."""
+    """Rows for each party, for the test and for the server; no row of the training half is in two shares."""
 
     parties: Mapping[PartyId, I64]
-    """Rows of the training half."""
+    """Rows of the training half; those who hold the same share have one array between them."""
     test: I64
     """Rows of the test half."""
     server: I64
@@ -39,14 +39,21 @@ class Split:
     is that; empty without a server set."""
 
 
-def split(dataset: Dataset, config: Data, parties: tuple[PartyId, ...], seed: int) -> Split:
+def split(
+    dataset: Dataset,
+    config: Data,
+    parties: tuple[PartyId, ...],
+    seed: int,
+    behind: Collection[PartyId] = (),
+) -> Split:
     """Split ``dataset`` as ``config`` says.
 
     ``train_limit`` and ``test_limit`` keep the first samples of a permutation seeded with ``seed``; they are
     totals, and limits above the data set's size keep everything. By role, only the text of the first
     ``len(parties)`` roles is used, for training and for testing, and ``train_limit`` shortens each of them
     alike. Of what is left the server's set is drawn (:mod:`securefl.learning.server_set`), unless it comes
-    from another data set, and the rest is partitioned.
+    from another data set, and the rest is partitioned: into a share each, or into ``config.shares``, which
+    the parties take in turn, those of ``behind`` after the others.
 
     Raises:
         ConfigError: the split is not feasible (see :func:`partition`), or there is no such server set.
@@ -68,8 +75,13 @@ def split(dataset: Dataset, config: Data, parties: tuple[PartyId, ...], seed: in
     server = server_rows(dataset, train, config, seed)
     if dataset.servers is None:
         train = train[~np.isin(train, server)]
-    shares = partition(classes[train], len(parties), config.partition, seed)
-    return Split({party: train[own] for party, own in zip(parties, shares, strict=True)}, test, server)
+    number = config.shares or len(parties)
+    shares = partition(classes[train], number, config.partition, seed)
+    # Without a number of shares everybody's stays the same, whoever misbehaves.
+    queue = sorted(parties, key=lambda party: party in behind) if config.shares else parties
+    held = [train[share] for share in shares]
+    own = {party: held[turn % number] for turn, party in enumerate(queue)}
+    return Split({party: own[party] for party in parties}, test, server)
 
 
 def _classes(dataset: Dataset, config: Data) -> I64:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefl.config.attacks import check_on_data, shares_updates
-from securefl.config.cast import party_names
+from securefl.config.cast import behaviours_of, party_names
 from securefl.config.scenario import Scenario
 from securefl.crypto.keyfiles import write_identity, write_roster
 from securefl.crypto.roster import make_identities
@@ -50,7 +50,7 @@ def set_stage(
     shards.mkdir(mode=0o700)
     dataset = load_data(scenario.data, data_dir)
     check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
-    files = write_shards(dataset, scenario.data, names, seed, shards)
+    files = write_shards(dataset, scenario.data, names, seed, shards, behaviours_of(scenario, seed).keys())
     keys = directory / "keys"
     keys.mkdir(mode=0o700)
     made, roster = make_identities(names, entropy)

@@ -98,3 +98,14 @@ def test_what_the_server_may_hold() -> None:
     assert checked(*TEXT, "data.server_fraction=0.1")
     assert checked("data.server_set=mnist", "data.server_per_class=2")
     assert checked("data.server_set=npz:mine.npz", "data.server_fraction=0.1")
+
+
+def test_shares_of_the_parties_samples() -> None:
+    parties = checked("data.shares=1").participants
+    error = refusal(f"data.shares={parties + 1}")
+    assert (error.path, error.remedy) == ("data.shares", f"at most {parties}, or leave it out")
+    assert f"{parties + 1} of them for {parties} parties" in error.reason
+    assert refusal(*TEXT, "data.partition.type=roles", "data.shares=1").path == "data.shares"
+    assert not [note for note in checked(f"data.shares={parties}").notes if note.startswith("data:")]
+    notes = checked("data.shares=2").notes
+    assert f"data: {parties} parties hold 2 shares, and copies of them" in notes

@@ -19,6 +19,7 @@ from securefl.config.data import (
 from securefl.errors import ConfigError, UsageError
 from securefl.ids import PartyId
 from securefl.learning.dataset import Dataset, Roles
+from securefl.learning.shards import shards_of
 from securefl.learning.split import Split, split
 
 PARTIES = tuple(PartyId(f"p{i}") for i in range(5))
@@ -182,3 +183,30 @@ def test_texts_without_roles_use_everything(kind: Partition) -> None:
 def test_names_that_would_share_a_file(names: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="distinct"):
         split(balanced(), Data(), tuple(PartyId(name) for name in names), 3)
+
+
+@settings(deadline=None)
+@given(shares=st.integers(1, 5), behind=st.sets(st.sampled_from(PARTIES), max_size=4), seed=st.integers(0, 9))
+def test_shares_are_taken_in_turn_and_those_behind_come_last(
+    shares: int, behind: set[PartyId], seed: int
+) -> None:
+    data = balanced(100)
+    cut = list(split(data, Data(server_per_class=1), PARTIES[:shares], seed).parties.values())
+    whole = split(data, Data(server_per_class=1, shares=shares), PARTIES, seed, behind)
+    queue = [p for p in PARTIES if p not in behind] + [p for p in PARTIES if p in behind]
+    assert list(whole.parties) == list(PARTIES)
+    for turn, party in enumerate(queue):
+        np.testing.assert_array_equal(whole.parties[party], cut[turn % shares])
+
+
+def test_without_shares_it_makes_no_difference_who_misbehaves() -> None:
+    one, other = (split(balanced(), Data(), PARTIES, 3, behind) for behind in ((), PARTIES[:2]))
+    for party in PARTIES:
+        np.testing.assert_array_equal(one.parties[party], other.parties[party])
+
+
+def test_copies_of_a_share_are_in_memory_once() -> None:
+    data = balanced(100)
+    shards, _, _ = shards_of(data, split(data, Data(shares=2), PARTIES, 3))
+    assert len({id(shard) for shard in shards.values()}) == 2
+    assert shards[PARTIES[0]] is shards[PARTIES[2]] is shards[PARTIES[4]]
