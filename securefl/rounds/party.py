@@ -52,6 +52,7 @@ from securefl.rounds.party_phases import (
     Outside,
     PartyContext,
     PartyPhase,
+    Past,
     Revealed,
     Working,
 )
@@ -82,7 +83,8 @@ class PartyMachine:
 
     def start(self, now: float) -> tuple[PartyPhase, Effects]:
         """Join the run."""
-        return Outside(self._ctx.spent), (self._join(), WakeAt(now + self._patience))
+        past = Past(self._ctx.spent, self._ctx.releases)
+        return Outside(past), (self._join(), WakeAt(now + self._patience))
 
     def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:
         """Take one event; see :class:`securefl.kernel.machine.Machine`."""
@@ -148,7 +150,7 @@ def _drawing(
             return on_announce(ctx, phase, place, message)
         case Reveals(), Revealed():
             return on_reveals(ctx, phase, place, message)
-        case _, Outside(spent=spent) if place.round == spent:
+        case _, Outside(past=Past(spent=spent)) if place.round == spent:
             # Sent to everybody, so also to those that sit this round out: nobody's fault.
             return phase, ()
     raise _untimely(phase, place, message)
@@ -165,7 +167,9 @@ def _summing(
             return on_freeze(ctx, phase, place, message)
         case Certificate(), Endorsed():
             return on_certificate(ctx, phase, place, message)
-        case (Certificate(), Working(round=at)) | (Certificate(), Outside(spent=at)) if place.round == at:
+        case (Certificate(), Working(round=at)) | (Certificate(), Outside(past=Past(spent=at))) if (
+            place.round == at
+        ):
             # Broadcast to those who endorsed; whoever is not in the survivor set was asked for nothing.
             return phase, ()
     raise _untimely(phase, place, message)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 
+from securefl.arrays import F32
 from securefl.clustering.nonces import commitment
-from securefl.config.sizes import MAX_DRAWS
+from securefl.config.sizes import MAX_DRAWS, works_of
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Report, Send, Train
@@ -17,15 +19,20 @@ from securefl.kernel.machine import Effect
 from securefl.messages.masking import KeyAdvert
 from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
 from securefl.messages.union import AnyMessage
+from securefl.rounds.budget import is_spent
+from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.draw import Draw, draw_round, shortage
 from securefl.rounds.party_phases import (
+    Ended,
     Greeted,
     Informed,
-    Outside,
     PartyContext,
     PartyPhase,
+    Past,
     Revealed,
+    RunningPhase,
     Working,
+    sit_out,
     spent_in,
 )
 from securefl.rounds.randomness import nonce_entropy
@@ -51,7 +58,20 @@ def on_model(ctx: PartyContext, phase: PartyPhase, place: Place, message: ModelA
     if len(message.params) != 4 * ctx.plan.length:
         raise PeerError(SERVER, f"model of {len(message.params)} bytes, expected {4 * ctx.plan.length}")
     params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
-    return Informed(spent_in(phase), place.round, params, model_digest(params))
+    return Informed(_with_model(ctx, phase, place.round, params), place.round, params, model_digest(params))
+
+
+def _with_model(ctx: PartyContext, phase: PartyPhase, round_: int, params: F32) -> Past:
+    """What the party brings into a round, its model's step included where momentum goes on from that."""
+    if isinstance(phase, Ended):
+        raise PeerError(SERVER, "sends a model after the end")
+    past = replace(phase.past, spent=spent_in(phase))
+    if not carries(ctx.plan, "global"):
+        return past
+    # Without the model before there is no last step: a party that was away begins with zeros.
+    last = None if past.model is None or past.model[0] != round_ - 1 else past.model[1]
+    step = None if last is None else global_step(ctx.plan, last, params)
+    return replace(past, model=(round_, params), carry=step)
 
 
 def on_invite(
@@ -66,7 +86,10 @@ def on_invite(
     if message.model_digest != phase.model:
         raise PeerError(SERVER, f"invites with another model than it sent in round {place.round}")
     if ctx.me in message.excluded:
-        return _sit_out(phase.round, "excluded for a withheld nonce")
+        return _sit_out(phase, "excluded for a withheld nonce")
+    if is_spent(ctx.plan, phase.past.releases):
+        made, allowed = phase.past.releases, ctx.plan.scenario.privacy.releases
+        return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")
     nonce = nonce_entropy(ctx.entropy, place.round, place.attempt).draw(32)
     hello = Hello(
         samples=ctx.samples,
@@ -75,7 +98,7 @@ def on_invite(
         commitment=commitment(nonce, ctx.plan.run, place.round, place.attempt, ctx.me),
         limits=ctx.plan.published_limits,
     )
-    greeted = Greeted(phase.round, place.attempt, phase.params, phase.model, nonce, hello)
+    greeted = Greeted(phase.past, phase.round, place.attempt, phase.params, phase.model, nonce, hello)
     return greeted, (Send(SERVER, Place(place.round, attempt=place.attempt), hello),)
 
 
@@ -85,7 +108,7 @@ def on_announce(
     """Check everybody's hello and reveal the nonce. All commitments are fixed by now."""
     hellos = read_said(ctx, Place(phase.round, attempt=phase.draw), place, message.hellos, Hello)
     if hellos.get(ctx.me) != phase.hello:
-        return _sit_out(phase.round, "the announcement came without this party's hello")
+        return _sit_out(phase, "the announcement came without this party's hello")
     for party, hello in hellos.items():
         if hello.model_digest != phase.model or hello.config_digest != phase.hello.config_digest:
             raise PeerError(SERVER, f"announces {party} with another model or configuration")
@@ -93,7 +116,7 @@ def on_announce(
             raise PeerError(SERVER, f"announces {party} with other limits than its configuration has")
     if shortage(ctx.plan, hellos.keys()) is not None:
         raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
-    revealed = Revealed(phase.round, phase.draw, phase.params, phase.model, hellos)
+    revealed = Revealed(phase.past, phase.round, phase.draw, phase.params, phase.model, hellos)
     return revealed, (Send(SERVER, Place(phase.round, attempt=phase.draw), Reveal(nonce=phase.nonce)),)
 
 
@@ -109,7 +132,7 @@ def on_reveals(
     if ctx.me not in assignment.participants:
         fixed = ctx.plan.scenario.clustering.fixed
         reason = "too few of its fixed cluster are there" if fixed else "not drawn for this round"
-        outside, effects = _sit_out(phase.round, reason)
+        outside, effects = _sit_out(phase, reason)
         return outside, (drawn, *effects)
     weight = certified.weights[ctx.me]
     announced = announced_digest(phase.hellos)
@@ -122,8 +145,12 @@ def on_reveals(
         )
         instances[r, j] = instance
         adverts.append(Send(SERVER, Place(phase.round, r, j, 0), advert))
-    working = Working(phase.round, phase.params, phase.model, assignment, phase.hellos, weight, instances)
-    return working, (drawn, *adverts, Train(phase.round, 0, phase.params))
+    # From here on the update counts as released, whatever comes of it.
+    past = replace(phase.past, releases=phase.past.releases + works_of(ctx.plan.scenario))
+    working = Working(
+        past, phase.round, phase.params, phase.model, assignment, phase.hellos, weight, instances
+    )
+    return working, (drawn, *adverts, Train(phase.round, 0, phase.params, past.carry))
 
 
 def begin_instance(
@@ -172,5 +199,5 @@ def read_said(
     return said
 
 
-def _sit_out(round_: int, reason: str) -> tuple[PartyPhase, Effects]:
-    return Outside(round_), (Report(SatOut(round_, reason)),)
+def _sit_out(phase: RunningPhase, reason: str) -> tuple[PartyPhase, Effects]:
+    return sit_out(phase), (Report(SatOut(phase.round, reason)),)

@@ -10,9 +10,9 @@ A newer round's model takes the party from any phase to ``Informed``: it never l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from securefl.arrays import F32
+from securefl.arrays import F32, F64
 from securefl.clustering.assignment import Assignment
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
@@ -35,21 +35,36 @@ class PartyContext:
     seams: Seams = HONEST
     spent: int = -1
     """Last round in the journal: a party restarted in mid-round sits out the current update."""
+    releases: int = 0
+    """Updates in the journal: each counts against the privacy budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a party carries from round to round."""
+
+    spent: int
+    """The party takes part in later rounds than this one only."""
+    releases: int = 0
+    """Updates that it has released, or is about to: its account of its privacy budget."""
+    model: tuple[int, F32] | None = field(default=None, compare=False, repr=False)
+    """The last model that it was sent, and its round; kept where momentum goes on from the model's step."""
+    carry: F64 | None = field(default=None, compare=False, repr=False)
+    """What per-example momentum goes on from in the next training, f64 (d,); None for zeros."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
     """Between rounds, or sitting one out."""
 
-    spent: int
-    """The party takes part in later rounds than this one only."""
+    past: Past
 
 
 @dataclass(frozen=True, slots=True)
 class Informed:
     """The round's model is here; waiting for the invitation."""
 
-    spent: int
+    past: Past
     round: int
     params: F32 = field(repr=False)
     model: bytes
@@ -60,6 +75,7 @@ class Informed:
 class Greeted:
     """Hello said with a commitment; waiting for the announcement of all hellos."""
 
+    past: Past
     round: int
     draw: int
     params: F32 = field(repr=False)
@@ -72,6 +88,7 @@ class Greeted:
 class Revealed:
     """Nonce revealed; waiting for everybody's."""
 
+    past: Past
     round: int
     draw: int
     params: F32 = field(repr=False)
@@ -83,6 +100,7 @@ class Revealed:
 class Working:
     """In the clusters: keys, shares, training, masked inputs; waiting for the freeze."""
 
+    past: Past
     round: int
     params: F32 = field(repr=False)
     model: bytes
@@ -99,6 +117,9 @@ class Working:
 class Endorsed:
     """The survivor set is endorsed; waiting for the certificate."""
 
+    past: Past
+    after: Past
+    """The past once this party has released: momentum may go on from what it has let go."""
     round: int
     statement: bytes
     survivors: frozenset[PartyId]
@@ -110,14 +131,20 @@ class Ended:
     """The run is over."""
 
 
+RunningPhase = Informed | Greeted | Revealed | Working | Endorsed
 PartyPhase = Outside | Informed | Greeted | Revealed | Working | Endorsed | Ended
+
+
+def sit_out(phase: RunningPhase, past: Past | None = None) -> Outside:
+    """Leave the round, ``past`` being what the party takes along; what it brought unless given."""
+    return Outside(replace(past or phase.past, spent=phase.round))
 
 
 def spent_in(phase: PartyPhase) -> int:
     """Return the last round that this party will not start again."""
     match phase:
         case Outside() | Informed():
-            return phase.spent
+            return phase.past.spent
         case Greeted() | Revealed() | Working() | Endorsed():
             return phase.round
         case Ended():

@@ -6,6 +6,7 @@ Each check stops an attack by a server that is curious or worse; ``docs/protocol
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from securefl.clustering.survivors import is_closed
 from securefl.errors import PeerError
@@ -14,8 +15,9 @@ from securefl.kernel.effects import Journal, Report, Send
 from securefl.kernel.events import Place
 from securefl.messages.masking import Receipt
 from securefl.messages.rounds import Certificate, Endorse, Freeze, Release, ReleasedShares
+from securefl.rounds.carrying import carries, own_upload
 from securefl.rounds.party_draw import Effects
-from securefl.rounds.party_phases import Endorsed, Outside, PartyContext, PartyPhase, Working
+from securefl.rounds.party_phases import Endorsed, PartyContext, PartyPhase, Working, sit_out
 from securefl.rounds.party_sums import submitted_instances
 from securefl.rounds.reports import ClusterKey, SatOut, SharesReleased, SurvivorsFrozen
 from securefl.rounds.statement import (
@@ -38,7 +40,7 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     dropped = tuple(p for p in phase.assignment.participants if p not in survivors)
     frozen = Report(SurvivorsFrozen(phase.round, tuple(sorted(survivors)), dropped))
     if ctx.me not in survivors:
-        return Outside(phase.round), (frozen, Report(SatOut(phase.round, "not in the survivor set")))
+        return sit_out(phase), (frozen, Report(SatOut(phase.round, "not in the survivor set")))
     instances = submitted_instances(phase)
     if instances is None:
         raise PeerError(SERVER, "counts this party although it has not submitted everywhere")
@@ -54,7 +56,10 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
         phase.assignment,
         survivors,
     )
-    endorsed = Endorsed(phase.round, statement, survivors, instances)
+    after = phase.past
+    if carries(ctx.plan, "own"):
+        after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weight))
+    endorsed = Endorsed(phase.past, after, phase.round, statement, survivors, instances)
     if ctx.plan.limits.quorum is None:
         outside, effects = _release(ctx, endorsed)
         return outside, (frozen, *effects)
@@ -97,7 +102,7 @@ def _release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
         release_context(phase.statement, ctx.me),
         ctx.entropy.child("release", phase.round),
     )
-    return Outside(phase.round), (
+    return sit_out(phase, phase.after), (
         Journal(phase.round, "released"),
         Send(SERVER, Place(phase.round), Release(sealed=sealed)),
         Report(SharesReleased(phase.round, tuple(sorted(phase.instances)))),

@@ -14,7 +14,7 @@ from securefl.kernel.events import Place, Trained
 from securefl.messages.masking import BoxList, Complaint, KeyList, Retry
 from securefl.messages.union import AnyMessage
 from securefl.rounds.party_draw import Effects, begin_instance
-from securefl.rounds.party_phases import Outside, PartyContext, PartyPhase, Working
+from securefl.rounds.party_phases import PartyContext, PartyPhase, Working, sit_out
 from securefl.rounds.randomness import update_entropy
 from securefl.rounds.reports import ClusterKey, SatOut, UpdateEncoded
 from securefl.rounds.upload import Occasion, make_upload
@@ -67,10 +67,10 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     if event.round != phase.round or work != len(phase.uploads):
         return phase, ()
     if event.update is None:
-        return Outside(phase.round), (Report(SatOut(phase.round, event.failure)),)
+        return sit_out(phase), (Report(SatOut(phase.round, event.failure)),)
     if not np.isfinite(event.update).all():
         # A model with infinite parameters is the server's to send and must not make this party raise.
-        return Outside(phase.round), (Report(SatOut(phase.round, "training ended in an update not finite")),)
+        return sit_out(phase), (Report(SatOut(phase.round, "training ended in an update not finite")),)
     upload = make_upload(
         ctx.plan,
         Occasion(phase.round, work, phase.params, phase.assignment.clusters),
@@ -88,7 +88,7 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
         current, sent = _submit(ctx, current, key)
         effects.append(sent)
     if len(current.uploads) < works_of(ctx.plan.scenario):
-        effects.append((Train(phase.round, work + 1, phase.params),))
+        effects.append((Train(phase.round, work + 1, phase.params, phase.past.carry),))
     return current, tuple(effect for group in effects for effect in group)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from securefl.config.derived import Limits
 from securefl.config.resolved import scenario_digest
-from securefl.config.scenario import Scenario
+from securefl.config.scenario import Scenario, ServerOptimiser
 from securefl.config.sizes import cluster_sizes, participants_of
 from securefl.crypto.labels import digest
 from securefl.crypto.roster import Roster
@@ -46,6 +48,18 @@ class Plan:
             ConfigError: the scenario's noise does not follow from it, or cannot be drawn.
         """
         return mechanism_of(self.scenario, self.length)
+
+    @property
+    def optimiser(self) -> ServerOptimiser:
+        """The server's, its learning rate scaled to the run's noise where ``privacy.transfer`` says so.
+
+        Source: Xiang et al. 2023, section 4.2: eta = eta_b sigma_b / sigma.
+        """
+        config, privacy = self.scenario.server_optimiser, self.scenario.privacy
+        if privacy.unit == "none" or privacy.transfer is None or privacy.multiplier is None:
+            return config
+        rate = config.learning_rate * privacy.transfer.multiplier / privacy.multiplier
+        return replace(config, learning_rate=rate)
 
     @property
     def published_limits(self) -> PublishedLimits:

@@ -25,6 +25,7 @@ from securefl.messages.control import Goodbye, Join, RollCall
 from securefl.messages.masking import Complaint, KeyAdvert, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.rounds import Endorse, Hello, Release, Reveal
 from securefl.messages.union import AnyMessage
+from securefl.rounds.budget import spent_by
 from securefl.rounds.draw import shortage
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.reports import PartiesJoined
@@ -154,6 +155,8 @@ class ServerMachine:
                 return phase, (*effects, WakeAt(None))
             missing = self._missing(phase)
             hinted = phase.standing.gone | phase.standing.late
+            # Whoever has spent its privacy budget says no hello any more.
+            hinted |= spent_by(self._ctx.plan, phase.standing.releases)
             phase = replace(phase, deadline=shortened(phase.deadline, now, missing, hinted))
             if missing and now < phase.deadline:
                 return phase, (*effects, WakeAt(phase.deadline))

@@ -86,7 +86,7 @@ def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[Serve
     present = sorted(phase.hellos)
     reason = shortage(ctx.plan, present)
     if reason is not None:
-        return skip_round(phase.standing, tuple(present), f"{len(present)} parties are there; {reason}")
+        return skip_round(ctx, phase.standing, tuple(present), f"{len(present)} parties are there; {reason}")
     late = frozenset(ctx.plan.roster.parties) - frozenset(present)
     revealing = Revealing(
         replace(phase.standing, late=late),
@@ -158,18 +158,20 @@ def _redraw(
     voided = Report(DrawVoided(round_, phase.draw, withheld))
     if phase.draw >= MAX_REDRAWS:
         reason = f"nonces were withheld in {MAX_REDRAWS + 1} draws"
-        skipped, effects = skip_round(phase.standing, tuple(sorted(phase.hellos)), reason)
+        skipped, effects = skip_round(ctx, phase.standing, tuple(sorted(phase.hellos)), reason)
         return skipped, (voided, *effects)
     excluded = phase.excluded | frozenset(withheld)
     greeting, effects = invite(ctx, phase.standing, phase.draw + 1, phase.model, excluded, now)
     return greeting, (voided, *effects)
 
 
-def skip_round(standing: Standing, present: tuple[PartyId, ...], reason: str) -> tuple[ServerPhase, Effects]:
+def skip_round(
+    ctx: ServerContext, standing: Standing, present: tuple[PartyId, ...], reason: str
+) -> tuple[ServerPhase, Effects]:
     """End a round without an update; too many of them in a row end the run (:func:`on_evaluated`)."""
     round_ = standing.round
     late = standing.late | (standing.gone - frozenset(present))
-    standing, done, stepped = without_clusters(replace(standing, late=late), present)
+    standing, done, stepped = without_clusters(ctx.plan, replace(standing, late=late), present)
     return Evaluating(standing, done), (
         Report(RoundSkipped(round_, reason)),
         Report(stepped),

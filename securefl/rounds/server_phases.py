@@ -18,6 +18,7 @@ from securefl.crypto.identity import Identity
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
 from securefl.messages.rounds import Endorse, Hello, InstanceShares, Reveal
+from securefl.rounds.budget import NO_RELEASES, Releases
 from securefl.rounds.draw import Draw
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, RoundDone
@@ -56,6 +57,10 @@ class Standing:
     """Rounds in a row without any update."""
     trust: Trust = NO_TRUST
     """What the rule remembers of the parties."""
+    before: F32 | None = field(default=None, repr=False)
+    """The parameters of the round before; kept where parties' momentum goes on from the model's step."""
+    releases: Releases = field(default_factory=lambda: NO_RELEASES)
+    """How often each party has released an update; counted where there is privacy."""
     gone: frozenset[PartyId] = frozenset()
     """Parties whose connection broke, says the broker: a hint that shortens waiting."""
     late: frozenset[PartyId] = frozenset()

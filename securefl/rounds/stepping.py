@@ -11,6 +11,8 @@ from securefl.arrays import F64
 from securefl.config.rules import needs_server_gradient
 from securefl.ids import PartyId
 from securefl.kernel.effects import Aborted, Finished
+from securefl.rounds.budget import ending, with_round
+from securefl.rounds.carrying import carries
 from securefl.rounds.draw import Draw
 from securefl.rounds.optimiser import past_update, server_step
 from securefl.rounds.plan import Plan
@@ -55,12 +57,13 @@ def after_sums(
     Returns:
         The standing with the new model, and the two reports; accuracy and loss are still to be filled in.
     """
-    optimiser = plan.scenario.server_optimiser
+    optimiser = plan.optimiser
     reference = past_update(optimiser, standing.velocity)
     result = aggregate_round(
         plan, sums, drawn.weights, drawn.seed, reference, gradients, standing.trust, excluded
     )
-    standing = replace(standing, trust=result.trust)
+    releases = with_round(plan, standing.releases, drawn.assignment.participants)
+    standing = replace(_keeping(plan, standing), trust=result.trust, releases=releases)
     norm: float | None = None
     if result.update is None:
         standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
@@ -86,11 +89,16 @@ def after_sums(
     return standing, done, ModelStepped(standing.round, result.kept, result.rejected, norm)
 
 
+def _keeping(plan: Plan, standing: Standing) -> Standing:
+    """The standing with the model that it is about to leave, where that is needed."""
+    return replace(standing, before=standing.params) if carries(plan, "global") else standing
+
+
 def without_clusters(
-    standing: Standing, present: tuple[PartyId, ...]
+    plan: Plan, standing: Standing, present: tuple[PartyId, ...]
 ) -> tuple[Standing, RoundDone, ModelStepped]:
     """End a round for which too few parties are there."""
-    standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
+    standing = replace(_keeping(plan, standing), fruitless_rounds=standing.fruitless_rounds + 1)
     done = RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), ())
     return standing, done, ModelStepped(standing.round, (), (), None)
 
@@ -119,6 +127,8 @@ def after_evaluation(
         reason = f"no better accuracy in {stop.patience} rounds"
     elif standing.round + 1 >= stop.rounds:
         reason = f"{stop.rounds} rounds done"
+    else:
+        reason = ending(plan, standing.releases) or ""
     if not reason:
         return replace(standing, round=standing.round + 1), None
     if not standing.updates:

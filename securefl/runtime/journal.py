@@ -29,6 +29,8 @@ class FileJournal:
         self._run = run
         self._whole = 0
         self._torn = False
+        self.submitted: frozenset[int] = frozenset()
+        """Rounds in which a masked input may have left: each counts against the privacy budget."""
         self.spent = self._last_round()
         """Last round in the journal, -1 when there is none."""
 
@@ -78,6 +80,7 @@ class FileJournal:
                 )
             if run == self._run:
                 last = max(last, round_)
+                self.submitted |= {round_}
         return last
 
 

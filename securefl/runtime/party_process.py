@@ -11,6 +11,7 @@ from securefl.behaviours.knowledge import nobody_tells
 from securefl.behaviours.seam import Chain
 from securefl.config.attacks import check_on_data
 from securefl.config.cast import behaviours_of
+from securefl.config.sizes import works_of
 from securefl.kernel.effects import Aborted, Finished, Train
 from securefl.learning.device import limit_threads, pick_device
 from securefl.learning.flatten import dimension
@@ -65,7 +66,8 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     plan = make_plan(settings, roster, dimension(module))
     journal = FileJournal(settings.out / f"{me}.journal", settings.run)
     seams = recording(behaviour.seams, settings) if settings.lab else behaviour.seams
-    context = PartyContext(plan, me, len(shard.y), own, seams, spent=journal.spent)
+    released = len(journal.submitted) * works_of(scenario)
+    context = PartyContext(plan, me, len(shard.y), own, seams, spent=journal.spent, releases=released)
 
     def train(asked: Train) -> F64:
         limit_threads()  # in the thread that trains, too

@@ -18,13 +18,14 @@ from securefl.config.resolved import to_toml
 from securefl.crypto.labels import digest
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import PartyId
+from securefl.rounds.carrying import carries
 from securefl.rounds.plan import Plan
 from securefl.rounds.server_phases import Standing
 from securefl.rounds.trust import Trust
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
-_VERSION = "securefl simulation 4"
+_VERSION = "securefl simulation 5"
 _NUMBERS = ("round", "best_accuracy", "stale_rounds", "updates", "fruitless_rounds")
 
 
@@ -41,6 +42,7 @@ def write_checkpoint(
     """
     state = {name: getattr(standing, name) for name in _NUMBERS}
     state |= {"dead": sorted(dead), "scores": dict(standing.trust.scores)}
+    state["releases"] = dict(standing.releases)
     meta = {
         "version": _VERSION,
         "of": _identity(plan),
@@ -50,6 +52,8 @@ def write_checkpoint(
     arrays: dict[str, F32 | F64] = {"params": standing.params, "velocity": standing.velocity}
     if standing.trust.gradient is not None:
         arrays["gradient"] = standing.trust.gradient
+    if standing.before is not None:
+        arrays["before"] = standing.before
     partial = path.with_name(f".{path.name}.part")
     try:
         partial.write_bytes(save(arrays, metadata=meta))
@@ -65,6 +69,12 @@ def read_checkpoint(path: Path, plan: Plan, *, training: str) -> tuple[Standing,
     Raises:
         ConfigError: missing, damaged, of another scenario, seed or model, or of another training.
     """
+    if carries(plan, "own"):
+        raise ConfigError(
+            "--resume",
+            "momentum goes on from each party's own upload, which no checkpoint holds",
+            "begin anew, with another --out",
+        )
     if not path.is_file():
         reason = "there is no checkpoint: no round of it has ended"
         raise ConfigError(str(path), reason, "leave --resume out, with another --out")
@@ -98,12 +108,13 @@ def _standing(
     arrays: dict[str, Any], state: dict[str, Any], plan: Plan
 ) -> tuple[Standing, frozenset[PartyId]]:
     for name, array in arrays.items():
-        dtype = np.float32 if name == "params" else np.float64
+        dtype = np.float32 if name in {"params", "before"} else np.float64
         if array.dtype != dtype or array.shape != (plan.length,):
             raise ValueError(f"{name} is no array of {plan.length} {dtype.__name__}")
     dead = frozenset(PartyId(name) for name in state["dead"])
     earned = {PartyId(name): float(score) for name, score in dict(state["scores"]).items()}
-    if not plan.roster.parties.keys() >= dead | earned.keys():
+    releases = {PartyId(name): int(made) for name, made in dict(state["releases"]).items()}
+    if not plan.roster.parties.keys() >= dead | earned.keys() | releases.keys():
         raise ValueError("it names parties that there are not")
     if not all(map(math.isfinite, earned.values())):
         raise ValueError("it has scores that are not finite")
@@ -111,6 +122,8 @@ def _standing(
         params=arrays["params"],
         velocity=arrays["velocity"],
         trust=Trust(MappingProxyType(earned), arrays.get("gradient")),
+        before=arrays.get("before"),
+        releases=MappingProxyType(releases),
         **{name: state[name] for name in _NUMBERS},
     )
     return standing, dead

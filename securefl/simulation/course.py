@@ -16,6 +16,8 @@ from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Aborted, Finished
 from securefl.kernel.events import Place
 from securefl.learning.outcomes import Evaluation
+from securefl.rounds.budget import spent_by
+from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.draw import Draw, draw_round, shortage
 from securefl.rounds.reports import (
     ClustersDrawn,
@@ -79,6 +81,7 @@ class Course:
         zero = np.zeros(federation.plan.length, dtype=np.float64)
         self._standing = standing or Standing(0, federation.initial, zero)
         self._dead = set(dead)
+        self._own: dict[PartyId, F64] = {}
 
     def run(self, evaluate: Callable[[F32], Evaluation]) -> Finished | Aborted:
         """Go through all rounds that are left; return how the run ends.
@@ -108,13 +111,14 @@ class Course:
 
     def _round(self, standing: Standing) -> tuple[Standing, RoundDone, ModelStepped]:
         round_, model = standing.round, model_digest(standing.params)
-        present = {name: p for name, p in self._federation.parties.items() if name not in self._dead}
+        spent = spent_by(self._plan, standing.releases)
+        present = {n: p for n, p in self._federation.parties.items() if n not in self._dead | spent}
         self._report(RoundStarted(round_, model))
         self._report(StepReached(round_, "hello"))
         reason = shortage(self._plan, present)
         if reason is not None:
             self._report(RoundSkipped(round_, f"{len(present)} parties are there; {reason}"))
-            return without_clusters(standing, tuple(present))
+            return without_clusters(self._plan, standing, tuple(present))
         self._report(StepReached(round_, "reveal"))
         nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
         samples = {name: party.samples for name, party in present.items()}
@@ -123,6 +127,7 @@ class Course:
             ClustersDrawn(round_, drawn.assignment.digest(), drawn.assignment.clusters, drawn.resting)
         )
         self._report(StepReached(round_, "training"))
+        self._carry(standing)
         deviations, mortal = _deviations(present, round_)
         fate, sums = sum_up(
             self._plan, present, self._federation.trainings, round_, standing.params, drawn, deviations
@@ -130,8 +135,18 @@ class Course:
         self._dead |= mortal & fate.silenced
         self._tell(round_, drawn, fate, sums)
         counted = fate.survivors if fate.certified else frozenset()
+        if carries(self._plan, "own"):
+            self._own |= {name: present[name].carried(self._plan, drawn.weights[name]) for name in counted}
         gradients = self._consult(round_, standing.params, to_consult(self._plan, sums))
         return after_sums(self._plan, standing, drawn, counted, sums, gradients)
+
+    def _carry(self, standing: Standing) -> None:
+        """Say what per-example momentum goes on from in this round, as every party of a run finds it."""
+        carried = self._own
+        if standing.before is not None:
+            step = global_step(self._plan, standing.before, standing.params)
+            carried = {} if step is None else dict.fromkeys(self._federation.parties, step)
+        self._federation.trainings.carry(carried)
 
     def _consult(self, round_: int, params: F32, asked: tuple[int, ...]) -> Mapping[int, F64]:
         """Gradients of the server's own data for the reclusterings ``asked`` about."""

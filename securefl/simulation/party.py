@@ -7,7 +7,9 @@ from securefl.behaviours.cast import PartyBehaviour
 from securefl.behaviours.seam import acts
 from securefl.config.behaviours import Drop, Kill, Phase, WrongShare
 from securefl.entropy import Entropy
+from securefl.errors import UsageError
 from securefl.ids import PartyId
+from securefl.rounds.carrying import carries, own_upload
 from securefl.rounds.plan import Plan
 from securefl.rounds.randomness import nonce_entropy, party_entropy, update_entropy
 from securefl.rounds.upload import Occasion, Upload, make_upload
@@ -29,6 +31,7 @@ class SimulatedParty:
         """Declared sample count."""
         self._behaviour = behaviour
         self._own = party_entropy(root, name)
+        self._last: Upload | None = None
 
     def nonce(self, round_: int, draw: int) -> bytes:
         """The nonce of a draw, 32 bytes."""
@@ -55,4 +58,17 @@ class SimulatedParty:
             UsageError: a bug, or an attack beyond what can be encoded.
         """
         entropy = update_entropy(self._own, occasion.round, occasion.work)
-        return make_upload(plan, occasion, update, weight, entropy, self._behaviour.seams)
+        upload = make_upload(plan, occasion, update, weight, entropy, self._behaviour.seams)
+        if carries(plan, "own"):
+            self._last = upload
+        return upload
+
+    def carried(self, plan: Plan, weight: float) -> F64:
+        """What its momentum goes on from after the last :meth:`encode` was opened, f64 (d,).
+
+        Raises:
+            UsageError: it has encoded nothing, or a scenario does not ask for this.
+        """
+        if self._last is None:
+            raise UsageError(f"{self.name} has no upload to go on from")
+        return own_upload(plan, self._last, weight)

@@ -457,7 +457,7 @@ class TestModelsAndHellos:
         def on_announce(ctx: PartyContext, phase: Greeted, place: Place, message: Announce) -> Any:
             at = Place(phase.round, attempt=phase.draw)
             hellos = party_draw.read_said(ctx, at, place, message.hellos, Hello)
-            revealed = Revealed(phase.round, phase.draw, phase.params, phase.model, hellos)
+            revealed = Revealed(phase.past, phase.round, phase.draw, phase.params, phase.model, hellos)
             return revealed, (Send(SERVER, at, Reveal(nonce=phase.nonce)),)
 
         return patch.object(party, "on_announce", on_announce)

@@ -12,7 +12,7 @@ import pytest
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import PartyId, RunId
 from securefl.rounds.party import PartyMachine
-from securefl.rounds.party_phases import Outside
+from securefl.rounds.party_phases import Outside, Past
 from securefl.runtime.journal import FileJournal
 from tests.simulation.world import World, scenario
 
@@ -45,12 +45,15 @@ def test_another_runs_entries_are_kept(tmp_path: Path) -> None:
 def test_a_restarted_party_sits_out_the_round_it_had_begun(tmp_path: Path) -> None:
     path = tmp_path / "p00.journal"
     FileJournal(path, RUN).note(4, "submitted")
-    spent = FileJournal(path, RUN).spent
+    FileJournal(path, RUN).note(4, "released")
+    FileJournal(path, RUN).note(2, "submitted")
+    journal = FileJournal(path, RUN)
+    assert journal.submitted == {2, 4}
 
     machine = World(scenario(6)).nodes[PartyId("p00")].machine
     assert isinstance(machine, PartyMachine)
-    phase, _ = PartyMachine(replace(machine._ctx, spent=spent)).start(0.0)
-    assert phase == Outside(4)
+    phase, _ = PartyMachine(replace(machine._ctx, spent=journal.spent, releases=2)).start(0.0)
+    assert phase == Outside(Past(4, 2))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,152 @@
+"""Privacy budgets: a party releases no more than it may, whoever asks, and everybody counts alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from securefl.config.scenario import Scenario
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.effects import Aborted, Finished
+from securefl.kernel.events import Place
+from securefl.messages.masking import MaskedInput
+from securefl.messages.rounds import Invite
+from securefl.rounds.budget import NO_RELEASES, ending, is_spent, spent_by, with_round
+from securefl.rounds.party_draw import on_invite
+from securefl.rounds.party_phases import Informed, Outside, PartyContext, Past
+from securefl.rounds.reports import RoundDone, SatOut
+from securefl.rounds.statement import model_digest
+from tests.simulation.world import World, scenario
+from tests.unit.rounds.samples import plan_of
+from tests.unit.simulation.test_against_machines import assert_same
+
+PRIVATE = {
+    "privacy__unit": "party",
+    "privacy__multiplier": "0.5",
+    "privacy__delta": "0.05",
+    "privacy__budget": "9",
+    "encoding__clip": "1.0",
+    "encoding__scale_bits": "9",
+}
+
+
+def private(parties: int = 6, releases: int = 2, **sets: str) -> Scenario:
+    return scenario(parties, **{**PRIVATE, "privacy__releases": str(releases), **sets})
+
+
+def submitted(world: World, before: int = 99) -> Counter[PartyId]:
+    """In how many rounds each party's masked input left."""
+    rounds = {(s.sender, s.place.round) for s in world.sent if isinstance(s.message, MaskedInput)}
+    return Counter(sender for sender, round_ in rounds if round_ < before)
+
+
+def ended(world: World) -> Finished | Aborted | None:
+    return world.server.outcome
+
+
+def test_when_all_budgets_are_spent_the_run_is_over() -> None:
+    world = World(private(rounds="5")).run()
+    assert submitted(world) == dict.fromkeys(world.parties, 2)
+    assert len(world.reports(RoundDone)) == 2
+    outcome = ended(world)
+    assert isinstance(outcome, Finished)
+    assert "0 parties have privacy budget left" in outcome.reason
+
+
+def test_parties_leave_one_by_one_where_few_are_drawn() -> None:
+    world = World(private(9, rounds="12", participation__count="6")).run()
+    made = submitted(world)
+    assert max(made.values()) == 2
+    assert min(made.values()) < 2, "some had budget left when too few were there"
+    outcome = ended(world)
+    assert isinstance(outcome, Finished)
+    assert "parties have privacy budget left" in outcome.reason
+    sat_out = [r.reason for p in world.parties for r in world.reports(SatOut, p)]
+    assert any("privacy budget is spent: 2 of 2 releases" in reason for reason in sat_out)
+
+
+def test_or_the_first_that_has_spent_its_budget_ends_the_run() -> None:
+    world = World(private(9, rounds="12", participation__count="6", privacy__when_spent="end")).run()
+    made = submitted(world)
+    assert max(made.values()) == 2
+    outcome = ended(world)
+    assert isinstance(outcome, Finished)
+    assert "privacy budget of p0" in outcome.reason
+    # After the round before it, nobody had.
+    last = max(s.place.round for s in world.sent if isinstance(s.message, MaskedInput))
+    assert max(submitted(world, before=last).values()) < 2
+
+
+def test_new_work_spends_a_release_for_each_reclustering() -> None:
+    world = World(private(releases=5, rounds="4", reclusterings="2", clustering__new_work="true")).run()
+    assert submitted(world) == dict.fromkeys(world.parties, 2), "4 of 5 releases, and 6 would be too many"
+
+
+def test_a_party_refuses_whatever_the_server_asks() -> None:
+    """From its own count: the server may have forgotten, or lie."""
+    plan = plan_of(private(rounds="9"))
+    world = World(private(rounds="9"))
+    machine = world.nodes[PartyId("p00")].machine
+    ctx = machine._ctx
+    assert isinstance(ctx, PartyContext)
+    params = world.server.machine._ctx.initial  # type: ignore[union-attr]
+    config = ctx.plan.config_digest()
+    invite = Invite(model_digest=model_digest(params), config_digest=config, excluded=())
+    for made, takes_part in ((0, True), (1, True), (2, False), (7, False)):
+        phase = Informed(Past(4, made), 5, params, model_digest(params))
+        after, effects = on_invite(ctx, phase, Place(5), invite)
+        assert isinstance(after, Outside) == (not takes_part)
+        if not takes_part:
+            assert after == Outside(Past(5, made))
+            assert len(effects) == 1
+    assert plan.scenario.privacy.releases == 2
+
+
+def test_a_restarted_party_goes_on_with_what_its_journal_says() -> None:
+    world = World(private(rounds="4"))
+    node = world.nodes[PartyId("p02")]
+    node.machine = type(node.machine)(replace(node.machine._ctx, releases=1))  # type: ignore[arg-type]
+    world.run()
+    assert submitted(world)[PartyId("p02")] == 1
+    assert submitted(world)[PartyId("p03")] == 2
+
+
+def test_counting() -> None:
+    plan = plan_of(private())
+    a, b = PartyId("p00"), PartyId("p01")
+    once = with_round(plan, NO_RELEASES, (a, b))
+    twice = with_round(plan, once, (a,))
+    assert dict(twice) == {a: 2, b: 1}
+    assert dict(once) == {a: 1, b: 1}
+    assert spent_by(plan, twice) == {a}
+    assert [is_spent(plan, made) for made in (0, 1, 2, 3)] == [False, False, True, True]
+    assert ending(plan, twice) is None
+    impatient = plan_of(private(privacy__when_spent="end"))
+    assert ending(impatient, once) is None
+    assert ending(impatient, twice) == "the privacy budget of p00 is spent"
+    both = with_round(plan, twice, (b,))
+    assert ending(impatient, both) == "the privacy budget of p00 is spent, and that of 1 more"
+    unlimited = plan_of(scenario(6, **{**PRIVATE, "privacy__budget": ""}))
+    assert not is_spent(unlimited, 10**6)
+    public = plan_of(scenario(6))
+    assert with_round(public, NO_RELEASES, (a,)) is NO_RELEASES
+
+
+@pytest.mark.parametrize("when_spent", ["leave", "end"])
+@pytest.mark.parametrize("server", ["curious", "active"])
+def test_a_simulation_leaves_out_the_same_parties(server: str, when_spent: str) -> None:
+    """With the noise, to the bits of the machines."""
+    config = private(
+        9,
+        rounds="6",
+        participation__count="6",
+        server=server,
+        threshold="2",
+        secure_sum__k_anonymity="2",
+        privacy__when_spent=when_spent,
+    )
+    lab = assert_same(config, {})
+    assert lab.server.name == SERVER
+    assert 2 <= len(lab.rounds_done()) <= 4
