@@ -10,6 +10,7 @@ from typing import Literal
 from securefl.config import odds
 from securefl.config.attacks import described
 from securefl.config.cast import is_byzantine, is_of_server
+from securefl.config.check_limits import on_checks
 from securefl.config.privacy import Normalise
 from securefl.config.privacy_limits import noise_of
 from securefl.config.rules import withstood
@@ -93,6 +94,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         *_on_clusters(scenario, limits),
         *_on_privacy(scenario, limits),
         *_on_noise(scenario, limits),
+        *on_checks(scenario),
         *_on_robustness(scenario, limits),
         *on_shares(scenario),
         *on_server_data(scenario, limits.clusters, limits.p_clean),

@@ -9,6 +9,7 @@ from typing import Literal
 
 from securefl.config.attacks import backdoor_of
 from securefl.config.cast import behaviours_of, check_behaviours, party_names
+from securefl.config.check_limits import check_checks
 from securefl.config.clustering_limits import check_clustering
 from securefl.config.data_limits import check_data
 from securefl.config.derived import Limits, derive
@@ -53,6 +54,7 @@ def check(scenario: Scenario) -> Limits:
     check_data(scenario)
     check_behaviours(scenario)
     check_privacy(scenario)
+    check_checks(scenario)
     return derive(scenario, sizes, ring_bits)
 
 

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from securefl.config.aggregation import Aggregation
 from securefl.config.behaviours import AnyBehaviour
+from securefl.config.checks import Checks
 from securefl.config.data import Data
 from securefl.config.model import Mlp, Model
 from securefl.config.privacy import DpSgd, Privacy
@@ -159,6 +160,7 @@ class Scenario(_Section, frozen=True, kw_only=True):
     privacy: Privacy = Privacy()
     encoding: Encoding = Encoding()
     weighting: Weighting = Weighting()
+    checks: Checks = Checks()
     aggregation: Aggregation = Aggregation()
     server_optimiser: ServerOptimiser = ServerOptimiser()
     stop: Stop

@@ -22,7 +22,7 @@ from securefl.privacy.discrete import mu_slack
 from securefl.privacy.distance import check_distance
 from securefl.privacy.release import ReleaseEvent, Unit
 from securefl.privacy.rounding import BoundedRounding
-from securefl.privacy.sensitivity import lost_in_rounding, planned_releases, rounding_of
+from securefl.privacy.sensitivity import lost_in_rounding, planned_releases, rounding_of, signal_of
 from securefl.privacy.shares import SharePlan, plan_shares
 from securefl.privacy.table import MAX_STD, MIN_STD, NoiseTable, noise_table
 
@@ -38,6 +38,8 @@ class Mechanism:
     shares: SharePlan
     table: NoiseTable
     """Of one party's noise."""
+    signal: float
+    """Bound on the L2 norm of one party's whole rounded signal, steps: what checks allow for."""
     event: ReleaseEvent
     """What one release is to an accountant."""
     delta: float
@@ -98,7 +100,8 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
         mu_slack=mu_slack(shares.honest * shares.share_std**2),
         delta_slack=float(draws * table.table_error),
     )
-    return Mechanism(privacy.unit, rounding, shares, table, event, privacy.delta, privacy.releases)
+    signal = signal_of(scenario, rounding)
+    return Mechanism(privacy.unit, rounding, shares, table, signal, event, privacy.delta, privacy.releases)
 
 
 def openings_of(scenario: Scenario) -> int:

@@ -26,6 +26,9 @@ from securefl.privacy.rounding import DEFAULT_BETA, MAX_LENGTH, BoundedRounding
 LOST_SHARE = 1e-3
 """Share of delta that rounding beyond the bound may take, over the whole run (record level)."""
 
+RARE = 1e-9
+"""Probability that an honest party's signal is larger than checks allow for, each time."""
+
 
 def planned_releases(scenario: Scenario) -> int:
     """Updates that a party releases if it takes part in every round."""
@@ -59,6 +62,40 @@ def lost_in_rounding(scenario: Scenario) -> float:
     if scenario.privacy.unit != "record" or delta == "auto":
         return 0.0
     return LOST_SHARE * delta / planned_releases(scenario)
+
+
+def signal_of(scenario: Scenario, rounding: BoundedRounding) -> float:
+    """Bound on the L2 norm of what one honest party uploads before the noise, steps.
+
+    Record level: of its largest batch, whose size under Poisson sampling, and whose rounding, exceed what is
+    taken here with a probability of at most 2e-9 each time.
+
+    Raises:
+        UsageError: it is not known of how many records.
+    """
+    privacy, dp, batch = scenario.privacy, scenario.training.dp_sgd, scenario.training.batch_size
+    if privacy.unit == "party" or dp is None:
+        return rounding.sensitivity
+    if privacy.records is None:
+        raise UsageError("it is not known of how many records batches are drawn")
+    most = batch if dp.sampler == "fixed-size" else _most_drawn(privacy.records, batch)
+    return BoundedRounding(most * rounding.norm, rounding.dim, RARE).sensitivity
+
+
+def _most_drawn(records: int, batch: int) -> int:
+    """A size that batches of so many expected records exceed with a probability of at most ``RARE``.
+
+    Chernoff's bound: P(at least k) <= exp(-records KL(k / records, batch / records)).
+    """
+    rate = batch / records
+    for most in range(batch, records):
+        share = (most + 1) / records
+        exponent = share * math.log(share / rate)
+        if share < 1:
+            exponent += (1 - share) * math.log((1 - share) / (1 - rate))
+        if records * exponent >= -math.log(RARE):
+            return most
+    return records
 
 
 def _norm(scenario: Scenario) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from securefl.report.text import counted, listed, percent, printable, seconds
 from securefl.rounds.reports import (
     ConsultingFailed,
@@ -11,6 +13,7 @@ from securefl.rounds.reports import (
     PartiesJoined,
     RoundDone,
     SatOut,
+    SumChecked,
     SurvivorsFrozen,
     UpdateEncoded,
 )
@@ -25,10 +28,8 @@ def event_text(report: object) -> str | None:
             text = f"{len(present)} of {len(present) + len(missing)} parties present{absent}"
         case DrawVoided(round=round_, withheld=withheld):
             text = f"round {round_}: draw void, nonce withheld by {listed(withheld)}; drawing again"
-        case InstanceRetried(round=round_, reclustering=r, cluster=j, excluded=excluded):
-            text = f"round {round_}: cluster {r}.{j} starts over without {listed(excluded)}"
-        case InstanceLost(round=round_, reclustering=r, cluster=j, reason=reason):
-            text = f"round {round_}: cluster {r}.{j} lost, {printable(reason)}"
+        case InstanceRetried() | InstanceLost() | SumChecked():
+            text = _on_sum(report)
         case ConsultingFailed(round=round_, reason=reason):
             text = f"round {round_}: no update, the rule needs the server's own data: {printable(reason)}"
         case SurvivorsFrozen(round=round_, survivors=survivors, dropped=dropped) if dropped:
@@ -43,6 +44,20 @@ def event_text(report: object) -> str | None:
         case _:
             pass
     return text
+
+
+def _on_sum(report: InstanceRetried | InstanceLost | SumChecked) -> str | None:
+    """What became of one sum."""
+    where = f"round {report.round}: cluster {report.reclustering}.{report.cluster}"
+    match report:
+        case InstanceRetried(excluded=excluded):
+            return f"{where} starts over without {listed(excluded)}"
+        case InstanceLost(reason=reason):
+            return f"{where} lost, {printable(reason)}"
+        case SumChecked(ok=ok, reason=reason):
+            return None if ok else f"{where} left out by the checks, {printable(reason)}"
+        case _:
+            assert_never(report)
 
 
 def round_text(done: RoundDone, spent: float | None = None) -> str:

@@ -106,6 +106,21 @@ class SumOpened:
 
 
 @dataclass(frozen=True, slots=True)
+class SumChecked:
+    """Server: whether a sum looks like the noise that was agreed; if not, the rule does not see it."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    ok: bool
+    p_value: float
+    """Of all checks together."""
+    reason: str
+    e_values: tuple[float, ...]
+    """Evidence against it by kind of check; none from the published pair."""
+
+
+@dataclass(frozen=True, slots=True)
 class ConsultingFailed:
     """Server: its own data gave no gradient, so that the rule is not applied and the round has no update."""
 

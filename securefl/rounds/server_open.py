@@ -17,6 +17,7 @@ from securefl.kernel.events import Consulted, Evaluated, Place
 from securefl.messages.control import Goodbye
 from securefl.messages.rounds import Certificate, Endorse, InstanceShares, Release, ReleasedShares
 from securefl.messages.union import AnyMessage
+from securefl.rounds.checking import checks_of, failed
 from securefl.rounds.draw import Draw
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.reports import (
@@ -119,15 +120,17 @@ def _checked(frozen: Frozen, sender: PartyId, item: InstanceShares) -> ClusterKe
 
 
 def close_releasing(ctx: ServerContext, phase: Releasing) -> tuple[ServerPhase, Effects]:
-    """Open what can be opened; then step, or first ask the server's own data if the rule needs it."""
+    """Open what can be opened, and check it; then step, or first ask the server's own data if need be."""
     sums, effects = _open_all(ctx, phase)
     ctx.store.discard_all()
     standing, drawn, survivors = phase.standing, phase.view.drawn, phase.frozen.survivors
-    asked = to_consult(ctx.plan, sums)
+    checked = checks_of(ctx.plan, standing.round, sums)
+    effects, excluded = (*effects, *map(Report, checked)), failed(checked)
+    asked = to_consult(ctx.plan, sums, excluded)
     if not asked:
-        evaluating, more = _step(ctx, standing, drawn, survivors, sums)
+        evaluating, more = _step(ctx, standing, drawn, survivors, sums, excluded)
         return evaluating, (*effects, *more)
-    consulting = Consulting(standing, drawn, survivors, tuple(sums), asked)
+    consulting = Consulting(standing, drawn, survivors, tuple(sums), excluded, asked)
     consult = Consult(standing.round, standing.params, asked)
     return consulting, (*effects, Report(StepReached(standing.round, "consult")), consult)
 
@@ -139,15 +142,17 @@ def on_consulted(ctx: ServerContext, phase: Consulting, event: Consulted) -> tup
         UsageError: not one finite f64 ``(d,)`` gradient for each reclustering asked for: a bug.
     """
     standing, gradients = phase.standing, NO_GRADIENTS
-    failed: Effects = ()
+    failing: Effects = ()
     if event.gradients is None:
-        failed = (Report(ConsultingFailed(standing.round, event.failure)),)
+        failing = (Report(ConsultingFailed(standing.round, event.failure)),)
     elif len(event.gradients) != len(phase.asked):
         raise UsageError(f"{len(event.gradients)} gradients for {len(phase.asked)} reclusterings")
     else:
         gradients = dict(zip(phase.asked, event.gradients, strict=True))
-    evaluating, effects = _step(ctx, standing, phase.drawn, phase.survivors, phase.sums, gradients)
-    return evaluating, (*failed, *effects)
+    evaluating, effects = _step(
+        ctx, standing, phase.drawn, phase.survivors, phase.sums, phase.excluded, gradients
+    )
+    return evaluating, (*failing, *effects)
 
 
 def _step(
@@ -156,10 +161,11 @@ def _step(
     drawn: Draw,
     survivors: Collection[PartyId],
     sums: Sequence[ClusterSum],
+    excluded: Collection[ClusterKey],
     gradients: Mapping[int, F64] = NO_GRADIENTS,
 ) -> tuple[Evaluating, Effects]:
     """Aggregate, step and ask for an evaluation."""
-    standing, done, stepped = after_sums(ctx.plan, standing, drawn, survivors, sums, gradients)
+    standing, done, stepped = after_sums(ctx.plan, standing, drawn, survivors, sums, gradients, excluded)
     return Evaluating(standing, done), (Report(stepped), Evaluate(standing.round, standing.params))
 
 

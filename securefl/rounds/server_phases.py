@@ -167,6 +167,8 @@ class Consulting:
     drawn: Draw
     survivors: frozenset[PartyId]
     sums: tuple[ClusterSum, ...]
+    excluded: frozenset[ClusterKey]
+    """Sums that failed a check."""
     asked: tuple[int, ...]
     """The reclusterings, in the order in which gradients come."""
 

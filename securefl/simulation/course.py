@@ -18,6 +18,7 @@ from securefl.kernel.events import Place
 from securefl.learning.outcomes import Evaluation
 from securefl.rounds.budget import spent_by
 from securefl.rounds.carrying import carries, global_step
+from securefl.rounds.checking import checks_of, failed
 from securefl.rounds.draw import Draw, draw_round, shortage
 from securefl.rounds.reports import (
     ClustersDrawn,
@@ -137,8 +138,12 @@ class Course:
         counted = fate.survivors if fate.certified else frozenset()
         if carries(self._plan, "own"):
             self._own |= {name: present[name].carried(self._plan, drawn.weights[name]) for name in counted}
-        gradients = self._consult(round_, standing.params, to_consult(self._plan, sums))
-        return after_sums(self._plan, standing, drawn, counted, sums, gradients)
+        checked = checks_of(self._plan, round_, sums)
+        for item in checked:
+            self._report(item)
+        excluded = failed(checked)
+        gradients = self._consult(round_, standing.params, to_consult(self._plan, sums, excluded))
+        return after_sums(self._plan, standing, drawn, counted, sums, gradients, excluded)
 
     def _carry(self, standing: Standing) -> None:
         """Say what per-example momentum goes on from in this round, as every party of a run finds it."""

@@ -1,0 +1,57 @@
+"""Checks of what was opened, before the rule sees it (step 12 of the data's way, docs/checks.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from securefl.encoding.ring import from_ring
+from securefl.errors import UsageError
+from securefl.privacy.checks.family import CheckPlan, OpenedSum, check_sums
+from securefl.privacy.checks.published import first_stage
+from securefl.privacy.mechanism import Mechanism
+from securefl.rounds.plan import Plan
+from securefl.rounds.reports import SumChecked
+from securefl.rounds.stacking import ClusterSum
+
+
+def checks_of(plan: Plan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
+    """Judge every opened sum of a round, in their order; nothing where the scenario has no checks.
+
+    Raises:
+        UsageError: checks without noise; a scenario with such is refused at load.
+    """
+    checks = plan.scenario.checks
+    if checks.kind == "none" or not sums:
+        return ()
+    if plan.mechanism is None:
+        raise UsageError("there is no noise that a sum could be checked for")
+    if checks.kind == "published":
+        return tuple(_published(plan.mechanism, round_, opened) for opened in sums)
+    shares = plan.mechanism.shares
+    agreed = CheckPlan(
+        law=plan.scenario.privacy.law,
+        std=shares.share_std,
+        member_norm=plan.mechanism.signal,
+        alpha=checks.alpha,
+    )
+    verdicts = check_sums([OpenedSum(from_ring(one.ring), len(one.survivors)) for one in sums], agreed)
+    return tuple(
+        SumChecked(
+            round_, *opened.key, verdict.ok, verdict.family.p_value, verdict.family.reason, verdict.e_values
+        )
+        for opened, verdict in zip(sums, verdicts, strict=True)
+    )
+
+
+def failed(checked: Sequence[SumChecked]) -> frozenset[tuple[int, int]]:
+    """The (reclustering, cluster) pairs whose sums the rule shall not see."""
+    return frozenset((one.reclustering, one.cluster) for one in checked if not one.ok)
+
+
+def _published(mechanism: Mechanism, round_: int, opened: ClusterSum) -> SumChecked:
+    values = from_ring(opened.ring).astype(np.float64)
+    verdict = first_stage(values, mechanism.shares.share_std)
+    worst = min(verdict, key=lambda one: (one.ok, one.p_value))
+    return SumChecked(round_, *opened.key, verdict.ok, worst.p_value, f"{worst.check}: {worst.reason}", ())
