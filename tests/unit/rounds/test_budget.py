@@ -56,11 +56,11 @@ def test_when_all_budgets_are_spent_the_run_is_over() -> None:
 
 
 def test_parties_leave_one_by_one_where_few_are_drawn() -> None:
-    # Nine parties in threes: with 4 releases each, chance hardly ever lets all of them run out together.
-    world = World(private(9, releases=4, rounds="24", participation__count="6")).run()
-    made = submitted(world)
-    assert max(made.values()) == 4
-    assert min(made.values()) < 4, "some had budget left when too few were there"
+    # By chance all may run out together: 2 of 12 seeds, of which four in a row will not be.
+    config = private(9, releases=4, rounds="24", participation__count="6")
+    worlds = (World(config, seed=seed).run() for seed in range(4))
+    world = next(world for world in worlds if min(submitted(world).values()) < 4)
+    assert max(submitted(world).values()) == 4
     outcome = ended(world)
     assert isinstance(outcome, Finished)
     assert "parties have privacy budget left" in outcome.reason
