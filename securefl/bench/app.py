@@ -55,6 +55,23 @@ def robust(
         print_robust(Terminal(), report)
 
 
+@app.command()
+def dpsgd(
+    batch: Annotated[int, typer.Option(min=1, max=3000, help="Examples of one step.")] = 16,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of each repetition.")] = 40,
+    json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
+    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 5,
+) -> None:
+    """Time of DP-SGD per example, beside plain SGD."""
+    from securefl.bench.dpsgd import dpsgd_json, print_dpsgd, run_dpsgd  # noqa: PLC0415 - imports torch
+
+    report = run_dpsgd(batch, repetitions, steps)
+    if json:
+        typer.echo(dpsgd_json(report))
+    else:
+        print_dpsgd(Terminal(), report)
+
+
 def parse_robust_sizes(text: str) -> tuple[tuple[int, int], ...]:
     """Read ``20x1e6,60x1e5`` as pairs of clusters and coordinates.
 
