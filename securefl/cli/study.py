@@ -18,7 +18,7 @@ from securefl.reproduce.record import write_whole
 from securefl.reproduce.sheets.exhibits import Exhibit, choose_exhibits, exhibits
 from securefl.reproduce.sheets.page import Shown, sheet_page, shown, time_of, verdict
 from securefl.reproduce.sheets.record import read_sheet_records
-from securefl.reproduce.sheets.sources import Source, asked_for, present
+from securefl.reproduce.sheets.sources import Source, asked_for, present, with_auxiliary
 from securefl.reproduce.sheets.study import Kind
 
 SEEDS: dict[ScaleName, int] = {"desk": 1, "paper": 3}
@@ -71,9 +71,18 @@ def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:
     wanted: list[tuple[Exhibit, tuple[Source, ...]]] = []
     left_out: dict[str, None] = {}
     for exhibit in chosen:
-        sources, lacking = _sources(asked, exhibit)
-        wanted.append((exhibit, sources))
+        try:
+            sources, lacking = _sources(asked, exhibit)
+        except ConfigError as error:
+            # One of several is left out; the only one is refused.
+            if len(chosen) == 1:
+                raise
+            lacking = [f"{exhibit.item.kind} {exhibit.item.number}: {error}"]
+        else:
+            wanted.append((exhibit, sources))
         left_out.update(dict.fromkeys(lacking))
+    if not wanted:
+        raise ConfigError("--data-dir", "nothing of what is asked for has its data", "; ".join(left_out))
     need_matplotlib()
     # Only this way needs torch; the list and the page are there without it.
     from securefl.cli.sheets import run_sheets  # noqa: PLC0415 - imports torch, which --list need not wait for
@@ -97,7 +106,7 @@ def _sources(asked: Asked, exhibit: Exhibit) -> tuple[tuple[Source, ...], list[s
     item = exhibit.item
     if not asked.datasets:
         there, lacking = present(exhibit.datasets(), asked.data_dir)
-        return tuple(there), lacking
+        return tuple(with_auxiliary(one, item.auxiliary, asked.data_dir) for one in there), lacking
     sources = tuple(asked_for(name, exhibit.study.datasets, asked.data_dir) for name in asked.datasets)
     names = [dataset.name for dataset in exhibit.datasets()]
     for source in sources:
@@ -107,7 +116,7 @@ def _sources(asked: Asked, exhibit: Exhibit) -> tuple[tuple[Source, ...], list[s
                 f"{item.kind} {item.number} is not about {source.dataset.name}",
                 f"{' or '.join(names)}, or leave it out",
             )
-    return sources, []
+    return tuple(with_auxiliary(one, item.auxiliary, asked.data_dir) for one in sources), []
 
 
 def _list(known: tuple[Shown, ...]) -> None:

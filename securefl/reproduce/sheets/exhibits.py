@@ -84,8 +84,11 @@ class Exhibit:
             *self.item.overrides,
             *(override for level in cell for override in level.overrides),
         )
+        values = self.values(scale, dataset, cell)
+        if source.auxiliary:
+            values["auxiliary"] = source.auxiliary
         # The path comes last and is no template: a folder may be called what it likes.
-        return (*fill(templates, self.values(scale, dataset, cell)), f"data.set={source.quoted}")
+        return (*fill(templates, values), f"data.set={source.quoted}")
 
     def plan(self, scale: ScaleName, source: Source) -> Plan:
         """The scenario of every cell. A field that is wrong is an error; numbers that do not fit are not.

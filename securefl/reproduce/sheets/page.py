@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
 from securefl.errors import ConfigError
 from securefl.report.text import seconds
@@ -14,7 +13,7 @@ from securefl.reproduce.judging import overall
 from securefl.reproduce.sheets.exhibits import Exhibit
 from securefl.reproduce.sheets.record import SheetRecord
 from securefl.reproduce.sheets.report import cell_text, record_lines
-from securefl.reproduce.sheets.sources import Source
+from securefl.reproduce.sheets.sources import nowhere
 from securefl.reproduce.sheets.study import Dataset, Numbers
 from securefl.reproduce.sheets.tabulate import sheet_key
 
@@ -58,7 +57,8 @@ def stale(exhibit: Exhibit, record: SheetRecord) -> bool:
         if dataset.name == record.dataset:
             try:
                 # Where the data lie makes no difference.
-                scenarios = exhibit.plan(record.scale, Source(dataset, Path("-"))).scenarios
+                source = nowhere(dataset, exhibit.item.auxiliary)
+                scenarios = exhibit.plan(record.scale, source).scenarios
             except ConfigError:
                 return True
             return record.settings != sheet_key(exhibit, record.scale, dataset, scenarios)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from securefl.errors import ConfigError
-from securefl.reproduce.sheets.study import Dataset
+from securefl.reproduce.sheets.study import Auxiliary, Dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,8 @@ class Source:
     dataset: Dataset
     path: Path | None = None
     """Of a data set with a scheme: its file or folder."""
+    auxiliary: str = ""
+    """The value of ``$auxiliary``, for items that need one."""
 
     @property
     def quoted(self) -> str:
@@ -73,6 +75,29 @@ def present(known: Sequence[Dataset], data_dir: Path | None) -> tuple[list[Sourc
             raise ConfigError("--dataset", f"{_names(known)} are read from files", remedy)
         raise ConfigError("--data-dir", f"{data_dir} holds none of {_names(known)}", "; ".join(lacking))
     return there, lacking
+
+
+def with_auxiliary(source: Source, needed: Auxiliary | None, data_dir: Path | None) -> Source:
+    """The source with the further data set that an item needs.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    if needed is None:
+        return source
+    if data_dir is None:
+        raise ConfigError(
+            "--data-dir", f"{needed.place} is read from files", "name their folder by --data-dir"
+        )
+    path = (data_dir / needed.place).absolute()
+    if not path.exists():
+        raise ConfigError("--data-dir", f"there is no {needed.place} in {data_dir}", needed.remedy)
+    return replace(source, auxiliary=json.dumps(f"{needed.scheme}{path}"))
+
+
+def nowhere(dataset: Dataset, needed: Auxiliary | None) -> Source:
+    """The data set at a place that stands for any, where only the scenarios matter."""
+    return Source(dataset, Path("-"), json.dumps(f"{needed.scheme}--") if needed else "")
 
 
 def _in(dataset: Dataset, data_dir: Path | None) -> Source | None:

@@ -88,6 +88,15 @@ class Quoted(Section, frozen=True, kw_only=True):
     accuracy: float
 
 
+class Auxiliary(Section, frozen=True, kw_only=True):
+    """A further data set that an item needs; ``$auxiliary`` stands for it."""
+
+    place: Text
+    """File or folder below the data directory."""
+    scheme: Literal["npz:", "folder:"]
+    remedy: str = ""
+
+
 class Item(Section, frozen=True, kw_only=True):
     """One numbered table or figure."""
 
@@ -101,6 +110,7 @@ class Item(Section, frozen=True, kw_only=True):
     """The data sets that it is about; all of the study where nothing is said."""
     values: Values = field(default_factory=dict)
     overrides: Overrides = ()
+    auxiliary: Auxiliary | None = None
     published: dict[str, Numbers] = field(default_factory=dict)
     """By data set: the paper's numbers."""
     spread: dict[str, Numbers] = field(default_factory=dict)

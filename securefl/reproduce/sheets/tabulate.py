@@ -134,7 +134,11 @@ def _unjudged(claim: AnyClaim, cells: Sequence[CellRecord]) -> str:
 
 
 def _placeless(scenario: Scenario) -> Scenario:
-    scheme, colon, _ = scenario.data.set.partition(":")
-    if not colon:
-        return scenario
-    return msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, set=f"{scheme}:-"))
+    def bare(name: str) -> str:
+        scheme, colon, _ = name.partition(":")
+        return f"{scheme}:-" if colon else name
+
+    data = msgspec.structs.replace(scenario.data, set=bare(scenario.data.set))
+    if data.server_set is not None:
+        data = msgspec.structs.replace(data, server_set=bare(data.server_set))
+    return msgspec.structs.replace(scenario, data=data)
