@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from parties.console import say
 from securefl.cli.batch import begin, simulate
+from securefl.cli.splits import Shares, split_of
 from securefl.errors import ConfigError
 from securefl.report.console import Terminal
 from securefl.report.text import counted
@@ -87,6 +88,13 @@ def run_sheets(
 
 
 def _run(request: Request, scale: ScaleName) -> SheetRecord:
+    if request.exhibit.sheet.shows == "labels":
+        splits = [(label, job.seed, split_of(job)) for label, job in request.batch.simulations()]
+        by_label: dict[str, list[SeedRecord]] = {label: [] for label, _, _ in splits}
+        for label, _, (record, _) in splits:
+            by_label[label].append(record)
+        shares = {label: shares for label, seed, (_, shares) in splits if seed == 0}
+        return _tabulated(request, scale, by_label, request.plan.refused, shares)
     why: dict[str, ConfigError] = {}
 
     def on_refused(job: Job, error: ConfigError) -> None:
@@ -104,6 +112,16 @@ def _run(request: Request, scale: ScaleName) -> SheetRecord:
     if not results:
         # The same trouble with all of them is trouble with the data or the machine, not part of the answer.
         raise next(iter(why.values()), ConfigError(request.exhibit.path.name, next(iter(refused.values()))))
+    return _tabulated(request, scale, results, refused, {})
+
+
+def _tabulated(
+    request: Request,
+    scale: ScaleName,
+    results: Mapping[str, Sequence[SeedRecord]],
+    refused: Mapping[str, str],
+    shares: Mapping[str, Shares],
+) -> SheetRecord:
     return tabulate(
         Done(
             exhibit=request.exhibit,
@@ -114,19 +132,21 @@ def _run(request: Request, scale: ScaleName) -> SheetRecord:
             refused=refused,
             jobs=request.batch.jobs,
             versions=versions(),
+            shares=shares,
         )
     )
 
 
 def _tell(record: SheetRecord) -> None:
     """Table, reasons of refusals, verdicts."""
-    say(f"  {record.note}")
+    if record.note:
+        say(f"  {record.note}")
     if record.leakage_reported:
         say(f"  {LEAKAGE_REPORTED}")
     Terminal().print(_table(record))
     paper = "; in brackets the paper's" if any(cell.published is not None for cell in record.cells) else ""
     many = counted(record.seeds, "seed")
-    say(f"  accuracy on the test set, last {record.last} rounds, {many}{paper}; {record.agreement()}")
+    say(f"  {record.measure}; {many}{paper}; {record.agreement()}")
     for line in (*privacy_of(record), *_ends(record), *map(str, record.verdicts)):
         say(f"  {line}")
     for unjudged in record.unjudged:
@@ -146,7 +166,7 @@ def _table(record: SheetRecord) -> Table:
     table = grid(record)
     shown = Table(box=None, pad_edge=False, show_edge=False)
     if len(record.axes) == 1:
-        head = [table.column_name, "accuracy"]
+        head = [table.column_name, "distance" if record.shows == "labels" else "accuracy"]
         rows = [[cell.label, _entry(cell)] for cell in record.cells]
     else:
         head = [f"{table.row_name} \\ {table.column_name}", *table.columns]

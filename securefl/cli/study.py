@@ -126,8 +126,8 @@ def _list(known: tuple[Shown, ...]) -> None:
         family = tuple(group)
         console.print(Text(family[0].exhibit.sheet.title, style="bold"))
         table = Table(box=None, pad_edge=False, show_edge=False, show_header=False)
-        table.add_column(no_wrap=True)
-        table.add_column()
+        table.add_column(no_wrap=True, min_width=11)
+        table.add_column(min_width=46)
         table.add_column(no_wrap=True)
         table.add_column()
         table.add_column(no_wrap=True)
@@ -138,6 +138,6 @@ def _list(known: tuple[Shown, ...]) -> None:
                 table.add_row(*map(Text, (f"  {cells[0]}", *cells[1:], time_of(record))))
             if not one.records:
                 table.add_row(
-                    *map(Text, (f"  {one.name.lower()}", one.exhibit.item.title, "", "not run", "-"))
+                    *map(Text, (f"  {one.name.lower()}", one.exhibit.item.title, "not run", "", ""))
                 )
         console.print(table)

@@ -102,6 +102,11 @@ def _head(everything: Sequence[Shown]) -> Iterator[str]:
         " paper's number is then one of size as well as of method."
     )
     yield ""
+    if study.chosen:
+        yield "Chosen for all of them:"
+        yield ""
+        yield from (f"- {line.strip()}" for line in study.chosen)
+        yield ""
     run = [(one, record) for one in everything for record in one.records]
     if run:
         yield "| | what it shows | data | scale | verdict | time |"
@@ -113,9 +118,11 @@ def _head(everything: Sequence[Shown]) -> Iterator[str]:
                 f" {record.scale} | {cell_text(told)} | {time_of(record)} |"
             )
         yield ""
-    idle = [one.name.lower() for one in everything if not one.records]
+    idle = [one.exhibit.item for one in everything if not one.records]
     if idle:
-        yield f"**Not run yet:** {', '.join(idle)}."
+        kinds = sorted({item.kind for item in idle}, reverse=True)
+        numbers = [f"{kind}s {', '.join(i.number for i in idle if i.kind == kind)}" for kind in kinds]
+        yield f"**Not run yet:** {'; '.join(numbers)}."
         yield ""
 
 
@@ -140,7 +147,7 @@ def _item(one: Shown, folder: str) -> Iterator[str]:
     item = one.exhibit.item
     yield f"### {one.name}"
     yield ""
-    yield f"{item.title}{' (not in the paper)' if item.ours else ''}."
+    yield f"{item.title}{' (not in the paper)' if item.ours else ''}".rstrip(".") + "."
     yield ""
     for record in one.records:
         yield from record_lines(record, folder)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from securefl.report.figures import HeatMap, Line, Plot, Series, Sweep, draw, draw_heat_map, draw_sweep
+from securefl.report.figures import (
+    HeatMap,
+    Histograms,
+    Line,
+    Plot,
+    Series,
+    Sweep,
+    draw,
+    draw_heat_map,
+    draw_histograms,
+    draw_sweep,
+)
 from securefl.reproduce.drawing import LEAKAGE_REPORTED
 from securefl.reproduce.judging import measured
 from securefl.reproduce.sheets.record import CellRecord, SheetRecord, grid
 
 
 def picture(record: SheetRecord) -> bytes:
-    """A PNG file: a heat map, accuracy over the last axis, or accuracy by round, as the sheet says.
+    """A PNG file: a heat map, accuracy over the last axis or by round, or histograms, as the sheet says.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -21,6 +32,8 @@ def picture(record: SheetRecord) -> bytes:
             return draw_sweep(_sweep(record))
         case "curves":
             return draw(_plot(record))
+        case "labels":
+            return draw_histograms(_histograms(record))
 
 
 def _heat_map(record: SheetRecord) -> HeatMap:
@@ -86,6 +99,22 @@ def _plot(record: SheetRecord) -> Plot:
     )
 
 
+def _histograms(record: SheetRecord) -> Histograms:
+    last = [cell for cell in record.cells if cell.shares][-1]
+    *own, overall = last.shares
+    return Histograms(
+        title=_title(record),
+        notes=(
+            *_notes(record),
+            f"{last.label}: share of each class, in orange that of all together; first seed",
+        ),
+        warning="",
+        names=tuple(f"worker {index}" for index in range(len(own))),
+        shares=tuple(own),
+        overall=overall,
+    )
+
+
 def _title(record: SheetRecord) -> str:
     return f"{record.paper.upper()} {record.kind} {record.number}, {record.dataset}: {record.title}"
 
@@ -95,9 +124,6 @@ def _warning(record: SheetRecord) -> str:
 
 
 def _notes(record: SheetRecord) -> tuple[str, ...]:
-    rounds = sorted({cell.rounds for cell in record.cells if cell.seeds})
-    span = f"{rounds[0]:,}" if len(rounds) == 1 else f"{rounds[0]:,} to {rounds[-1]:,}" if rounds else "no"
     how = f"{record.seeds} seeds, lowest and highest shown" if record.seeds > 1 else "one seed"
     scale = f"{record.scale} scale: {record.note}" if record.note else f"{record.scale} scale"
-    what = f"accuracy on the test set, mean of the last {record.last} of {span} rounds; {how}"
-    return scale, f"{what}; data: {', '.join(record.titles)}"
+    return scale, f"{record.measure}; {how}; data: {', '.join(record.titles)}"

@@ -34,7 +34,8 @@ class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rounds: int = 0
     parties: int = 0
     asked: str = ""
-    """Of privacy, what the scenario asks for: ``epsilon = 2 per record, local noise``, or ``none``."""
+    """Of privacy, what the scenario asks for: ``epsilon = 2 per record, local noise``, or ``none``; nothing
+    where nothing is trained."""
     final: float | None = None
     """Mean accuracy over the last rounds and the seeds."""
     low: float | None = None
@@ -45,6 +46,8 @@ class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     spread: float | None = None
     """What the paper prints behind its plus-minus sign."""
     seeds: tuple[SeedRecord, ...] = ()
+    shares: tuple[tuple[float, ...], ...] = ()
+    """Of a split, with the first seed: by party, and last of all together, the share of each class."""
 
     @property
     def difference(self) -> float | None:
@@ -98,6 +101,15 @@ class SheetRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def seeds(self) -> int:
         """Simulations per cell."""
         return max((len(cell.seeds) for cell in self.cells), default=0)
+
+    @property
+    def measure(self) -> str:
+        """What the numbers are."""
+        if self.shows == "labels":
+            return "distance of a worker's classes from everybody's (total variation), mean over the workers"
+        rounds = sorted({cell.rounds for cell in self.cells if cell.seeds})
+        span = "-".join(f"{one:,}" for one in dict.fromkeys((rounds[0], rounds[-1]))) if rounds else "no"
+        return f"accuracy on the test set, mean of the last {self.last} of {span} rounds"
 
     @property
     def titles(self) -> tuple[str, ...]:

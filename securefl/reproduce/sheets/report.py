@@ -18,13 +18,13 @@ def record_lines(record: SheetRecord, folder: str) -> Iterator[str]:
     name = f"{record.kind.capitalize()} {record.number}, {record.dataset}, {record.scale} scale"
     yield f"![{name}]({folder}/{record.stem}.png)"
     yield ""
-    yield f"**{record.dataset}, {record.scale} scale:** {record.note}."
+    yield f"**{record.dataset}, {record.scale} scale:** {record.note or 'as the paper has it'}."
     if record.leakage_reported:
         yield "Leakage is only reported: what the server sees crosses the published limits."
     yield ""
     yield from _table(record)
     yield ""
-    yield f"- {record.agreement()}"
+    yield f"- {record.measure}; {record.agreement()}"
     for verdict in record.verdicts:
         whose = ", our claim" if verdict.ours else ""
         numbers = f"{verdict.numbers}; {verdict.agreement}"
@@ -49,6 +49,8 @@ def privacy_of(record: SheetRecord) -> Iterator[str]:
         for seed in cell.seeds:
             by_asked.setdefault(cell.asked, set()).add(seed.guarantee or "not accounted")
     for asked, found in by_asked.items():
+        if not asked:
+            continue
         if asked == "none":
             yield "privacy, none asked for: nothing is hidden"
         else:

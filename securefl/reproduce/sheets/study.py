@@ -21,7 +21,7 @@ from securefl.reproduce.comparison import JOINT, Axis, Choice
 from securefl.reproduce.figure import AnyClaim, Labels, Overrides, Scale, ScaleName, Text
 
 Kind = Literal["table", "figure"]
-Shows = Literal["table", "lines", "curves"]
+Shows = Literal["table", "lines", "curves", "labels"]
 Values = dict[str, int | float | str]
 """By name, for the ``$names`` in overrides. Later ones win: study, data set, sheet, scale, item, choices."""
 Numbers = tuple[tuple[float | None, ...], ...]
@@ -52,6 +52,8 @@ class Study(Section, frozen=True, kw_only=True):
     """What all sheets of a paper share."""
 
     title: Text
+    chosen: tuple[Text, ...] = ()
+    """Of all sheets: what the paper does not give, or gives twice, and what is taken here."""
     values: Values = field(default_factory=dict)
     overrides: Overrides = ()
     datasets: Annotated[tuple[Dataset, ...], Meta(min_length=1)]
@@ -139,7 +141,8 @@ class Sheet(Section, frozen=True, kw_only=True):
     """What is shown here that the paper does not show."""
     findings: str = ""
     shows: Shows = "table"
-    """A heat map; lines over the last axis; or accuracy by round."""
+    """A heat map; lines over the last axis; or accuracy by round. ``labels``: nothing is simulated, and what
+    is measured is how far a split is from everybody having the same classes; histograms of the last cell."""
     last: Positive = 10
     """Rounds at the end whose mean accuracy is the final one."""
     tolerance: PositiveReal = 0.03

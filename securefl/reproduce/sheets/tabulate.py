@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -33,6 +33,8 @@ class Done:
     """By label: why it has no result."""
     jobs: int
     versions: Mapping[str, str]
+    shares: Mapping[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
+    """By label, for sheets that show a split (:attr:`CellRecord.shares`)."""
 
 
 def tabulate(done: Done) -> SheetRecord:
@@ -45,7 +47,7 @@ def tabulate(done: Done) -> SheetRecord:
     claims = (*sheet.claims, *item.claims)
     judged = [claim for claim in claims if labels_of(claim) <= accuracies.keys()]
     kept = {axis.name: tuple(dict.fromkeys(c.place[at] for c in cells)) for at, axis in enumerate(sheet.axes)}
-    scenarios = done.plan.scenarios
+    scenarios, trains = done.plan.scenarios, sheet.shows != "labels"
     return SheetRecord(
         format=FORMAT,
         paper=exhibit.paper,
@@ -55,12 +57,12 @@ def tabulate(done: Done) -> SheetRecord:
         scale=scale,
         title=exhibit.title,
         settings=sheet_key(exhibit, scale, done.dataset, scenarios),
-        note=_note(exhibit, scale, scenarios),
+        note=_note(exhibit, scale, scenarios if trains else {}),
         shows=sheet.shows,
         axes=tuple(AxisRecord(name=axis.name, choices=kept[axis.name]) for axis in sheet.axes),
         last=min((sheet.last, *(s.stop.rounds for s in scenarios.values()))),
         tolerance=sheet.tolerance,
-        leakage_reported=any(s.leakage.mode == "report" for s in scenarios.values()),
+        leakage_reported=trains and any(s.leakage.mode == "report" for s in scenarios.values()),
         cells=cells,
         verdicts=tuple(judge(claim, accuracies, sheet.last, rounds) for claim in judged),
         unjudged=tuple(_unjudged(claim, cells) for claim in claims if claim not in judged),
@@ -100,11 +102,12 @@ def _cell(done: Done, cell: tuple[Level, ...]) -> CellRecord:
         scenario=scenario_key(scenario),
         rounds=rounds,
         parties=scenario.parties,
-        asked=_asked(scenario),
+        asked=_asked(scenario) if sheet.shows != "labels" else "",
         final=round(sum(finals) / len(finals), 6),
         low=round(min(finals), 6),
         high=round(max(finals), 6),
         seeds=seeds,
+        shares=done.shares.get(label, ()),
     )
 
 
