@@ -155,9 +155,8 @@ def _tell(record: SheetRecord) -> None:
 
 def _ends(record: SheetRecord) -> Iterator[str]:
     """Why cells have no result, or ended early."""
+    yield from record.refusals
     for cell in record.cells:
-        if cell.refused:
-            yield f"{cell.label}: refused, {cell.refused}"
         for ended in sorted({seed.ended for seed in cell.seeds if seed.ended}):
             yield f"{cell.label}: {ended}"
 

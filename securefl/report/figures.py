@@ -26,6 +26,8 @@ _TITLE_WIDTH: Final = 90
 _LEFT: Final = 0.09
 _ACROSS: Final = 5
 """Small plots side by side."""
+_LEAST_SPAN: Final = 0.05
+"""Of the accuracies that a sweep shows."""
 _SETTLED: Final = 1 / 3
 """Of the rounds: what comes before may lie below the axis, so that the rest can be told apart."""
 
@@ -150,8 +152,9 @@ def draw_heat_map(table: HeatMap) -> bytes:
     figure, axes = _canvas(table, max(1.5, 0.36 * len(table.rows)), left, 0.95 - left)
     known = [value for row in table.values for value in row if value is not None]
     low, high = min(known, default=0.0), max(known, default=1.0)
+    high = max(high, low + 0.01)
     shown = [[float("nan") if value is None else value for value in row] for row in table.values]
-    axes.imshow(shown, cmap="cividis", vmin=low, vmax=max(high, low + 0.01), aspect="auto")
+    axes.imshow(shown, cmap="cividis", vmin=low, vmax=high, aspect="auto")
     axes.set_facecolor("#DDDDDD")
     for row, texts in enumerate(table.texts):
         for column, text in enumerate(texts):
@@ -184,6 +187,10 @@ def draw_sweep(sweep: Sweep) -> bytes:
         axes.vlines(columns, [min(v) for _, v in known], [max(v) for _, v in known], color=colour, alpha=0.5)
     axes.set_xticks(range(len(sweep.columns)), sweep.columns)
     axes.set_xlim(-0.3, len(sweep.columns) - 0.7)
+    low, high = axes.get_ylim()
+    # What differs by less is hardly more than chance and shall not fill the plot.
+    room = max(0.0, _LEAST_SPAN - (high - low)) / 2
+    axes.set_ylim(low - room, high + room)
     axes.set_xlabel(sweep.column_name)
     axes.set_ylabel("test accuracy")
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)

@@ -103,6 +103,13 @@ class SheetRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return max((len(cell.seeds) for cell in self.cells), default=0)
 
     @property
+    def refusals(self) -> tuple[str, ...]:
+        """A line per reason: the cells that were refused for it."""
+        reasons = dict.fromkeys(cell.refused for cell in self.cells if cell.refused)
+        labels = {why: [cell.label for cell in self.cells if cell.refused == why] for why in reasons}
+        return tuple(f"{'; '.join(labels[why])}: refused, {why}" for why in reasons)
+
+    @property
     def measure(self) -> str:
         """What the numbers are."""
         if self.shows == "labels":

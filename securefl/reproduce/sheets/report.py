@@ -30,7 +30,7 @@ def record_lines(record: SheetRecord, folder: str) -> Iterator[str]:
         numbers = f"{verdict.numbers}; {verdict.agreement}"
         yield f"- **{verdict.ruling}**{whose}: {verdict.says} ({numbers})"
     yield from (f"- not judged: {line}" for line in record.unjudged)
-    yield from (f"- {cell.label}: refused, {cell.refused}" for cell in record.cells if cell.refused)
+    yield from (f"- {line}" for line in record.refusals)
     yield from (f"- {line}" for line in _ended(record))
     yield from (f"- {line}" for line in privacy_of(record))
     yield ""

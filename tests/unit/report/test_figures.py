@@ -9,7 +9,18 @@ from matplotlib.image import imread
 
 from securefl.errors import ConfigError
 from securefl.report import figures
-from securefl.report.figures import HeatMap, Histograms, Line, Plot, draw, draw_heat_map, draw_histograms
+from securefl.report.figures import (
+    HeatMap,
+    Histograms,
+    Line,
+    Plot,
+    Series,
+    Sweep,
+    draw,
+    draw_heat_map,
+    draw_histograms,
+    draw_sweep,
+)
 
 LINES = (
     Line("no attack", ((0.1, 0.5, 0.8), (0.1, 0.6, 0.82)), baseline=True),
@@ -92,6 +103,17 @@ def test_more_histograms_take_more_room() -> None:
         return int(imread(io.BytesIO(draw_histograms(table))).shape[0])
 
     assert height(5) < height(6) < height(11)
+
+
+def test_a_sweep_is_the_same_for_the_same_numbers_and_leaves_out_what_is_not_there() -> None:
+    def sweep(*values: tuple[float, ...]) -> Sweep:
+        lines = (Series("reference", ((0.8,), (0.9,)), baseline=True), Series("attacked", values))
+        return Sweep(title="a title", column_name="epsilon", columns=("1/8", "2"), lines=lines)
+
+    first = draw_sweep(sweep((0.5, 0.6), (0.8, 0.9)))
+    assert first.startswith(b"\x89PNG\r\n\x1a\n")
+    assert draw_sweep(sweep((0.5, 0.6), (0.8, 0.9))) == first
+    assert len({first, draw_sweep(sweep((), (0.8, 0.9))), draw_sweep(sweep((), ()))}) == 3
 
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,13 +96,13 @@ def test_a_figure_with_refused_cells(shows: str, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(command, "_PRESETS", shelf(tmp_path, sheet))
     out = tmp_path / "out"
     said = reproduce(out, "--figure", "1")
-    assert "none, 1/2: refused, aggregation.rule" in said
+    assert "none, 1/2; none, -10: refused, aggregation.rule" in said
     assert "not judged: the attack hurts ('none, -10' is refused)" in said
     record = read_sheet_record(out / "figure-1-digits-desk.json")
     assert [bool(cell.refused) for cell in record.cells] == [True, True, False, False]
     assert (out / "figure-1-digits-desk.png").read_bytes().startswith(b"\x89PNG\r\n")
     reproduce(out, "--page")
-    assert "- none, 1/2: refused, " in (tmp_path / "out.md").read_text()
+    assert "- none, 1/2; none, -10: refused, " in (tmp_path / "out.md").read_text()
 
 
 def test_list_and_page_before_anything_was_run(paper: Path) -> None:
