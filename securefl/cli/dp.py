@@ -11,6 +11,7 @@ import typer
 
 from parties.console import one_line_errors, say
 from securefl.cli.dp_power import power
+from securefl.cli.dp_settle import settle
 from securefl.errors import ConfigError
 from securefl.privacy.accountant import MIN_DELTA, epsilon, need_dp_accounting
 from securefl.privacy.calibration import TOLERANCE, calibrate
@@ -24,6 +25,7 @@ _NAMES: dict[Accountant, str] = {"pld": "PLD", "rdp": "RDP"}
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(power)
+app.command()(settle)
 
 
 @app.callback()

@@ -23,6 +23,7 @@ from securefl.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.report.metrics import RunMetrics
+from securefl.report.privacy import Accounts, forgoing, header_lines
 from securefl.report.progress import Progress
 from securefl.report.rundir import RunDirectory
 from securefl.report.witness import Ending, Fact, Refusal, Remark, Traffic
@@ -119,14 +120,15 @@ class Federation:
             RunAbortedError: broker, server or disk failed.
         """
         options, scenario = self._options, self._scenario
-        limits = check(scenario)
+        check(scenario)
         _check_device(options.device or scenario.training.device)
         with ExitStack() as stack:
             private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="securefl-")))
             children = stack.enter_context(Children())
             # Before the header, so that data that cannot be used is all that is said.
             stage = set_stage(scenario, options.seed, options.entropy(), options.data_dir, private)
-            self._progress.start(self._header(limits.notes), scenario.stop.rounds)
+            notes = self._settle(stage)
+            self._progress.start(self._header(notes), scenario.stop.rounds)
             self._progress.note(f"data set {scenario.data.set}, keys for {scenario.parties} parties")
             broker, tls = self._broker(stack, private)
             frame_limit = asyncio.run(
@@ -145,15 +147,36 @@ class Federation:
             raise RunAbortedError(fatal.reason if fatal else "the server process died")
         return self._ending
 
+    @property
+    def scenario(self) -> Scenario:
+        """As it is run: once :meth:`run` has begun, with its privacy settled."""
+        return self._scenario
+
+    def _settle(self, stage: Stage) -> tuple[str, ...]:
+        """Settle the scenario's privacy and say what follows; write down the scenario as it is run."""
+        if self._scenario.privacy.unit == "none":
+            return (*check(self._scenario).notes, "differential privacy: none")
+        # A second or two of imports that only runs with privacy cost.
+        from securefl.runtime.privacy import settle_stage  # noqa: PLC0415 - torch and dp_accounting
+
+        seeded = self._options.insecure
+        plan = settle_stage(self._scenario, stage, self._options.run, self._options.seed, seeded=seeded)
+        self._scenario = plan.scenario
+        self._directory.write_scenario(plan.scenario)
+        if plan.mechanism is not None:
+            without = forgoing(plan.scenario, self._options.seed)
+            accounts = Accounts(plan, plan.mechanism, seeded=seeded, without=without)
+            self._metrics.account_for(accounts)
+        return (*plan.limits.notes, *header_lines(plan.scenario, plan.limits, plan.mechanism, seeded=seeded))
+
     def _header(self, notes: tuple[str, ...]) -> tuple[str, ...]:
-        lines = [f"run {self._options.run}", *notes]
+        lines = [f"run {self._options.run}", *notes[:-1]]
         lines.append("keys: all made here, in one place (local run); parties have their own in a deployment")
         if self._options.insecure:
             lines.append("INSECURE: all secrets derive from --seed; for tests and replay only")
         if self._options.lab:
             lines.append("LAB: whole vectors are recorded")
-        lines.append("differential privacy: none")
-        return tuple(lines)
+        return (*lines, notes[-1])
 
     def _broker(self, stack: ExitStack, private: Path) -> tuple[BrokerUrl, LocalTls | None]:
         options = self._options
@@ -187,6 +210,7 @@ class Federation:
             lab=options.lab,
             device=options.device,
             frame_limit=frame_limit,
+            accounted=True,
         )
         if options.observe:
             observer = replace(base, name=PartyId(OBSERVER), broker=_as_client(broker, tls, OBSERVER))

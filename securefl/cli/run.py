@@ -137,9 +137,10 @@ def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_js
     with closing(directory.metrics()) as rows:
         metrics = RunMetrics(scenario, rows.append, dishonest=dishonest)
         progress = progress_for(console, as_json=as_json)
+        federation = Federation(scenario, options, directory, metrics, progress)
         outcome: Finished | Aborted | Interrupted
         try:
-            outcome = Federation(scenario, options, directory, metrics, progress).run().outcome
+            outcome = federation.run().outcome
         except KeyboardInterrupt:
             outcome = Interrupted()
         finally:
@@ -151,7 +152,7 @@ def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_js
         metrics,
         outcome,
         run=options.run,
-        scenario=scenario,
+        scenario=federation.scenario,
         insecure=options.insecure,
         seconds=time.monotonic() - started,
         files={

@@ -32,7 +32,8 @@ def simulate(
         bool,
         typer.Option(
             "--insecure-seeded-entropy",
-            help="As for run. A simulation has no secrets: all follows from --seed, with or without this.",
+            help="As for run. A simulation has no secrets: all follows from --seed. With [privacy], batches,"
+            " rounding and noise do so with this option only.",
         ),
     ] = False,
     exact: Annotated[
@@ -49,7 +50,6 @@ def simulate(
 
     Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted.
     """
-    del insecure_seeded_entropy
     with one_line_errors():
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
         check(loaded)
@@ -68,9 +68,19 @@ def simulate(
             device=wanted,
             out=out,
             exact=exact,
+            seeded=insecure_seeded_entropy or loaded.privacy.unit == "none",
             resume=resume,
             as_json=as_json,
-            again=_again(scenario, data_dir, overrides or [], seed, wanted, exact=exact, as_json=as_json),
+            again=_again(
+                scenario,
+                data_dir,
+                overrides or [],
+                seed,
+                wanted,
+                exact=exact,
+                seeded=insecure_seeded_entropy,
+                as_json=as_json,
+            ),
         )
         summary = run_simulation(loaded, options)
         if summary.exit_code == EXIT_ABORTED:
@@ -86,6 +96,7 @@ def _again(
     device: str | None,
     *,
     exact: bool,
+    seeded: bool,
     as_json: bool,
 ) -> tuple[str, ...]:
     """The words of this command, without --out and --resume."""
@@ -95,5 +106,6 @@ def _again(
             words += [option, str(value)]
     for override in overrides:
         words += ["--set", override]
-    words += [option for option, given in (("--exact", exact), ("--json", as_json)) if given]
+    flags = (("--exact", exact), ("--insecure-seeded-entropy", seeded), ("--json", as_json))
+    words += [option for option, given in flags if given]
     return tuple(words)

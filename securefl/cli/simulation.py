@@ -13,13 +13,16 @@ from securefl.arrays import F32
 from securefl.cli.conclude import Interrupted, conclude
 from securefl.config.cast import behaviours_of
 from securefl.config.scenario import Scenario
+from securefl.entropy import OsEntropy
 from securefl.errors import ConfigError
 from securefl.ids import PartyId, RunId
 from securefl.kernel.effects import Aborted, Finished
 from securefl.learning.checkpoint import keep_model
 from securefl.learning.outcomes import Evaluation
+from securefl.privacy.settling import check_budget
 from securefl.report.console import Terminal
 from securefl.report.metrics import RunMetrics
+from securefl.report.privacy import Accounts, forgoing, header_lines
 from securefl.report.progress import progress_for
 from securefl.report.rundir import RunDirectory
 from securefl.report.summary import Summary
@@ -42,6 +45,8 @@ class SimulationOptions:
     out: Path | None
     exact: bool
     """Train party by party, to the bits of a run."""
+    seeded: bool
+    """Whether batches, rounding and noise follow from the seed, too."""
     resume: bool
     as_json: bool
     again: tuple[str, ...]
@@ -65,7 +70,15 @@ def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
         options.device,
         exact=options.exact,
         threads=available_cores(),
+        secret=None if options.seeded else OsEntropy(),
     )
+    plan, scenario = federation.plan, federation.plan.scenario
+    accounts = None
+    if plan.mechanism is not None:
+        if not options.seeded:
+            check_budget(scenario, plan.length)
+        without = forgoing(scenario, options.seed)
+        accounts = Accounts(plan, plan.mechanism, seeded=options.seeded, without=without)
     if options.resume:
         directory, standing, dead = _former(options.out, federation)
         records = directory.read_records(before=standing.round)
@@ -80,6 +93,8 @@ def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
     with closing(directory.metrics(records)) as rows:
         dishonest = behaviours_of(scenario, options.seed).keys()
         metrics = RunMetrics(scenario, rows.append, dishonest=dishonest, earlier=records)
+        if accounts is not None:
+            metrics.account_for(accounts)
 
         def evaluate(params: F32) -> Evaluation:
             keep_model(directory.model_file, federation.module, params)
@@ -142,11 +157,14 @@ def _former(out: Path | None, federation: Federation) -> tuple[RunDirectory, Sta
 
 def _header(federation: Federation, options: SimulationOptions) -> tuple[str, ...]:
     plan = federation.plan
+    drawn = "clusters, data split, training and rounding all follow from it"
+    if not options.seeded:
+        drawn = "clusters and data split follow from it; batches, rounding and noise are drawn by the system"
     return (
         f"run {options.run}",
         *notes(plan.scenario),
         federation.note,
         *plan.limits.notes,
-        f"seed: {options.seed}; clusters, data split, training and rounding all follow from it",
-        "differential privacy: none",
+        f"seed: {options.seed}; {drawn}",
+        *header_lines(plan.scenario, plan.limits, plan.mechanism, seeded=options.seeded),
     )

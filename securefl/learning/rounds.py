@@ -5,18 +5,59 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 import torch
 
 from securefl.arrays import F32, F64, I64, Inputs
 from securefl.config.scenario import Training
 from securefl.entropy import Entropy
+from securefl.learning.dp_trainer import DpSgdTrainer
 from securefl.learning.flatten import change
 from securefl.learning.shards import Shard
 from securefl.learning.trainer import LocalTrainer
 
 DataSeam = Callable[[Inputs, I64, int], tuple[Inputs, I64]]
 """Samples, labels and the number of classes, to other samples and labels; see ``Shard`` for both forms."""
+
+
+class Trainer(Protocol):
+    """Trains on one set of samples."""
+
+    def update(self, params: F32, carry: F64 | None, entropy: Entropy) -> F64:
+        """What training adds to ``params``, f64 ``(d,)``; see :meth:`RoundTrainer.update`."""
+        ...
+
+    def with_module(self, module: torch.nn.Module) -> Trainer:
+        """The same training on a module of its own, for another thread; no samples are copied."""
+        ...
+
+
+class Epochs:
+    """Epochs of SGD, which end in parameters, as an update."""
+
+    def __init__(self, trainer: LocalTrainer) -> None:
+        self._trainer = trainer
+
+    def update(self, params: F32, carry: F64 | None, entropy: Entropy) -> F64:
+        """See :class:`Trainer`; nothing is carried."""
+        del carry
+        return change(params, self._trainer.train(params, entropy))
+
+    def with_module(self, module: torch.nn.Module) -> Epochs:
+        """See :class:`Trainer`."""
+        return Epochs(self._trainer.with_module(module))
+
+
+def trainer_for(module: torch.nn.Module, shard: Shard, config: Training, device: torch.device) -> Trainer:
+    """Epochs of SGD, or one step of DP-SGD where ``training.dp_sgd`` is there.
+
+    Raises:
+        ConfigError: DP-SGD draws more than there is, or the model has no per-example gradients.
+    """
+    if config.dp_sgd is None:
+        return Epochs(LocalTrainer(module, shard, config, device))
+    return DpSgdTrainer(module, shard, config, config.dp_sgd, device)
 
 
 class RoundTrainer:
@@ -41,10 +82,10 @@ class RoundTrainer:
         poisons: Callable[[int], bool],
     ) -> None:
         self._poisons = poisons
-        self._honest = self._poisoned = LocalTrainer(module, shard, config, device)
+        self._honest = self._poisoned = trainer_for(module, shard, config, device)
         x, y = data(shard.x, shard.y, shard.classes)
         if x is not shard.x or y is not shard.y:
-            self._poisoned = LocalTrainer(module, replace(shard, x=x, y=y), config, device)
+            self._poisoned = trainer_for(module, replace(shard, x=x, y=y), config, device)
 
     def with_module(self, module: torch.nn.Module) -> RoundTrainer:
         """The same training on a module of its own, for another thread; no samples are copied."""
@@ -54,7 +95,9 @@ class RoundTrainer:
         return twin
 
     def update(self, round_: int, params: F32, carry: F64 | None, entropy: Entropy) -> F64:
-        """What this round's training adds to ``params``, f64 ``(d,)``; see :meth:`LocalTrainer.train`.
+        """What this round's training adds to ``params``, f64 ``(d,)``.
+
+        See :meth:`LocalTrainer.train` and :meth:`DpSgdTrainer.update`.
 
         Args:
             round_: the round's number.
@@ -63,9 +106,8 @@ class RoundTrainer:
             entropy: of this update.
 
         Raises:
-            TrainingDivergedError: the result is not finite.
+            TrainingDivergedError: the result, or the model, is not finite.
             UsageError: ``params`` has the wrong dtype or length.
         """
-        del carry
         trainer = self._poisoned if self._poisons(round_) else self._honest
-        return change(params, trainer.train(params, entropy))
+        return trainer.update(params, carry, entropy)

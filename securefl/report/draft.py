@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from securefl.ids import PartyId
@@ -93,8 +94,21 @@ class RoundDraft:
         known = refusal in self.refusals or len(self.refusals) < _MAX_REFUSALS
         self.refusals[refusal if known else _FURTHER] += 1
 
-    def close(self, now: float, done: RoundDone, expected: frozenset[PartyId]) -> RoundRecord:
-        """The record of the round. ``expected``: the parties that should have taken part."""
+    def close(
+        self,
+        now: float,
+        done: RoundDone,
+        expected: frozenset[PartyId],
+        spent: Mapping[PartyId, float | None] | None = None,
+    ) -> RoundRecord:
+        """The record of the round.
+
+        Args:
+            now: seconds on the server's clock.
+            done: how it ended.
+            expected: the parties that should have taken part.
+            spent: epsilon of each party up to this round; None without privacy.
+        """
         self._enter("", now)
         counted = {party for seen in self.sums for party in seen.counted}
         lost = {
@@ -121,6 +135,7 @@ class RoundDraft:
             seconds={**self._seconds, "total": max(0.0, now - self.started)},
             traffic=self.traffic,
             refusals=dict(self.refusals),
+            epsilon=spent,
         )
 
     def _enter(self, step: str, now: float) -> None:

@@ -10,8 +10,9 @@ from securefl.config.scenario import Scenario
 from securefl.ids import PartyId
 from securefl.report.draft import RoundDraft
 from securefl.report.outcome import Outcome
+from securefl.report.privacy import Account, Accounts
 from securefl.report.records import Direction, Refusal, RoundRecord, Volume
-from securefl.rounds.reports import PartiesJoined, RoundDone, RoundStarted
+from securefl.rounds.reports import ClustersDrawn, PartiesJoined, RoundDone, RoundStarted
 from securefl.transcript.canonical import JsonValue
 
 
@@ -43,8 +44,20 @@ class RunMetrics:
         self._reason = ""
         self._aborted = self._interrupted = False
         self._records: list[RoundRecord] = list(earlier)
+        self._accounts: Accounts | None = None
         self.missing: tuple[PartyId, ...] = ()
         """Parties that were not there when the run started."""
+
+    def account_for(self, accounts: Accounts) -> None:
+        """Say that there is privacy to account for, before the first report; earlier rounds are counted."""
+        self._accounts = accounts
+        for record in self._records:
+            if record.sums or record.lost:
+                accounts.count(record.participants)
+
+    def account(self) -> Account | None:
+        """What has been spent; None without privacy."""
+        return None if self._accounts is None else self._accounts.total()
 
     @property
     def records(self) -> tuple[RoundRecord, ...]:
@@ -67,8 +80,12 @@ class RunMetrics:
                 self.missing = missing
             case RoundStarted():
                 draft.started = now
+            case ClustersDrawn(clusters=clusters) if self._accounts is not None:
+                self._accounts.count({party for members in clusters[0] for party in members})
+                draft.take(now, report)
             case RoundDone():
-                record = draft.close(now, report, self._expected)
+                spent = None if self._accounts is None else self._accounts.epsilons()
+                record = draft.close(now, report, self._expected, spent)
                 self._records.append(record)
                 self._draft = None
                 if self._write is not None:
@@ -133,6 +150,7 @@ class RunMetrics:
             aborted=self._aborted,
             interrupted=self._interrupted,
             reason=self._reason,
+            epsilon=None if self._accounts is None else self._accounts.total().epsilon,
         )
 
     def _open(self, now: float) -> RoundDraft:

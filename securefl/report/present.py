@@ -138,7 +138,7 @@ def _view(summary: Summary) -> Iterator[Text]:
         yield Text(
             f"colluding parties (up to {colluders}) can subtract their own parts and see more", style="yellow"
         )
-    yield Text.assemble("differential privacy: ", ("none", "bold"), " (a sum still tells of its members)")
+    yield from _privacy(summary)
     if summary.simulated:
         yield Text("a simulation: nothing was masked; the server of a real run would see these sums")
     elif summary.insecure:
@@ -146,6 +146,18 @@ def _view(summary: Summary) -> Iterator[Text]:
             "INSECURE SEEDED ENTROPY: whoever knows the seed can undo every mask. For tests only.",
             style="bold red",
         )
+
+
+def _privacy(summary: Summary) -> Iterator[Text]:
+    account = summary.privacy
+    if account is None or account.guarantee is None:
+        why = "a sum still tells of its members" if account is None else account.text.removeprefix("none: ")
+        yield Text.assemble("differential privacy: ", ("none", "bold"), f" ({why})")
+        return
+    yield Text.assemble("differential privacy: ", (account.text, "bold"))
+    if account.forgoing:
+        names = listed(sorted(account.forgoing))
+        yield Text(f"no guarantee for {names}: what they send is not bounded, or has no noise")
 
 
 def _refused(summary: Summary) -> Iterator[Text]:

@@ -88,6 +88,9 @@ class RoundRecord:
     """Per party, since the round before ended."""
     refusals: Mapping[Refusal, int]
     """How often each was seen, since the round before ended."""
+    epsilon: Mapping[PartyId, float | None] | None = None
+    """What each party has spent of its privacy at most, up to this round; None for a party without a
+    guarantee, and as a whole without privacy."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> RoundRecord:
@@ -132,6 +135,9 @@ class RoundRecord:
                 Refusal(each["by"], each["culprit"], each["reason"]): each["count"]
                 for each in row["refusals"]
             },
+            epsilon=None
+            if row.get("epsilon") is None
+            else {PartyId(party): spent for party, spent in row["epsilon"].items()},
         )
 
     def row(self) -> dict[str, JsonValue]:
@@ -168,6 +174,7 @@ class RoundRecord:
                 for party, volumes in sorted(self.traffic.items())
             },
             "refusals": [{**refusal._asdict(), "count": count} for refusal, count in self.refusals.items()],
+            **({} if self.epsilon is None else {"epsilon": {p: finite(e) for p, e in self.epsilon.items()}}),
         }
 
 

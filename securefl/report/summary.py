@@ -12,6 +12,7 @@ from securefl.config.sizes import works_of
 from securefl.report.expect import MEANING, Judgement, exit_code, judge
 from securefl.report.metrics import RunMetrics
 from securefl.report.outcome import Outcome
+from securefl.report.privacy import Account
 from securefl.report.records import Refusal, RoundRecord, Volume, finite
 from securefl.report.view import ServerView, server_view
 from securefl.transcript.canonical import JsonValue
@@ -41,6 +42,8 @@ class Summary:
     """Whether secrets came from a seed: then nothing was secret."""
     simulated: bool = False
     """Whether there was no network and nothing to keep secret."""
+    privacy: Account | None = None
+    """What was spent of the parties' privacy; None without any."""
     seconds: float
     files: Mapping[str, str]
     """What lies where: a word for people and a path."""
@@ -111,9 +114,10 @@ class Summary:
                 "smallest_sum": self.view.smallest,
                 "single_updates": [{"round": r, "party": party} for r, party in self.view.exposed],
                 "combinations_searched": self.view.searched,
-                "differential_privacy": "none",
+                "differential_privacy": "none" if self.privacy is None else self.privacy.text,
                 "insecure_seeded_entropy": self.insecure,
             },
+            **({} if self.privacy is None else {"privacy": self.privacy.to_json()}),
             "refusals": [
                 {**refusal._asdict(), "count": count}
                 for refusal, count in list(self.refusals.items())[:_MAX_REFUSALS]
@@ -170,6 +174,7 @@ def summarise(
         down=down,
         insecure=insecure,
         simulated=simulated,
+        privacy=metrics.account(),
         seconds=seconds,
         files=files,
     )

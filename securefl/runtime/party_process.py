@@ -32,6 +32,7 @@ from securefl.runtime.assemble import (
 from securefl.runtime.ground_truth import recording
 from securefl.runtime.journal import FileJournal
 from securefl.runtime.ports import LocalWork, Witness
+from securefl.runtime.privacy import check_own_privacy
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.shell import Shell
 from securefl.wire.outbox import Outbox
@@ -64,6 +65,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
     trainer = RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
     plan = make_plan(settings, roster, dimension(module))
+    check_own_privacy(plan, len(shard.y), trusted=settings.accounted or root.insecure)
     journal = FileJournal(settings.out / f"{me}.journal", settings.run)
     seams = recording(behaviour.seams, settings) if settings.lab else behaviour.seams
     released = len(journal.submitted) * works_of(scenario)

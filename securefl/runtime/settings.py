@@ -31,6 +31,8 @@ class ProcessSettings:
     """Fixes what is public: initial model, which parties misbehave."""
     insecure_seed: int | None = None
     """Tests and replay only: derive all secrets from this seed."""
+    accounted: bool = False
+    """Whether the launcher has checked on this machine that the releases keep to the privacy budget."""
     lab: bool = False
     """Record whole vectors and ground truth."""
     device: str | None = None

@@ -18,7 +18,7 @@ from securefl.config.limits import check
 from securefl.config.rules import server_rule
 from securefl.config.scenario import Scenario
 from securefl.crypto.roster import make_identities
-from securefl.entropy import InsecureSeededEntropy
+from securefl.entropy import Entropy, InsecureSeededEntropy
 from securefl.ids import PartyId, RunId
 from securefl.learning.datasets import load_data
 from securefl.learning.device import limit_threads, pick_device
@@ -28,6 +28,7 @@ from securefl.learning.models import build_model
 from securefl.learning.server_gradient import ServerGradient
 from securefl.learning.shards import shards_of
 from securefl.learning.split import split
+from securefl.privacy.settling import settle
 from securefl.rounds.plan import Plan
 from securefl.rounds.randomness import party_entropy, server_entropy
 from securefl.simulation.grapevine import Grapevine
@@ -76,13 +77,14 @@ def assemble(
     *,
     exact: bool = False,
     threads: int = 1,
+    secret: Entropy | None = None,
 ) -> Federation:
     """Split the data, draw the roster and build the model, as the launcher and all processes of a run do.
 
     Nothing is secret in a simulation: everything follows from ``seed``, exactly as in a run with insecure
-    seeded entropy. This process is limited to one torch thread, as each process of a run is: the number of
-    threads within one operation changes the bits. ``threads`` is how many such threads train, which changes
-    none.
+    seeded entropy, unless ``secret`` is given. This process is limited to one torch thread, as each process
+    of a run is: the number of threads within one operation changes the bits. ``threads`` is how many such
+    threads train, which changes none.
 
     Args:
         scenario: what to simulate.
@@ -92,12 +94,14 @@ def assemble(
         device: overrides ``training.device``.
         exact: train party by party, to the bits of a run, even where there is a faster way.
         threads: parties, or groups of them, that train at the same time on a CPU.
+        secret: what batches, rounding and noise are drawn from instead, for scenarios with privacy: then what
+            comes out is as private as in a run.
 
     Raises:
         ConfigError: the scenario is not feasible or needs messages; the data set is missing or cannot be
             split as asked; there is no such device.
     """
-    limits = check(scenario)
+    check(scenario)
     check_simulable(scenario)
     limit_threads()
     where = pick_device(cast("Literal['auto', 'cpu', 'cuda']", device or scenario.training.device))
@@ -110,13 +114,15 @@ def assemble(
     module = build_model(scenario.model, test.input_shape, test.classes, seed, tokens=test.tokens)
     initial = to_vector(module)
     root = InsecureSeededEntropy(seed)
+    hidden = root if secret is None else secret
+    scenario = settle(scenario, dimension(module), min(len(shard.y) for shard in shards.values()))
     _, roster = make_identities(names, root)
     grapevine = Grapevine(behaviours)
     cast_as = {
         name: party_behaviour(behaviours.get(name, ()), name, party_entropy(root, name), grapevine.insight)
         for name in names
     }
-    parties = {name: SimulatedParty(name, cast_as[name], len(shards[name].y), root) for name in names}
+    parties = {name: SimulatedParty(name, cast_as[name], len(shards[name].y), root, hidden) for name in names}
     crew = staff(
         scenario.model,
         module,
@@ -124,13 +130,15 @@ def assemble(
         cast_as,
         scenario.training,
         where,
-        root,
+        hidden,
         exact=exact,
         threads=threads,
     )
     trainings = Trainings(crew.workforce, grapevine.asks)
     grapevine.connect(trainings)
-    plan = Plan(run, scenario, limits, roster, dimension(module))
+    plan = Plan(run, scenario, check(scenario), roster, dimension(module))
+    # Noise that cannot be drawn is refused here.
+    _ = plan.mechanism
     rule, consult = server_rule(scenario.aggregation.rule), None
     if rule is not None and server is not None:
         own = ServerGradient(module, server, rule, scenario.training, where, server_entropy(root))

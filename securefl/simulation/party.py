@@ -23,14 +23,23 @@ class SimulatedParty:
         behaviour: how it deviates.
         samples: declared sample count.
         root: the root of the run's randomness.
+        hidden: instead of ``root`` for rounding and noise.
     """
 
-    def __init__(self, name: PartyId, behaviour: PartyBehaviour, samples: int, root: Entropy) -> None:
+    def __init__(
+        self,
+        name: PartyId,
+        behaviour: PartyBehaviour,
+        samples: int,
+        root: Entropy,
+        hidden: Entropy | None = None,
+    ) -> None:
         self.name = name
         self.samples = samples
         """Declared sample count."""
         self._behaviour = behaviour
         self._own = party_entropy(root, name)
+        self._hidden = party_entropy(hidden or root, name)
         self._last: Upload | None = None
 
     def nonce(self, round_: int, draw: int) -> bytes:
@@ -57,7 +66,7 @@ class SimulatedParty:
         Raises:
             UsageError: a bug, or an attack beyond what can be encoded.
         """
-        entropy = update_entropy(self._own, occasion.round, occasion.work)
+        entropy = update_entropy(self._hidden, occasion.round, occasion.work)
         upload = make_upload(plan, occasion, update, weight, entropy, self._behaviour.seams)
         if carries(plan, "own"):
             self._last = upload

@@ -14,11 +14,19 @@ from securefl.config.model import CustomModel, Model
 from securefl.config.scenario import Training
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
+from securefl.learning.dp_fleet import DpFleet, fits_fleet
 from securefl.learning.fleet import DenseFleet, dense_widths
-from securefl.learning.fleet_data import pool_samples
+from securefl.learning.fleet_data import SamplePool, pool_samples
 from securefl.learning.rounds import RoundTrainer
 from securefl.learning.shards import Shard
-from securefl.simulation.workforce import Allotment, PartyByParty, Vectorised, Workforce
+from securefl.simulation.workforce import (
+    Allotment,
+    Allotments,
+    PartyByParty,
+    Vectorised,
+    VectorisedDpSgd,
+    Workforce,
+)
 
 
 class Staff(NamedTuple):
@@ -37,6 +45,12 @@ def available_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS
         return os.cpu_count() or 1
+
+
+_VECTORISED = (
+    "training: vectorised over parties, {}: as run but for rounding,"
+    " from which other clusters follow after the first round (--exact: to the bits of run)"
+)
 
 
 def staff(
@@ -66,21 +80,16 @@ def staff(
     """
     first = next(iter(shards.values()))
     widths = None if exact else dense_widths(model, first.input_shape, first.classes)
-    if widths is not None:
-        names = list(shards)
-        honest = [(shards[name].x, shards[name].y) for name in names]
-        poisoned = [cast[name].data(shards[name].x, shards[name].y, first.classes) for name in names]
-        pool, portions = pool_samples(honest + poisoned, device)
-        allotments = {
-            name: Allotment(portions[index], portions[len(names) + index], cast[name].poisons)
-            for index, name in enumerate(names)
-        }
+    if config.dp_sgd is None and widths is not None:
+        pool, allotments = _allot(shards, cast, device, root)
         fleet = DenseFleet(widths, pool, config, threads=threads)
-        note = (
-            "training: vectorised over parties, since the model is dense: as run but for rounding,"
-            " from which other clusters follow after the first round (--exact: to the bits of run)"
-        )
-        return Staff(Vectorised(fleet, allotments, root), vectorised=True, note=note)
+        note = _VECTORISED.format("since the model is dense")
+        return Staff(Vectorised(fleet, allotments), vectorised=True, note=note)
+    if config.dp_sgd is not None and not exact and fits_fleet(module):
+        pool, allotments = _allot(shards, cast, device, root)
+        steps = DpFleet(module, pool, first.input_shape, config, config.dp_sgd, threads=threads)
+        note = _VECTORISED.format("one step of DP-SGD from the same model")
+        return Staff(VectorisedDpSgd(steps, allotments), vectorised=True, note=note)
     # Models of one's own may draw from torch's global generator, which threads would share.
     alone = device.type != "cpu" or isinstance(model, CustomModel)
     trainers = {
@@ -92,7 +101,28 @@ def staff(
         twin = copy.deepcopy(module)
         crews.append({name: trainer.with_module(twin) for name, trainer in trainers.items()})
     tag = model.__struct_config__.tag
-    why = "--exact" if exact else f"only dense models with ReLU are vectorised, this is {tag}"
+    others = f"only dense models with ReLU are vectorised, this is {tag}"
+    if config.dp_sgd is not None:
+        others = f"only known layers are vectorised, and {tag} has others"
+    why = "--exact" if exact else others
     note = f"training: party by party, to the bits of run ({why})"
     workforce = PartyByParty([{n: t.update for n, t in crew.items()} for crew in crews], root)
     return Staff(workforce, vectorised=False, note=note)
+
+
+def _allot(
+    shards: Mapping[PartyId, Shard],
+    cast: Mapping[PartyId, PartyBehaviour],
+    device: torch.device,
+    root: Entropy,
+) -> tuple[SamplePool, Allotments]:
+    """All samples in one pool, honest and poisoned, and which of them each party trains on."""
+    names = list(shards)
+    honest = [(shards[name].x, shards[name].y) for name in names]
+    poisoned = [cast[name].data(shards[name].x, shards[name].y, shards[name].classes) for name in names]
+    pool, portions = pool_samples(honest + poisoned, device)
+    parties = {
+        name: Allotment(portions[index], portions[len(names) + index], cast[name].poisons)
+        for index, name in enumerate(names)
+    }
+    return pool, Allotments(parties, root)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from queue import SimpleQueue
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -12,6 +13,7 @@ from securefl.entropy import Entropy
 from securefl.errors import SecureflError, UsageError
 from securefl.ids import PartyId
 from securefl.learning.ahead import ahead
+from securefl.learning.dp_fleet import DpFleet, DpJob
 from securefl.learning.flatten import change
 from securefl.learning.fleet import DenseFleet
 from securefl.learning.fleet_data import Portion
@@ -95,19 +97,34 @@ class Allotment(NamedTuple):
     """Whether it does in a round."""
 
 
+@dataclass(frozen=True, slots=True)
+class Allotments:
+    """Of all parties, and what their randomness is drawn from."""
+
+    parties: Mapping[PartyId, Allotment]
+    root: Entropy
+
+    def portion(self, name: PartyId, round_: int) -> Portion:
+        """What a party trains on in a round."""
+        own = self.parties[name]
+        return own.poisoned if own.poisons(round_) else own.honest
+
+    def entropy(self, name: PartyId, round_: int, work: int) -> Entropy:
+        """What its training draws from."""
+        return training_entropy(party_entropy(self.root, name), round_, work)
+
+
 class Vectorised:
     """Many parties at once: up to rounding what they would train one by one, in a fraction of the time.
 
     Args:
         fleet: computes.
         allotments: of all parties, in the fleet's pool.
-        root: the root of the run's randomness.
     """
 
-    def __init__(self, fleet: DenseFleet, allotments: Mapping[PartyId, Allotment], root: Entropy) -> None:
+    def __init__(self, fleet: DenseFleet, allotments: Allotments) -> None:
         self._fleet = fleet
         self._allotments = allotments
-        self._root = root
 
     def train(
         self, round_: int, work: int, params: F32, names: Sequence[PartyId], carries: Carries = NO_CARRY
@@ -119,8 +136,31 @@ class Vectorised:
             yield names[index], None if after is None else change(params, after)
 
     def _job(self, name: PartyId, round_: int, work: int) -> Job:
-        own = self._allotments[name]
-        entropy = training_entropy(party_entropy(self._root, name), round_, work)
-        portion = own.poisoned if own.poisons(round_) else own.honest
+        entropy = self._allotments.entropy(name, round_, work)
         # As LocalTrainer seeds the order of samples.
-        return Job(portion, int.from_bytes(entropy.draw(8), "big"))
+        return Job(self._allotments.portion(name, round_), int.from_bytes(entropy.draw(8), "big"))
+
+
+class VectorisedDpSgd:
+    """The same for steps of DP-SGD.
+
+    Args:
+        fleet: computes.
+        allotments: of all parties, in the fleet's pool.
+    """
+
+    def __init__(self, fleet: DpFleet, allotments: Allotments) -> None:
+        self._fleet = fleet
+        self._allotments = allotments
+
+    def train(
+        self, round_: int, work: int, params: F32, names: Sequence[PartyId], carries: Carries = NO_CARRY
+    ) -> Iterator[tuple[PartyId, F64 | None]]:
+        """See :class:`Workforce`."""
+        of = self._allotments
+        jobs = [
+            DpJob(of.portion(name, round_), of.entropy(name, round_, work), carries.get(name))
+            for name in names
+        ]
+        for index, update in self._fleet.updates(params, jobs):
+            yield names[index], update

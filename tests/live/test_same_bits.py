@@ -164,3 +164,33 @@ def test_with_coalitions_that_tell_each_other_what_they_trained(tmp_path: Path) 
     attacks += behaviour("label-shift", "p02", shift=3)
     scenario = write_scenario(tmp_path, attacks, parties=9, reclusterings=2)
     assert_same_bits(scenario, tmp_path, "clustering.new_work=true")
+
+
+DP_SGD = (
+    "training.dp_sgd={ momentum = 0.1, carry = 'global' }",
+    "training.batch_size=16",
+    "weighting.mode=equal",
+    "encoding.scale_bits=13",
+    "privacy.unit=record",
+    "privacy.placement=threshold",
+    "privacy.multiplier=1.2",
+    "secure_sum.colluders=1",
+    "secure_sum.colluders_per_cluster=1",
+)
+
+
+def test_with_shared_noise_dp_sgd_and_a_dropout(tmp_path: Path) -> None:
+    """The scenario is settled by the data in both; one party skips its noise, another is scaled."""
+    shown = behaviour("drop", "p05", phase="after-shares", rounds=[1])
+    shown += behaviour("no-noise", "p02") + behaviour("scale", "p03", factor=-2)
+    scenario = write_scenario(tmp_path, shown, parties=8, size=4, threshold=3, min_survivors=3, rounds=3)
+    real = assert_same_bits(scenario, tmp_path, *DP_SGD, lab=True)
+    assert assert_sums_are_exact(real) == 3 * 2
+    privacy = real.directory.read_scenario().privacy
+    assert (privacy.settled, privacy.records) == (True, 75)
+    assert real.summary["outcome"]["epsilon"] is None, "seeded noise hides nothing"
+    for row in real.rows:
+        assert set(row["epsilon"].values()) == {None}
+    # What p02 sends has the size of a signal, what the others send that of noise.
+    spread = {name: float(np.std(real.upload(name, 0))) for name in ("p01", "p02")}
+    assert spread["p02"] < spread["p01"] / 2

@@ -22,7 +22,8 @@ def run(
     monkeypatch: pytest.MonkeyPatch, folder: Path, ends: Ends, text: str = SCENARIO, *more: str
 ) -> Result:
     class StandIn:
-        def __init__(self, _scenario: object, _options: object, directory: RunDirectory, *_: object) -> None:
+        def __init__(self, scenario: object, _options: object, directory: RunDirectory, *_: object) -> None:
+            self.scenario = scenario
             self._directory = directory
 
         def run(self) -> Ending:

@@ -1,0 +1,81 @@
+"""``securefl dp settle``: from an epsilon to numbers that parties on separate machines can agree on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parties.arguments import SeedOption, SetOption
+from parties.console import one_line_errors, say
+from securefl.config.limits import check
+from securefl.config.load import load_scenario
+from securefl.config.resolved import to_toml
+from securefl.config.scenario import Scenario
+from securefl.errors import ConfigError
+from securefl.privacy.accountant import need_dp_accounting
+from securefl.privacy.mechanism import mechanism_of
+from securefl.privacy.settling import check_budget
+from securefl.privacy.settling import settle as work_out
+from securefl.report.privacy import header_lines
+from securefl.transcript.lines import disk_failure
+
+
+def settle(
+    scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML) with [privacy].")],
+    *,
+    data: Annotated[
+        Path,
+        typer.Option(help="Any party's npz file, or the test set's: the model's size depends on its shape."),
+    ],
+    records: Annotated[
+        int | None,
+        typer.Option(help="Records of the party with the fewest; record level only.", min=1),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The new file; on the terminal when left out.")] = None,
+    overrides: SetOption = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Write a scenario with its noise multiplier, delta, records and releases worked out.
+
+    All processes of a run on several machines are given the same such file. Each party checks, before it
+    takes part, that it has as many records and that the releases keep to the budget.
+
+    Exit codes: 0 done; 2 refused; 3 the file cannot be written.
+    """
+    with one_line_errors():
+        text = _settled(load_scenario(scenario, tuple(overrides or ())), data, records, seed)
+        if out is None:
+            typer.echo(text, nl=False)
+            return
+        _write(out, text)
+        for line in text.splitlines():
+            if line.startswith("# "):
+                say(line[2:])
+
+
+def _settled(scenario: Scenario, data: Path, records: int | None, seed: int) -> str:
+    check(scenario)
+    if scenario.privacy.unit == "none":
+        raise ConfigError("privacy.unit", "there is no privacy to settle", "record or party")
+    need_dp_accounting()
+    # A second or two of imports that a refusal need not wait for.
+    from securefl.learning.shards import load_shard  # noqa: PLC0415 - torch
+    from securefl.runtime.privacy import length_of  # noqa: PLC0415 - torch
+
+    length = length_of(scenario, load_shard(data), seed)
+    settled = work_out(scenario, length, records)
+    check_budget(settled, length)
+    lines = header_lines(settled, check(settled), mechanism_of(settled, length), seeded=False)
+    return "".join(f"# {line}\n" for line in lines) + "\n" + to_toml(settled)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError("--out", f"{path} exists", "another name") from None
+    except OSError as error:
+        raise disk_failure(path, error) from error

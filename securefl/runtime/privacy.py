@@ -1,0 +1,73 @@
+"""Privacy before a run: the launcher settles it for all, and each party checks it for itself."""
+
+from __future__ import annotations
+
+from securefl.config.limits import check
+from securefl.config.scenario import Scenario
+from securefl.crypto.keyfiles import read_roster
+from securefl.errors import ConfigError
+from securefl.ids import SERVER, RunId
+from securefl.learning.flatten import dimension
+from securefl.learning.models import build_model
+from securefl.learning.shards import Shard, load_shard
+from securefl.privacy.accountant import need_dp_accounting
+from securefl.privacy.settling import check_budget, settle
+from securefl.rounds.plan import Plan
+from securefl.runtime.stage import Stage
+
+
+def length_of(scenario: Scenario, shard: Shard, seed: int) -> int:
+    """d: parameters of the scenario's model on such data.
+
+    Raises:
+        ConfigError: there is no such model for this data.
+    """
+    module = build_model(scenario.model, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
+    return dimension(module)
+
+
+def settle_stage(scenario: Scenario, stage: Stage, run: RunId, seed: int, *, seeded: bool) -> Plan:
+    """The plan of a local run with its privacy settled by the data that were split.
+
+    Args:
+        scenario: with privacy, settled or not.
+        stage: keys and shards of everybody.
+        run: id of the run.
+        seed: the public seed.
+        seeded: whether noise follows from it: then there is no epsilon to check.
+
+    Raises:
+        ConfigError: batch, delta, budget or noise do not fit; dp_accounting is missing.
+    """
+    if not seeded:
+        need_dp_accounting()
+    length = length_of(scenario, load_shard(stage.shards[SERVER]), seed)
+    settled = settle(scenario, length, min(stage.samples.values()))
+    plan = Plan(run, settled, check(settled), read_roster(stage.roster_file), length)
+    if not seeded:
+        check_budget(settled, length)
+    return plan
+
+
+def check_own_privacy(plan: Plan, records: int, *, trusted: bool) -> None:
+    """A party's own check, before it takes part, of what others have settled.
+
+    Args:
+        plan: of the run.
+        records: that this party has.
+        trusted: whether it was the launcher on this machine who settled it, or nothing is guaranteed anyway.
+
+    Raises:
+        ConfigError: this party has fewer records than everybody reckons with, or the releases spend more than
+            the budget; dp_accounting is missing.
+    """
+    reckoned = plan.scenario.privacy.records
+    if plan.scenario.privacy.unit == "record" and reckoned is not None and records < reckoned:
+        raise ConfigError(
+            "privacy.records",
+            f"this party has {records} records, fewer than {reckoned}: each would be drawn more often than"
+            " the noise is for",
+            f"settle the scenario with {records}, or leave this run",
+        )
+    if not trusted:
+        check_budget(plan.scenario, plan.length)

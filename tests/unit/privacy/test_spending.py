@@ -1,0 +1,47 @@
+"""Epsilon by number of releases: quick, and never below what a ledger finds."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from securefl.privacy.mechanism import Mechanism, mechanism_of
+from securefl.privacy.settling import settle
+from securefl.privacy.spending import EXACT_UP_TO, Spending, ledger_of
+from tests.unit.privacy.scenarios import LENGTH, PARTY, RECORDS, private
+
+
+@cache
+def mechanism(*overrides: str) -> Mechanism:
+    found = mechanism_of(settle(private(*overrides), LENGTH, RECORDS), LENGTH)
+    assert found is not None
+    return found
+
+
+def test_never_below_a_ledger_and_hardly_above() -> None:
+    spending = Spending(mechanism(), 20)
+    for count in (1, 2, 7, 20):
+        truth = ledger_of(mechanism(), count).epsilon()
+        assert truth <= spending.after(count) <= 1.003 * truth
+        assert spending.exactly(count) == truth
+    assert spending.after(0) == spending.exactly(0) == 0.0
+    assert spending.after(25) > spending.after(20), "beyond what was planned, too"
+
+
+def test_many_releases_share_an_epsilon_that_is_that_of_more() -> None:
+    event = mechanism(*PARTY, "privacy.multiplier=20", "stop.rounds=300", "encoding.scale_bits=7")
+    spending = Spending(event, 300)
+    found = [spending.after(count) for count in range(1, 301)]
+    assert found == sorted(found)
+    assert len(set(found)) < EXACT_UP_TO + 60
+    for count in (EXACT_UP_TO, EXACT_UP_TO + 1, 150, 299, 300):
+        truth = ledger_of(event, count).epsilon()
+        assert truth <= spending.after(count) <= 1.04 * truth
+
+
+def test_a_ledger_has_one_event_for_each_release() -> None:
+    ledger = ledger_of(mechanism(), 3)
+    assert ledger.events == (mechanism().event,) * 3
+    assert ledger.delta == mechanism().delta
+    assert ledger.epsilon() == pytest.approx(Spending(mechanism(), 20).exactly(3), rel=1e-12)

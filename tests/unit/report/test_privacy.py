@@ -1,0 +1,236 @@
+"""What reports say of privacy: what each party has spent, with its assumptions, or the word none."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+from rich.console import Console
+
+from securefl.config.limits import check
+from securefl.config.scenario import Scenario
+from securefl.errors import ConfigError
+from securefl.ids import PartyId
+from securefl.privacy.settling import settle
+from securefl.privacy.spending import ledger_of
+from securefl.report.metrics import RunMetrics
+from securefl.report.present import print_summary
+from securefl.report.privacy import SEEDED, Accounts, forgoing, header_lines
+from securefl.report.records import RoundRecord
+from securefl.report.summary import Summary, summarise
+from securefl.rounds.plan import Plan
+from securefl.rounds.reports import ClustersDrawn
+from tests.simulation.world import World, scenario
+from tests.unit.rounds.samples import plan_of
+
+SETS = {
+    "size": "6",
+    "threshold": "3",
+    "min_survivors": "5",
+    "rounds": "4",
+    "secure_sum__colluders": "2",
+    "secure_sum__colluders_per_cluster": "2",
+    "encoding__clip": "1.0",
+    "encoding__scale_bits": "9",
+    "privacy__unit": "party",
+    "privacy__placement": "threshold",
+    "privacy__multiplier": "1.0",
+    "privacy__budget": "30",
+}
+LENGTH = 8
+
+
+def settled(**sets: str) -> Scenario:
+    plain = scenario(12, **{**SETS, **sets})
+    check(plain)
+    return settle(plain, LENGTH, None)
+
+
+def plan(**sets: str) -> Plan:
+    return plan_of(settled(**sets), LENGTH)
+
+
+def accounts(of: Plan, *, seeded: bool = False, without: tuple[str, ...] = ()) -> Accounts:
+    assert of.mechanism is not None
+    return Accounts(of, of.mechanism, seeded=seeded, without=[PartyId(name) for name in without])
+
+
+@cache
+def played() -> tuple[Scenario, Plan, tuple[object, ...]]:
+    """Rounds in which 10 of 12 parties are drawn."""
+    config = settled(participation__count="10", size="5", min_survivors="4")
+    world = World(config, length=LENGTH)
+    world.run()
+    return config, world.plan, tuple(world.server.reports)
+
+
+def metrics(*, seeded: bool = False, without: tuple[str, ...] = ()) -> tuple[RunMetrics, list[RoundRecord]]:
+    config, of, reports = played()
+    found = RunMetrics(config)
+    found.account_for(accounts(of, seeded=seeded, without=without))
+    for report in reports:
+        found.on_report(0.0, report)
+    found.on_finished("done")
+    return found, list(found.records)
+
+
+def test_epsilon_of_every_party_and_round_is_that_of_its_own_ledger() -> None:
+    _, of, reports = played()
+    assert of.mechanism is not None
+    _, records = metrics()
+    made = dict.fromkeys(of.roster.parties, 0)
+    drawn = [report for report in reports if isinstance(report, ClustersDrawn)]
+    assert len(drawn) == len(records) == 4
+    for clusters, record in zip(drawn, records, strict=True):
+        for members in clusters.clusters[0]:
+            for party in members:
+                made[party] += 1
+        assert record.epsilon is not None
+        assert record.epsilon.keys() == of.roster.parties.keys()
+        for party, spent in record.epsilon.items():
+            assert spent is not None
+            truth = ledger_of(of.mechanism, made[party]).epsilon() if made[party] else 0.0
+            assert truth <= spent <= 1.003 * truth
+    assert len(set(made.values())) > 1, "somebody rested"
+
+
+def test_the_outcome_is_what_the_most_frequent_party_has_spent() -> None:
+    found, _ = metrics()
+    _, of, _ = played()
+    assert of.mechanism is not None
+    account = found.account()
+    assert account is not None
+    most = max(account.releases.values())
+    assert found.outcome().epsilon == ledger_of(of.mechanism, most).epsilon()
+    assert "if at most 2 of the party's cluster mates collude or add no noise" in account.text
+    assert account.text.startswith("epsilon ")
+
+
+def test_with_seeded_entropy_there_is_none_whatever_was_drawn() -> None:
+    found, records = metrics(seeded=True)
+    account = found.account()
+    assert account is not None
+    assert (account.guarantee, account.text, account.epsilon) == (None, SEEDED, None)
+    assert found.outcome().epsilon is None
+    for record in records:
+        assert record.epsilon is not None
+        assert set(record.epsilon.values()) == {None}
+
+
+def test_whoever_gives_its_guarantee_away_has_none() -> None:
+    found, records = metrics(without=("p03", "p07"))
+    account = found.account()
+    assert account is not None
+    assert account.forgoing == {"p03", "p07"}
+    for record in records:
+        assert record.epsilon is not None
+        assert {party for party, spent in record.epsilon.items() if spent is None} == {"p03", "p07"}
+    shown = settled(behaviours="[{kind='no-noise', parties=['p03']}, {kind='label-flip', parties=['p04']}]")
+    assert forgoing(shown, 0) == {"p03"}
+
+
+def test_rows_hold_it_and_are_read_again() -> None:
+    _, records = metrics(without=("p03",))
+    for record in records:
+        row = json.loads(json.dumps(record.row()))
+        assert row["epsilon"]["p03"] is None
+        assert RoundRecord.from_row(row).epsilon == record.epsilon
+    plain = RunMetrics(played()[0])
+    for report in played()[2]:
+        plain.on_report(0.0, report)
+    assert "epsilon" not in plain.records[0].row()
+    assert RoundRecord.from_row(json.loads(json.dumps(plain.records[0].row()))).epsilon is None
+
+
+def test_a_resumed_simulation_counts_the_rounds_before() -> None:
+    config, of, reports = played()
+    _, records = metrics()
+    resumed = RunMetrics(config, earlier=[RoundRecord.from_row(record.row()) for record in records[:2]])
+    resumed.account_for(accounts(of))
+    ends = [index for index, report in enumerate(reports) if type(report).__name__ == "RoundDone"]
+    for report in reports[ends[1] + 1 :]:
+        resumed.on_report(0.0, report)
+    assert [record.epsilon for record in resumed.records[2:]] == [record.epsilon for record in records[2:]]
+
+
+def summary(found: RunMetrics) -> Summary:
+    return summarise(run="r", scenario=played()[0], metrics=found, insecure=False, seconds=1.0, files={})
+
+
+def printed(found: RunMetrics) -> str:
+    console = Console(width=200, record=True, file=None, force_terminal=False)
+    with console.capture() as caught:
+        print_summary(console, summary(found))
+    return caught.get()
+
+
+def test_the_summary_says_it_in_words_and_in_numbers() -> None:
+    found, _ = metrics(without=("p03",))
+    text = printed(found)
+    assert "differential privacy: epsilon " in text
+    assert "party level, add-remove, no sampling" in text
+    assert "no guarantee for p03" in text
+    told = summary(found).to_json()
+    view, privacy = told["server_view"], told["privacy"]
+    assert isinstance(view, dict)
+    assert isinstance(privacy, dict)
+    assert view["differential_privacy"] == privacy["guarantee"]
+    assert privacy["unit"] == "party"
+    assert privacy["colluding_mates"] == 2
+    assert privacy["without_guarantee"] == ["p03"]
+    seeded, _ = metrics(seeded=True)
+    assert "differential privacy: none (noise, rounding and batches follow from --seed" in printed(seeded)
+    json.dumps(told, allow_nan=False)
+
+
+def test_the_header_names_all_that_an_epsilon_needs() -> None:
+    of = plan()
+    assert of.mechanism is not None
+    lines = list(header_lines(of.scenario, of.limits, of.mechanism, seeded=False))
+    std = of.mechanism.table.std
+    assert f"each party adds {std:.4g} steps (h = 3)" in lines[0]
+    assert "multiplier 1 on a sensitivity of" in lines[0]
+    assert lines[1] == "privacy budget: epsilon 30 lasts for all 4 planned releases"
+    last = lines[-1]
+    for part in ("at most epsilon", "PLD; RDP", "at delta 0.065", "party level", "add-remove", "no sampling"):
+        assert part in last
+    assert (
+        list(header_lines(of.scenario, of.limits, of.mechanism, seeded=True))[-1]
+        == f"differential privacy: {SEEDED}"
+    )
+    public = plan_of(scenario(6), LENGTH)
+    assert list(header_lines(public.scenario, public.limits, None, seeded=False)) == [
+        "differential privacy: none"
+    ]
+
+
+def test_the_header_says_what_a_small_budget_buys() -> None:
+    of = plan(privacy__budget="3")
+    allowed = of.scenario.privacy.releases
+    assert allowed is not None
+    assert 1 <= allowed < 4
+    said = "\n".join(header_lines(of.scenario, of.limits, of.mechanism, seeded=False))
+    assert f"epsilon 3 lasts for {allowed}, then the party leaves, of 4 planned releases" in said
+    assert f"{allowed} step" in said.splitlines()[-1]
+    ends = plan(privacy__budget="3", privacy__when_spent="end")
+    assert "then the run ends" in "\n".join(
+        header_lines(ends.scenario, ends.limits, ends.mechanism, seeded=False)
+    )
+
+
+def test_the_header_warns_of_a_scale_at_which_rounding_costs_much_and_shows_the_transfer() -> None:
+    coarse = plan(encoding__scale_bits="0", privacy__multiplier="8", privacy__transfer="{multiplier=2}")
+    said = "\n".join(header_lines(coarse.scenario, coarse.limits, coarse.mechanism, seeded=True))
+    assert "times as large; a finer encoding.scale_bits would cost less" in said
+    assert "server learning rate: 1 x 2 / 8 = 0.25" in said
+
+
+def test_without_the_accountants_library_only_seeded_runs_are_possible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of = plan()
+    monkeypatch.setattr("securefl.privacy.accountant.importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(ConfigError, match=r"securefl\[dp\]"):
+        accounts(of)
+    accounts(of, seeded=True)
