@@ -211,12 +211,18 @@ def _on_noise(scenario: Scenario, limits: Limits) -> Iterator[str]:
         )
     else:
         yield f"privacy unit: all data of one party, {privacy.relation}; that it takes part is public"
-    if privacy.placement == "threshold":
+    if privacy.placement != "local":
         f, h = sums.colluders_per_cluster, sums.min_survivors - sums.colluders_per_cluster
+        how = f"1 / h of the variance, h = min_survivors - f = {sums.min_survivors} - {f} = {h}"
+        if privacy.placement == "dropout-exact":
+            how = (
+                "noise for every tolerated dropout, and the survivors' shares take out what dropouts do not"
+                f" need: s survivors keep 1 / (s - f) each, f = {f}"
+            )
         yield (
-            f"noise: {privacy.law}, shared: a party adds 1 / h of the variance, h = min_survivors - f ="
-            f" {sums.min_survivors} - {f} = {h}. It rests on at most f of a party's cluster mates colluding"
-            f" or adding none, which fails in this run with probability {percent(limits.p_shares_fail)}"
+            f"noise: {privacy.law}, shared: a party adds {how}. It rests on at most f of a party's cluster"
+            " mates colluding or adding none, which fails in this run with probability"
+            f" {percent(limits.p_shares_fail)}"
         )
     else:
         yield f"noise: {privacy.law}, local: every upload carries all of it (h = 1), whatever the others add"

@@ -13,6 +13,9 @@ from msgspec import Meta
 
 from securefl.config.section import NonNegative, Positive, PositiveReal, Section
 
+MAX_COMPONENTS = 64
+"""Dropouts that dropout-exact noise is made for: the shares of so many secrets fit a share box."""
+
 
 class Normalise(Section, tag="normalise", frozen=True, kw_only=True):
     """Each example's gradient is brought to length 1 (Xiang et al. 2023, algorithm 1)."""
@@ -68,7 +71,7 @@ class Privacy(Section, frozen=True, kw_only=True):
     records: Positive | None = None
     """Record level: every party has so many at least. Where a launcher splits the data, it counts them."""
     law: Literal["skellam", "discrete-gaussian"] = "skellam"
-    placement: Literal["local", "threshold"] = "local"
+    placement: Literal["local", "threshold", "dropout-exact"] = "local"
     """Whether each upload carries all the noise, or a share of it (:mod:`securefl.privacy.shares`)."""
     budget: PositiveReal | None = None
     """Epsilon beyond which a party releases no more; ``epsilon`` unless given."""

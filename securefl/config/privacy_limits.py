@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from securefl.config.aggregation import FlTrust
 from securefl.config.behaviours import Behaviour, NoClip, NoNoise, UpdateAttack
-from securefl.config.privacy import DpSgd
+from securefl.config.privacy import MAX_COMPONENTS, DpSgd
 from securefl.config.scenario import Scenario, Training
-from securefl.config.sizes import works_of
+from securefl.config.sizes import cluster_sizes, participants_of, works_of
 from securefl.errors import ConfigError
 
 MAX_NOISE = 49_216
@@ -19,7 +19,19 @@ MAX_NOISE = 49_216
 
 def noise_of(scenario: Scenario) -> int:
     """What privacy noise may add to a coordinate at most, steps: part of the proof that sums do not wrap."""
-    return 0 if scenario.privacy.unit == "none" else MAX_NOISE
+    return 0 if scenario.privacy.unit == "none" else MAX_NOISE * (1 + components_of(scenario))
+
+
+def components_of(scenario: Scenario) -> int:
+    """Dropouts for each of which a party adds removable noise; 0 without dropout-exact noise."""
+    if scenario.privacy.unit == "none" or scenario.privacy.placement != "dropout-exact":
+        return 0
+    return planned_of(scenario) - scenario.secure_sum.min_survivors
+
+
+def planned_of(scenario: Scenario) -> int:
+    """Members of the largest cluster that is planned."""
+    return max(cluster_sizes(participants_of(scenario), scenario.clustering.size))
 
 
 def forgoes_privacy(behaviour: Behaviour) -> bool:
@@ -101,6 +113,13 @@ def _check_placement(scenario: Scenario) -> None:
             f"{again} reclusterings open the same noisy update {again} times, and in the worst case such sums"
             " give it away: a share of the noise is then all that hides it",
             'placement = "local", reclusterings = 1, or new_work = true',
+        )
+    tolerated = components_of(scenario)
+    if tolerated > MAX_COMPONENTS:
+        raise ConfigError(
+            "secure_sum.min_survivors",
+            f"{tolerated} dropouts are tolerated, and noise is made for {MAX_COMPONENTS} at most",
+            f'at least {sums.min_survivors + tolerated - MAX_COMPONENTS}, or privacy.placement = "threshold"',
         )
     skippers = sum(len(b.parties) or b.count for b in scenario.behaviours if isinstance(b, NoNoise))
     if skippers > sums.colluders:

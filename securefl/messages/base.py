@@ -14,8 +14,6 @@ from securefl.ids import NAME
 
 MAX_PARTIES = 100_000
 MAX_CLUSTER = 1_024
-MAX_COMPONENTS = 64
-"""Secrets of removable noise: the shares of so many fit a share box."""
 MAX_FRAME = 512 * 1024
 """Largest frame in bytes; larger messages travel in several (architecture.md, section 6)."""
 MAX_VECTOR = 8 * 64 * 1024 * 1024

@@ -10,9 +10,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from securefl.config.privacy import MAX_COMPONENTS
 from securefl.messages.base import (
     MAX_CLUSTER,
-    MAX_COMPONENTS,
     MAX_VECTOR,
     Box,
     Digest,

@@ -1,9 +1,10 @@
 """Noise in components, so that an opened sum carries the same noise whoever drops out (Dordis' XNoise).
 
-Every member adds a base share, made for all planned members, and one component for each dropout that is
-tolerated. Survivors' components that are superfluous, because fewer members dropped out, are taken out of
-the sum again (:mod:`securefl.secagg.removal`). With s survivors, at most f of them colluding, each has then
-added a variance of target^2 / (s - f): the adversary does not know target^2 of the sum, and the sum holds
+Every member adds a base share, made for the largest planned cluster, and one component for each dropout
+that is tolerated; what a smaller cluster lacks counts as dropouts. Survivors' components that are
+superfluous, because fewer members dropped out, are taken out of the sum again
+(:mod:`securefl.secagg.removal`). With s survivors, at most f of them colluding, each has then added a
+variance of target^2 / (s - f): the adversary does not know target^2 of the sum, and the sum holds
 target^2 s / (s - f), neither of which is off by more than the rounding of floats.
 
 It needs fresh noise in every opening: what is taken out of one is known in the next.
@@ -23,18 +24,31 @@ from securefl.privacy.shares import std_of
 
 @dataclass(frozen=True, slots=True)
 class ComponentPlan:
-    """What one member of one cluster adds, as made by :func:`plan_components`."""
+    """What one member adds, as made by :func:`plan_components`."""
 
     target: float
     """Standard deviation, in steps, that every opened sum is to carry unknown to the adversary."""
     planned: int
-    """Members of the cluster as it was assigned."""
+    """Members of the largest planned cluster. One that grows, because parties stay away, has more noise."""
     colluders: int
     """f, at most so many of them collude or add no noise."""
-    base_std: float
+    share_std: float
     """Steps: of what is never taken out."""
     stds: tuple[float, ...]
     """Steps: of component k at index k - 1, needed if k members or more have dropped out."""
+
+    @property
+    def honest(self) -> int:
+        """The most parties whose noise the target is spread over."""
+        return self.planned - self.colluders
+
+    def kept_std(self, survivors: int) -> float:
+        """Standard deviation, steps, of the noise that each of so many survivors has in the opened sum.
+
+        Raises:
+            UsageError: more dropouts than are tolerated.
+        """
+        return std_of(self._kept(survivors))
 
     def unknown_variance(self, survivors: int) -> Fraction:
         """Variance, steps^2, of an opened sum that the adversary does not know, at least.
@@ -53,20 +67,20 @@ class ComponentPlan:
         return survivors * self._kept(survivors)
 
     def _kept(self, survivors: int) -> Fraction:
-        missing = self.planned - survivors
-        if not 0 <= missing <= len(self.stds):
+        missing = max(0, self.planned - survivors)
+        if missing > len(self.stds):
             raise UsageError(f"{survivors} survivors of {self.planned}, {len(self.stds)} dropouts tolerated")
-        return sum((Fraction(std) ** 2 for std in (self.base_std, *self.stds[:missing])), start=Fraction(0))
+        return sum((Fraction(std) ** 2 for std in (self.share_std, *self.stds[:missing])), start=Fraction(0))
 
 
 def plan_components(
     target: float, planned: int, min_survivors: int, colluders: int, path: str = "privacy.placement"
 ) -> ComponentPlan:
-    """Divide the noise of one cluster.
+    """Divide the noise.
 
     Args:
         target: standard deviation in steps, > 0.
-        planned: members of the cluster, at least ``min_survivors``.
+        planned: members of the largest planned cluster, at least ``min_survivors``.
         min_survivors: fewest members of a sum that is opened, >= 1.
         colluders: f >= 0, of one cluster.
         path: the scenario's field to blame.

@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from securefl.arrays import F64, I64
+from securefl.config.privacy_limits import planned_of
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import works_of
+from securefl.crypto import prg
 from securefl.encoding.fixed_point import MAX_SCALE_BITS, Encoded, FixedPoint
 from securefl.entropy import Entropy
 from securefl.errors import ConfigError, UsageError
+from securefl.privacy.components import ComponentPlan, plan_components
 from securefl.privacy.discrete import mu_slack
 from securefl.privacy.distance import check_distance
 from securefl.privacy.release import ReleaseEvent, Unit
@@ -35,9 +38,11 @@ class Mechanism:
     rounding: BoundedRounding
     """Its ``sensitivity``, in steps, is what one unit moves a sum by. Party level: whole updates are rounded
     by it. Record level: it is a bound only, and updates are rounded without a condition."""
-    shares: SharePlan
+    shares: SharePlan | ComponentPlan
     table: NoiseTable
-    """Of one party's noise."""
+    """Of one party's noise, without what may be taken out of a sum again."""
+    components: tuple[NoiseTable, ...]
+    """Of the noise that may be (dropout-exact shares), by number from 1 at index 0."""
     signal: float
     """Bound on the L2 norm of one party's whole rounded signal, steps: what checks allow for."""
     event: ReleaseEvent
@@ -61,6 +66,10 @@ class Mechanism:
     def noise(self, entropy: Entropy) -> I64:
         """One party's noise for one update, i64 ``(d,)``, steps."""
         return self.table.sample(self.rounding.dim, entropy)
+
+    def component(self, number: int, key: bytes) -> I64:
+        """The component of a party's removable noise that a key of 32 bytes gives, i64 ``(d,)``, steps."""
+        return self.components[number - 1].from_words(prg.expand(key, self.rounding.dim, np.uint64))
 
 
 @functools.lru_cache(maxsize=16)
@@ -87,21 +96,33 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
         )
     rounding = rounding_of(scenario, length)
     shares = None if rounding is None else shares_of(scenario, rounding)
-    if rounding is None or shares is None or not MIN_STD <= shares.share_std <= MAX_STD:
+    if rounding is None or shares is None or not _fits(shares):
         raise _unfit(scenario, length, shares)
-    table = noise_table(privacy.law, shares.share_std, "encoding.scale_bits")
+    table, *components = (noise_table(privacy.law, std, "encoding.scale_bits") for std in _stds(shares))
     draws = length * shares.honest
-    check_distance(table, planned_releases(scenario) * draws, privacy.delta)
+    for one in (table, *components):
+        check_distance(one, planned_releases(scenario) * draws * (1 + len(components)), privacy.delta)
+    # Of dropout-exact noise the adversary does not know one whole target, spread over however many.
+    std, honest = (shares.target, 1) if components else (shares.share_std, shares.honest)
     event = replace(
         plain_release(scenario),
-        noise_multiplier=math.nextafter(shares.share_std / rounding.sensitivity, 0.0),
-        survivors=(shares.honest,) * openings_of(scenario),
+        noise_multiplier=math.nextafter(std / rounding.sensitivity, 0.0),
+        survivors=(honest,) * openings_of(scenario),
         leverage=1.0 if openings_of(scenario) > 1 else None,
-        mu_slack=mu_slack(shares.honest * shares.share_std**2),
-        delta_slack=float(draws * table.table_error),
+        mu_slack=mu_slack(honest * std**2),
+        delta_slack=float(draws * sum(one.table_error for one in (table, *components))),
     )
-    signal = signal_of(scenario, rounding)
-    return Mechanism(privacy.unit, rounding, shares, table, signal, event, privacy.delta, privacy.releases)
+    return Mechanism(
+        unit=privacy.unit,
+        rounding=rounding,
+        shares=shares,
+        table=table,
+        components=tuple(components),
+        signal=signal_of(scenario, rounding),
+        event=event,
+        delta=privacy.delta,
+        allowed=privacy.releases,
+    )
 
 
 def openings_of(scenario: Scenario) -> int:
@@ -140,7 +161,7 @@ def plain_release(scenario: Scenario) -> ReleaseEvent:
     )
 
 
-def shares_of(scenario: Scenario, rounding: BoundedRounding) -> SharePlan:
+def shares_of(scenario: Scenario, rounding: BoundedRounding) -> SharePlan | ComponentPlan:
     """Each party's share of the noise.
 
     Raises:
@@ -149,23 +170,31 @@ def shares_of(scenario: Scenario, rounding: BoundedRounding) -> SharePlan:
     privacy, sums = scenario.privacy, scenario.secure_sum
     if privacy.multiplier is None:
         raise UsageError("the noise is not known yet")
-    return plan_shares(
-        privacy.placement,
-        privacy.multiplier * rounding.sensitivity,
-        sums.min_survivors,
-        sums.colluders_per_cluster,
-        "privacy.placement",
-    )
+    target, f = privacy.multiplier * rounding.sensitivity, sums.colluders_per_cluster
+    if privacy.placement == "dropout-exact":
+        return plan_components(target, planned_of(scenario), sums.min_survivors, f)
+    return plan_shares(privacy.placement, target, sums.min_survivors, f, "privacy.placement")
 
 
-def _unfit(scenario: Scenario, length: int, shares: SharePlan | None) -> ConfigError:
+def _stds(shares: SharePlan | ComponentPlan) -> tuple[float, ...]:
+    """Standard deviations, steps, of all that one party draws."""
+    return (shares.share_std, *(shares.stds if isinstance(shares, ComponentPlan) else ()))
+
+
+def _fits(shares: SharePlan | ComponentPlan) -> bool:
+    return all(MIN_STD <= std <= MAX_STD for std in _stds(shares))
+
+
+def _unfit(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan | None) -> ConfigError:
     """Noise outside the range of the tables, and the finest scale at which it is within."""
     fitting = []
     for bits in range(MAX_SCALE_BITS + 1):
         rounding = rounding_of(scenario, length, bits)
-        if rounding is not None and MIN_STD <= shares_of(scenario, rounding).share_std <= MAX_STD:
+        if rounding is not None and _fits(shares_of(scenario, rounding)):
             fitting.append(bits)
-    found = "too long a vector" if shares is None else f"{shares.share_std:.4g} steps of noise for each party"
+    found = "too long a vector"
+    if shares is not None:
+        found = f"{' and '.join(f'{std:.4g}' for std in _stds(shares))} steps of noise for each party"
     return ConfigError(
         "encoding.scale_bits",
         f"{scenario.encoding.scale_bits} makes for {found}, and tables have {MIN_STD:g} to {MAX_STD:g}",

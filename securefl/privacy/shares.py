@@ -17,7 +17,8 @@ from typing import Literal
 
 from securefl.errors import ConfigError, UsageError
 
-Placement = Literal["local", "threshold"]
+Placement = Literal["local", "threshold", "dropout-exact"]
+"""The last one divides the noise further (:mod:`securefl.privacy.components`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,10 @@ class SharePlan:
     def share_std(self) -> float:
         """Standard deviation of one party's noise, steps: the smallest float s with h s^2 >= target^2."""
         return std_of(Fraction(self.target) ** 2 / self.honest)
+
+    def kept_std(self, _survivors: int) -> float:
+        """Standard deviation, steps, of each survivor's noise in an opened sum: nothing is taken out."""
+        return self.share_std
 
     def unknown_variance(self, survivors: int) -> Fraction:
         """At least this much variance, steps^2, is in an opened sum and unknown to the adversary.

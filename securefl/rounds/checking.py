@@ -32,7 +32,7 @@ def checks_of(plan: Plan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumC
     shares = plan.mechanism.shares
     agreed = CheckPlan(
         law=plan.scenario.privacy.law,
-        std=shares.share_std,
+        std=shares.kept_std,
         member_norm=plan.mechanism.signal,
         alpha=checks.alpha,
     )

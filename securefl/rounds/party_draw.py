@@ -35,7 +35,7 @@ from securefl.rounds.party_phases import (
     sit_out,
     spent_in,
 )
-from securefl.rounds.randomness import nonce_entropy
+from securefl.rounds.randomness import instance_entropy, nonce_entropy
 from securefl.rounds.reports import ClustersDrawn, SatOut
 from securefl.rounds.statement import announced_digest, mask_binding, model_digest
 from securefl.secagg.client import MemberPhase, advertise
@@ -157,7 +157,7 @@ def begin_instance(
     ctx: PartyContext, place: Place, members: tuple[PartyId, ...], binding: bytes
 ) -> tuple[MemberPhase, KeyAdvert]:
     """Draw the fresh keys of one attempt of one instance."""
-    return advertise(ctx.plan.setup(place, members, binding), ctx.me, ctx.entropy.child("instance", *place))
+    return advertise(ctx.plan.setup(place, members, binding), ctx.me, instance_entropy(ctx.entropy, place))
 
 
 def certified_draw(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, bytes]) -> Draw:

@@ -15,7 +15,7 @@ from securefl.messages.masking import BoxList, Complaint, KeyList, Retry
 from securefl.messages.union import AnyMessage
 from securefl.rounds.party_draw import Effects, begin_instance
 from securefl.rounds.party_phases import PartyContext, PartyPhase, Working, sit_out
-from securefl.rounds.randomness import update_entropy
+from securefl.rounds.randomness import instance_entropy, update_entropy
 from securefl.rounds.reports import ClusterKey, SatOut, UpdateEncoded
 from securefl.rounds.upload import Occasion, make_upload
 from securefl.secagg.client import (
@@ -44,7 +44,7 @@ def on_instance_message(
         raise PeerError(
             SERVER, f"sends {type(message).__name__} of attempt {place.attempt}, we are in {attempt}"
         )
-    entropy = ctx.entropy.child("instance", *place)
+    entropy = instance_entropy(ctx.entropy, place)
     match message, instance:
         case KeyList(), Advertised():
             boxed, boxes = on_key_list(instance, message, ctx.plan.roster, entropy)

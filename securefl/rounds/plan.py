@@ -13,10 +13,13 @@ from securefl.config.sizes import cluster_sizes, participants_of
 from securefl.crypto.labels import digest
 from securefl.crypto.roster import Roster
 from securefl.encoding.fixed_point import FixedPoint
+from securefl.encoding.ring import to_ring
 from securefl.ids import Instance, PartyId, RunId
 from securefl.kernel.events import Place
 from securefl.messages.rounds import Limits as PublishedLimits
+from securefl.privacy.components import ComponentPlan
 from securefl.privacy.mechanism import Mechanism, mechanism_of
+from securefl.secagg.removal import Removable
 from securefl.secagg.setup import Setup
 
 
@@ -102,4 +105,17 @@ class Plan:
             binding=binding,
             length=self.length,
             ring_bits=self.limits.ring_bits,
+            removable=self.removable,
+        )
+
+    @property
+    def removable(self) -> Removable | None:
+        """The noise that released shares take out of a sum again; None without dropout-exact shares."""
+        mechanism, bits = self.mechanism, self.limits.ring_bits
+        if mechanism is None or not isinstance(mechanism.shares, ComponentPlan):
+            return None
+        drawn = mechanism.component
+        shares = mechanism.shares
+        return Removable(
+            shares.planned, len(shares.stds), lambda number, key: to_ring(drawn(number, key), bits)
         )

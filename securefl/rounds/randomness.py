@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
+from securefl.kernel.events import Place
 
 
 def party_entropy(root: Entropy, me: PartyId) -> Entropy:
@@ -19,6 +20,11 @@ def server_entropy(root: Entropy) -> Entropy:
 def nonce_entropy(own: Entropy, round_: int, draw: int) -> Entropy:
     """Return what a party draws its nonce from, given :func:`party_entropy`."""
     return own.child("nonce", round_, draw)
+
+
+def instance_entropy(own: Entropy, place: Place) -> Entropy:
+    """Return what a party draws the secrets of one attempt of one secure sum from."""
+    return own.child("instance", *place)
 
 
 def training_entropy(own: Entropy, round_: int, work: int = 0) -> Entropy:

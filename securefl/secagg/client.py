@@ -33,7 +33,7 @@ from securefl.messages.masking import (
 )
 from securefl.messages.rounds import InstanceShares
 from securefl.secagg.adverts import read_key_list
-from securefl.secagg.removal import components_from, secret_chain
+from securefl.secagg.removal import components_from, noise_secret, secret_chain
 from securefl.secagg.setup import Setup
 from securefl.secagg.sharing import Dealt, deal, is_dealt
 from securefl.wire.codec import decode_struct, encode
@@ -108,7 +108,7 @@ def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, 
     mask = KeyPair.generate(entropy.child("mask key"))
     box = KeyPair.generate(entropy.child("box key"))
     seed = entropy.child("self-mask seed").draw(32)
-    noise = entropy.child("noise secrets").draw(32) if setup.components else b""
+    noise = noise_secret(entropy) if setup.components else b""
     secrets = secret_chain(noise, setup.components)
     dealt = deal(setup, index, (seed, mask.private, *secrets), entropy)
     advert = KeyAdvert(

@@ -18,19 +18,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from securefl.arrays import Ring
+from securefl.config.privacy import MAX_COMPONENTS
 from securefl.crypto.agreement import derive_key
 from securefl.crypto.labels import digest
+from securefl.entropy import Entropy
 from securefl.errors import UsageError
 from securefl.ids import Instance
-from securefl.messages.base import MAX_COMPONENTS
 
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """The removable noise of one cluster, the same at all members."""
+    """The removable noise of a run, the same at all members of all clusters."""
 
     planned: int
-    """Members of the cluster as it was assigned; a retry with fewer of them counts the others as dropouts."""
+    """Members of the largest cluster that is planned; those that a smaller one lacks count as dropouts."""
     components: int
     """T: dropouts that are tolerated."""
     expand: Callable[[int, bytes], Ring] = field(repr=False, compare=False)
@@ -42,15 +43,20 @@ class Removable:
             raise UsageError(f"{self.components} removable components in a cluster of {self.planned}")
 
     def dropouts(self, survivors: int) -> int:
-        """How many of the planned members are missing from a sum of ``survivors``.
+        """How many of the planned members are missing from a sum of ``survivors``; 0 if it has more.
 
         Raises:
-            UsageError: more survivors than planned members, or more dropouts than are tolerated.
+            UsageError: more dropouts than are tolerated.
         """
-        missing = self.planned - survivors
-        if not 0 <= missing <= self.components:
+        missing = max(0, self.planned - survivors)
+        if missing > self.components:
             raise UsageError(f"{survivors} survivors of {self.planned}, {self.components} dropouts tolerated")
         return missing
+
+
+def noise_secret(entropy: Entropy) -> bytes:
+    """Draw a member's first noise secret, 32 bytes, from its entropy for the attempt."""
+    return entropy.child("noise secrets").draw(32)
 
 
 def secret_chain(first: bytes, count: int) -> tuple[bytes, ...]:

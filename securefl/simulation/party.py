@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from securefl.arrays import F64
+from collections.abc import Iterator
+from itertools import islice
+
+from securefl.arrays import F64, Ring
 from securefl.behaviours.cast import PartyBehaviour
 from securefl.behaviours.seam import acts
 from securefl.config.behaviours import Drop, Kill, Phase, WrongShare
@@ -11,8 +14,10 @@ from securefl.errors import UsageError
 from securefl.ids import PartyId
 from securefl.rounds.carrying import carries, own_upload
 from securefl.rounds.plan import Plan
-from securefl.rounds.randomness import nonce_entropy, party_entropy, update_entropy
+from securefl.rounds.randomness import instance_entropy, nonce_entropy, party_entropy, update_entropy
 from securefl.rounds.upload import Occasion, Upload, make_upload
+from securefl.secagg.removal import components_from, noise_secret
+from securefl.secagg.setup import Setup
 
 
 class SimulatedParty:
@@ -71,6 +76,20 @@ class SimulatedParty:
         if carries(plan, "own"):
             self._last = upload
         return upload
+
+    def kept_noise(self, setup: Setup, survivors: int) -> Iterator[Ring]:
+        """Yield the components of its removable noise that a sum of so many survivors keeps, ring words (d,).
+
+        Args:
+            setup: of the sum, at its first attempt.
+            survivors: how many, itself included.
+        """
+        if setup.removable is None:
+            return
+        own = instance_entropy(self._own, setup.place)
+        secret, index = noise_secret(own), setup.index(self.name)
+        components = components_from(setup.removable, setup.instance, index, secret, 0)
+        yield from islice(components, setup.removable.dropouts(survivors))
 
     def carried(self, plan: Plan, weight: float) -> F64:
         """What its momentum goes on from after the last :meth:`encode` was opened, f64 (d,).

@@ -11,6 +11,7 @@ from securefl.clustering.assignment import Assignment
 from securefl.config.sizes import work_of, works_of
 from securefl.encoding.ring import to_ring
 from securefl.ids import PartyId
+from securefl.kernel.events import Place
 from securefl.rounds.draw import Draw
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey
@@ -66,7 +67,20 @@ def sum_up(
         if len(failed) > before:
             fate = _fate(plan, drawn, deviations, failed)
         if all(totals.added(key) == fate.survivors.intersection(totals.members[key]) for key in fate.opened):
-            return fate, [totals.opened(key) for key in sorted(fate.opened)]
+            sums = [totals.opened(key) for key in sorted(fate.opened)]
+            for opened in sums if plan.removable is not None else ():
+                _keep_noise(plan, parties, round_, opened)
+            return fate, sums
+
+
+def _keep_noise(
+    plan: Plan, parties: Mapping[PartyId, SimulatedParty], round_: int, opened: ClusterSum
+) -> None:
+    """Add the removable noise that dropouts make necessary, in place."""
+    setup = plan.setup(Place(round_, *opened.key), opened.members, b"")
+    for name in opened.survivors:
+        for component in parties[name].kept_noise(setup, len(opened.survivors)):
+            np.add(opened.ring, component, out=opened.ring)
 
 
 def _fate(plan: Plan, drawn: Draw, known: Deviations, failed: Collection[PartyId]) -> Fates:

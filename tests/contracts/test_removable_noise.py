@@ -185,5 +185,7 @@ def test_counts_that_only_a_bug_can_bring() -> None:
     for planned, components in ((2, 2), (2, -1), (200, 65)):
         with pytest.raises(UsageError):
             Removable(planned, components, lambda _number, _key: np.zeros(1, np.uint32))
+    four = Removable(4, 1, lambda _number, _key: np.zeros(1, np.uint32))
+    assert [four.dropouts(survivors) for survivors in (3, 4, 5)] == [1, 0, 0]
     with pytest.raises(UsageError, match="dropouts tolerated"):
-        Removable(4, 1, lambda _number, _key: np.zeros(1, np.uint32)).dropouts(2)
+        four.dropouts(2)

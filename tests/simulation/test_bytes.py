@@ -47,7 +47,7 @@ def test_no_secret_is_on_the_wire(kind: str) -> None:
         secrets[f"mask key of {where}"] = phase.mask.private
         secrets[f"box key of {where}"] = phase.box.private
         secrets[f"self-mask seed of {where}"] = phase.seed
-        for holder, pair in enumerate(phase.shares):
+        for holder, pair in enumerate(phase.dealt.shares):
             secrets[f"seed share of {where} for {holder}"] = pair.seed_share
             secrets[f"key share of {where} for {holder}"] = pair.key_share
     for (instance, name), masked in spy.masked.items():

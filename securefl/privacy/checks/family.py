@@ -44,8 +44,9 @@ class CheckPlan:
     """What all parties agreed to, and how often the server may be wrong about it."""
 
     law: NoiseLaw
-    std: float
-    """Of each party's noise, steps (:attr:`securefl.privacy.shares.SharePlan.share_std`)."""
+    std: float | Callable[[int], float]
+    """Of each party's noise, steps; a function where it depends on the number of survivors
+    (:meth:`securefl.privacy.components.ComponentPlan.kept_std`)."""
     member_norm: float
     """Bound on the L2 norm of one party's signal after rounding, steps
     (:attr:`securefl.privacy.rounding.BoundedRounding.sensitivity`)."""
@@ -58,7 +59,8 @@ class CheckPlan:
         Raises:
             UsageError: no law for such a sum.
         """
-        return Null(self.law, self.std, survivors, survivors * self.member_norm)
+        std = self.std(survivors) if callable(self.std) else self.std
+        return Null(self.law, std, survivors, survivors * self.member_norm)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,14 +31,15 @@ def test_every_sum_that_can_be_opened_has_the_target_and_hardly_more(made: tuple
         unknown, total = plan.unknown_variance(survivors), plan.total_variance(survivors)
         assert target <= unknown <= target * (1 + Fraction(1, 10**12))
         assert total == unknown * survivors / (survivors - plan.colluders)
-    for impossible in (fewest - 1, plan.planned + 1):
-        with pytest.raises(UsageError, match="survivors of"):
-            plan.unknown_variance(impossible)
+        assert Fraction(plan.kept_std(survivors)) ** 2 * survivors == pytest.approx(total)
+    assert plan.unknown_variance(plan.planned + 1) > target
+    with pytest.raises(UsageError, match="survivors of"):
+        plan.unknown_variance(fewest - 1)
 
 
 def test_the_figures_of_a_cluster_of_six() -> None:
     plan = plan_components(1000.0, planned=6, min_survivors=5, colluders=2)
-    assert plan.base_std == pytest.approx(1000 / 4**0.5)
+    assert plan.share_std == pytest.approx(1000 / 4**0.5)
     assert plan.stds == pytest.approx(((1e6 / 3 - 1e6 / 4) ** 0.5,))
 
 
@@ -50,7 +51,7 @@ def test_sampled_sums_have_the_variance(survivors: int) -> None:
     size = 400_000
     total = np.zeros(size, dtype=np.int64)
     for member in range(survivors):
-        for part, std in enumerate((plan.base_std, *plan.stds[: 5 - survivors])):
+        for part, std in enumerate((plan.share_std, *plan.stds[: 5 - survivors])):
             total += noise_table("skellam", std).sample(size, entropy.child(member, part))
     wanted = 300.0**2 * survivors / (survivors - 1)
     assert float(total.var()) == pytest.approx(wanted, rel=0.011)
