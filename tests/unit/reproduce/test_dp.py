@@ -189,12 +189,17 @@ def test_published_numbers() -> None:
         assert bool(one.item.published) == (one.item.kind == "table" and not one.item.ours), key
 
 
-def test_desk_scale_is_smaller_and_says_so() -> None:
+def test_desk_scale_takes_minutes_and_says_what_it_leaves_out() -> None:
     for key, one in dp().items():
-        desk, paper = plan(key, "desk", one.datasets()[0].name), plan(key, "paper", one.datasets()[0].name)
-        rounds = [sum(m.stop.rounds * m.parties for m in made.scenarios.values()) for made in (desk, paper)]
-        assert rounds[0] <= rounds[1] / 4 or one.sheet.shows == "labels", key
-        left_out = len(one.sheet.kept("desk")) < len(one.sheet.kept("paper"))
-        assert not left_out or "only" in one.sheet.scale["desk"].note, key
-        for made in desk.scenarios.values():
-            assert "epochs (not 8 or 10)" in made.description
+        name = next((d.name for d in one.datasets() if d.name == "fashion-mnist"), one.datasets()[0].name)
+        desk, paper = plan(key, "desk", name), plan(key, "paper", name)
+        steps = sum(made.stop.rounds * made.parties for made in desk.scenarios.values())
+        # A step of one worker takes about 4.5 ms of a processor, noise and its share of all else included.
+        assert steps * 4.5e-3 / 2 <= 12 * 60 or one.sheet.shows == "labels", key
+        note = one.sheet.scale["desk"].note
+        assert len(one.sheet.kept("desk")) == len(one.sheet.kept("paper")) or "only" in note, key
+        rounds = [max(made.stop.rounds for made in of.scenarios.values()) for of in (desk, paper)]
+        assert rounds[0] == rounds[1] or "not 8 or 10" in note or one.sheet.shows == "labels", key
+        assert {made.description for made in desk.scenarios.values()} == {
+            "one dense network of 32, also on MNIST (not the paper's CNN)"
+        }
