@@ -67,7 +67,7 @@ def _settled(scenario: Scenario, data: Path, records: int | None, seed: int) -> 
     length = length_of(scenario, load_shard(data), seed)
     settled = work_out(scenario, length, records)
     check_budget(settled, length)
-    lines = header_lines(settled, check(settled), mechanism_of(settled, length), seeded=False)
+    lines = header_lines(settled, check(settled), mechanism_of(settled, length), void=None)
     return "".join(f"# {line}\n" for line in lines) + "\n" + to_toml(settled)
 
 

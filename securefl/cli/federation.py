@@ -23,7 +23,7 @@ from securefl.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.report.metrics import RunMetrics
-from securefl.report.privacy import Accounts, forgoing, header_lines
+from securefl.report.privacy import Accounts, forgoing, header_lines, why_none
 from securefl.report.progress import Progress
 from securefl.report.rundir import RunDirectory
 from securefl.report.witness import Ending, Fact, Refusal, Remark, Traffic
@@ -163,11 +163,11 @@ class Federation:
         plan = settle_stage(self._scenario, stage, self._options.run, self._options.seed, seeded=seeded)
         self._scenario = plan.scenario
         self._directory.write_scenario(plan.scenario)
+        void = why_none(plan.scenario, seeded=seeded)
         if plan.mechanism is not None:
             without = forgoing(plan.scenario, self._options.seed)
-            accounts = Accounts(plan, plan.mechanism, seeded=seeded, without=without)
-            self._metrics.account_for(accounts)
-        return (*plan.limits.notes, *header_lines(plan.scenario, plan.limits, plan.mechanism, seeded=seeded))
+            self._metrics.account_for(Accounts(plan, plan.mechanism, void=void, without=without))
+        return (*plan.limits.notes, *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void))
 
     def _header(self, notes: tuple[str, ...]) -> tuple[str, ...]:
         lines = [f"run {self._options.run}", *notes[:-1]]

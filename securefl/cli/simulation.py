@@ -22,7 +22,7 @@ from securefl.learning.outcomes import Evaluation
 from securefl.privacy.settling import check_budget
 from securefl.report.console import Terminal
 from securefl.report.metrics import RunMetrics
-from securefl.report.privacy import Accounts, forgoing, header_lines
+from securefl.report.privacy import Accounts, forgoing, header_lines, why_none
 from securefl.report.progress import progress_for
 from securefl.report.rundir import RunDirectory
 from securefl.report.summary import Summary
@@ -78,7 +78,8 @@ def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
         if not options.seeded:
             check_budget(scenario, plan.length)
         without = forgoing(scenario, options.seed)
-        accounts = Accounts(plan, plan.mechanism, seeded=options.seeded, without=without)
+        void = why_none(scenario, seeded=options.seeded)
+        accounts = Accounts(plan, plan.mechanism, void=void, without=without)
     if options.resume:
         directory, standing, dead = _former(options.out, federation)
         records = directory.read_records(before=standing.round)
@@ -157,6 +158,7 @@ def _former(out: Path | None, federation: Federation) -> tuple[RunDirectory, Sta
 
 def _header(federation: Federation, options: SimulationOptions) -> tuple[str, ...]:
     plan = federation.plan
+    void = why_none(plan.scenario, seeded=options.seeded)
     drawn = "clusters, data split, training and rounding all follow from it"
     if not options.seeded:
         drawn = "clusters and data split follow from it; batches, rounding and noise are drawn by the system"
@@ -166,5 +168,5 @@ def _header(federation: Federation, options: SimulationOptions) -> tuple[str, ..
         federation.note,
         *plan.limits.notes,
         f"seed: {options.seed}; {drawn}",
-        *header_lines(plan.scenario, plan.limits, plan.mechanism, seeded=options.seeded),
+        *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void),
     )

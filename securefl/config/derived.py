@@ -204,6 +204,8 @@ def _on_noise(scenario: Scenario, limits: Limits) -> Iterator[str]:
         if dp is not None:
             yield "DP-SGD WITHOUT NOISE: bounded gradients alone hide nothing"
         return
+    if privacy.unit == "record" and scenario.data.shares is not None:
+        yield "privacy unit: parties hold copies of each other's records; a guarantee is for one party's copy"
     if privacy.unit == "record":
         yield (
             f"privacy unit: one record of a party, {privacy.relation}; how many records a party declares,"

@@ -69,33 +69,27 @@ def signal_of(scenario: Scenario, rounding: BoundedRounding) -> float:
 
     Record level: of its largest batch, whose size under Poisson sampling, and whose rounding, exceed what is
     taken here with a probability of at most 2e-9 each time.
-
-    Raises:
-        UsageError: it is not known of how many records.
     """
     privacy, dp, batch = scenario.privacy, scenario.training.dp_sgd, scenario.training.batch_size
     if privacy.unit == "party" or dp is None:
         return rounding.sensitivity
-    if privacy.records is None:
-        raise UsageError("it is not known of how many records batches are drawn")
-    most = batch if dp.sampler == "fixed-size" else _most_drawn(privacy.records, batch)
+    most = batch if dp.sampler == "fixed-size" else _most_drawn(batch)
+    longest = most * rounding.norm + math.sqrt(rounding.dim)
+    if longest > MAX_LENGTH:
+        return longest
     return BoundedRounding(most * rounding.norm, rounding.dim, RARE).sensitivity
 
 
-def _most_drawn(records: int, batch: int) -> int:
-    """A size that batches of so many expected records exceed with a probability of at most ``RARE``.
+def _most_drawn(batch: int) -> int:
+    """A size that Poisson batches of so many expected records exceed with a probability of at most ``RARE``.
 
-    Chernoff's bound: P(at least k) <= exp(-records KL(k / records, batch / records)).
+    Whatever number of records a party draws them from: Chernoff's bound for a Poisson variable,
+    P(at least k) <= exp(-(k ln(k / b) - k + b)), which no binomial one of this mean exceeds.
     """
-    rate = batch / records
-    for most in range(batch, records):
-        share = (most + 1) / records
-        exponent = share * math.log(share / rate)
-        if share < 1:
-            exponent += (1 - share) * math.log((1 - share) / (1 - rate))
-        if records * exponent >= -math.log(RARE):
-            return most
-    return records
+    most = batch
+    while (most + 1) * math.log((most + 1) / batch) - (most + 1) + batch < -math.log(RARE):
+        most += 1
+    return most
 
 
 def _norm(scenario: Scenario) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from securefl.config.attacks import is_omniscient
 from securefl.config.cast import behaviours_of
 from securefl.config.derived import Limits
 from securefl.config.privacy_limits import forgoes_privacy
@@ -20,6 +21,8 @@ from securefl.transcript.canonical import JsonValue
 
 SEEDED = "none: noise, rounding and batches follow from --seed, and whoever knows it can take them off"
 """Of a run or simulation with seeded entropy."""
+OMNISCIENT = "none: omniscient attackers send what they make of honest updates that have no noise"
+"""Of a simulation with such attackers."""
 WITHOUT = "none"
 """Of one without noise."""
 
@@ -31,6 +34,18 @@ def forgoing(scenario: Scenario, seed: int) -> frozenset[PartyId]:
         for party, shown in behaviours_of(scenario, seed).items()
         if party != SERVER and any(map(forgoes_privacy, shown))
     )
+
+
+def why_none(scenario: Scenario, *, seeded: bool) -> str | None:
+    """Why nothing is guaranteed in spite of noise; None where something is.
+
+    Args:
+        scenario: with privacy.
+        seeded: whether noise follows from a seed.
+    """
+    if seeded:
+        return SEEDED
+    return OMNISCIENT if any(map(is_omniscient, scenario.behaviours)) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +93,21 @@ class Accounts:
     Args:
         plan: of the run, with privacy.
         mechanism: of its releases.
-        seeded: whether noise follows from a seed; then nothing is guaranteed, and nothing is computed.
+        void: why nothing is guaranteed (:func:`why_none`); then nothing is computed.
         without: parties whose guarantee does not hold (:func:`forgoing`).
 
     Raises:
-        ConfigError: dp_accounting is missing, and not ``seeded``.
+        ConfigError: dp_accounting is missing where an epsilon is to be computed.
     """
 
     def __init__(
-        self, plan: Plan, mechanism: Mechanism, *, seeded: bool, without: Collection[PartyId] = ()
+        self, plan: Plan, mechanism: Mechanism, *, void: str | None, without: Collection[PartyId] = ()
     ) -> None:
         self._plan = plan
         self._mechanism = mechanism
         self._forgoing = frozenset(without)
-        self._spending = None if seeded else Spending(mechanism, planned_releases(plan.scenario))
+        self._void = void
+        self._spending = None if void else Spending(mechanism, planned_releases(plan.scenario))
         self._releases: Releases = NO_RELEASES
 
     def count(self, participants: Collection[PartyId]) -> None:
@@ -111,8 +127,8 @@ class Accounts:
     def total(self) -> Account:
         """Where it stands, exactly."""
         kept = {party: made for party, made in self._releases.items() if party not in self._forgoing}
-        if self._spending is None:
-            return Account(None, SEEDED, self._releases, self._forgoing)
+        if self._void is not None:
+            return Account(None, self._void, self._releases, self._forgoing)
         shared = self._plan.scenario.privacy.placement == "threshold"
         found = ledger_of(self._mechanism, max(kept.values(), default=0)).guarantee(
             colluders=self._plan.scenario.secure_sum.colluders_per_cluster if shared else None,
@@ -123,7 +139,7 @@ class Accounts:
 
 
 def header_lines(
-    scenario: Scenario, limits: Limits, mechanism: Mechanism | None, *, seeded: bool
+    scenario: Scenario, limits: Limits, mechanism: Mechanism | None, *, void: str | None
 ) -> Iterator[str]:
     """What the header says beyond :func:`securefl.config.derived.derive`; the last line is the guarantee.
 
@@ -131,7 +147,7 @@ def header_lines(
         scenario: settled.
         limits: of it.
         mechanism: of its releases; None without privacy.
-        seeded: whether noise follows from a seed.
+        void: why nothing is guaranteed (:func:`why_none`).
 
     Raises:
         ConfigError: dp_accounting is missing where an epsilon has to be computed.
@@ -141,8 +157,8 @@ def header_lines(
         return
     yield from _on_noise(scenario, mechanism)
     yield from _on_budget(scenario, mechanism)
-    if seeded:
-        yield f"differential privacy: {SEEDED}"
+    if void is not None:
+        yield f"differential privacy: {void}"
         return
     yield f"differential privacy: {_planned(scenario, limits, mechanism)}"
 

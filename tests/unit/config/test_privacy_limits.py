@@ -151,6 +151,8 @@ def test_what_a_header_says() -> None:
     assert "privacy unit: one record of a party, add-remove" in notes
     assert "poisson batches of 16; each example's gradient is brought to length 1" in notes
     assert "opened 2 times: the exposure is taken as 1" in notes
+    assert "copies of each other's records" not in notes
+    assert "for one party's copy" in "\n".join(checked(*RECORD, "data.shares=4").notes)
     assert "HIDE NOTHING" in "\n".join(checked("training.dp_sgd={}").notes).upper()
 
 

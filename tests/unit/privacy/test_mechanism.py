@@ -119,6 +119,13 @@ def test_what_an_accountant_is_told() -> None:
     assert made("privacy.law=discrete-gaussian").event.mechanism == "discrete-gaussian"
 
 
+def test_a_server_that_draws_the_participants_amplifies_nothing() -> None:
+    """Nobody else's absence is secret: the event is the same whoever is drawn, and how many."""
+    drawn = made(*PARTY, "participation.count=6")
+    assert drawn.event == made(*PARTY).event
+    assert drawn.event.sampler == "none"
+
+
 def test_a_party_is_rounded_within_its_bound_and_must_have_been_clipped() -> None:
     scenario = settled(*PARTY)
     mechanism = mechanism_of(scenario, LENGTH)

@@ -16,7 +16,7 @@ from securefl.privacy.settling import settle
 from securefl.privacy.spending import ledger_of
 from securefl.report.metrics import RunMetrics
 from securefl.report.present import print_summary
-from securefl.report.privacy import SEEDED, Accounts, forgoing, header_lines
+from securefl.report.privacy import OMNISCIENT, SEEDED, Accounts, forgoing, header_lines, why_none
 from securefl.report.records import RoundRecord
 from securefl.report.summary import Summary, summarise
 from securefl.rounds.plan import Plan
@@ -53,7 +53,8 @@ def plan(**sets: str) -> Plan:
 
 def accounts(of: Plan, *, seeded: bool = False, without: tuple[str, ...] = ()) -> Accounts:
     assert of.mechanism is not None
-    return Accounts(of, of.mechanism, seeded=seeded, without=[PartyId(name) for name in without])
+    void = why_none(of.scenario, seeded=seeded)
+    return Accounts(of, of.mechanism, void=void, without=[PartyId(name) for name in without])
 
 
 @cache
@@ -165,6 +166,15 @@ def printed(found: RunMetrics) -> str:
     return caught.get()
 
 
+def test_omniscient_attackers_pass_on_what_has_no_noise() -> None:
+    """They make their uploads of what honest parties trained, and the sums that hold those are opened."""
+    known = "[{kind='alie', z=1.0, knowledge='omniscient', parties=['p03', 'p04']}]"
+    assert why_none(settled(behaviours=known), seeded=False) == OMNISCIENT
+    assert why_none(settled(behaviours=known), seeded=True) == SEEDED
+    among_themselves = known.replace("omniscient", "coalition")
+    assert why_none(settled(behaviours=among_themselves), seeded=False) is None
+
+
 def test_the_summary_says_it_in_words_and_in_numbers() -> None:
     found, _ = metrics(without=("p03",))
     text = printed(found)
@@ -187,7 +197,7 @@ def test_the_summary_says_it_in_words_and_in_numbers() -> None:
 def test_the_header_names_all_that_an_epsilon_needs() -> None:
     of = plan()
     assert of.mechanism is not None
-    lines = list(header_lines(of.scenario, of.limits, of.mechanism, seeded=False))
+    lines = list(header_lines(of.scenario, of.limits, of.mechanism, void=None))
     std = of.mechanism.table.std
     assert f"each party adds {std:.4g} steps (h = 3)" in lines[0]
     assert "multiplier 1 on a sensitivity of" in lines[0]
@@ -196,11 +206,11 @@ def test_the_header_names_all_that_an_epsilon_needs() -> None:
     for part in ("at most epsilon", "PLD; RDP", "at delta 0.065", "party level", "add-remove", "no sampling"):
         assert part in last
     assert (
-        list(header_lines(of.scenario, of.limits, of.mechanism, seeded=True))[-1]
+        list(header_lines(of.scenario, of.limits, of.mechanism, void=SEEDED))[-1]
         == f"differential privacy: {SEEDED}"
     )
     public = plan_of(scenario(6), LENGTH)
-    assert list(header_lines(public.scenario, public.limits, None, seeded=False)) == [
+    assert list(header_lines(public.scenario, public.limits, None, void=None)) == [
         "differential privacy: none"
     ]
 
@@ -210,18 +220,18 @@ def test_the_header_says_what_a_small_budget_buys() -> None:
     allowed = of.scenario.privacy.releases
     assert allowed is not None
     assert 1 <= allowed < 4
-    said = "\n".join(header_lines(of.scenario, of.limits, of.mechanism, seeded=False))
+    said = "\n".join(header_lines(of.scenario, of.limits, of.mechanism, void=None))
     assert f"epsilon 3 lasts for {allowed}, then the party leaves, of 4 planned releases" in said
     assert f"{allowed} step" in said.splitlines()[-1]
     ends = plan(privacy__budget="3", privacy__when_spent="end")
     assert "then the run ends" in "\n".join(
-        header_lines(ends.scenario, ends.limits, ends.mechanism, seeded=False)
+        header_lines(ends.scenario, ends.limits, ends.mechanism, void=None)
     )
 
 
 def test_the_header_warns_of_a_scale_at_which_rounding_costs_much_and_shows_the_transfer() -> None:
     coarse = plan(encoding__scale_bits="0", privacy__multiplier="8", privacy__transfer="{multiplier=2}")
-    said = "\n".join(header_lines(coarse.scenario, coarse.limits, coarse.mechanism, seeded=True))
+    said = "\n".join(header_lines(coarse.scenario, coarse.limits, coarse.mechanism, void=SEEDED))
     assert "times as large; a finer encoding.scale_bits would cost less" in said
     assert "server learning rate: 1 x 2 / 8 = 0.25" in said
 
