@@ -15,6 +15,9 @@ from securefl.errors import ConfigError
 from securefl.ids import PartyId, RunId
 from securefl.kernel.effects import Aborted
 from securefl.learning.outcomes import Evaluation
+from securefl.privacy.guarantee import Guarantee
+from securefl.privacy.sensitivity import planned_releases
+from securefl.privacy.spending import ledger_of
 from securefl.reproduce.record import SeedRecord, encode, scenario_key, write_whole
 from securefl.reproduce.shelf import nameless
 from securefl.rounds.server_phases import Standing
@@ -81,6 +84,7 @@ class Job:
             return evaluation
 
         def so_far(ended: str) -> SeedRecord:
+            spent = _spent(federation, len(accuracies))
             return SeedRecord(
                 seed=self.seed,
                 accuracies=tuple(accuracies),
@@ -88,6 +92,8 @@ class Job:
                 seconds=round(before + time.monotonic() - began, 3),
                 device=device_of(federation),
                 dataset=federation.data,
+                epsilon=None if spent is None else round(spent.epsilon, 6),
+                guarantee="" if spent is None else str(spent),
             )
 
         def after_round(standing: Standing, dead: Collection[PartyId]) -> None:
@@ -135,6 +141,28 @@ class Job:
     @property
     def _checkpoint(self) -> Path:
         return self.folder / f"{self.stem}.safetensors"
+
+
+def _spent(federation: Federation, rounds: int) -> Guarantee | None:
+    """What a party that was in every round has released, had its noise been secret.
+
+    None without noise, or where nobody can account for it.
+    """
+    plan, mechanism = federation.plan, federation.plan.mechanism
+    if mechanism is None:
+        return None
+    scenario = plan.scenario
+    releases = rounds * planned_releases(scenario) // scenario.stop.rounds
+    kept = releases if mechanism.allowed is None else min(releases, mechanism.allowed)
+    shared = scenario.privacy.placement == "threshold"
+    try:
+        return ledger_of(mechanism, kept).guarantee(
+            colluders=scenario.secure_sum.colluders_per_cluster if shared else None,
+            failure=plan.limits.p_shares_fail if shared else 0.0,
+        )
+    except ConfigError:
+        # Without dp_accounting a scenario with a multiplier is simulated all the same.
+        return None
 
 
 def device_of(federation: Federation) -> str:

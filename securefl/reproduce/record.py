@@ -34,7 +34,7 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     dataset: str
     """Title of the data set, as its loader gives it."""
     epsilon: float | None = None
-    """As accounted for the party with the most releases; None: nothing is hidden."""
+    """As accounted for a party that was in every round, had its noise been secret; None: no noise."""
     guarantee: str = ""
     """The same with unit, neighbouring relation, sampler, denominator and delta."""
 

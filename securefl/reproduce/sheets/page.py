@@ -99,7 +99,8 @@ def _head(everything: Sequence[Shown]) -> Iterator[str]:
         "Numbers are accuracies on the test set, averaged over the last rounds; with several seeds, their"
         " mean with lowest and highest. A verdict is about our runs at the scale that it names, never about"
         " the paper's own. Desk scale differs from the paper's in what its note says: a difference from the"
-        " paper's number is then one of size as well as of method."
+        " paper's number is then one of size as well as of method. An epsilon is that of the mechanism as"
+        " accounted; in a simulation, batches and noise follow from the seed and hide nothing."
     )
     yield ""
     if study.chosen:

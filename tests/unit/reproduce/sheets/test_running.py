@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from securefl.cli import reproduce as command
+from securefl.config.load import parse_scenario
+from securefl.reproduce.measure import Job
 from securefl.reproduce.sheets.record import read_sheet_record
 from tests.unit.cli.programs import call, files, refusal
-from tests.unit.reproduce.sheets.small import SHEET, shelf
+from tests.unit.reproduce.sheets.small import SCENARIO, SHEET, shelf
 
 
 @pytest.fixture
@@ -166,3 +168,24 @@ def test_the_list_needs_neither_torch_nor_matplotlib(paper: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stderr.strip() == "[]"
+
+
+def test_what_is_hidden_is_in_the_record(tmp_path: Path) -> None:
+    text = SCENARIO.replace(
+        "[training]", "[weighting]\nmode = 'equal'\n[training.dp_sgd]\n[training]"
+    ).replace(
+        "rounds = 1",
+        "rounds = 3\n[privacy]\nunit = 'record'\nmultiplier = 1.5\ndelta = 1e-4\n[encoding]\nscale_bits = 13",
+    )
+    scenario = parse_scenario(text, ("data.train_limit=200",))
+    record = Job(scenario=scenario, seed=0, folder=tmp_path).measure(lambda _rounds: None)
+    assert len(record.accuracies) == 3
+    assert record.epsilon is not None
+    assert 0 < record.epsilon < 10
+    assert record.guarantee.startswith(f"epsilon {record.epsilon:.4g} (PLD; RDP ")
+    assert (
+        "record level, add-remove, Poisson sampling, q = 32/50, denominator 32, 3 steps" in record.guarantee
+    )
+    plain = parse_scenario(SCENARIO, ("data.train_limit=200",))
+    bare = Job(scenario=plain, seed=0, folder=tmp_path).measure(lambda _rounds: None)
+    assert (bare.epsilon, bare.guarantee) == (None, "")
