@@ -5,12 +5,12 @@ as well as Gaussian noise does up to
 
     a D^2 / (2 V) + ((2a - 1) D^2 + 6 D) / (4 V^2)  <=  a D^2 / (2 V) * (1 + 3.5 / V)
 
-(Agarwal et al. 2021, arXiv 2110.04995, theorem 3.5; D <= D^2). A discrete Gaussian one needs nothing there
-(Canonne et al. 2020, arXiv 2004.00010, theorem 4). The same slack is taken for both laws and for loss
-distributions, which is no theorem: the hockey-stick divergences of single integer shifts are compared with
-those of the Gaussian law in ``tests/unit/privacy/test_discrete.py``, where a third of it would do. That
-carries over to vectors, sampled batches and any number of steps: each of these keeps the order of divergences
-of its parts.
+(the bound of Agarwal et al. 2021, arXiv 2110.04995, on shifted Skellam laws; D <= D^2). A discrete Gaussian
+one needs nothing there (Canonne et al. 2020, arXiv 2004.00010: as concentrated as the Gaussian). The same
+slack is taken for both laws and for loss distributions, which is no theorem: the hockey-stick divergences of
+single integer shifts are compared with those of the Gaussian law in ``tests/unit/privacy/test_discrete.py``,
+where a third of it would do. That carries over to vectors, sampled batches and any number of steps: each of
+these keeps the order of divergences of its parts.
 """
 
 from __future__ import annotations
