@@ -74,8 +74,12 @@ def test_every_table_and_figure_is_there() -> None:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_cell_is_feasible_on_every_data_set(scale: ScaleName) -> None:
+    sheets = set()
     for key, one in dp().items():
-        for dataset in one.datasets():
+        # Items of a sheet differ in attack and split only: the first one goes through all data sets.
+        known = one.datasets()[: 1 if one.path in sheets else None]
+        sheets.add(one.path)
+        for dataset in known:
             refused = plan(key, scale, dataset.name).refused
             # Of the clusters, those too small for their colluders.
             assert all("threshold, f = " in label for label in refused), (key, dataset.name, refused)
