@@ -110,7 +110,8 @@ def _in(dataset: Dataset, data_dir: Path | None) -> Source | None:
 
 def _absent(dataset: Dataset, data_dir: Path | None) -> tuple[str, str]:
     if data_dir is None:
-        return "is read from files", "name their folder by --data-dir"
+        other = f", or the data by --dataset {dataset.scheme}PATH" if dataset.scheme else ""
+        return "is read from files", f"name their folder by --data-dir{other}"
     return f"there is no {dataset.place} in {data_dir}", dataset.remedy
 
 

@@ -151,7 +151,9 @@ def test_data_sets_are_where_they_are_said_to_be(tmp_path: Path) -> None:
     there, lacking = present(datasets, tmp_path)
     assert [source.dataset.name for source in there] == ["digits"]
     assert lacking == [f"own: there is no own.npz in {tmp_path} (make one)"]
-    assert present(datasets, None)[1] == ["own: is read from files (name their folder by --data-dir)"]
+    assert present(datasets, None)[1] == [
+        "own: is read from files (name their folder by --data-dir, or the data by --dataset npz:PATH)"
+    ]
     with pytest.raises(ConfigError, match=r"^--data-dir: .* holds none of own \(own: there is no own.npz"):
         present(datasets[1:], tmp_path)
     with pytest.raises(ConfigError, match=r"^--dataset: own are read from files \(name their folder by"):

@@ -31,7 +31,7 @@ def reproduce(out: Path, *options: str) -> str:
 
 def test_from_file_to_page(paper: Path) -> None:
     said = reproduce(paper, "--table", "2")
-    assert "left out: own: is read from files (name their folder by --data-dir)" in said
+    assert "left out: own: is read from files (name their folder by --data-dir, or" in said
     assert "digits for the real thing; half of the attackers" in said
     assert files(paper) >= {"table-2-digits-desk.json", "table-2-digits-desk.png"}
     record = read_sheet_record(paper / "table-2-digits-desk.json")
@@ -130,7 +130,8 @@ def test_what_was_run_from_an_older_file_is_marked(paper: Path) -> None:
         (("--figure", "2"), "--figure: there is no figure '2' (1, or all)"),
         (
             ("--table", "2", "--dataset", "own"),
-            "--dataset own: is read from files (name their folder by --data-dir)",
+            "--dataset own: is read from files"
+            " (name their folder by --data-dir, or the data by --dataset npz:PATH)",
         ),
         (
             ("--table", "10", "--dataset", "npz:here.npz"),
