@@ -1,0 +1,1 @@
+"""The leakage ledger: what opened sums determine together, exactly (docs/leakage.md)."""
