@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
+# Some fifty processes of the tests share what one of them has compiled, even where that is switched off otherwise.
+TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check unit live bench clean
@@ -30,10 +32,10 @@ check: setup  ## ruff, mypy --strict, import layers
 	$(BIN)/lint-imports --no-logo
 
 unit: setup  ## all tests, live ones over real brokers included
-	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+	$(TEST) -n auto --dist worksteal $(ARGS)
 
 live: setup  ## only the live tests: real processes over real brokers
-	$(BIN)/python -m pytest -m live $(ARGS)
+	$(TEST) -m live $(ARGS)
 
 bench: setup  ## speed and size of the secure sum against the measured floor
 	$(BIN)/securefl bench secagg $(ARGS)

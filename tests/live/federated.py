@@ -1,11 +1,19 @@
-"""Running whole federations as a user would, and reading what they leave behind."""
+"""Running whole federations as a user would, and reading what they leave behind.
+
+:func:`run_program` starts ``securefl`` as a shell does; seconds of imports go before anything happens, in the
+launcher and in its fork server. :func:`run` calls the same command line in this process: broker, server and
+parties are processes as ever, from one fork server that all such runs of a test process share.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +28,7 @@ from securefl.report.rundir import RunDirectory
 from securefl.runtime.ground_truth import upload_file
 from securefl.transcript.chain import Transcript, read_transcript
 from securefl.transport.broker import find_mosquitto
+from tests.unit.cli.programs import call
 
 BROKERS = [
     pytest.param(
@@ -72,8 +81,18 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "120"}
 
 
-def run(scenario: Path, out: Path, *arguments: str) -> Run:
-    """``securefl run`` to its end."""
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Whoever is started in here heeds SIGINT, whatever a shell made of this process in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def run_program(scenario: Path, out: Path, *arguments: str) -> Run:
+    """``securefl run`` as a program of its own, to its end."""
     done = subprocess.run(
         command("run", str(scenario), "--out", str(out), "--json", *arguments),
         capture_output=True,
@@ -83,6 +102,44 @@ def run(scenario: Path, out: Path, *arguments: str) -> Run:
         check=False,
     )
     return Run(done.returncode, done.stdout, done.stderr, RunDirectory.open(out))
+
+
+def run(scenario: Path, out: Path, *arguments: str) -> Run:
+    """``securefl run`` to its end, its launcher in this process."""
+    return _called("run", scenario, out, *arguments)
+
+
+def simulate(scenario: Path, out: Path, *arguments: str) -> Run:
+    """``securefl simulate --exact`` to its end, in this process, without a word on stderr."""
+    ended = _called("simulate", scenario, out, "--exact", *arguments)
+    assert ended.stderr == ""
+    return ended
+
+
+def _called(program: str, scenario: Path, out: Path, *arguments: str) -> Run:
+    with _no_longer_than(LIMIT):
+        done = call(program, scenario, "--out", out, "--json", *arguments)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Run(done.exit_code, done.stdout, done.stderr, RunDirectory.open(out))
+
+
+class HangingError(BaseException):
+    """A run took longer than ``LIMIT``. No program may catch it."""
+
+
+@contextmanager
+def _no_longer_than(seconds: float) -> Iterator[None]:
+    def hangs(*_: object) -> None:
+        raise HangingError
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def events(text: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from parties.observer import LAB_FRAMES
-from tests.live.federated import Run, assert_sums_are_exact, events, run
+from tests.live.federated import Run, assert_sums_are_exact, events, run_program
 from tests.live.scenarios import write_scenario
 
 pytestmark = pytest.mark.live
@@ -20,7 +20,7 @@ ROUNDS = 2
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("recorded")
-    return run(write_scenario(folder, rounds=ROUNDS), folder / "run", "--lab", "--observe")
+    return run_program(write_scenario(folder, rounds=ROUNDS), folder / "run", "--lab", "--observe")
 
 
 def test_the_broker_carries_no_update_in_clear(ended: Run) -> None:

@@ -13,7 +13,16 @@ import pytest
 
 from securefl.learning.checkpoint import load_model
 from securefl.transport.broker import find_mosquitto
-from tests.live.federated import BROKERS, LIMIT, assert_sums_are_exact, command, environment, run
+from tests.live.federated import (
+    BROKERS,
+    LIMIT,
+    assert_sums_are_exact,
+    command,
+    environment,
+    interruptible,
+    run,
+    run_program,
+)
 from tests.live.scenarios import behaviour, write_scenario
 
 pytestmark = pytest.mark.live
@@ -25,7 +34,8 @@ PHASES = ["before-keys", "after-keys", "after-shares", "after-masked-input", "af
 def test_the_quickstart_reaches_its_accuracy_and_counts_the_right_parties(
     broker: str, tmp_path: Path
 ) -> None:
-    ended = run(Path("quickstart"), tmp_path / "run", "--broker", broker)
+    start = run_program if broker == "embedded" else run
+    ended = start(Path("quickstart"), tmp_path / "run", "--broker", broker)
     assert ended.exit_code == 0, ended.stderr
     assert ended.summary["outcome"]["accuracy"] >= 0.90
     everybody = {f"p{i:02d}" for i in range(12)}
@@ -153,14 +163,15 @@ def test_tls_with_client_certificates_and_the_embedded_broker_give_the_same_mode
 
 def test_ctrl_c_ends_everything_cleanly(tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path, rounds=500)
-    process = subprocess.Popen(
-        command("run", str(scenario), "--out", str(tmp_path / "run"), "--json"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        start_new_session=True,
-    )
+    with interruptible():
+        process = subprocess.Popen(
+            command("run", str(scenario), "--out", str(tmp_path / "run"), "--json"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            start_new_session=True,
+        )
     assert process.stdout is not None
     for line in process.stdout:
         if '"round_done"' in line:

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from securefl.learning.checkpoint import load_model
-from securefl.report.rundir import RunDirectory
-from tests.live.federated import LIMIT, Run, assert_sums_are_exact, command, environment, run
+from tests.live.federated import Run, assert_sums_are_exact, run, simulate
 from tests.live.scenarios import behaviour, write_scenario
 
 pytestmark = pytest.mark.live
 
 SEEDED = ("--insecure-seeded-entropy", "--seed", "7")
-
-
-def simulate(scenario: Path, out: Path, *arguments: str) -> Run:
-    """``securefl simulate --exact`` to its end."""
-    done = subprocess.run(
-        command("simulate", str(scenario), "--out", str(out), "--exact", "--json", *arguments),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        env=environment(),
-        check=False,
-    )
-    assert done.stderr == ""
-    return Run(done.returncode, done.stdout, done.stderr, RunDirectory.open(out))
 
 
 def assert_same_bits(scenario: Path, folder: Path, *settings: str, lab: bool = False) -> Run:

@@ -12,15 +12,17 @@ import pytest
 
 from securefl.errors import EXIT_ABORTED, EXIT_REFUSED, UsageError
 from securefl.ids import PartyId
-from securefl.runtime.children import Children, Died, Fatal, Main, Said
+from securefl.runtime.children import PRELOAD, Children, Died, Fatal, Main, Said
 from tests.unit.runtime import processes
 
 P00 = PartyId("p00")
+LIBRARIES = (*PRELOAD, "tests.unit.runtime.processes")
+"""Those of runs, too: whoever comes first decides, and live tests share the fork server of this process."""
 
 
 @pytest.fixture
 def children() -> Iterator[Children]:
-    with Children(preload=("tests.unit.runtime.processes",)) as started:
+    with Children(preload=LIBRARIES) as started:
         yield started
 
 
@@ -97,7 +99,7 @@ def test_a_second_process_of_one_name_is_refused(children: Children, tmp_path: P
 
 
 def test_leaving_ends_all_and_leaves_no_orphan(tmp_path: Path) -> None:
-    with Children(preload=("tests.unit.runtime.processes",)) as children:
+    with Children(preload=LIBRARIES) as children:
         for name in ("p00", "p01", "p02"):
             children.start(processes.waits, processes.settings(tmp_path, name))
         pids = children.pids
