@@ -20,8 +20,6 @@ from securefl.config.cast import party_names
 from securefl.config.limits import check
 from securefl.config.load import parse_scenario
 from securefl.config.scenario import Scenario
-from securefl.crypto.identity import Identity
-from securefl.crypto.roster import Roster
 from securefl.entropy import Entropy, InsecureSeededEntropy
 from securefl.errors import PeerError
 from securefl.ids import EVERYONE, SERVER, PartyId, RunId
@@ -59,6 +57,7 @@ from securefl.rounds.upload import HONEST, Seams
 from securefl.secagg.store import MemoryStore
 from securefl.wire.inbox import Inbox
 from securefl.wire.outbox import Outbox
+from tests.simulation.rosters import identities_of, seeded_identities
 
 ReportT = TypeVar("ReportT")
 MessageT = TypeVar("MessageT")
@@ -146,12 +145,15 @@ class World:
         initial: F32 | None = None,
         consult: Callable[[int, F32, tuple[int, ...]], tuple[F64, ...] | None] | None = None,
     ) -> None:
-        root = entropy or InsecureSeededEntropy(seed)
         self.scenario = scenario
         names = party_names(scenario.parties)
-        identities = {n: Identity.generate(n, root.child("identity", n)) for n in (*names, SERVER)}
+        if entropy is None:
+            root: Entropy = InsecureSeededEntropy(seed)
+            identities, roster = seeded_identities(names, seed)
+        else:
+            root = entropy
+            identities, roster = identities_of(names, root)
         self.identities = identities
-        roster = Roster(identities[SERVER].public, {n: identities[n].public for n in names})
         self.plan = Plan(RUN, scenario, check(scenario), roster, length)
         self.train = train or (lambda _party, _round, params: params + np.float32(1))
         self.consult = consult or (lambda _round, params, asked: (np.full(len(params), -1.0),) * len(asked))

@@ -15,7 +15,6 @@ from securefl.config.cast import party_names
 from securefl.config.limits import check
 from securefl.config.scenario import Scenario
 from securefl.crypto.identity import Identity
-from securefl.crypto.roster import Roster
 from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.kernel.effects import Aborted, Finished, Send, Train
@@ -39,6 +38,7 @@ from securefl.transport.memory import MemoryHub, MemoryTransport
 from securefl.wire import topics
 from securefl.wire.inbox import Delivery, Inbox
 from securefl.wire.outbox import Outbox
+from tests.simulation.rosters import seeded_identities
 
 RUN = RunId("shells")
 LENGTH = 8
@@ -125,8 +125,7 @@ class Federation:
         self._roles = roles or {}
         self._root = InsecureSeededEntropy(1)
         names = party_names(scenario.parties)
-        self.identities = {n: Identity.generate(n, self._root.child("identity", n)) for n in (*names, SERVER)}
-        self.roster = Roster(self.identities[SERVER].public, {n: self.identities[n].public for n in names})
+        self.identities, self.roster = seeded_identities(names, 1)
         self.scenario = scenario
         self.hub = MemoryHub()
         self.tap: MemoryTransport = self.hub.tap()

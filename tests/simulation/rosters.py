@@ -1,0 +1,42 @@
+"""Identities and rosters that tests share: the same seed gives the same keys, so they are made once."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+
+from securefl.crypto.identity import Identity, PublicIdentity
+from securefl.crypto.roster import Roster
+from securefl.entropy import Entropy, InsecureSeededEntropy
+from securefl.ids import SERVER, PartyId
+
+
+@cache
+def seeded_identities(names: tuple[PartyId, ...], seed: int) -> tuple[dict[PartyId, Identity], Roster]:
+    """As :func:`identities_of`, with seeded entropy. Not to be changed: all tests share them."""
+    return identities_of(names, InsecureSeededEntropy(seed))
+
+
+def identities_of(names: tuple[PartyId, ...], root: Entropy) -> tuple[dict[PartyId, Identity], Roster]:
+    """Identities of the parties ``names`` and of the server, and a roster that remembers what it checked."""
+    made = {name: Identity.generate(name, root.child("identity", name)) for name in (*names, SERVER)}
+    server, *parties = (remembering(made[name].public) for name in (SERVER, *names))
+    return made, Roster(server, {party.name: party for party in parties})
+
+
+def remembering(public: PublicIdentity) -> PublicIdentity:
+    return _Remembering(public.name, public.verify_key, public.seal_key)
+
+
+class _Remembering(PublicIdentity):
+    """A signature holds for certain bytes or it does not: in one process, once checked is enough.
+
+    Each frame to everybody is checked by every party of a test's world, and relayed ones again.
+    """
+
+    def verify(self, message: bytes, signature: bytes) -> bool:
+        return _holds(self, message, signature)
+
+
+@lru_cache(maxsize=100_000)
+def _holds(signer: _Remembering, message: bytes, signature: bytes) -> bool:
+    return PublicIdentity.verify(signer, message, signature)
