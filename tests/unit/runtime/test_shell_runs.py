@@ -7,7 +7,9 @@ import os
 import signal
 import threading
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import TypeGuard
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -27,10 +29,12 @@ from securefl.messages.masking import MaskedInput
 from securefl.messages.rounds import Hello, Invite, ModelAnnounce, Release
 from securefl.messages.union import AnyMessage
 from securefl.rounds.reports import SatOut
+from securefl.runtime import publisher, shell
 from securefl.transport.faults import Direction, Fault, FaultKind
 from securefl.wire import topics
 from tests.simulation.world import scenario
 from tests.unit.runtime.federation import RUN, Federation, Role, add_one, everybody, names
+from tests.unit.runtime.hurried import HurriedLoop
 
 QUICK = {
     "deadlines__join": "1",
@@ -46,7 +50,10 @@ QUICK = {
 
 
 def play(body: Callable[[], Awaitable[None]]) -> None:
-    """Run ``body``, and fail if it leaves a task behind or asyncio complains about anything."""
+    """Run ``body``, and fail if it leaves a task behind or asyncio complains about anything.
+
+    Nobody waits for a deadline: when all wait for one, it is there.
+    """
     complaints: list[object] = []
 
     async def watched() -> None:
@@ -54,7 +61,10 @@ def play(body: Callable[[], Awaitable[None]]) -> None:
         await body()
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    asyncio.run(watched())
+    with asyncio.Runner(loop_factory=HurriedLoop) as runner:
+        clock = SimpleNamespace(monotonic=runner.get_loop().time)
+        with patch.object(shell, "time", clock), patch.object(publisher, "time", clock):
+            runner.run(watched())
     assert not complaints
 
 
