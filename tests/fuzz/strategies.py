@@ -23,6 +23,7 @@ class Pool:
         self.names = st.sampled_from(sorted(names))
         self.frames = st.sampled_from(list(frames))
         self.blobs = list(blobs)
+        self._structs: dict[type[Any], st.SearchStrategy[Any]] = {}
 
     def messages(self) -> st.SearchStrategy[AnyMessage]:
         """Any message of the closed set."""
@@ -30,11 +31,13 @@ class Pool:
 
     def struct(self, kind: type[Any]) -> st.SearchStrategy[Any]:
         """Any value of one struct that a decoder would let through."""
-        described = inspect.type_info(kind)
-        assert isinstance(described, inspect.StructType)
-        return st.fixed_dictionaries({f.name: self._of(f.type) for f in described.fields}).map(
-            lambda fields: kind(**fields)
-        )
+        # Made once: hypothesis asks for the strategy of each example, and checks each new one.
+        if kind not in self._structs:
+            described = inspect.type_info(kind)
+            assert isinstance(described, inspect.StructType)
+            fields = st.fixed_dictionaries({f.name: self._of(f.type) for f in described.fields})
+            self._structs[kind] = fields.map(lambda values: kind(**values))
+        return self._structs[kind]
 
     def altered(self, message: AnyMessage) -> st.SearchStrategy[AnyMessage]:
         """A real message with one field changed, if it has any."""

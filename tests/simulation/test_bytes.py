@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from unittest.mock import patch
 
 import numpy as np
@@ -34,13 +35,14 @@ def trained(party: PartyId, round_: int, params: F32) -> F32:
     return np.asarray(params + generator.normal(0, 1, params.size), dtype=np.float32)
 
 
-def run(kind: str, length: int = 64) -> tuple[World, Spy]:
-    """Two rounds with a dropout (so that shares of a mask key travel) and a retry."""
+@cache
+def run(kind: str) -> tuple[World, Spy]:
+    """Two rounds with a dropout (so that shares of a mask key travel) and a retry. Nobody changes it."""
     made = scenario(
         10, size="5", reclusterings="2", threshold="3", min_survivors="3", server=kind, rounds="2"
     )
     with spying() as spy:
-        world = World(made, length=length, train=trained, ops=OPS).run()
+        world = World(made, length=64, train=trained, ops=OPS).run()
     return world, spy
 
 
@@ -102,7 +104,10 @@ def windows(values: I64) -> Iterator[tuple[str, bytes]]:
 
 @dataclass
 class AtServer:
-    """All that went through the server of one run: phases, events, effects, reports, stored vectors."""
+    """All that went through the server of one run: phases, events, effects, reports, stored vectors.
+
+    Several tests look at it, and none changes it.
+    """
 
     world: World
     spy: Spy
@@ -111,6 +116,7 @@ class AtServer:
     """What it reconstructed from shares."""
 
 
+@cache
 def at_server(kind: str) -> AtServer:
     leaves, secrets = Leaves(), set()
     honest = opening._combine
@@ -156,9 +162,9 @@ def test_the_server_never_holds_an_encoded_update(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["curious", "active"])
 def test_the_server_never_learns_self_mask_and_mask_key_of_one_party(kind: str) -> None:
     seen = at_server(kind)
-    for secret in seen.secrets:
-        seen.leaves.add(secret)
-    haystack = seen.leaves.haystack()
+    leaves = Leaves()
+    leaves.found = seen.leaves.found | seen.secrets
+    haystack = leaves.haystack()
     seeds = {key for key, phase in seen.spy.advertised.items() if phase.seed in haystack}
     keys = {key for key, phase in seen.spy.advertised.items() if phase.mask.private in haystack}
     assert seeds, "self-masks of the counted are opened"
