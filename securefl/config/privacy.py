@@ -84,6 +84,11 @@ class Privacy(Section, frozen=True, kw_only=True):
     transfer: Transfer | None = None
 
     @property
+    def shared(self) -> bool:
+        """Whether the guarantee rests on others' noise, too."""
+        return self.placement != "local"
+
+    @property
     def settled(self) -> bool:
         """Whether the noise, and how often it may be relied on, follow from the scenario alone."""
         if self.unit == "none":

@@ -15,6 +15,7 @@ from securefl.privacy.guarantee import NO_GUARANTEE, Guarantee
 from securefl.privacy.mechanism import Mechanism
 from securefl.privacy.sensitivity import planned_releases
 from securefl.privacy.spending import Spending, ledger_of
+from securefl.report.text import counted
 from securefl.rounds.budget import NO_RELEASES, Releases, with_round
 from securefl.rounds.plan import Plan
 from securefl.transcript.canonical import JsonValue
@@ -129,7 +130,7 @@ class Accounts:
         kept = {party: made for party, made in self._releases.items() if party not in self._forgoing}
         if self._void is not None:
             return Account(None, self._void, self._releases, self._forgoing)
-        shared = self._plan.scenario.privacy.placement == "threshold"
+        shared = self._plan.scenario.privacy.shared
         found = ledger_of(self._mechanism, max(kept.values(), default=0)).guarantee(
             colluders=self._plan.scenario.secure_sum.colluders_per_cluster if shared else None,
             failure=self._plan.limits.p_shares_fail if shared else 0.0,
@@ -187,16 +188,17 @@ def _on_noise(scenario: Scenario, mechanism: Mechanism) -> Iterator[str]:
 def _on_budget(scenario: Scenario, mechanism: Mechanism) -> Iterator[str]:
     privacy, planned = scenario.privacy, planned_releases(scenario)
     if privacy.budget is None or mechanism.allowed is None:
-        yield f"privacy budget: none; {planned} releases are planned"
+        yield f"privacy budget: none; planned: {counted(planned, 'release')}"
         return
     after = "the party leaves" if privacy.when_spent == "leave" else "the run ends"
     lasts = "all" if mechanism.allowed >= planned else f"{mechanism.allowed}, then {after}, of"
-    yield f"privacy budget: epsilon {privacy.budget:g} lasts for {lasts} {planned} planned releases"
+    releases = counted(planned, "planned release")
+    yield f"privacy budget: epsilon {privacy.budget:g} lasts for {lasts} {releases}"
 
 
 def _planned(scenario: Scenario, limits: Limits, mechanism: Mechanism) -> str:
     """What is guaranteed if a party releases as often as it can."""
-    shared, planned = scenario.privacy.placement == "threshold", planned_releases(scenario)
+    shared, planned = scenario.privacy.shared, planned_releases(scenario)
     most = planned if mechanism.allowed is None else min(planned, mechanism.allowed)
     guarantee = ledger_of(mechanism, most).guarantee(
         colluders=scenario.secure_sum.colluders_per_cluster if shared else None,

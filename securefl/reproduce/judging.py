@@ -25,6 +25,14 @@ Accuracies = tuple[float, ...]
 """By round, each in [0, 1]."""
 
 
+_COUNTED: dict[Ruling, tuple[str, str]] = {
+    "holds": ("holds", "hold"),
+    "mixed": ("mixed", "mixed"),
+    "does not hold": ("does not hold", "do not hold"),
+}
+"""In words, of one claim and of several."""
+
+
 class Verdict(Struct, frozen=True, kw_only=True):
     """What became of one claim."""
 
@@ -112,8 +120,8 @@ def overall(verdicts: Sequence[Verdict]) -> str:
         return "nothing claimed"
     if len(set(rulings)) == 1:
         return rulings[0]
-    held = rulings.count("holds")
-    return f"mixed: {held or 'none'} of {len(rulings)} claims {'holds' if held < 2 else 'hold'}"
+    found = ((rulings.count(kind), words) for kind, words in _COUNTED.items())
+    return "mixed: " + ", ".join(f"{number} {words[number > 1]}" for number, words in found if number)
 
 
 def _ruling(claim: AnyClaim, value: Callable[[str], float]) -> Ruling:
@@ -152,10 +160,11 @@ def _compare(
 def _numbers(claim: AnyClaim, shown: Callable[[str], str]) -> str:
     mine = ", ".join(f"{label} {shown(label)}" for label in claim.curves)
     match claim:
-        case Increasing() | Decreasing():
-            return mine
-        case Above(than=than) | Below(than=than):
-            return f"{mine} against " + ", ".join(f"{label} {shown(label)}" for label in than)
+        case Increasing(margin=margin, tolerance=tolerance) | Decreasing(margin=margin, tolerance=tolerance):
+            return f"{mine}; {margin:g} from end to end, no step back by more than {tolerance:g}"
+        case Above(than=than, margin=margin) | Below(than=than, margin=margin):
+            others = ", ".join(f"{label} {shown(label)}" for label in than)
+            return f"{mine} against {others}, by more than {margin:g}"
         case Within(of=of, distance=distance):
             return f"{mine} against {of} {shown(of)}, {distance:g} allowed"
         case AtLeast(value=bound):

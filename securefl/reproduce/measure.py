@@ -154,7 +154,7 @@ def _spent(federation: Federation, rounds: int) -> Guarantee | None:
     scenario = plan.scenario
     releases = rounds * planned_releases(scenario) // scenario.stop.rounds
     kept = releases if mechanism.allowed is None else min(releases, mechanism.allowed)
-    shared = scenario.privacy.placement == "threshold"
+    shared = scenario.privacy.shared
     try:
         return ledger_of(mechanism, kept).guarantee(
             colluders=scenario.secure_sum.colluders_per_cluster if shared else None,

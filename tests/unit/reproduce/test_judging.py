@@ -61,7 +61,7 @@ def test_seeds_are_averaged_and_each_is_looked_at_alone() -> None:
     verdict = judge(Above(says="-", curves=("a",), than=("b",)), curves, last=1, rounds=1)
     assert verdict.ruling == "holds"
     assert (verdict.agreeing, verdict.seeds) == (1, 2)
-    assert str(verdict).endswith("; the same in 1 of 2 seeds]")
+    assert str(verdict).endswith("against b 0.600, by more than 0.005; the same in 1 of 2 seeds]")
     alike = judge(Above(says="-", curves=("a",), than=("b",)), {"a": [(0.9,)] * 2, "b": [(0.6,)] * 2}, 1, 1)
     assert str(alike).endswith("; the same in each of 2 seeds]")
 
@@ -95,8 +95,10 @@ def test_a_panel_in_a_few_words() -> None:
     assert overall([]) == "nothing claimed"
     assert overall([ruled("holds"), ruled("holds")]) == "holds"
     assert overall([ruled("mixed")]) == "mixed"
-    assert overall([ruled("holds"), ruled("mixed"), ruled("does not hold")]) == "mixed: 1 of 3 claims holds"
-    assert overall([ruled("mixed"), ruled("does not hold")]) == "mixed: none of 2 claims holds"
-    assert overall([ruled("holds"), ruled("mixed"), ruled("holds")]) == "mixed: 2 of 3 claims hold"
+    assert overall([ruled("holds"), ruled("mixed"), ruled("does not hold")]) == (
+        "mixed: 1 holds, 1 mixed, 1 does not hold"
+    )
+    assert overall([ruled("mixed"), ruled("does not hold")]) == "mixed: 1 mixed, 1 does not hold"
+    assert overall([ruled("holds"), ruled("mixed"), ruled("holds")]) == "mixed: 2 hold, 1 mixed"
     assert overall([ruled("holds"), ruled("mixed", ours=True)]) == "holds"
     assert overall([ruled("holds", ours=True)]) == "nothing claimed"
