@@ -11,8 +11,8 @@ from securefl.config import odds
 from securefl.config.attacks import described
 from securefl.config.cast import is_byzantine, is_of_server
 from securefl.config.check_limits import on_checks
-from securefl.config.privacy import Normalise
 from securefl.config.privacy_limits import noise_of
+from securefl.config.privacy_notes import on_noise
 from securefl.config.rules import withstood
 from securefl.config.scenario import Scenario
 from securefl.config.server_notes import on_server_data, on_shares
@@ -93,7 +93,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     notes = (
         *_on_clusters(scenario, limits),
         *_on_privacy(scenario, limits),
-        *_on_noise(scenario, limits),
+        *on_noise(scenario, percent(limits.p_shares_fail)),
         *on_checks(scenario),
         *_on_robustness(scenario, limits),
         *on_shares(scenario),
@@ -188,51 +188,6 @@ def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
             f"encoding: range {scenario.encoding.range:g} is below clip {scenario.encoding.clip:g},"
             " so that an honest coordinate may saturate"
         )
-
-
-def _on_noise(scenario: Scenario, limits: Limits) -> Iterator[str]:
-    """What can be said of privacy noise before the model's size and the parties' data are known."""
-    privacy, dp, sums = scenario.privacy, scenario.training.dp_sgd, scenario.secure_sum
-    if dp is not None:
-        bound = "brought to length 1" if isinstance(dp.bound, Normalise) else f"clipped to {dp.norm:g}"
-        mixed = f", mixed with the last {'own upload' if dp.carry == 'own' else 'global step'}"
-        yield (
-            f"training: one step of DP-SGD a round, {dp.sampler} batches of {scenario.training.batch_size};"
-            f" each example's gradient{mixed if dp.momentum else ''} is {bound}"
-        )
-    if privacy.unit == "none":
-        if dp is not None:
-            yield "DP-SGD WITHOUT NOISE: bounded gradients alone hide nothing"
-        return
-    if privacy.unit == "record" and scenario.data.shares is not None:
-        yield "privacy unit: parties hold copies of each other's records; a guarantee is for one party's copy"
-    if privacy.unit == "record":
-        yield (
-            f"privacy unit: one record of a party, {privacy.relation}; how many records a party declares,"
-            " and that it takes part, is public"
-        )
-    else:
-        yield f"privacy unit: all data of one party, {privacy.relation}; that it takes part is public"
-    if privacy.placement != "local":
-        f, h = sums.colluders_per_cluster, sums.min_survivors - sums.colluders_per_cluster
-        how = f"1 / h of the variance, h = min_survivors - f = {sums.min_survivors} - {f} = {h}"
-        if privacy.placement == "dropout-exact":
-            how = (
-                "noise for every tolerated dropout, and the survivors' shares take out what dropouts do not"
-                f" need: s survivors keep 1 / (s - f) each, f = {f}"
-            )
-        yield (
-            f"noise: {privacy.law}, shared: a party adds {how}. It rests on at most f of a party's cluster"
-            " mates colluding or adding none, which fails in this run with probability"
-            f" {percent(limits.p_shares_fail)}"
-        )
-    else:
-        yield f"noise: {privacy.law}, local: every upload carries all of it (h = 1), whatever the others add"
-        if scenario.clustering.reclusterings > 1 and works_of(scenario) == 1:
-            yield (
-                f"noise is added once and opened {scenario.clustering.reclusterings} times: the exposure is"
-                " taken as 1, as if the noisy update itself were public"
-            )
 
 
 def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:

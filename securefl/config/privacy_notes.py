@@ -1,0 +1,58 @@
+"""Header lines on DP-SGD and privacy noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from securefl.config.privacy import Normalise
+from securefl.config.scenario import Scenario
+from securefl.config.sizes import works_of
+
+
+def on_noise(scenario: Scenario, failing: str) -> Iterator[str]:
+    """Yield what can be said before the model's size and the parties' data are known.
+
+    Args:
+        scenario: checked.
+        failing: the probability that more cluster mates collude than shared noise is reckoned for, in words.
+    """
+    privacy, dp, sums = scenario.privacy, scenario.training.dp_sgd, scenario.secure_sum
+    if dp is not None:
+        bound = "brought to length 1" if isinstance(dp.bound, Normalise) else f"clipped to {dp.norm:g}"
+        mixed = f", mixed with the last {'own upload' if dp.carry == 'own' else 'global step'}"
+        yield (
+            f"training: one step of DP-SGD a round, {dp.sampler} batches of {scenario.training.batch_size};"
+            f" each example's gradient{mixed if dp.momentum else ''} is {bound}"
+        )
+    if privacy.unit == "none":
+        if dp is not None:
+            yield "DP-SGD WITHOUT NOISE: bounded gradients alone hide nothing"
+        return
+    if privacy.unit == "record" and scenario.data.shares is not None:
+        yield "privacy unit: parties hold copies of each other's records; a guarantee is for one party's copy"
+    if privacy.unit == "record":
+        yield (
+            f"privacy unit: one record of a party, {privacy.relation}; how many records a party declares,"
+            " and that it takes part, is public"
+        )
+    else:
+        yield f"privacy unit: all data of one party, {privacy.relation}; that it takes part is public"
+    if privacy.placement != "local":
+        f, h = sums.colluders_per_cluster, sums.min_survivors - sums.colluders_per_cluster
+        how = f"1 / h of the variance, h = min_survivors - f = {sums.min_survivors} - {f} = {h}"
+        if privacy.placement == "dropout-exact":
+            how = (
+                "noise for every tolerated dropout, and the survivors' shares take out what dropouts do not"
+                f" need: s survivors keep 1 / (s - f) each, f = {f}"
+            )
+        yield (
+            f"noise: {privacy.law}, shared: a party adds {how}. It rests on at most f of a party's cluster"
+            f" mates colluding or adding none, which fails in this run with probability {failing}"
+        )
+    else:
+        yield f"noise: {privacy.law}, local: every upload carries all of it (h = 1), whatever the others add"
+        if scenario.clustering.reclusterings > 1 and works_of(scenario) == 1:
+            yield (
+                f"noise is added once and opened {scenario.clustering.reclusterings} times: the exposure is"
+                " taken as 1, as if the noisy update itself were public"
+            )
