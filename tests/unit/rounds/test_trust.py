@@ -22,6 +22,7 @@ from securefl.robust.inner_product import earned, inner_product
 from securefl.robust.stack import Stack
 from securefl.rounds.plan import Plan
 from securefl.rounds.stacking import ClusterSum, aggregate_round, stack_of
+from securefl.rounds.stepping import to_consult
 from securefl.rounds.trust import NO_TRUST, Trust, credited, of_clusters, smoothed
 from tests.simulation.world import scenario
 from tests.unit.rounds.samples import plan_of
@@ -188,6 +189,11 @@ def test_sums_that_failed_a_check_count_as_zero_for_this_rule_and_not_at_all_for
     assert (result.kept, result.rejected) == (((0, 0), (0, 1), (0, 2)), ((0, 3),))
     nothing = aggregate_round(mean, sums, weights, SEED, None, excluded={(0, j) for j in range(4)})
     assert nothing.update is None
+    everything = {(0, j) for j in range(4)}
+    zeno = scenario(4, aggregation__rule="{ type = 'zeno++' }", data__server_per_class="2", **ALONE)
+    assert to_consult(plan, sums, everything) == (0,)
+    assert to_consult(plan_of(zeno, LENGTH), sums, everything) == ()
+    assert to_consult(plan_of(zeno, LENGTH), sums, {(0, 1)}) == (0,)
     means = stack_of(mean, sums, weights, excluded={(0, 1)}).means
     assert means[:, 0].tolist() == [2.0, 0.0, 4.0, 5.0]
 
