@@ -127,9 +127,10 @@ def _list(known: tuple[Shown, ...]) -> None:
         console.print(Text(family[0].exhibit.sheet.title, style="bold"))
         table = Table(box=None, pad_edge=False, show_edge=False, show_header=False)
         table.add_column(no_wrap=True, min_width=11)
-        table.add_column(min_width=46)
-        table.add_column(no_wrap=True)
         table.add_column()
+        table.add_column()
+        # Where there is a verdict, the columns before it leave it some room.
+        table.add_column(min_width=20 if any(one.records for one in family) else None)
         table.add_column(no_wrap=True)
         for one in family:
             for record in one.records:

@@ -122,6 +122,7 @@ def _head(everything: Sequence[Shown]) -> Iterator[str]:
     idle = [one.exhibit.item for one in everything if not one.records]
     if idle:
         kinds = sorted({item.kind for item in idle}, reverse=True)
+        idle.sort(key=lambda item: (not item.number.isdigit(), item.number.zfill(3)))
         numbers = [f"{kind}s {', '.join(i.number for i in idle if i.kind == kind)}" for kind in kinds]
         yield f"**Not run yet:** {'; '.join(numbers)}."
         yield ""
