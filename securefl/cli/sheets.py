@@ -68,6 +68,8 @@ def run_sheets(
                 data_dir=data_dir,
                 device=device,
                 jobs=jobs,
+                every=exhibit.sheet.every,
+                last=exhibit.sheet.last,
             ),
         )
         for exhibit, sources in wanted

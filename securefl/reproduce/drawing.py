@@ -48,6 +48,9 @@ class Batch:
     data_dir: Path | None
     device: str | None
     jobs: int
+    every: int = 1
+    """As of :class:`Job`, as ``last``."""
+    last: int = 1
 
     def simulations(self) -> list[tuple[str, Job]]:
         """Every one of them, with the label of its curve; equal ones occur once each."""
@@ -61,6 +64,8 @@ class Batch:
                 data_dir=self.data_dir,
                 device=self.device,
                 threads=threads,
+                every=self.every,
+                last=self.last,
             )
 
         return [

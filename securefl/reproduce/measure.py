@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -44,14 +44,24 @@ class Job:
     device: str | None = None
     threads: int = 1
     """Parties, or groups of them, that train at the same time; no result depends on it."""
+    every: int = 1
+    """The model is tested after every so many rounds, 1 or more ..."""
+    last: int = 1
+    """... and after each of the last so many."""
 
     @property
     def stem(self) -> str:
         """Of the names of its files: equal for equal scenarios with equal seeds."""
-        return f"{scenario_key(self.scenario)}-{self.seed}"
+        thinned = f"-{self.every}-{self.last}" if self.every > 1 else ""
+        return f"{scenario_key(self.scenario)}-{self.seed}{thinned}"
 
     def finished(self) -> SeedRecord | None:
         """The result, if this simulation was run before; what cannot be read was not."""
+        if self.every > 1:
+            # One that tested every model serves as well.
+            full = replace(self, every=1).finished()
+            if full is not None:
+                return full
         try:
             return msgspec.json.decode(self._result.read_bytes(), type=SeedRecord)
         except (OSError, msgspec.DecodeError):
@@ -76,12 +86,15 @@ class Job:
         part, standing, dead = self._former(federation)
         accuracies, before, began = list(part.accuracies), part.seconds, time.monotonic()
         saved = began
+        latest: Evaluation | None = None
 
         def evaluate(params: F32) -> Evaluation:
-            evaluation = federation.evaluator.evaluate(params)
-            accuracies.append(round(evaluation.accuracy, 6))
+            nonlocal latest
+            if latest is None or self._tests(len(accuracies)):
+                latest = federation.evaluator.evaluate(params)
+            accuracies.append(round(latest.accuracy, 6))
             on_round(len(accuracies))
-            return evaluation
+            return latest
 
         def so_far(ended: str) -> SeedRecord:
             spent = _spent(federation, len(accuracies))
@@ -94,6 +107,7 @@ class Job:
                 dataset=federation.data,
                 epsilon=None if spent is None else round(spent.epsilon, 6),
                 guarantee="" if spent is None else str(spent),
+                tested_every=self.every,
             )
 
         def after_round(standing: Standing, dead: Collection[PartyId]) -> None:
@@ -113,6 +127,15 @@ class Job:
         for left in (self._part, self._checkpoint):
             left.unlink(missing_ok=True)
         return record
+
+    def _tests(self, round_: int) -> bool:
+        """Whether the model of a round is tested: counted from the end, so that the last one always is."""
+        stop = self.scenario.stop
+        if stop.target_accuracy is not None or stop.patience is not None:
+            # It may be the last round.
+            return True
+        left = stop.rounds - 1 - round_
+        return left < self.last or left % self.every == 0
 
     def _former(self, federation: Federation) -> tuple[SeedRecord, Standing | None, Collection[PartyId]]:
         """Where an interrupted simulation was; at the beginning if that cannot be told."""

@@ -26,7 +26,7 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     seed: int
     accuracies: Accuracies
-    """By round, on the test set."""
+    """By round, on the test set; of a round whose model was not tested, that of the last one that was."""
     ended: str
     """Why it ended, where that was not after the last round: destroyed, aborted."""
     seconds: float
@@ -37,6 +37,8 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """As accounted for a party that was in every round, had its noise been secret; None: no noise."""
     guarantee: str = ""
     """The same with unit, neighbouring relation, sampler, denominator and delta."""
+    tested_every: int = 1
+    """Rounds from test to test, those before the last ``last`` ones, which are all tested."""
 
 
 class CurveRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

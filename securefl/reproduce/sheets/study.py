@@ -145,6 +145,9 @@ class Sheet(Section, frozen=True, kw_only=True):
     is measured is how far a split is from everybody having the same classes; histograms of the last cell."""
     last: Positive = 10
     """Rounds at the end whose mean accuracy is the final one."""
+    every: Positive = 25
+    """Rounds from one test of the model to the next, before those; between them plots are flat. A test costs
+    about as much as a round."""
     tolerance: PositiveReal = 0.03
     """A cell is as published if it is no further from the paper's number, or within the paper's spread."""
     values: Values = field(default_factory=dict)
