@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from securefl.audit.exhibits import Curve, HeatMap, Table
+from securefl.audit.finding import Evidence, Finding, Severity, worst
+from securefl.errors import UsageError
+
+
+def test_severities_are_ordered_from_harmless_to_bad() -> None:
+    assert sorted(Severity) == [Severity.HOLDS, Severity.NOTE, Severity.WARNING, Severity.BREACH]
+    assert [severity.label for severity in Severity] == ["holds", "note", "warning", "breach"]
+
+
+def test_the_worst_finding_counts() -> None:
+    found = [Finding(audit="views", severity=s, claim="") for s in (Severity.NOTE, Severity.WARNING)]
+    assert worst(found) is Severity.WARNING
+    assert worst([]) is Severity.HOLDS
+
+
+def test_evidence_names_the_entry() -> None:
+    assert str(Evidence("p03", 17, "shares released")) == "p03 #17: shares released"
+    assert str(Evidence("summary.json", None)) == "summary.json"
+
+
+def test_exhibits_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(UsageError, match="2 cells"):
+        Table(title="t", columns=("a", "b"), rows=(("1",),))
+    with pytest.raises(UsageError, match="1 x and 0 y"):
+        Curve(label="c", x=(1.0,), y=())
+    with pytest.raises(UsageError, match="do not fit"):
+        HeatMap(title="h", row_name="", column_name="", rows=("a",), columns=("b",), values=((),))
