@@ -47,6 +47,13 @@ def reproduce(
             " are there."
         ),
     ] = None,
+    aux: Annotated[
+        str,
+        typer.Option(
+            help="Where a table takes the server's samples from another data set: a name, npz:FILE or"
+            " folder:DIR, instead of the paper's."
+        ),
+    ] = "",
     listing: Annotated[
         bool, typer.Option("--list", help="Show all of them: claim, last verdict, scale, time.")
     ] = False,
@@ -94,6 +101,7 @@ def reproduce(
             out=out or RESULTS / paper,
             items=tuple((kind, name) for kind, given in kinds for name in _names(given)),
             datasets=tuple(dataset or ()),
+            auxiliary=aux,
             scale=cast("ScaleName", scale),
             seeds=seeds,
             data_dir=data_dir,
@@ -110,7 +118,7 @@ def reproduce(
         if paper not in shelf:
             there = ", ".join(sorted((*shelf, *tabled)))
             raise ConfigError("PAPER", f"there are no figures of {paper!r}", f"one of {there}")
-        for option, given in (("--table", table), ("--dataset", dataset)):
+        for option, given in (("--table", table), ("--dataset", dataset), ("--aux", aux)):
             if given:
                 raise ConfigError(
                     option, f"{paper} has figures only", "--figure, and another PAPER for tables"

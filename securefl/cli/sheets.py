@@ -133,6 +133,7 @@ def _tabulated(
             results=results,
             refused=refused,
             jobs=request.batch.jobs,
+            auxiliary=request.source.instead,
             versions=versions(),
             shares=shares,
         )

@@ -35,6 +35,8 @@ class Asked:
     items: tuple[tuple[Kind, str], ...]
     """By kind and number, or ``all``."""
     datasets: tuple[str, ...]
+    auxiliary: str
+    """Instead of the one that an item names; nothing: that one."""
     scale: ScaleName
     seeds: int | None
     data_dir: Path | None
@@ -54,6 +56,9 @@ def reproduce_study(asked: Asked) -> None:
     """
     known = exhibits(asked.presets, asked.paper)
     chosen = choose_exhibits(known, asked.items) if asked.items else ()
+    if asked.auxiliary and not any(one.item.auxiliary for one in chosen):
+        needy = [f"--{one.item.kind} {one.item.number}" for one in known if one.item.auxiliary]
+        raise ConfigError("--aux", "nothing of what is asked for needs another data set", " or ".join(needy))
     if not (chosen or asked.listing or asked.page):
         raise ConfigError("--table", "nothing to do", "--table N, --figure N, --list or --page")
     if chosen:
@@ -106,7 +111,7 @@ def _sources(asked: Asked, exhibit: Exhibit) -> tuple[tuple[Source, ...], list[s
     item = exhibit.item
     if not asked.datasets:
         there, lacking = present(exhibit.datasets(), asked.data_dir)
-        return tuple(with_auxiliary(one, item.auxiliary, asked.data_dir) for one in there), lacking
+        return tuple(_complete(asked, exhibit, one) for one in there), lacking
     sources = tuple(asked_for(name, exhibit.study.datasets, asked.data_dir) for name in asked.datasets)
     names = [dataset.name for dataset in exhibit.datasets()]
     for source in sources:
@@ -116,7 +121,11 @@ def _sources(asked: Asked, exhibit: Exhibit) -> tuple[tuple[Source, ...], list[s
                 f"{item.kind} {item.number} is not about {source.dataset.name}",
                 f"{' or '.join(names)}, or leave it out",
             )
-    return tuple(with_auxiliary(one, item.auxiliary, asked.data_dir) for one in sources), []
+    return tuple(_complete(asked, exhibit, one) for one in sources), []
+
+
+def _complete(asked: Asked, exhibit: Exhibit, source: Source) -> Source:
+    return with_auxiliary(source, exhibit.item.auxiliary, asked.data_dir, asked.auxiliary)
 
 
 def _list(known: tuple[Shown, ...]) -> None:

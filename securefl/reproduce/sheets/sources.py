@@ -20,6 +20,8 @@ class Source:
     """Of a data set with a scheme: its file or folder."""
     auxiliary: str = ""
     """The value of ``$auxiliary``, for items that need one."""
+    instead: str = ""
+    """By what people call it: the auxiliary set that ``--aux`` put in the place of the item's own."""
 
     @property
     def quoted(self) -> str:
@@ -77,14 +79,24 @@ def present(known: Sequence[Dataset], data_dir: Path | None) -> tuple[list[Sourc
     return there, lacking
 
 
-def with_auxiliary(source: Source, needed: Auxiliary | None, data_dir: Path | None) -> Source:
+def with_auxiliary(
+    source: Source, needed: Auxiliary | None, data_dir: Path | None, given: str = ""
+) -> Source:
     """The source with the further data set that an item needs.
+
+    Args:
+        source: the data set itself.
+        needed: what the item says; None: it needs nothing.
+        data_dir: where that is looked for.
+        given: by ``--aux``, instead: the name of a data set, or a scheme and a path.
 
     Raises:
         ConfigError: it is not there.
     """
     if needed is None:
         return source
+    if given:
+        return _with_given(source, given)
     if data_dir is None:
         raise ConfigError(
             "--data-dir", f"{needed.place} is read from files", "name their folder by --data-dir"
@@ -93,6 +105,18 @@ def with_auxiliary(source: Source, needed: Auxiliary | None, data_dir: Path | No
     if not path.exists():
         raise ConfigError("--data-dir", f"there is no {needed.place} in {data_dir}", needed.remedy)
     return replace(source, auxiliary=json.dumps(f"{needed.scheme}{path}"))
+
+
+def _with_given(source: Source, given: str) -> Source:
+    scheme, colon, place = given.partition(":")
+    if not colon:
+        return replace(source, auxiliary=json.dumps(given), instead=given)
+    if not Path(place).exists():
+        raise ConfigError(
+            f"--aux {given}", "no such file or folder", "a data set's name, npz:FILE or folder:DIR"
+        )
+    path = Path(place).absolute()
+    return replace(source, auxiliary=json.dumps(f"{scheme}:{path}"), instead=path.name)
 
 
 def nowhere(dataset: Dataset, needed: Auxiliary | None) -> Source:

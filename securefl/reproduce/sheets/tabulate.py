@@ -33,6 +33,8 @@ class Done:
     """By label: why it has no result."""
     jobs: int
     versions: Mapping[str, str]
+    auxiliary: str = ""
+    """The auxiliary set that was taken instead of the item's own (:attr:`~.sources.Source.instead`)."""
     shares: Mapping[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
     """By label, for sheets that show a split (:attr:`CellRecord.shares`)."""
 
@@ -57,7 +59,7 @@ def tabulate(done: Done) -> SheetRecord:
         scale=scale,
         title=exhibit.title,
         settings=sheet_key(exhibit, scale, done.dataset, scenarios),
-        note=_note(exhibit, scale, scenarios if trains else {}),
+        note=_note(done, scenarios if trains else {}),
         shows=sheet.shows,
         axes=tuple(AxisRecord(name=axis.name, choices=kept[axis.name]) for axis in sheet.axes),
         last=min((sheet.last, *(s.stop.rounds for s in scenarios.values()))),
@@ -73,9 +75,13 @@ def tabulate(done: Done) -> SheetRecord:
 
 
 def sheet_key(exhibit: Exhibit, scale: ScaleName, dataset: Dataset, scenarios: Mapping[str, Scenario]) -> str:
-    """Digest (32 hex digits) of what the verdicts follow from, seeds and the place of the data apart."""
+    """Digest (32 hex digits) of what the verdicts follow from, seeds and the place of the data apart.
+
+    An auxiliary set that the item leaves open does not count either: the note names it.
+    """
     sheet, item = exhibit.sheet, exhibit.item
-    here = {label: scenario_key(_placeless(scenario)) for label, scenario in scenarios.items()}
+    foreign = item.auxiliary is not None
+    here = {label: scenario_key(_placeless(one, foreign=foreign)) for label, one in scenarios.items()}
     published = [item.published.get(dataset.name), item.spread.get(dataset.name)]
     judged = [scale, sheet.last, sheet.tolerance, sheet.claims, item.claims, published, list(here.items())]
     return hashlib.sha256(msgspec.json.encode(judged, order="sorted")).hexdigest()[:32]
@@ -123,8 +129,13 @@ def _asked(scenario: Scenario) -> str:
     return f"{amount} per {privacy.unit}, {privacy.placement} noise"
 
 
-def _note(exhibit: Exhibit, scale: ScaleName, scenarios: Mapping[str, Scenario]) -> str:
-    said = [*(scenario.description for scenario in scenarios.values()), exhibit.sheet.scale[scale].note]
+def _note(done: Done, scenarios: Mapping[str, Scenario]) -> str:
+    own = done.exhibit.item.auxiliary
+    said = [
+        *(scenario.description for scenario in scenarios.values()),
+        done.exhibit.sheet.scale[done.scale].note,
+        f"auxiliary samples from {done.auxiliary}, not {own.place}" if own and done.auxiliary else "",
+    ]
     return "; ".join(dict.fromkeys(line for line in said if line))
 
 
@@ -136,12 +147,9 @@ def _unjudged(claim: AnyClaim, cells: Sequence[CellRecord]) -> str:
     return f"{claim.says} ({label!r} {why})"
 
 
-def _placeless(scenario: Scenario) -> Scenario:
-    def bare(name: str) -> str:
-        scheme, colon, _ = name.partition(":")
-        return f"{scheme}:-" if colon else name
-
-    data = msgspec.structs.replace(scenario.data, set=bare(scenario.data.set))
-    if data.server_set is not None:
-        data = msgspec.structs.replace(data, server_set=bare(data.server_set))
+def _placeless(scenario: Scenario, *, foreign: bool) -> Scenario:
+    scheme, colon, _ = scenario.data.set.partition(":")
+    data = msgspec.structs.replace(scenario.data, set=f"{scheme}:-" if colon else scheme)
+    if foreign:
+        data = msgspec.structs.replace(data, server_set="npz:-")
     return msgspec.structs.replace(scenario, data=data)

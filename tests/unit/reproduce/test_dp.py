@@ -20,10 +20,12 @@ from securefl.config.behaviours import (
 from securefl.config.data import ClassShares, Iid
 from securefl.config.model import GroupNormCnn, Mlp, ResidualCnn
 from securefl.config.scenario import Scenario
+from securefl.errors import ConfigError
 from securefl.reproduce.comparison import Plan
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.sheets.exhibits import Exhibit, exhibits
-from securefl.reproduce.sheets.sources import nowhere
+from securefl.reproduce.sheets.sources import Source, nowhere, with_auxiliary
+from securefl.reproduce.sheets.tabulate import Done, sheet_key, tabulate
 
 SCALES: tuple[ScaleName, ...] = ("desk", "paper")
 TABLES = ("2", "3", "4", "5", "6", *(str(n) for n in range(10, 18)), "m")
@@ -153,6 +155,30 @@ def test_turning_base_rates_and_the_attacks_of_others() -> None:
     assert isinstance(others["60 %, inner"].behaviours[0], InnerProductManipulation)
     auxiliary = plan("table-17", "paper").scenarios
     assert {m.data.server_set for m in auxiliary.values()} == {"npz:--"}
+
+
+def test_any_foreign_auxiliary_set_serves_and_the_note_says_which(tmp_path: Path) -> None:
+    one = dp()["table-17"]
+    bare = Source(one.datasets()[0])
+    with pytest.raises(ConfigError, match=r"there is no kmnist\.npz .* \(x_train, y_train"):
+        with_auxiliary(bare, one.item.auxiliary, tmp_path)
+    with pytest.raises(ConfigError, match="--aux npz:lost: no such file or folder"):
+        with_auxiliary(bare, one.item.auxiliary, tmp_path, "npz:lost")
+    named = with_auxiliary(bare, one.item.auxiliary, None, "digits")
+    (tmp_path / "other.npz").touch()
+    filed = with_auxiliary(bare, one.item.auxiliary, None, f"npz:{tmp_path}/other.npz")
+    assert (named.instead, filed.instead) == ("digits", "other.npz")
+    made = one.plan("desk", named)
+    assert {m.data.server_set for m in made.scenarios.values()} == {"digits"}
+    keys = {
+        sheet_key(one, "desk", bare.dataset, one.plan("desk", source).scenarios)
+        for source in (named, filed, nowhere(bare.dataset, one.item.auxiliary))
+    }
+    assert len(keys) == 1, "the page would call the table an older one"
+    done = Done(exhibit=one, dataset=bare.dataset, scale="desk", plan=made, results={},
+                refused=dict.fromkeys(made.scenarios, "not run"), jobs=1, versions={},
+                auxiliary=named.instead)  # fmt: skip
+    assert tabulate(done).note.endswith("; auxiliary samples from digits, not kmnist.npz")
 
 
 def test_data_sets_have_the_papers_sizes_and_networks() -> None:
