@@ -9,6 +9,7 @@ an upper bound beyond.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +72,40 @@ def least_support(ledger: LeakageLedger, budget: int = 1_000_000) -> LeastSuppor
     return _proved(ledger, min(_samples(ledger), key=len), size)
 
 
+def searchable(ledger: LeakageLedger, bound: int, budget: int = 1_000_000) -> bool:
+    """Whether :func:`support_below` is affordable, as in :func:`least_support`."""
+    columns, size = len(_unsheltered(ledger, bound)), bound - 1
+    return size <= ALWAYS or math.comb(columns, min(size, columns) - 1 if columns else 0) <= budget
+
+
+def support_below(ledger: LeakageLedger, bound: int) -> tuple[PartyId, ...] | None:
+    """A smallest support of fewer than ``bound`` parties; None where there is none.
+
+    An exhaustive search, right but for the doubt of the ledger. Parties that are only opened together with
+    ``bound`` - 1 others or more, as in atoms and in one clustering, cost nothing.
+    """
+    columns = _unsheltered(ledger, bound)
+    for size in range(1, min(bound - 1, len(columns)) + 1):
+        found = _search(ledger, size, columns)
+        if found is not None:
+            return tuple(ledger.parties[columns[place]] for place in found)
+    return None
+
+
+def _unsheltered(ledger: LeakageLedger, bound: int) -> list[int]:
+    """Columns that fewer than ``bound`` columns are equal to, without empty ones.
+
+    A vector of the row space has equal entries in equal columns, so that a smaller support has none of the
+    others.
+    """
+    sums: dict[int, list[int]] = {}
+    for number, row in enumerate(ledger.openings):
+        for column in row:
+            sums.setdefault(column, []).append(number)
+    alike = Counter(map(tuple, sums.values()))
+    return sorted(column for column, numbers in sums.items() if alike[tuple(numbers)] < bound)
+
+
 def _proved(ledger: LeakageLedger, columns: tuple[int, ...], at_least: int) -> LeastSupport:
     proof = prove_support(ledger, columns)
     if proof is None:
@@ -86,10 +121,12 @@ def image(ledger: LeakageLedger, dimensions: int, attempt: int) -> I64:
     )
 
 
-def _search(ledger: LeakageLedger, size: int) -> tuple[int, ...] | None:
+def _search(ledger: LeakageLedger, size: int, columns: list[int] | None = None) -> tuple[int, ...] | None:
+    """Places, among all or these columns, of the first support of this size, if none is smaller."""
     for attempt in range(_TRIES):
+        points = image(ledger, size, attempt)
         try:
-            return dependent_set(image(ledger, size, attempt), ledger.prime)
+            return dependent_set(points if columns is None else points[columns], ledger.prime)
         except UnluckyError:
             continue
     raise UsageError("no projection of the parties' points was of use: the prime misled")
