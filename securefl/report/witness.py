@@ -14,6 +14,7 @@ from securefl.encoding.ring import ring_dtype
 from securefl.kernel.effects import Aborted, Finished, Send
 from securefl.kernel.events import Place
 from securefl.messages.masking import MaskedInput
+from securefl.messages.rounds import ModelAnnounce
 from securefl.messages.union import AnyMessage
 from securefl.report.entries import entry_of
 from securefl.rounds.reports import RoundDone
@@ -85,6 +86,7 @@ class ProcessWitness:
                 "scenario": settings.scenario.name,
                 "entropy": "operating system" if settings.insecure_seed is None else "INSECURE, seeded",
                 "lab": settings.lab,
+                "seed": settings.seed,
             },
         )
         self._traffic = Traffic()
@@ -111,7 +113,12 @@ class ProcessWitness:
 
     def sent(self, now: float, send: Send[AnyMessage]) -> None:
         """Record a message that went out."""
-        self._writer.append("sent", {"to": send.to, **self._entry(now, send.place, send.message)})
+        entry = self._entry(now, send.place, send.message)
+        if isinstance(send.message, ModelAnnounce):
+            # Public, and what every replay of a round begins with; the parties' transcripts have its hash.
+            params = np.frombuffer(send.message.params, dtype="<f4")
+            entry["params"] = vector_record(params, self._run, self._lab)
+        self._writer.append("sent", {"to": send.to, **entry})
 
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
         """Count a frame."""

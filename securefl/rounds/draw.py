@@ -10,6 +10,7 @@ from securefl.clustering.fixed import fixed_assignment, fixed_seed
 from securefl.clustering.nonces import certified_seed
 from securefl.ids import PartyId
 from securefl.rounds.plan import Plan
+from securefl.rounds.reports import ClustersDrawn
 from securefl.weighting.weights import public_weights
 
 
@@ -75,6 +76,19 @@ def draw_round(
     counts = {party: samples[party] for party in assignment.participants}
     resting = tuple(sorted(nonces.keys() - counts.keys()))
     return Draw(seed, assignment, public_weights(counts, weighting.mode, weighting.cap), resting)
+
+
+def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> ClustersDrawn:
+    """Return the report of a draw, the same at the server and at every party.
+
+    Args:
+        round_: the round's number.
+        drawn: what follows from its nonces.
+        samples: declared sample counts, of the participants at least.
+    """
+    assignment = drawn.assignment
+    counts = tuple((party, samples[party]) for party in assignment.participants)
+    return ClustersDrawn(round_, assignment.digest(), assignment.clusters, drawn.resting, drawn.seed, counts)
 
 
 def _fixed(plan: Plan, present: Collection[PartyId]) -> Assignment:

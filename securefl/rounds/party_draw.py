@@ -21,7 +21,7 @@ from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Rev
 from securefl.messages.union import AnyMessage
 from securefl.rounds.budget import is_spent
 from securefl.rounds.carrying import carries, global_step
-from securefl.rounds.draw import Draw, draw_round, shortage
+from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage
 from securefl.rounds.party_phases import (
     Ended,
     Greeted,
@@ -36,7 +36,7 @@ from securefl.rounds.party_phases import (
     spent_in,
 )
 from securefl.rounds.randomness import instance_entropy, nonce_entropy
-from securefl.rounds.reports import ClustersDrawn, SatOut
+from securefl.rounds.reports import SatOut
 from securefl.rounds.statement import announced_digest, mask_binding, model_digest
 from securefl.secagg.client import MemberPhase, advertise
 from securefl.wire.inbox import open_relayed
@@ -128,7 +128,8 @@ def on_reveals(
     nonces = {p: r.nonce for p, r in read_said(ctx, at, place, message.reveals, Reveal).items()}
     certified = certified_draw(ctx, phase, nonces)
     assignment = certified.assignment
-    drawn = Report(ClustersDrawn(phase.round, assignment.digest(), assignment.clusters, certified.resting))
+    samples = {party: hello.samples for party, hello in phase.hellos.items()}
+    drawn = Report(drawn_report(phase.round, certified, samples))
     if ctx.me not in assignment.participants:
         fixed = ctx.plan.scenario.clustering.fixed
         reason = "too few of its fixed cluster are there" if fixed else "not drawn for this round"

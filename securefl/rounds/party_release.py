@@ -105,7 +105,20 @@ def _release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
     return sit_out(phase, phase.after), (
         Journal(phase.round, "released"),
         Send(SERVER, Place(phase.round), Release(sealed=sealed)),
-        Report(SharesReleased(phase.round, tuple(sorted(phase.instances)))),
+        Report(_given(phase, released)),
+    )
+
+
+def _given(phase: Endorsed, released: ReleasedShares) -> SharesReleased:
+    """Say whose shares leave, of which kind."""
+    items = sorted(released.instances, key=lambda item: (item.reclustering, item.cluster))
+    members = [phase.instances[i.reclustering, i.cluster].setup.members for i in items]
+    return SharesReleased(
+        phase.round,
+        tuple((item.reclustering, item.cluster) for item in items),
+        tuple(item.attempt for item in items),
+        tuple(tuple(m[k] for k, _ in i.seed_shares) for i, m in zip(items, members, strict=True)),
+        tuple(tuple(m[k] for k, _ in i.key_shares) for i, m in zip(items, members, strict=True)),
     )
 
 

@@ -65,6 +65,10 @@ class ClustersDrawn:
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     resting: tuple[PartyId, ...] = ()
     """Parties that are there but were not drawn: they sit this round out."""
+    seed: bytes = b""
+    """The certified seed that the clusters follow from: public, as all nonces are."""
+    counts: tuple[tuple[PartyId, int], ...] = ()
+    """Declared sample counts of the participants, from their signed hellos: the weights follow from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +178,19 @@ class UpdateEncoded:
 
 @dataclass(frozen=True, slots=True)
 class SharesReleased:
-    """Party: it has released its shares for these instances, once."""
+    """Party: it has released its shares for these instances, once.
+
+    The other fields have one entry per instance. They name the members whose shares were given, never the
+    shares.
+    """
 
     round: int
     instances: tuple[ClusterKey, ...]
+    attempts: tuple[int, ...] = ()
+    seeds_of: tuple[tuple[PartyId, ...], ...] = ()
+    """Members whose self-mask seed a share was given of."""
+    keys_of: tuple[tuple[PartyId, ...], ...] = ()
+    """Members whose mask key a share was given of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ from securefl.kernel.effects import Aborted, Evaluate, Report, Send
 from securefl.kernel.events import Place
 from securefl.messages.control import Goodbye
 from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
-from securefl.rounds.draw import draw_round, shortage
+from securefl.rounds.draw import draw_round, drawn_report, shortage
 from securefl.rounds.party_draw import MAX_REDRAWS, Effects
 from securefl.rounds.reports import (
-    ClustersDrawn,
     DrawVoided,
     RoundSkipped,
     RoundStarted,
@@ -145,7 +144,7 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     view = RoundView(phase.model, announced, drawn)
     summing = Summing(phase.standing, view, instances, deadlines)
     return summing, (
-        Report(ClustersDrawn(round_, assignment.digest(), assignment.clusters, drawn.resting)),
+        Report(drawn_report(round_, drawn, samples)),
         Report(StepReached(round_, "training")),
         Send(EVERYONE, Place(round_, attempt=phase.draw), Reveals(reveals=frames)),
     )

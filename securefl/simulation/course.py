@@ -19,9 +19,8 @@ from securefl.learning.outcomes import Evaluation
 from securefl.rounds.budget import spent_by
 from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.checking import checks_of, failed
-from securefl.rounds.draw import Draw, draw_round, shortage
+from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage
 from securefl.rounds.reports import (
-    ClustersDrawn,
     ConsultingFailed,
     InstanceLost,
     ModelFinal,
@@ -124,9 +123,7 @@ class Course:
         nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
         samples = {name: party.samples for name, party in present.items()}
         drawn = draw_round(self._plan, round_, 0, model, nonces, samples)
-        self._report(
-            ClustersDrawn(round_, drawn.assignment.digest(), drawn.assignment.clusters, drawn.resting)
-        )
+        self._report(drawn_report(round_, drawn, samples))
         self._report(StepReached(round_, "training"))
         self._carry(standing)
         deviations, mortal = _deviations(present, round_)

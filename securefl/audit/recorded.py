@@ -1,0 +1,76 @@
+"""What a run left behind, as audits see it: the scenario, transcripts by vantage point, and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from securefl.audit.finding import Evidence
+from securefl.config.derived import Limits
+from securefl.config.scenario import Scenario
+from securefl.ids import SERVER, PartyId
+from securefl.report.records import RoundRecord
+from securefl.transcript.chain import Entry, Transcript
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One recorded run. All chains hold, and all transcripts are of this run."""
+
+    run: str
+    scenario: Scenario
+    limits: Limits
+    parties: tuple[PartyId, ...]
+    """All that the scenario names, ascending."""
+    transcripts: Mapping[str, tuple[Transcript, ...]]
+    """By vantage point (``server``, a party, ``broker``), one for each start of its process; none of a
+    simulation."""
+    records: tuple[RoundRecord, ...]
+    """From ``metrics.jsonl``: what the run itself says of its rounds."""
+    summary: Mapping[str, Any]
+    """What it says of its outcome; empty for a run that did not end."""
+    colluders: frozenset[PartyId] = frozenset()
+    """Parties that pool what they know with the server, as whoever audits supposes."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether there was no network, and hence no transcript."""
+        return not self.transcripts
+
+    @property
+    def seeded(self) -> bool:
+        """Whether all secrets came from a seed, so that nothing was secret."""
+        view = self.summary.get("server_view", {})
+        headers = (t.header.get("entropy", "") for ts in self.transcripts.values() for t in ts)
+        return bool(view.get("insecure_seeded_entropy")) or any("INSECURE" in str(h) for h in headers)
+
+    @property
+    def seed(self) -> int | None:
+        """The public seed; None where no transcript says."""
+        seeds = (t.header.get("seed") for ts in self.transcripts.values() for t in ts)
+        return next((seed for seed in seeds if isinstance(seed, int)), None)
+
+    def of(self, vantage: str, kind: str) -> Iterator[tuple[Entry, Evidence]]:
+        """All entries of one kind at one vantage point, in order, with where they stand."""
+        for number, transcript in enumerate(self.transcripts.get(vantage, ())):
+            source = vantage if not number else f"{vantage}.{number + 1}"
+            for entry in transcript.entries:
+                if entry.kind == kind:
+                    yield entry, Evidence(source, entry.n)
+
+    def messages(self, vantage: str, kind: str, message: str) -> Iterator[tuple[Entry, Evidence]]:
+        """``sent`` or ``received`` entries of one kind of message."""
+        for entry, evidence in self.of(vantage, kind):
+            if entry.fields.get("message") == message:
+                yield entry, evidence
+
+    @property
+    def watched(self) -> tuple[PartyId, ...]:
+        """The parties that left a transcript."""
+        return tuple(party for party in self.parties if party in self.transcripts)
+
+    @property
+    def has_server(self) -> bool:
+        """Whether the server left a transcript."""
+        return SERVER in self.transcripts

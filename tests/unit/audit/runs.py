@@ -1,0 +1,123 @@
+"""Recorded runs in memory, written down as the processes of a run write theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from securefl.arrays import F32
+from securefl.config.scenario import Scenario
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.effects import Aborted, Finished, Report, Send
+from securefl.kernel.events import Received
+from securefl.kernel.machine import Effect, Event
+from securefl.messages.union import AnyMessage
+from securefl.report.metrics import RunMetrics
+from securefl.report.rundir import RunDirectory
+from securefl.report.summary import summarise
+from securefl.report.witness import ProcessWitness
+from securefl.rounds.upload import HONEST, Seams
+from securefl.runtime.ground_truth import recording
+from securefl.runtime.settings import ProcessSettings
+from securefl.transport.base import BrokerUrl
+from securefl.wire.inbox import Delivery
+from tests.simulation.world import RUN, Node, Op, World
+
+TrainFn = Callable[[PartyId, int, F32], F32]
+
+
+def drifting(party: PartyId, round_: int, params: F32) -> F32:
+    """Every party and round has another update."""
+    drawn = np.random.default_rng([int(party[1:]), round_])
+    return params + drawn.normal(0.0, 0.1, len(params)).astype(np.float32)
+
+
+class RecordedWorld(World):
+    """A world whose nodes have witnesses."""
+
+    witnesses: Mapping[PartyId, ProcessWitness]
+    metrics: RunMetrics
+
+    def _perform(self, node: Node, effects: tuple[Effect[AnyMessage], ...]) -> None:
+        witness = self.witnesses[node.name]
+        for effect in effects:
+            match effect:
+                case Send():
+                    witness.sent(self.now, effect)
+                case Report(item=item):
+                    witness.report(self.now, item)
+                    if node.name == SERVER:
+                        self.metrics.on_report(self.now, item)
+                case Finished() | Aborted():
+                    witness.close(effect)
+                case _:
+                    pass
+        super()._perform(node, effects)
+
+    def _step(self, node: Node, event: Event[AnyMessage]) -> None:
+        if isinstance(event, Received):
+            delivery = Delivery(event.sender, event.place, event.message, event.signed)
+            self.witnesses[node.name].received(event.now, delivery)
+        refused = len(node.rejects)
+        super()._step(node, event)
+        for reject in node.rejects[refused:]:
+            self.witnesses[node.name].refused(self.now, reject.culprit, reject.reason)
+
+
+def record(
+    out: Path,
+    scenario: Scenario,
+    *,
+    ops: Iterable[Op] = (),
+    length: int = 64,
+    train: TrainFn = drifting,
+    lab: bool = False,
+    prepare: Callable[[World], None] = lambda _world: None,
+) -> RunDirectory:
+    """Run a world to its end and leave a run directory."""
+    directory = RunDirectory.create(out, scenario.name)
+    directory.write_scenario(scenario)
+    names = [SERVER, *(PartyId(f"p{k:02d}") for k in range(scenario.parties))]
+    settings = {name: _settings(scenario, directory.path, name, lab=lab) for name in names}
+    seams: dict[PartyId, Seams] = {}
+    if lab:
+        seams = {name: recording(HONEST, settings[name]) for name in names[1:]}
+    world = RecordedWorld(scenario, length=length, train=train, ops=ops, seams=seams)
+    bits = world.plan.limits.ring_bits
+    world.witnesses = {name: ProcessWitness(settings[name], lambda _news: None, bits) for name in names}
+    rows = directory.metrics()
+    world.metrics = RunMetrics(scenario, rows.append)
+    prepare(world)
+    world.run()
+    rows.close()
+    for node in world.nodes.values():
+        if node.outcome is None:
+            # A process that was killed leaves no end.
+            world.witnesses[node.name]._writer.abandon()
+    outcome = world.server.outcome
+    assert outcome is not None
+    (world.metrics.on_finished if isinstance(outcome, Finished) else world.metrics.on_aborted)(outcome.reason)
+    summary = summarise(
+        run=RUN, scenario=scenario, metrics=world.metrics, insecure=True, seconds=1.0, files={}
+    )
+    directory.write_json(directory.summary_file.name, summary.to_json())
+    return directory
+
+
+def _settings(scenario: Scenario, out: Path, name: PartyId, *, lab: bool) -> ProcessSettings:
+    nowhere = Path("nowhere")
+    return ProcessSettings(
+        scenario=scenario,
+        run=RUN,
+        name=name,
+        identity_file=nowhere,
+        roster_file=nowhere,
+        broker=BrokerUrl("mqtt", "localhost", 1),
+        data_file=nowhere,
+        out=out,
+        seed=1,
+        insecure_seed=1,
+        lab=lab,
+    )

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from securefl.audit.load import load, load_truth
+from securefl.errors import ConfigError
+from securefl.ids import SERVER
+from securefl.transcript.chain import TranscriptWriter
+from tests.simulation.world import scenario
+from tests.unit.audit.runs import record
+
+
+@pytest.fixture
+def copy(plain: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(plain, tmp_path / "copy"))
+
+
+def transcript(run: Path, name: str) -> Path:
+    return run / "transcripts" / f"{name}.jsonl"
+
+
+def test_a_run_is_read_whole(plain: Path) -> None:
+    recorded = load(plain, ["p01"])
+    assert recorded.run == "test"
+    assert recorded.has_server
+    assert len(recorded.watched) == 6
+    assert recorded.colluders == {"p01"}
+    assert len(recorded.records) == 2
+    assert recorded.seeded
+    assert recorded.seed == 1
+    entries = list(recorded.messages(SERVER, "sent", "ModelAnnounce"))
+    assert [entry.fields["place"][0] for entry, _ in entries] == [0, 1]  # type: ignore[index]
+
+
+def test_a_truncated_transcript_is_named_with_its_entry(copy: Path) -> None:
+    path = transcript(copy, "p02")
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-40])
+    entry = raw.count(b"\n") - 1
+    with pytest.raises(ConfigError, match=rf"p02\.jsonl: entry {entry} is truncated"):
+        load(copy)
+
+
+def test_an_altered_transcript_is_named_with_its_entry(copy: Path) -> None:
+    path = transcript(copy, "server")
+    lines = path.read_bytes().split(b"\n")
+    number = next(n for n, line in enumerate(lines) if b'"kind":"survivors_frozen"' in line)
+    lines[number] = lines[number].replace(b'"p05"', b'"p04"')
+    path.write_bytes(b"\n".join(lines))
+    with pytest.raises(ConfigError, match=rf"server\.jsonl: entry {number} was altered"):
+        load(copy)
+
+
+def test_a_removed_entry_is_named(copy: Path) -> None:
+    path = transcript(copy, "p00")
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join(lines[:5] + lines[6:]))
+    with pytest.raises(ConfigError, match=r"p00\.jsonl: entry 5 does not follow"):
+        load(copy)
+
+
+def test_transcripts_of_different_runs_are_refused(copy: Path) -> None:
+    transcript(copy, "p03").unlink()
+    with TranscriptWriter(transcript(copy, "p03"), {"run": "another", "vantage": "p03"}):
+        pass
+    with pytest.raises(ConfigError, match="different runs: 'another', 'test'"):
+        load(copy)
+
+
+def test_a_summary_of_another_run_is_refused(copy: Path) -> None:
+    summary = json.loads((copy / "summary.json").read_text())
+    (copy / "summary.json").write_text(json.dumps({**summary, "run": "another"}))
+    with pytest.raises(ConfigError, match="is of run another, the transcripts are of test"):
+        load(copy)
+
+
+def test_a_transcript_under_another_name_is_refused(copy: Path) -> None:
+    transcript(copy, "p03").replace(transcript(copy, "p02"))
+    with pytest.raises(ConfigError, match="transcript of p03, under another name"):
+        load(copy)
+
+
+@pytest.mark.parametrize(
+    ("colluders", "reason"),
+    [(["p01", "p99"], "'p99' is no party"), ([f"p0{k}" for k in range(6)], "names everybody")],
+)
+def test_colluders_that_make_no_sense_are_refused(plain: Path, colluders: list[str], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        load(plain, colluders)
+
+
+def test_no_reclustering_at_all_is_refused_by_name(copy: Path) -> None:
+    path = copy / "scenario.toml"
+    path.write_text(path.read_text().replace("reclusterings = 1", "reclusterings = 0"))
+    with pytest.raises(ConfigError, match=r"clustering\.reclusterings"):
+        load(copy)
+
+
+def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no run"):
+        load(tmp_path)
+
+
+def test_a_run_without_transcripts_is_refused(copy: Path) -> None:
+    shutil.rmtree(copy / "transcripts")
+    with pytest.raises(ConfigError, match="holds no transcript"):
+        load(copy)
+
+
+def test_ground_truth_is_refused_without_lab_mode(tmp_path: Path) -> None:
+    record(tmp_path / "run", scenario(3))
+    recorded = load(tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"kept no ground truth.*securefl run --lab"):
+        load_truth(tmp_path / "run", recorded)
+    (tmp_path / "run" / "lab").mkdir()
+    with pytest.raises(ConfigError, match="not of this run"):
+        load_truth(tmp_path / "run", recorded)
+
+
+def test_ground_truth_is_what_the_parties_encoded(plain: Path) -> None:
+    truth = load_truth(plain, load(plain))
+    update = truth.upload(load(plain).parties[0], 0)
+    assert update is not None
+    assert update.shape == (64,)
+    assert truth.upload(load(plain).parties[0], 7) is None
+    kept = min(truth.folder.glob("*.npy"))
+    assert truth.vector(kept.stem) is not None
+    assert truth.vector("00" * 32) is None
