@@ -1,0 +1,200 @@
+"""Lower bounds on epsilon from guesses about who was there, at a stated confidence.
+
+An (epsilon, delta)-DP algorithm lets nobody guess well, so good guesses refute small values of epsilon. Such
+a bound says nothing about safety: an attack that fails may be a bad attack. Its use is to find a claim that
+is too good, a noise that is too small or an opening that was not counted.
+
+Two bounds. :func:`one_run` takes many canaries of a *single* run and assumes nothing but that each was put in
+by a fair coin of its own (Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2).
+:func:`from_errors` is tighter, and needs guesses that are independent of each other: of several runs, or of
+canaries that share neither noise nor anything else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.arrays import F64
+from securefl.audit.attacks.counting import clopper_pearson, probabilities
+from securefl.errors import UsageError
+
+SHARES = (1 / 50, 1 / 10, 1 / 2)
+"""Of the canaries, about how many on each end of the scores to guess at: few sure guesses, or all of them."""
+
+_LARGEST = 64.0
+_HALVINGS = 40
+
+
+class Guesses(NamedTuple):
+    """How guesses at canaries came out."""
+
+    canaries: int
+    """Put in, or not, by fair and independent coins."""
+    made: int
+    """Canaries that were guessed at; of the others nothing was said."""
+    right: int
+
+
+class Bound(NamedTuple):
+    """A lower bound on epsilon."""
+
+    epsilon: float
+    """At least this, except with probability 1 - ``confidence``; 0 where the guesses prove nothing."""
+    confidence: float
+    guesses: Guesses
+    """The ones that the bound rests on."""
+
+
+def p_value(guesses: Guesses, epsilon: float, delta: float) -> float:
+    """At most the probability that an (epsilon, delta)-DP algorithm lets so many guesses be right.
+
+    With W ~ Binomial(made, 1 / (1 + e^-epsilon)), v right guesses and m canaries it is
+
+        P(W >= v) + 2 m delta max over i of P(v > W >= v - i) / i.
+
+    Raises:
+        UsageError: numbers that are none of guesses, a negative epsilon, or delta outside [0, 1].
+    """
+    canaries, made, right = guesses
+    if not (0 <= right <= made <= canaries and epsilon >= 0 and 0 <= delta <= 1):
+        raise UsageError(f"{guesses} at epsilon {epsilon}, delta {delta} is no outcome of guessing")
+    law = probabilities(made, 1 / (1 + math.exp(-epsilon)))
+    below = np.cumsum(law[:right][::-1]) / np.arange(1, right + 1)
+    slope = float(below.max()) if right else 0.0
+    return min(1.0, float(law[right:].sum()) + 2 * canaries * delta * slope)
+
+
+def bound_of(guesses: Guesses, delta: float, confidence: float) -> Bound:
+    """The largest epsilon that these guesses refute at ``delta``.
+
+    Raises:
+        UsageError: as for :func:`p_value`, or a confidence outside (0, 1).
+    """
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence {confidence}")
+    low, high = 0.0, _LARGEST
+    if p_value(guesses, low, delta) > 1 - confidence:
+        return Bound(0.0, confidence, guesses)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        refuted = p_value(guesses, middle, delta) <= 1 - confidence
+        low, high = (middle, high) if refuted else (low, middle)
+    return Bound(low, confidence, guesses)
+
+
+def guess(scores: F64, included: npt.NDArray[np.bool_], presences: int, absences: int) -> Guesses:
+    """Guess "in" for the ``presences`` highest scores and "out" for the ``absences`` lowest.
+
+    Args:
+        scores: of each canary, f64 ``(m,)``, higher where it looks as if it was there. Made without looking
+            at ``included``.
+        included: which canaries were, ``(m,)``.
+        presences: >= 0.
+        absences: >= 0; both together at most m.
+
+    Raises:
+        UsageError: shapes that differ, or more guesses than canaries.
+    """
+    count = scores.size
+    if scores.shape != included.shape or scores.ndim != 1 or presences + absences > count:
+        raise UsageError(f"{presences} + {absences} guesses at {scores.shape} and {included.shape}")
+    order = np.argsort(scores, kind="stable")
+    right = int(included[order[count - presences :]].sum()) + int((~included[order[:absences]]).sum())
+    return Guesses(count, presences + absences, right)
+
+
+def one_run(
+    scores: F64,
+    included: npt.NDArray[np.bool_],
+    delta: float,
+    *,
+    confidence: float = 0.95,
+    shares: Sequence[float] = SHARES,
+) -> Bound:
+    """The best bound over how many guesses are made, paid for by Bonferroni's correction.
+
+    For each share the guesses are at both ends of the scores, or at the upper end only: a record that was
+    drawn leaves a mark, and one that was not drawn none.
+
+    Args:
+        scores: as in :func:`guess`.
+        included: as in :func:`guess`, m >= 2.
+        delta: of the claim that is put to the test.
+        confidence: of the bound as a whole.
+        shares: in (0, 1/2].
+
+    Raises:
+        UsageError: as for :func:`guess` and :func:`bound_of`, or a share out of range.
+    """
+    if scores.size < 2 or not shares or not all(0 < share <= 0.5 for share in shares):
+        raise UsageError(f"{scores.size} canaries, shares {shares}")
+    kinds = list(itertools.product(shares, (True, False)))
+    each = 1 - (1 - confidence) / len(kinds)
+    found = []
+    for share, both in kinds:
+        some = max(1, int(share * scores.size))
+        guesses = guess(scores, included, some, some if both else 0)
+        found.append(bound_of(guesses, delta, each))
+    return max(found)._replace(confidence=confidence)
+
+
+def from_errors(
+    scores: F64, included: npt.NDArray[np.bool_], delta: float, *, confidence: float = 0.95
+) -> Bound:
+    """A bound from the error rates of one threshold, for scores that are independent given ``included``.
+
+    Half of the canaries choose the threshold, the other half count its errors. An (epsilon, delta)-DP
+    algorithm has fpr + e^epsilon fnr >= 1 - delta, and the same with both exchanged (Kairouz et al. 2015);
+    both rates are taken at the upper ends of their Clopper-Pearson intervals.
+
+    Args:
+        scores: as in :func:`guess`.
+        included: as in :func:`guess`.
+        delta: of the claim that is put to the test.
+        confidence: of the bound.
+
+    Raises:
+        UsageError: shapes that differ, or a half without canaries of both kinds.
+    """
+    half = scores.size // 2
+    if scores.shape != included.shape or scores.ndim != 1:
+        raise UsageError(f"scores {scores.shape} and {included.shape} do not fit")
+    halves = [(scores[:half], included[:half]), (scores[half:], included[half:])]
+    if any(kind.all() or not kind.any() for _, kind in halves):
+        raise UsageError("a half of the canaries without both kinds has no error rates")
+    (tried, was), (held, truth) = halves
+    threshold = _threshold(tried, was, delta)
+    epsilon = _refuted(held, truth, threshold, delta, confidence)
+    right = int(((held >= threshold) == truth).sum())
+    return Bound(epsilon, confidence, Guesses(scores.size, held.size, right))
+
+
+def _threshold(scores: F64, included: npt.NDArray[np.bool_], delta: float) -> float:
+    """The score from which on to say "in": best by rates with three errors more than were made.
+
+    Three is what a 95 % interval adds to none (the rule of three).
+    """
+    order = np.argsort(scores, kind="stable")
+    misses = np.concatenate(([0], np.cumsum(included[order])[:-1]))
+    false_alarms = np.cumsum((~included[order])[::-1])[::-1]
+    fnr, fpr = (misses + 3) / included.sum(), (false_alarms + 3) / (~included).sum()
+    worth = np.maximum((1 - delta - fpr) / fnr, (1 - delta - fnr) / fpr)
+    return float(scores[order[int(np.argmax(worth))]])
+
+
+def _refuted(
+    scores: F64, included: npt.NDArray[np.bool_], threshold: float, delta: float, confidence: float
+) -> float:
+    said = scores >= threshold
+    absent, present = int((~included).sum()), int(included.sum())
+    # One interval for each of the two rates, and only the upper ends are used: 1 - confidence in all.
+    false_alarms = clopper_pearson(int((said & ~included).sum()), absent, confidence).high
+    misses = clopper_pearson(int((~said & included).sum()), present, confidence).high
+    best = max((1 - delta - false_alarms) / misses, (1 - delta - misses) / false_alarms)
+    return math.log(best) if best > 1 else 0.0
