@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal, localcontext
 from itertools import pairwise
 
@@ -51,6 +52,13 @@ def skellam_by_integral(std: float, ks: I64) -> F64:
     # cos t - 1 = -2 sin^2(t / 2) keeps its digits near 0.
     characteristic = np.exp(-2 * std**2 * np.sin(angles / 2) ** 2)
     return np.array([float((characteristic * np.cos(k * angles)).sum()) / points for k in ks.tolist()])
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Balle and Wang 2018, theorem 8; by erfc, which keeps its digits in the tails."""
+    upper, lower = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    root = math.sqrt(2)
+    return (math.erfc(upper / root) - math.exp(epsilon) * math.erfc(lower / root)) / 2
 
 
 def masses(table: NoiseTable) -> list[int]:

@@ -11,7 +11,7 @@ import pytest
 from securefl.arrays import F64
 from securefl.errors import UsageError
 from securefl.privacy.discrete import mu_slack
-from tests.unit.privacy.oracles import exact_law
+from tests.unit.privacy.oracles import exact_law, gaussian_delta
 
 
 @functools.cache
@@ -26,13 +26,6 @@ def shifted(mass: F64, by: int) -> tuple[F64, F64]:
     at_zero[: len(mass)] = mass
     moved[by:] = mass
     return at_zero, moved
-
-
-def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Balle and Wang 2018, theorem 8; by erfc, which keeps its digits in the tails."""
-    upper, lower = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    root = math.sqrt(2)
-    return (math.erfc(upper / root) - math.exp(epsilon) * math.erfc(lower / root)) / 2
 
 
 @pytest.mark.parametrize("name", ["skellam", "discrete-gaussian"])
