@@ -1,0 +1,68 @@
+"""The leakage ledger of each update version of a recorded run, decided and proved."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefl.arrays import F64
+from securefl.audit.openings import OpenedVersion, opened_versions
+from securefl.audit.recorded import Recorded
+from securefl.clustering.leakage.ledger import LeakageLedger
+from securefl.clustering.leakage.leverage import leverages
+from securefl.clustering.leakage.modular import prime_from
+from securefl.clustering.leakage.proofs import Decision, decide
+from securefl.clustering.leakage.support import LeastSupport, least_support
+
+_SEARCHED = 150
+"""Parties up to which smallest supports are searched: minutes beyond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """What is known of one update version."""
+
+    opened: OpenedVersion
+    ledger: LeakageLedger
+    """Of the server alone."""
+    alone: Decision
+    pooled: Decision
+    """With the supposed colluders, whose columns are deleted; the same as ``alone`` without any."""
+    support: LeastSupport | None
+    """None where nothing was opened, or where it was not searched."""
+    leverage: F64
+    """By party of ``ledger``, in [0, 1], for equal noise, with the colluders; they have 1."""
+
+
+def exposed_in(recorded: Recorded) -> tuple[Exposed, ...]:
+    """The ledgers of all update versions."""
+    return tuple(_decided(recorded, opened) for opened in opened_versions(recorded))
+
+
+def prime_of(recorded: Recorded) -> int:
+    """A prime that nobody knew when the sums were chosen: it follows from the transcripts' last hashes."""
+    heads = sorted(t.head for ts in recorded.transcripts.values() for t in ts)
+    return prime_from(hashlib.sha256("\n".join((recorded.run, *heads)).encode()).digest())
+
+
+def _decided(recorded: Recorded, opened: OpenedVersion) -> Exposed:
+    ledger = opened.ledger(prime_of(recorded))
+    alone = decide(ledger)
+    colluders = recorded.colluders.intersection(ledger.parties)
+    without = ledger
+    pooled = alone
+    if colluders and len(colluders) < len(ledger.parties):
+        without = ledger.without(colluders)
+        pooled = decide(without)
+    searched = len(ledger.parties) <= _SEARCHED
+    rest = dict(zip(without.parties, leverages(without).tolist(), strict=True))
+    return Exposed(
+        opened,
+        ledger,
+        alone,
+        pooled,
+        least_support(ledger) if searched else None,
+        np.array([rest.get(party, 1.0) for party in ledger.parties]),
+    )

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from securefl.audit.chapter import Chapter
+from securefl.audit.exhibits import HeatMap, Plot, Table
+from securefl.audit.exposed import exposed_in
+from securefl.audit.exposure import audit_exposure
+from securefl.audit.exposure_theory import expectation
+from securefl.audit.finding import Severity
+from securefl.audit.load import load, with_colluders
+from securefl.audit.openings import opened_versions
+from securefl.audit.recorded import Recorded
+from securefl.ids import PartyId
+from tests.simulation.world import scenario
+
+
+def chapter(recorded: Recorded) -> Chapter:
+    return audit_exposure(recorded, exposed_in(recorded))
+
+
+def test_openings_are_the_certified_survivors(plain: Path) -> None:
+    versions = opened_versions(load(plain))
+    assert [one.version for one in versions] == [(0, 0), (1, 0)]
+    assert [len(one.openings) for one in versions] == [2, 2]
+    survivors = [{p for o in one.openings for p in o.survivors} for one in versions]
+    assert [len(names) for names in survivors] == [6, 5]
+    assert "p04" not in survivors[1]
+    assert len(versions[1].participants) == 6
+
+
+def test_the_parties_word_counts_where_the_server_is_silent(plain: Path) -> None:
+    """A release is an opening whether or not the server says that it opened anything."""
+    whole = load(plain)
+    rest = {name: kept for name, kept in whole.transcripts.items() if name != "server"}
+    without = replace(whole, transcripts=rest)
+
+    def rows(recorded: Recorded) -> list[set[tuple[PartyId, ...]]]:
+        return [{o.survivors for o in one.openings} for one in opened_versions(recorded)]
+
+    assert rows(without) == rows(whole)
+
+
+def test_one_sum_for_each_party_exposes_nobody(plain: Path) -> None:
+    found = chapter(load(plain))
+    assert [f.severity for f in found.findings] == [
+        Severity.HOLDS,
+        Severity.HOLDS,
+        Severity.NOTE,
+        Severity.NOTE,
+    ]
+    assert "knows no party's update" in found.findings[0].claim
+    assert "f + k = 0 + 2 = 2" in found.findings[1].claim
+
+
+def test_colluders_who_are_all_the_rest_of_a_sum_learn_it(plain: Path) -> None:
+    recorded = load(plain)
+    first = opened_versions(recorded)[0].openings[0].survivors
+    found = chapter(with_colluders(recorded, first[:2]))
+    pooled = found.findings[1]
+    # The scenario reckons with no colluders at all.
+    assert pooled.severity is Severity.WARNING
+    assert first[2] in pooled.parties
+    assert "+1 x sum of" in str(pooled.evidence[0])
+    assert chapter(with_colluders(recorded, first[:1])).findings[1].severity in {
+        Severity.HOLDS,
+        Severity.WARNING,
+    }
+
+
+def test_many_reclusterings_of_one_update_expose_everybody(leaky: Path) -> None:
+    recorded = load(leaky)
+    found = chapter(recorded)
+    alone = found.findings[0]
+    assert alone.severity is Severity.BREACH
+    assert set(alone.parties) == set(recorded.parties)
+    assert "new_work" in alone.remedy
+    assert alone.evidence[0].source == "server"
+    kinds = [type(exhibit) for exhibit in found.exhibits]
+    assert kinds == [Plot, HeatMap, Table]
+    plot, heat = found.exhibits[0], found.exhibits[1]
+    assert isinstance(plot, Plot)
+    assert isinstance(heat, HeatMap)
+    measured = next(curve for curve in plot.curves if curve.label == "measured, server alone")
+    assert measured.y[0] == 0
+    assert measured.y[-1] == 9
+    assert heat.values[0][0] == pytest.approx(1.0)
+
+
+def test_predictions_agree_with_the_figures_of_the_issue(leaky: Path) -> None:
+    """(60, 3): none at R = 3, all at R = 4; two colluders expose about 52 of 58 at R = 3."""
+    recorded = replace(load(leaky), scenario=scenario(60))
+    theory = expectation(recorded)
+    assert theory is not None
+    assert (theory.share_bound, theory.estimate, theory.measured) == (3, 4, 4)
+    assert theory.alone[2] == 0
+    assert 40 < theory.pooled[2] <= 58
+
+
+def test_one_cluster_has_no_prediction(leaky: Path) -> None:
+    assert expectation(replace(load(leaky), scenario=scenario(3))) is None
