@@ -16,6 +16,7 @@ from securefl.cli.data import app as data
 from securefl.cli.doctor import doctor
 from securefl.cli.dp import app as dp
 from securefl.cli.keygen import keygen
+from securefl.cli.leakage import leakage
 from securefl.cli.reproduce import reproduce
 from securefl.cli.run import run
 from securefl.cli.simulate import simulate
@@ -30,6 +31,7 @@ app.command()(run)
 app.command()(simulate)
 app.command()(reproduce)
 app.command()(compare)
+app.command()(leakage)
 app.command()(server)
 app.command()(party)
 app.command()(broker)

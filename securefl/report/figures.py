@@ -92,6 +92,7 @@ class Sweep:
     column_name: str
     columns: tuple[str, ...]
     lines: tuple[Series, ...]
+    value_name: str = "test accuracy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +193,7 @@ def draw_sweep(sweep: Sweep) -> bytes:
     room = max(0.0, _LEAST_SPAN - (high - low)) / 2
     axes.set_ylim(low - room, high + room)
     axes.set_xlabel(sweep.column_name)
-    axes.set_ylabel("test accuracy")
+    axes.set_ylabel(sweep.value_name)
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8.5)

@@ -1,0 +1,1 @@
+"""What random reclusterings reveal, over a range of settings: sweeps, their draws, their page."""

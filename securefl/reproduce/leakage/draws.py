@@ -1,0 +1,80 @@
+"""One draw of a setting: clusters and dropouts at random, and what the opened sums then determine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefl.clustering.assignment import draw_assignment
+from securefl.clustering.leakage.ledger import LeakageLedger, planned
+from securefl.clustering.leakage.modular import draw_prime
+from securefl.clustering.survivors import survivor_set
+from securefl.entropy import Entropy, InsecureSeededEntropy
+from securefl.ids import PartyId
+from securefl.privacy.exposure import fresh_exposure
+from securefl.reproduce.leakage.sweep import Setting
+
+LEAST_SURVIVORS = 2
+"""A cluster with fewer is not opened: a sum of one is that one's update."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the server and the colluders learn from one draw."""
+
+    exposed: float
+    """Share of the others in the sums whose updates are determined."""
+    once: float
+    """Largest leverage: exposure under noise that is added once, from 1 / h to 1 for the exposed."""
+    fresh: float
+    """The same under noise that is fresh in each opening: the largest sum of 1 / h over its openings."""
+
+
+def look(setting: Setting, reclusterings: int, seed: int) -> Found:
+    """Draw clusters, dropouts and colluders, and look through the sums that are opened.
+
+    Draws with the same seed share their clusters, dropouts and colluders, as far as they have as many.
+    """
+    entropy = InsecureSeededEntropy(seed).child("leakage", setting.parties, setting.size)
+    names = tuple(PartyId(f"p{number:04d}") for number in range(setting.parties))
+    drawn = draw_assignment(
+        entropy.child("clusters").draw(32), names, len(names), setting.size, reclusterings
+    )
+    silent = {name for name in names if _chance(entropy, "dropout", name) < setting.dropout}
+    instances = {(r, j): cluster for r, row in enumerate(drawn.clusters) for j, cluster in enumerate(row)}
+    arrived = {key: set(members) - silent for key, members in instances.items()}
+    survivors = survivor_set(instances, arrived, LEAST_SURVIVORS)
+    order = sorted(names, key=lambda name: _chance(entropy, "colluder", name))
+    colluders = survivors.intersection(order[: setting.colluders])
+    if len(survivors) <= len(colluders):
+        return Found(0.0, 0.0, 0.0)
+    prime = draw_prime(entropy.child("prime"))
+    ledgers = planned(drawn, survivors, 0, prime, new_work=setting.work == "new")
+    return _worst([_seen(ledger.without(colluders), survivors - colluders) for ledger in ledgers])
+
+
+def _seen(ledger: LeakageLedger, others: frozenset[PartyId]) -> Found:
+    rows = ledger.matrix
+    counts = rows.sum(axis=1)
+    hidden = [column for column, name in enumerate(ledger.parties) if name in others]
+    # The rank is known exactly; no tolerance decides which directions are seen.
+    _, _, directions = np.linalg.svd(rows.astype(np.float64), full_matrices=False)
+    leverages = np.square(directions[: ledger.echelon.rank]).sum(axis=0)
+    once = max(float(leverages[column]) for column in hidden)
+    fresh = max(fresh_exposure(counts[rows[:, column] == 1].tolist()) for column in hidden)
+    return Found(len(ledger.exposed & others) / len(others), min(once, 1.0), fresh)
+
+
+def _worst(works: list[Found]) -> Found:
+    """Of several works, each of which has an update of its own."""
+    return Found(
+        max(found.exposed for found in works),
+        max(found.once for found in works),
+        max(found.fresh for found in works),
+    )
+
+
+def _chance(entropy: Entropy, purpose: str, name: PartyId) -> float:
+    """Uniform in [0, 1)."""
+    return int.from_bytes(entropy.child(purpose, name).draw(7), "big") / 2**56

@@ -1,0 +1,115 @@
+"""What is kept of a sweep: by setting and number of reclusterings, what every draw revealed, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from securefl.errors import ConfigError
+from securefl.report.figures import Series, Sweep
+from securefl.reproduce.leakage.draws import look
+from securefl.reproduce.leakage.sweep import Sweep as SweepFile
+
+FORMAT = 1
+
+
+class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One setting at one R; the lists have an entry per draw."""
+
+    reclusterings: int
+    exposed: tuple[float, ...]
+    """Share of the parties in the sums, colluders apart, whose updates are determined."""
+    once: tuple[float, ...]
+    """Largest leverage."""
+    fresh: tuple[float, ...]
+    """Largest exposure under fresh noise in each opening."""
+
+    @property
+    def mean(self) -> float:
+        """Of ``exposed``."""
+        return sum(self.exposed) / len(self.exposed)
+
+
+class RowRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One setting."""
+
+    label: str
+    threshold: int
+    """R*."""
+    cells: tuple[CellRecord, ...]
+
+
+class SweepRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One sweep."""
+
+    format: int
+    name: str
+    title: str
+    claim: str
+    draws: int
+    rows: tuple[RowRecord, ...]
+
+
+def run_sweep(sweep: SweepFile, on_row: Callable[[int, RowRecord], None]) -> SweepRecord:
+    """Draw all cells; ``on_row`` is told of every row as it is finished, with its number from 0."""
+    rows = []
+    for number, setting in enumerate(sweep.settings()):
+        cells = []
+        for reclusterings in sweep.columns(setting):
+            found = [look(setting, reclusterings, seed) for seed in range(sweep.draws)]
+            cells.append(
+                CellRecord(
+                    reclusterings=reclusterings,
+                    exposed=tuple(round(one.exposed, 4) for one in found),
+                    once=tuple(round(one.once, 4) for one in found),
+                    fresh=tuple(round(one.fresh, 4) for one in found),
+                )
+            )
+        rows.append(RowRecord(label=setting.label(), threshold=setting.threshold, cells=tuple(cells)))
+        on_row(number, rows[-1])
+    return SweepRecord(
+        format=FORMAT,
+        name=sweep.name,
+        title=sweep.title,
+        claim=" ".join(sweep.claim.split()),
+        draws=sweep.draws,
+        rows=tuple(rows),
+    )
+
+
+def read_sweep_records(folder: Path) -> tuple[SweepRecord, ...]:
+    """All sweeps that were run into a folder, by name.
+
+    Raises:
+        ConfigError: one of the files cannot be read or is no such record.
+    """
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found.append(msgspec.json.decode(path.read_bytes(), type=SweepRecord))
+        except OSError as error:
+            raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+        except msgspec.DecodeError as error:
+            raise ConfigError(str(path), f"holds no sweep: {error}", "remove it and run it again") from error
+    return tuple(found)
+
+
+def plot_of(record: SweepRecord) -> Sweep:
+    """The share of exposed parties over R, a line per setting."""
+    columns = sorted({cell.reclusterings for row in record.rows for cell in row.cells})
+    lines = []
+    for row in record.rows:
+        by_column = {cell.reclusterings: cell.exposed for cell in row.cells}
+        values = tuple(by_column.get(column, ()) for column in columns)
+        lines.append(Series(f"{row.label} (R* = {row.threshold})", values))
+    return Sweep(
+        title=record.title,
+        notes=(record.claim, f"{record.draws} draws; bars from lowest to highest"),
+        column_name="reclusterings R of one update",
+        columns=tuple(map(str, columns)),
+        lines=tuple(lines),
+        value_name="exposed parties (share)",
+    )

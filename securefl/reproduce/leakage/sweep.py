@@ -1,0 +1,131 @@
+"""The sweep file: over which settings reclusterings are drawn and their sums looked through.
+
+Nothing is trained and nobody's data are needed: what sums determine follows from who is in them
+(:mod:`securefl.clustering.leakage`). ``docs/leakage.md`` is the reference for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from securefl.config.section import Name, Positive, Section
+from securefl.errors import ConfigError
+from securefl.reproduce.figure import Text
+from securefl.reproduce.shelf import read_section
+
+MATES: Final = "mates"
+"""As many colluders as a party has mates in a cluster: m - 1."""
+BEYOND: Final = 1
+"""Reclusterings above R* that are looked at where the file gives no numbers."""
+MOST_SUMS: Final = 2_000
+"""Of one draw: the ledger takes seconds for it."""
+
+Work = Literal["same", "new"]
+Colluders = Annotated[int, Meta(ge=0, le=10_000)] | Literal["mates"]
+Share = Annotated[float, Meta(ge=0, lt=1)]
+
+
+class Sweep(Section, frozen=True, kw_only=True):
+    """Every combination of the lists is a setting; the reclusterings are the columns."""
+
+    name: Name
+    title: Text
+    claim: Text
+    """What is expected, and where that is from."""
+    draws: Annotated[int, Meta(ge=1, le=1_000)] = 10
+    """Independent ones per cell."""
+    parties: Annotated[tuple[Positive, ...], Meta(min_length=1)]
+    sizes: Annotated[tuple[Positive, ...], Meta(min_length=1)]
+    """m of the clusters."""
+    reclusterings: tuple[Positive, ...] = ()
+    """R; from 1 to one above R* = ceil((N - 1) / (C - 1)) where nothing is said."""
+    colluders: Annotated[tuple[Colluders, ...], Meta(min_length=1)] = (0,)
+    """Parties, drawn at random, that tell the server all they know."""
+    dropout: Annotated[tuple[Share, ...], Meta(min_length=1)] = (0.0,)
+    """Probability of each party to fall silent before the freeze."""
+    work: Annotated[tuple[Work, ...], Meta(min_length=1)] = ("same",)
+    """Whether reclusterings sum the same updates, or each one of its own."""
+
+    def settings(self) -> Iterator[Setting]:
+        """The rows, but for sizes of which the parties make a single cluster: it exposes nobody."""
+        lists = (self.parties, self.sizes, self.colluders, self.dropout, self.work)
+        for parties, size, colluders, dropout, work in product(*lists):
+            if parties // size >= 2:
+                count = size - 1 if colluders == MATES else colluders
+                yield Setting(parties, size, count, dropout, work)
+
+    def columns(self, setting: Setting) -> tuple[int, ...]:
+        """The reclusterings at which a setting is looked at."""
+        return self.reclusterings or tuple(range(1, setting.threshold + BEYOND + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of a sweep."""
+
+    parties: int
+    """N."""
+    size: int
+    """m."""
+    colluders: int
+    dropout: float
+    work: Work
+
+    @property
+    def clusters(self) -> int:
+        """C of one reclustering, when nobody is missing."""
+        return self.parties // self.size
+
+    @property
+    def threshold(self) -> int:
+        """R* = ceil((N - 1) / (C - 1)): where random reclusterings expose everybody, as a rule."""
+        return -(-(self.parties - 1) // (self.clusters - 1))
+
+    def label(self) -> str:
+        """For tables: ``N = 60, m = 3, 2 colluders``."""
+        parts = [f"N = {self.parties}, m = {self.size}"]
+        if self.colluders:
+            parts.append(f"{self.colluders} colluder{'s' if self.colluders > 1 else ''}")
+        if self.dropout:
+            parts.append(f"{self.dropout:.0%} drop out")
+        if self.work == "new":
+            parts.append("new work")
+        return ", ".join(parts)
+
+
+def read_sweep(path: Path) -> Sweep:
+    """Read and check a sweep file.
+
+    Raises:
+        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; no
+            setting has two clusters; more colluders than parties; more sums than the ledger should take.
+    """
+    sweep = read_section(path, Sweep)
+    if sweep.name != path.stem:
+        raise ConfigError(f"{path}, name", f"is {sweep.name!r}, and the file is called {path.name}")
+    settings = tuple(sweep.settings())
+    if not settings:
+        raise ConfigError(
+            f"{path}, sizes",
+            f"{max(sweep.parties)} parties make no two clusters of {min(sweep.sizes)}",
+            "a single cluster opens one sum, again and again: smaller sizes",
+        )
+    for setting in settings:
+        if setting.colluders > setting.parties - 2:
+            raise ConfigError(
+                f"{path}, colluders", f"{setting.colluders} of {setting.parties} leave nobody to protect"
+            )
+        sums = setting.clusters * max(sweep.columns(setting))
+        if sums > MOST_SUMS:
+            raise ConfigError(
+                f"{path}, reclusterings",
+                f"{setting.label()} makes {sums:,} sums",
+                f"at most {MOST_SUMS:,}: fewer reclusterings or parties",
+            )
+    return sweep

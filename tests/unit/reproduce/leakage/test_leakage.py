@@ -1,0 +1,137 @@
+"""Sweeps over random reclusterings: what they find, their files, their page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import scenarios
+from securefl.errors import ConfigError
+from securefl.reproduce.leakage.draws import look
+from securefl.reproduce.leakage.sweep import Setting, Sweep, Work, read_sweep
+from tests.unit.cli.programs import call, refusal
+
+BUNDLED = Path(scenarios.__path__[0]) / "leakage"
+SMALL = """
+name = "small"
+title = "A small one"
+claim = "Everybody is exposed at once."
+draws = 3
+parties = [12]
+sizes = [3, 12]
+"""
+
+
+def setting(
+    parties: int, size: int, *, colluders: int = 0, dropout: float = 0.0, work: Work = "same"
+) -> Setting:
+    return Setting(parties, size, colluders, dropout, work)
+
+
+@pytest.mark.parametrize(
+    ("parties", "size", "threshold", "draws"), [(100, 5, 6, 2), (60, 3, 4, 10), (40, 5, 6, 5)]
+)
+def test_everybody_falls_at_once(parties: int, size: int, threshold: int, draws: int) -> None:
+    one = setting(parties, size)
+    assert one.threshold == threshold
+    assert {look(one, threshold, seed).exposed for seed in range(draws)} == {1}
+    # Just below, some draws expose somebody all the same: 4 of 60 at (60, 3), one of them 56 parties.
+    below = [look(one, threshold - 1, seed).exposed for seed in range(draws)]
+    assert below.count(0) >= draws - 1
+
+
+def test_the_paper_of_share_is_far_beyond_the_threshold() -> None:
+    found = look(setting(60, 3), 10, 0)
+    assert (found.exposed, found.once) == (1, 1)
+
+
+def test_two_colluders_expose_nearly_everybody_just_below_the_threshold() -> None:
+    shares = [look(setting(60, 3, colluders=2), 3, seed).exposed for seed in range(12)]
+    # About 52 of 58 (privacy-notes, section 1).
+    assert 46 / 58 < float(np.mean(shares)) < 57 / 58
+
+
+def test_one_opening_hides_among_the_others() -> None:
+    found = look(setting(60, 3), 1, 4)
+    assert found.exposed == 0
+    assert found.once == pytest.approx(1 / 3)
+    assert found.fresh == pytest.approx(1 / 3)
+    assert look(setting(60, 3), 3, 4).fresh == pytest.approx(1)
+    assert 1 / 3 < look(setting(60, 3), 3, 4).once < 1
+
+
+def test_new_work_is_never_combined() -> None:
+    found = look(setting(60, 3, work="new"), 6, 2)
+    assert found.exposed == 0
+    assert found.once == pytest.approx(1 / 3)
+
+
+def test_dropouts_shrink_clusters_and_single_survivors_are_not_opened() -> None:
+    found = [look(setting(60, 3, dropout=0.3), 1, seed) for seed in range(5)]
+    assert {one.exposed for one in found} == {0.0}
+    assert max(one.once for one in found) == pytest.approx(1 / 2)
+    assert look(setting(4, 2, dropout=0.999), 1, 0).exposed == 0, "nobody is left"
+
+
+def test_settings_are_the_product_without_single_clusters(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL + "colluders = [0, 'mates']\ndropout = [0, 0.1]\n")
+    found = [one.label() for one in read_sweep(path).settings()]
+    assert found == [
+        "N = 12, m = 3",
+        "N = 12, m = 3, 10% drop out",
+        "N = 12, m = 3, 2 colluders",
+        "N = 12, m = 3, 2 colluders, 10% drop out",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("sizes = [7]", "sizes: 12 parties make no two clusters of 7"),
+        ("colluders = [11]", "colluders: 11 of 12 leave nobody to protect"),
+        ("reclusterings = [0]", r"reclusterings\[0\]: expected `int` >= 1"),
+        ("reclusterings = [501]", "reclusterings: N = 12, m = 3 makes 2,004 sums"),
+        ("dropout = [1.0]", "dropout"),
+        ("rounds = 3", "object contains unknown field `rounds`"),
+    ],
+)
+def test_bad_files(change: str, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    kept = [line for line in SMALL.splitlines() if line.split(" ")[0] != change.split(" ", maxsplit=1)[0]]
+    path.write_text("\n".join([*kept, change]))
+    with pytest.raises(ConfigError, match=reason):
+        read_sweep(path)
+
+
+def test_bundled_sweeps_can_be_read() -> None:
+    found: list[Sweep] = [read_sweep(path) for path in sorted(BUNDLED.glob("*.toml"))]
+    assert {one.name for one in found} >= {"colluders", "dropouts", "new-work", "reclusterings"}
+    wide = next(one for one in found if one.name == "reclusterings")
+    assert (wide.parties, wide.sizes, wide.draws) == ((20, 60, 100), (3, 4, 5, 10, 20), 10)
+
+
+def test_from_file_to_page(tmp_path: Path) -> None:
+    path, out = tmp_path / "small.toml", tmp_path / "results" / "leakage"
+    path.write_text(SMALL)
+    ended = call("leakage", path, "--out", out, "--page")
+    assert ended.exit_code == 0, ended.output
+    assert "1 of 1: N = 12, m = 3: " in ended.stdout
+    assert "R* = 4" in ended.stdout
+    assert (out / "small.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "results" / "leakage.md").read_text()
+    assert "| N = 12, m = 3 | 0%<br>0.33 / 0.33 |" in page
+    before = {file: file.read_bytes() for file in out.iterdir()}
+    assert call("leakage", path, "--out", out).exit_code == 0
+    assert {file: file.read_bytes() for file in out.iterdir()} == before, "a sweep is reproducible"
+
+
+def test_bad_calls_are_one_line(tmp_path: Path) -> None:
+    names = "colluders, dropouts, new-work, reclusterings"
+    assert refusal(call("leakage", "--out", tmp_path)).startswith(f"SWEEP: nothing to do (one of {names}")
+    said = refusal(call("leakage", "lost", "--out", tmp_path))
+    assert said.startswith(f"SWEEP: there is no sweep 'lost' (one of {names}")
+    said = refusal(call("leakage", "--page", "--out", tmp_path))
+    assert said == f"--page: there is no sweep in {tmp_path} (run one first: securefl leakage all)"
