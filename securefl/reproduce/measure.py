@@ -18,6 +18,7 @@ from securefl.learning.outcomes import Evaluation
 from securefl.privacy.guarantee import Guarantee
 from securefl.privacy.sensitivity import planned_releases
 from securefl.privacy.spending import ledger_of
+from securefl.report.privacy import why_none
 from securefl.reproduce.record import SeedRecord, encode, scenario_key, write_whole
 from securefl.reproduce.shelf import nameless
 from securefl.rounds.server_phases import Standing
@@ -97,7 +98,8 @@ class Job:
             return latest
 
         def so_far(ended: str) -> SeedRecord:
-            spent = _spent(federation, len(accuracies))
+            why = why_none(scenario, seeded=False)
+            spent = None if why else _spent(federation, len(accuracies))
             return SeedRecord(
                 seed=self.seed,
                 accuracies=tuple(accuracies),
@@ -106,7 +108,7 @@ class Job:
                 device=device_of(federation),
                 dataset=federation.data,
                 epsilon=None if spent is None else round(spent.epsilon, 6),
-                guarantee="" if spent is None else str(spent),
+                guarantee=str(spent) if spent else (why or "") if federation.plan.mechanism else "",
                 tested_every=self.every,
             )
 

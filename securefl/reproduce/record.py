@@ -34,9 +34,10 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     dataset: str
     """Title of the data set, as its loader gives it."""
     epsilon: float | None = None
-    """As accounted for a party that was in every round, had its noise been secret; None: no noise."""
+    """As accounted for a party that was in every round, had its noise been secret; None: no noise, or nothing
+    that it could hide."""
     guarantee: str = ""
-    """The same with unit, neighbouring relation, sampler, denominator and delta."""
+    """The same with unit, neighbouring relation, sampler, denominator and delta, or why there is none."""
     tested_every: int = 1
     """Rounds from test to test, those before the last ``last`` ones, which are all tested."""
 

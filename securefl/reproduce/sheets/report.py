@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from securefl.report.text import seconds
+from securefl.reproduce.record import SeedRecord
 from securefl.reproduce.sheets.record import CellRecord, SheetRecord, grid, value
 
 
@@ -47,7 +48,7 @@ def privacy_of(record: SheetRecord) -> Iterator[str]:
     by_asked: dict[str, set[str]] = {}
     for cell in record.cells:
         for seed in cell.seeds:
-            by_asked.setdefault(cell.asked, set()).add(seed.guarantee or "not accounted")
+            by_asked.setdefault(cell.asked, set()).add(_guarantee(seed))
     for asked, found in by_asked.items():
         if not asked:
             continue
@@ -55,6 +56,12 @@ def privacy_of(record: SheetRecord) -> Iterator[str]:
             yield "privacy, none asked for: nothing is hidden"
         else:
             yield f"privacy, {asked}: {'; '.join(sorted(found))}"
+
+
+def _guarantee(seed: SeedRecord) -> str:
+    if not seed.guarantee or seed.epsilon is None:
+        return seed.guarantee or "not accounted"
+    return f"none, since the noise follows from the seed; were it secret: {seed.guarantee}"
 
 
 def _table(record: SheetRecord) -> Iterator[str]:

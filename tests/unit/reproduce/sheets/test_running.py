@@ -6,14 +6,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from securefl.cli import reproduce as command
 from securefl.config.load import parse_scenario
 from securefl.reproduce.measure import Job
-from securefl.reproduce.sheets.record import read_sheet_record
+from securefl.reproduce.record import SeedRecord
+from securefl.reproduce.sheets.record import CellRecord, SheetRecord, read_sheet_record
+from securefl.reproduce.sheets.report import privacy_of
 from tests.unit.cli.programs import call, files, refusal
 from tests.unit.reproduce.sheets.small import SCENARIO, SHEET, shelf
+
+EMPTY = SheetRecord(
+    format=1, paper="small", kind="table", number="1", dataset="digits", scale="desk", title="", settings="",
+    note="", shows="table", axes=(), last=1, tolerance=0.1, leakage_reported=False, cells=(), verdicts=(),
+    unjudged=(), seconds=0.0, jobs=1, versions={},
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -191,6 +200,48 @@ def test_what_is_hidden_is_in_the_record(tmp_path: Path) -> None:
     plain = parse_scenario(SCENARIO, ("data.train_limit=200",))
     bare = Job(scenario=plain, seed=0, folder=tmp_path).measure(lambda _rounds: None)
     assert (bare.epsilon, bare.guarantee) == (None, "")
+    omniscient = parse_scenario(
+        text,
+        (
+            "data.train_limit=200",
+            "behaviours=[{ kind = 'inner-product-manipulation', epsilon = 1.0, count = 1,"
+            " knowledge = 'omniscient' }]",
+        ),
+    )
+    known = Job(scenario=omniscient, seed=0, folder=tmp_path).measure(lambda _rounds: None)
+    assert known.epsilon is None
+    assert known.guarantee.startswith("none: omniscient attackers")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "guarantee", "shown"),
+    [
+        (
+            0.5,
+            "epsilon 0.5 at delta 1e-4: record level",
+            "none, since the noise follows from the seed; were it secret: epsilon 0.5 at",
+        ),
+        (None, "none: omniscient attackers", "none: omniscient attackers"),
+        (None, "", "not accounted"),
+    ],
+)
+def test_no_epsilon_of_a_simulation_is_printed_as_if_it_held(
+    epsilon: float | None, guarantee: str, shown: str
+) -> None:
+    seed = SeedRecord(
+        seed=0,
+        accuracies=(0.5,),
+        ended="",
+        seconds=1.0,
+        device="cpu",
+        dataset="",
+        epsilon=epsilon,
+        guarantee=guarantee,
+    )
+    cell = CellRecord(label="2", place=("2",), baseline=False, asked="epsilon = 2 per record", seeds=(seed,))
+    record = msgspec.structs.replace(EMPTY, cells=(cell,))
+    (line,) = privacy_of(record)
+    assert line.startswith(f"privacy, epsilon = 2 per record: {shown}")
 
 
 def test_a_model_is_tested_when_asked_for_and_the_simulation_is_the_same(tmp_path: Path) -> None:
