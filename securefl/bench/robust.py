@@ -45,6 +45,7 @@ from securefl.config.aggregation import (
     NormClipping,
     PreAggregation,
     Rule,
+    SignMajority,
     TrimmedMean,
     ZenoPlusPlus,
 )
@@ -108,6 +109,7 @@ def rules_for(clusters: int) -> tuple[tuple[Rule, Floor], ...]:
         (Median(), "sort"),
         (TrimmedMean(trim=third), "sort"),
         (MeanAroundMedian(byzantine=third), "sort"),
+        (SignMajority(step=1.0), "sort"),
         (Krum(byzantine=third), "gram"),
         (MultiKrum(byzantine=third), "gram"),
         (Bulyan(byzantine=quarter), "sort + gram"),

@@ -81,6 +81,13 @@ class MinimumDiameter(Section, tag="minimum-diameter", frozen=True, kw_only=True
     byzantine: Annotated[int, Meta(ge=0, le=MAX_DIAMETER_BYZANTINE)]
 
 
+class SignMajority(Section, tag="sign-majority", frozen=True, kw_only=True):
+    """Coordinate-wise a fixed step in the direction that most cluster means have (signSGD)."""
+
+    step: PositiveReal
+    """Of each coordinate, parameters' own unit: the length of updates does not count."""
+
+
 class FlTrust(Section, tag="fltrust", frozen=True, kw_only=True):
     """Cluster means as long as the server's own update, weighted by how much they point its way."""
 
@@ -122,7 +129,7 @@ class InnerProduct(Section, tag="inner-product", frozen=True, kw_only=True):
     """Share of the past rounds' server gradients in the one that counts."""
 
 
-CoordinateRule = Mean | Median | TrimmedMean | MeanAroundMedian
+CoordinateRule = Mean | Median | TrimmedMean | MeanAroundMedian | SignMajority
 """Rules that go coordinate by coordinate."""
 DistanceRule = Krum | MultiKrum | Bulyan | GeometricMedian | CentredClipping | MinimumDiameter
 """Rules that look at distances between whole rows."""

@@ -28,6 +28,7 @@ from securefl.config.aggregation import (
     PreAggregation,
     Rule,
     ServerRule,
+    SignMajority,
     TrimmedMean,
     ZenoPlusPlus,
 )
@@ -41,6 +42,7 @@ def clusters_needed(rule: Rule) -> int:
             | Median()
             | GeometricMedian()
             | CentredClipping()
+            | SignMajority()
             | FlTrust()
             | ZenoPlusPlus()
             | InnerProduct()
@@ -65,8 +67,8 @@ def breakdown(rule: Rule, clusters: int) -> int:
 
     Up to this number the result stays within bounds that the honest clusters and the server's own data alone
     determine, whatever the others say. Fewer clusters than the rule needs tolerate none. The numbers of the
-    medians and of centred clipping are for equal cluster weights; in general they tolerate every set of
-    clusters with less than half of the total weight.
+    medians, of centred clipping and of votes on signs are for equal cluster weights; in general they tolerate
+    every set of clusters with less than half of the total weight.
     """
     if clusters < clusters_needed(rule):
         return 0
@@ -74,7 +76,7 @@ def breakdown(rule: Rule, clusters: int) -> int:
         case Mean() | InnerProduct():
             # The longest product wins, whatever the share that is believed honest.
             most = 0
-        case Median() | GeometricMedian() | CentredClipping():
+        case Median() | GeometricMedian() | CentredClipping() | SignMajority():
             most = (clusters - 1) // 2
         case TrimmedMean(trim=number) | MeanAroundMedian(byzantine=number):
             most = number

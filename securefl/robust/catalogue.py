@@ -29,6 +29,7 @@ from securefl.config.aggregation import (
     NormClipping,
     PreAggregation,
     Rule,
+    SignMajority,
     TrimmedMean,
     ZenoPlusPlus,
 )
@@ -48,6 +49,7 @@ from securefl.robust.median import weighted_median
 from securefl.robust.minimum_diameter import minimum_diameter
 from securefl.robust.mixing import mix_nearest
 from securefl.robust.multi_krum import multi_krum
+from securefl.robust.sign_majority import sign_majority
 from securefl.robust.stack import Aggregate, Stack
 from securefl.robust.trimmed_mean import trimmed_mean
 from securefl.robust.zeno import zeno_plus_plus
@@ -130,7 +132,7 @@ def aggregate(rule: Rule, stack: Stack) -> Aggregate:
     if stack.clusters < needed:
         raise UsageError(f"{rule} needs {needed} clusters, not {stack.clusters}")
     match rule:
-        case Mean() | Median() | TrimmedMean() | MeanAroundMedian():
+        case Mean() | Median() | TrimmedMean() | MeanAroundMedian() | SignMajority():
             return _by_coordinate(rule, stack)
         case FlTrust():
             return fltrust(stack)
@@ -152,6 +154,8 @@ def _by_coordinate(rule: CoordinateRule, stack: Stack) -> Aggregate:
             return trimmed_mean(stack, trim)
         case MeanAroundMedian(byzantine=byzantine):
             return mean_around_median(stack, byzantine)
+        case SignMajority(step=step):
+            return sign_majority(stack, step)
         case _:
             assert_never(rule)
 

@@ -36,6 +36,16 @@ def naive_median(rows: Rows, weights: list[Fraction]) -> list[Fraction]:
     return result
 
 
+def naive_sign_majority(rows: Rows, weights: list[Fraction]) -> list[Fraction]:
+    """The heavier camp of each coordinate, steps of 1."""
+    result = []
+    for column in zip(*rows, strict=True):
+        up = sum((w for w, x in zip(weights, column, strict=True) if x > 0), Fraction(0))
+        down = sum((w for w, x in zip(weights, column, strict=True) if x < 0), Fraction(0))
+        result.append(Fraction((up > down) - (up < down)))
+    return result
+
+
 def naive_trimmed_mean(trim: int) -> Reference:
     """The average over all orders of equal values, which is what sharing their places means."""
 

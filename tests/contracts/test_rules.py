@@ -28,6 +28,7 @@ from securefl.config.aggregation import (
     MinimumDiameter,
     MultiKrum,
     Rule,
+    SignMajority,
     TrimmedMean,
     ZenoPlusPlus,
 )
@@ -47,6 +48,7 @@ from tests.contracts.naive_rules import (
     naive_median,
     naive_minimum_diameter,
     naive_multi_krum,
+    naive_sign_majority,
     naive_trimmed_mean,
 )
 
@@ -123,6 +125,7 @@ CASES = [
         invariant=False,
         rounding=1e-7,
     ),
+    Case(SignMajority(step=1.0), naive_sign_majority, never_breaks, agreement=False, invariant=False),
 ]
 
 
@@ -309,6 +312,10 @@ def assert_bounded(rule: Rule, result: F64, truth: F64, clusters: int) -> None:
             assert math.dist(result, centre) <= factor * spread + 1e-3
         case CentredClipping(radius=radius, iterations=iterations):
             assert np.linalg.norm(result) <= radius * iterations * (1 + slack)
+        case SignMajority(step=step):
+            unanimous = np.abs(np.sign(truth).sum(axis=0)) == len(truth)
+            assert np.all(np.abs(result) <= step)
+            assert np.array_equal(result[unanimous], step * np.sign(truth[0, unanimous]))
         case _:
             raise AssertionError(rule)
 
@@ -437,6 +444,8 @@ def test_fewer_clusters_than_needed_tolerate_nothing(case: Case) -> None:
         (Bulyan(byzantine=2), 10, 11, 0),
         (GeometricMedian(), 20, 1, 9),
         (CentredClipping(radius=1.0), 20, 1, 9),
+        (SignMajority(step=1.0), 1, 1, 0),
+        (SignMajority(step=1.0), 20, 1, 9),
         (MinimumDiameter(byzantine=2), 5, 5, 2),
         (FlTrust(), 4, 1, 4),
         (ZenoPlusPlus(), 4, 1, 0),
@@ -561,6 +570,7 @@ def test_a_bad_stack_is_our_fault(field: str, value: object, message: str) -> No
         GeometricMedian(iterations=0),
         CentredClipping(radius=0.0),
         CentredClipping(radius=1.0, iterations=0),
+        SignMajority(step=0.0),
     ],
     ids=str,
 )

@@ -42,6 +42,7 @@ from securefl.config.aggregation import (
     MultiKrum,
     PreAggregation,
     Rule,
+    SignMajority,
     TrimmedMean,
     ZenoPlusPlus,
 )
@@ -87,6 +88,7 @@ CASES = [
     Case(Bulyan(byzantine=1)),
     Case(GeometricMedian(), exact=True),
     Case(CentredClipping(radius=2.0, iterations=2)),
+    Case(SignMajority(step=2.0)),
     Case(MinimumDiameter(byzantine=2), exact=True),
     Case(FlTrust()),
     Case(ZenoPlusPlus(scale="mean", rho=0.01, eps=0.2)),
@@ -244,7 +246,9 @@ def assert_bounded_by_the_clean(case: Case, played: Round, rows: Sequence[Cluste
     whole = float(stack.weights.sum())
     slope = float(np.linalg.norm(played.gradient))
     match case.rule:
-        case Median() | GeometricMedian() | CentredClipping() if 2 * heard <= whole * (1 + 1e-9):
+        case Median() | GeometricMedian() | CentredClipping() | SignMajority() if 2 * heard <= whole * (
+            1 + 1e-9
+        ):
             return  # these go by weight: the liars have half of it
         case GeometricMedian():
             centre = truth.mean(axis=0)

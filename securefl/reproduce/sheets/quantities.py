@@ -27,6 +27,7 @@ def derived(values: Values) -> Values:
                                               top so that ``share`` of all are Byzantine
     ``parties``      ``honest``, ``byzantine`` their sum
     ``gamma``        the same                 honest / parties
+    ``minority``     the same                 the Byzantine workers, but fewer than half of all
     ``clean``        the same and ``m``       probability that a random cluster of m holds no Byzantine
                                               worker; at least 1 / parties
     ``root``         ``honest``               its square root
@@ -47,6 +48,7 @@ def derived(values: Values) -> Values:
         known.setdefault("parties", int(honest) + int(_number(known, "byzantine", least=0)))
         parties = int(_number(known, "parties", least=1))
         known.setdefault("gamma", honest / parties)
+        known.setdefault("minority", min(parties - int(honest), (parties - 1) // 2))
         if "m" in known:
             odds = _all_honest(int(honest), parties, int(_number(known, "m", least=1)))
             known.setdefault("clean", max(odds, 1 / parties))

@@ -103,7 +103,8 @@ class Item(Section, frozen=True, kw_only=True):
     """One numbered table or figure."""
 
     kind: Kind
-    number: Annotated[str, Meta(pattern=r"^([0-9]{1,2}|[a-z])$")]
+    number: Annotated[str, Meta(pattern=r"^(?!all$)([0-9]{1,2}|[a-z]{1,12}(-[a-z]{1,12})?)$")]
+    """As in the paper; of one that is not in it a letter or a word. Not ``all``."""
     title: Text
     """What tells it from the other items of the sheet."""
     ours: bool = False

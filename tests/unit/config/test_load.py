@@ -48,15 +48,15 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         (
             'aggregation.rule = { type = "trimed-mean", trim = 1 }',
             'aggregation.rule.type: "trimed-mean" is not a choice'
-            " (did you mean trimmed-mean? one of mean, median, trimmed-mean, mean-around-median, krum,"
-            " multi-krum, bulyan, geometric-median, centred-clipping, minimum-diameter, fltrust, zeno++,"
-            " inner-product)",
+            " (did you mean trimmed-mean? one of mean, median, trimmed-mean, mean-around-median,"
+            " sign-majority, krum, multi-krum, bulyan, geometric-median, centred-clipping,"
+            " minimum-diameter, fltrust, zeno++, inner-product)",
         ),
         (
             "aggregation.rule = { trim = 1 }",
-            "aggregation.rule.type: missing (one of mean, median, trimmed-mean, mean-around-median, krum,"
-            " multi-krum, bulyan, geometric-median, centred-clipping, minimum-diameter, fltrust, zeno++,"
-            " inner-product)",
+            "aggregation.rule.type: missing (one of mean, median, trimmed-mean, mean-around-median,"
+            " sign-majority, krum, multi-krum, bulyan, geometric-median, centred-clipping,"
+            " minimum-diameter, fltrust, zeno++, inner-product)",
         ),
         (
             'aggregation.rule = "mean"',

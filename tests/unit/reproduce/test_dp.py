@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import scenarios
-from securefl.config.aggregation import InnerProduct, Mean
+from securefl.config.aggregation import InnerProduct, Krum, Mean, TrimmedMean
 from securefl.config.behaviours import (
     Alie,
     Gaussian,
@@ -19,6 +19,7 @@ from securefl.config.behaviours import (
 )
 from securefl.config.data import ClassShares, Iid
 from securefl.config.model import GroupNormCnn, Mlp, ResidualCnn
+from securefl.config.privacy import ClipEach, Normalise
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
 from securefl.reproduce.comparison import Plan
@@ -28,7 +29,8 @@ from securefl.reproduce.sheets.sources import Source, nowhere, with_auxiliary
 from securefl.reproduce.sheets.tabulate import Done, sheet_key, tabulate
 
 SCALES: tuple[ScaleName, ...] = ("desk", "paper")
-TABLES = ("2", "3", "4", "5", "6", *(str(n) for n in range(10, 18)), "m")
+OURS = ("baselines", "clipping", "m")
+TABLES = ("2", "3", "4", "5", "6", *(str(n) for n in range(10, 18)), *OURS)
 FIGURES = tuple(str(n) for n in range(1, 39))
 LF, G, OP = LabelFlip, Gaussian, InnerProductManipulation
 ATTACKS: dict[str, tuple[type[Poisoning], type]] = {
@@ -71,7 +73,7 @@ def attacked(key: str) -> dict[str, Scenario]:
 
 def test_every_table_and_figure_is_there() -> None:
     assert dp().keys() == {*(f"table-{n}" for n in TABLES), *(f"figure-{n}" for n in FIGURES)}
-    assert {key for key, one in dp().items() if one.item.ours} == {"table-m"}
+    assert {key for key, one in dp().items() if one.item.ours} == {f"table-{name}" for name in OURS}
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -179,6 +181,38 @@ def test_any_foreign_auxiliary_set_serves_and_the_note_says_which(tmp_path: Path
                 refused=dict.fromkeys(made.scenarios, "not run"), jobs=1, versions={},
                 auxiliary=named.instead)  # fmt: skip
     assert tabulate(done).note.endswith("; auxiliary samples from digits, not kmnist.npz")
+
+
+def test_baselines_see_the_same_noisy_uploads_and_know_how_many_lie() -> None:
+    made = plan("table-baselines", "desk").scenarios
+    for label, one in made.items():
+        rule, attack = label.split(", ")
+        liars = one.parties - 20
+        assert [b.count for b in one.behaviours] == ([] if attack == "none" else [liars])
+        assert liars == {"none": 0, "20 % flip labels": 5}.get(attack, 30)
+        if rule != "plain":
+            same = made[f"second stage, {attack}"]
+            assert (one.privacy, one.training, one.behaviours) == (
+                same.privacy,
+                same.training,
+                same.behaviours,
+            )
+            assert one.privacy.epsilon == 2
+        match one.aggregation.rule:
+            case Krum(byzantine=reckoned):
+                assert reckoned == liars
+            case TrimmedMean(trim=trim):
+                assert trim == min(liars, (one.parties - 1) // 2)
+            case InnerProduct(gamma=gamma):
+                assert gamma == 20 / one.parties
+
+
+def test_clipping_leaves_the_noise_in_a_step_as_it_is() -> None:
+    for label, one in plan("table-clipping", "desk").scenarios.items():
+        dp = one.training.dp_sgd
+        assert dp is not None
+        assert isinstance(dp.bound, Normalise if label.startswith("normalised") else ClipEach)
+        assert one.server_optimiser.learning_rate * dp.norm == pytest.approx(0.2)
 
 
 def test_data_sets_have_the_papers_sizes_and_networks() -> None:

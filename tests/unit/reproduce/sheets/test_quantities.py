@@ -58,6 +58,11 @@ def test_clean_clusters_and_roots() -> None:
     assert derived({"honest": 2, "share": 0.5, "m": 3})["clean"] == 1 / 4
 
 
+@pytest.mark.parametrize(("share", "minority"), [(0.0, 0), (0.2, 5), (0.5, 19), (0.6, 24)])
+def test_a_minority_is_less_than_half(share: float, minority: int) -> None:
+    assert derived({"honest": 20, "share": share})["minority"] == minority
+
+
 def test_what_is_given_is_not_replaced() -> None:
     known = derived(
         {"honest": 20, "share": 0.5, "gamma": 0.8, "rounds": 7, "epochs": 8, "records": 9, "batch": 1}
