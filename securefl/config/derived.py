@@ -11,6 +11,7 @@ from securefl.config import odds
 from securefl.config.attacks import described
 from securefl.config.cast import is_byzantine, is_of_server
 from securefl.config.check_limits import on_checks
+from securefl.config.presence import shares_fail_in_run
 from securefl.config.privacy_limits import noise_of
 from securefl.config.privacy_notes import on_noise
 from securefl.config.rules import withstood
@@ -50,8 +51,8 @@ class Limits:
 
     Fixed clusters are one assignment; that it was drawn by chance is up to whoever starts the run."""
     p_shares_fail: float
-    """P(more than f of a given party's cluster mates collude in at least one opening), as just before: what
-    shared noise is not reckoned for."""
+    """P(more than f of a given party's cluster mates collude in at least one opening): what shared noise is
+    not reckoned for. At most so much, however few parties a round goes on with; 0.0 without shared noise."""
     notes: tuple[str, ...]
     """The above and what else a reader should know, one line each, for the header of a run."""
 
@@ -74,7 +75,6 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     if scenario.clustering.fixed:
         crowd, draws = parties, 1
     alone = odds.alone_among(crowd, plan.colluders, min(sizes)) if plan.colluders else 0.0
-    exceeding = odds.tail(crowd - 1, plan.colluders, max(sizes) - 1, plan.colluders_per_cluster + 1)
     limits = Limits(
         participants=sum(sizes),
         cluster_sizes=sizes,
@@ -87,13 +87,13 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         p_rule_holds=odds.touched_at_most(sizes, byzantine, tolerated, resting),
         p_alone_per_opening=alone,
         p_alone_in_run=odds.once_in(alone, draws),
-        p_shares_fail=odds.once_in(exceeding, draws),
+        p_shares_fail=shares_fail_in_run(scenario),
         notes=(),
     )
     notes = (
         *_on_clusters(scenario, limits),
         *_on_privacy(scenario, limits),
-        *on_noise(scenario, percent(limits.p_shares_fail)),
+        *on_noise(scenario),
         *on_checks(scenario),
         *_on_robustness(scenario, limits),
         *on_shares(scenario),

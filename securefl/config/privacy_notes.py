@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from securefl.config.presence import fewest_present, shares_fail_in_run
 from securefl.config.privacy import Normalise
 from securefl.config.scenario import Scenario
-from securefl.config.sizes import works_of
+from securefl.config.sizes import max_cluster_size, rests_on_chance, works_of
+from securefl.config.wording import percent
 
 
-def on_noise(scenario: Scenario, failing: str) -> Iterator[str]:
-    """Yield what can be said before the model's size and the parties' data are known.
-
-    Args:
-        scenario: checked.
-        failing: the probability that more cluster mates collude than shared noise is reckoned for, in words.
-    """
+def on_noise(scenario: Scenario) -> Iterator[str]:
+    """Yield what a checked scenario tells before the model's size and the parties' data are known."""
     privacy, dp, sums = scenario.privacy, scenario.training.dp_sgd, scenario.secure_sum
     if dp is not None:
         bound = "brought to length 1" if isinstance(dp.bound, Normalise) else f"clipped to {dp.norm:g}"
@@ -47,7 +44,7 @@ def on_noise(scenario: Scenario, failing: str) -> Iterator[str]:
             )
         yield (
             f"noise: {privacy.law}, shared: a party adds {how}. It rests on at most f of a party's cluster"
-            f" mates colluding or adding none, which fails in this run with probability {failing}"
+            f" mates colluding or adding none, {_chance(scenario)}"
         )
     else:
         yield f"noise: {privacy.law}, local: every upload carries all of it (h = 1), whatever the others add"
@@ -56,3 +53,19 @@ def on_noise(scenario: Scenario, failing: str) -> Iterator[str]:
                 f"noise is added once and opened {scenario.clustering.reclusterings} times: the exposure is"
                 " taken as 1, as if the noisy update itself were public"
             )
+
+
+def _chance(scenario: Scenario) -> str:
+    """How likely the premise of shared noise fails in a run, and what keeps that true."""
+    sums = scenario.secure_sum
+    if not rests_on_chance(scenario):
+        return f"and these are all that there are (q = {sums.colluders})"
+    worst, planned = shares_fail_in_run(scenario), shares_fail_in_run(scenario, scenario.parties)
+    fails = f"which fails in this run with probability {percent(worst)}"
+    if scenario.clustering.fixed:
+        return fails
+    return (
+        f"{fails} at most, {percent(planned)} if everybody is always there; there is no round with fewer than"
+        f" {fewest_present(scenario)} parties, and no cluster of more than {max_cluster_size(scenario)}:"
+        " whoever is left over sits the round out"
+    )

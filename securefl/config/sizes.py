@@ -30,15 +30,24 @@ def max_cluster_size(scenario: Scenario) -> int:
     When fewer parties than planned are present, clusters become fewer and so may grow, up to 2 m - 1 members.
     Against an active server they may not grow beyond 2 t - f - 1, where 2 t - m > f ends (protocol.md,
     Parameters): else the server could choose who is present such that it can open two sums of one cluster.
-    Fixed clusters never grow.
+    With shared noise whose premise holds by chance only, they do not grow either: in a larger cluster more
+    colluders meet than its stated probability covers. Fixed clusters never grow.
     """
     plan = scenario.secure_sum
     if scenario.clustering.fixed:
         return max(cluster_sizes(scenario.parties, scenario.clustering.size))
+    if rests_on_chance(scenario):
+        return max(cluster_sizes(participants_of(scenario), scenario.clustering.size))
     largest = min(participants_of(scenario), 2 * scenario.clustering.size - 1)
     if plan.server == "active":
         largest = min(largest, 2 * plan.threshold - plan.colluders_per_cluster - 1)
     return largest
+
+
+def rests_on_chance(scenario: Scenario) -> bool:
+    """Whether shared noise is reckoned for fewer colluders in a cluster than there are (f < q)."""
+    plan, privacy = scenario.secure_sum, scenario.privacy
+    return privacy.unit != "none" and privacy.shared and plan.colluders > plan.colluders_per_cluster
 
 
 def participants_of(scenario: Scenario) -> int:

@@ -31,7 +31,7 @@ class Guarantee:
     colluders: int | None = None
     """Cluster mates whose noise does not count; None where no mate's does."""
     failure: float = 0.0
-    """Probability that some cluster has more colluders than that, over the run."""
+    """Probability, at most, that more of the party's mates do, in some round of the run."""
 
     def __str__(self) -> str:
         """One line; the word "none" without a finite epsilon."""
@@ -48,5 +48,5 @@ class Guarantee:
         many = f"at most {self.colluders}" if self.colluders else "none"
         said = f"; if {many} of the party's cluster mates collude or add no noise"
         return said + (
-            f", which fails with probability {self.failure:.2g} over this run" if self.failure else ""
+            f", which fails with probability at most {self.failure:.2g} over this run" if self.failure else ""
         )

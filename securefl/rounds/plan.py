@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from securefl.config.derived import Limits
+from securefl.config.presence import fewest_present, wanted_of
 from securefl.config.resolved import scenario_digest
 from securefl.config.scenario import Scenario, ServerOptimiser
-from securefl.config.sizes import cluster_sizes, participants_of
 from securefl.crypto.labels import digest
 from securefl.crypto.roster import Roster
 from securefl.encoding.fixed_point import FixedPoint
@@ -76,23 +76,16 @@ class Plan:
 
     @property
     def fewest(self) -> int:
-        """Parties below which there is no round: one cluster, and the signatures of a certificate.
-
-        The second keeps a server from showing a party a round in which nearly everybody else colludes.
-        """
-        return max(self.scenario.clustering.size, self.limits.quorum or 0)
+        """Parties whose hello a round needs (:func:`securefl.config.presence.fewest_present`)."""
+        return fewest_present(self.scenario)
 
     def wanted(self, present: int) -> int:
-        """Return how many of the present parties take part in a round; 0 when there can be none.
+        """How many of the present parties take part in a round; 0 when there can be none.
 
-        It is the largest number, up to the planned one, whose clusters stay within
-        ``limits.max_cluster_size``: fewer parties make fewer and so larger clusters, in which two groups of
-        ``threshold`` members may share no honest one. The surplus sits the round out.
+        Where fewer parties make larger clusters than ``limits.max_cluster_size``, the surplus sits the round
+        out (:func:`securefl.config.presence.wanted_of`).
         """
-        size, largest = self.scenario.clustering.size, self.limits.max_cluster_size
-        most = min(participants_of(self.scenario), present)
-        feasible = (n for n in range(most, self.fewest - 1, -1) if max(cluster_sizes(n, size)) <= largest)
-        return next(feasible, 0)
+        return wanted_of(self.scenario, present)
 
     def setup(self, place: Place, members: tuple[PartyId, ...], binding: bytes) -> Setup:
         """Return one attempt of one secure sum of this run."""

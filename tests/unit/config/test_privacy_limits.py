@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.config import odds
 from securefl.config.load import parse_scenario
 from securefl.config.privacy_limits import MAX_NOISE, check_delta, forgoes_privacy, noise_of
 from securefl.config.resolved import scenario_digest, to_toml
@@ -127,23 +126,6 @@ def test_delta() -> None:
         check_delta(scenario, 1)
     with pytest.raises(ConfigError, match=r"not below 1 / 100 records.*random"):
         check_delta(small(*RECORD, "privacy.delta=0.01"), 100)
-
-
-def test_shared_noise_says_how_likely_its_premise_fails() -> None:
-    limits = checked(
-        *PARTY,
-        SHARED,
-        "clustering.size=6",
-        "secure_sum.min_survivors=5",
-        "secure_sum.threshold=3",
-        "secure_sum.colluders=4",
-        "secure_sum.colluders_per_cluster=2",
-        "parties=18",
-    )
-    once = odds.tail(17, 4, 5, 3)
-    assert limits.p_shares_fail == pytest.approx(1 - (1 - once) ** 3)
-    assert any("h = min_survivors - f = 5 - 2 = 3" in note for note in limits.notes)
-    assert checked(*PARTY, SHARED).p_shares_fail == 0
 
 
 def test_what_a_header_says() -> None:

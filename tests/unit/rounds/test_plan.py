@@ -81,6 +81,34 @@ def test_surplus_parties_sit_the_round_out(absent: int, taking_part: int) -> Non
     assert not any(node.rejects for node in world.nodes.values())
 
 
+def test_a_round_keeps_to_the_odds_of_shared_noise_when_a_party_is_absent() -> None:
+    """12 parties, q = 3, f = 2: of 11, six are drawn, and no cluster of 11 holds all colluders."""
+    made = scenario(
+        12,
+        size="6",
+        threshold="3",
+        min_survivors="5",
+        server="curious",
+        secure_sum__colluders="3",
+        secure_sum__colluders_per_cluster="2",
+        encoding__clip="1.0",
+        encoding__scale_bits="9",
+        privacy__unit="party",
+        privacy__placement="threshold",
+        privacy__multiplier="1.0",
+        privacy__delta="0.01",
+    )
+    world = World(made, ops=[Op("drop", "p00", "Hello")], length=8).run()
+    (drawn,) = world.reports(ClustersDrawn)
+    assert [len(cluster) for cluster in drawn.clusters[0]] == [6]
+    assert len(drawn.resting) == 5
+    for name in world.parties[1:]:
+        assert [d.clusters for d in world.reports(ClustersDrawn, name)] == [drawn.clusters]
+    few = World(made, ops=[Op("drop", f"p{i:02d}", "Hello") for i in range(5)], length=8).run()
+    (skipped,) = few.reports(RoundSkipped)
+    assert "8 are needed, and clusters of 6 members at most" in skipped.reason
+
+
 def test_too_few_at_the_start_end_the_run_with_a_reason() -> None:
     made = scenario(12, size="4", threshold="3", min_survivors="3", server="active")
     world = World(made, ops=[Op("drop", f"p{i:02d}", "Join", n) for i in range(5) for n in range(2)]).run()
