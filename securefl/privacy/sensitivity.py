@@ -7,7 +7,8 @@ projections, which bring no two vectors further apart, and all weights are 1. So
 before rounding by at most c = C / b. Rounded with the same secret offsets, two such vectors differ by a
 stochastic rounding of their difference, whose norm is within the bound of
 :class:`securefl.privacy.rounding.BoundedRounding` except with probability beta. That comes off delta in each
-release; twice under replace-one, where two differences count.
+release; twice under replace-one and with batches of fixed size, in which a record that is drawn displaces
+another: there two differences count.
 
 **Party level.** The whole update is clipped to c, and rounded until it keeps to the same bound. A public
 weight of at most 1 makes it no longer.
@@ -52,7 +53,7 @@ def rounding_of(scenario: Scenario, length: int, scale_bits: int | None = None) 
         return None
     beta = DEFAULT_BETA
     if scenario.privacy.unit == "record":
-        beta = lost_in_rounding(scenario) / SENSITIVITY[scenario.privacy.relation]
+        beta = lost_in_rounding(scenario) / _differences(scenario)
     return BoundedRounding(norm, length, beta)
 
 
@@ -62,6 +63,13 @@ def lost_in_rounding(scenario: Scenario) -> float:
     if scenario.privacy.unit != "record" or delta == "auto":
         return 0.0
     return LOST_SHARE * delta / planned_releases(scenario)
+
+
+def _differences(scenario: Scenario) -> int:
+    """How many records' lengths apart neighbouring batches are; beta counts for each of them."""
+    dp = scenario.training.dp_sgd
+    displaces = dp is not None and dp.sampler == "fixed-size"
+    return 2 if displaces else SENSITIVITY[scenario.privacy.relation]
 
 
 def signal_of(scenario: Scenario, rounding: BoundedRounding) -> float:

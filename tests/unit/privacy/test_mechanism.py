@@ -66,13 +66,23 @@ def test_rounded_with_the_same_offsets_neighbours_stay_within_the_sensitivity(re
         assert np.linalg.norm(one - other) > 0.9 * mechanism.rounding.norm
 
 
-def test_what_is_lost_in_rounding_comes_off_delta() -> None:
-    """Once for each vector that is rounded beyond its bound: two where a record is replaced."""
-    event = made().event
-    assert event.delta_lost == pytest.approx(LOST_SHARE * made().delta / 20)
-    replaced = made("privacy.relation=replace-one")
-    assert replaced.event.delta_lost == event.delta_lost
-    assert replaced.rounding.beta == pytest.approx(made().rounding.beta / 2)
+@pytest.mark.parametrize(
+    ("relation", "sampler", "differences"),
+    [
+        ("add-remove", "poisson", 1),
+        ("replace-one", "poisson", 2),
+        ("add-remove", "fixed-size", 2),
+        ("replace-one", "fixed-size", 2),
+    ],
+)
+def test_what_is_lost_in_rounding_comes_off_delta(relation: str, sampler: str, differences: int) -> None:
+    """Once for each difference that may exceed its bound: two where a record takes another's place."""
+    mechanism = made(f"privacy.relation={relation}", f"training.dp_sgd={{sampler='{sampler}'}}")
+    assert mechanism.event.delta_lost == pytest.approx(LOST_SHARE * mechanism.delta / 20)
+    assert differences * mechanism.rounding.beta == pytest.approx(mechanism.event.delta_lost)
+
+
+def test_whole_updates_lose_nothing_in_rounding() -> None:
     assert made(*PARTY).event.delta_lost == 0
 
 
