@@ -29,14 +29,16 @@ def server_rows(dataset: Dataset, train: I64, config: Data, seed: int) -> I64:
     source = dataset.servers or dataset
     if source is not dataset:
         train = np.arange(len(source.y_train), dtype=np.int64)
-    labels = source.y_train[train] if source.y_train.ndim == 1 else np.zeros(len(train), dtype=np.int64)
+    is_text = source.y_train.ndim > 1
+    labels = np.zeros(len(train), dtype=np.int64) if is_text else source.y_train[train]
     if config.server_per_class is not None:
-        kinds, each = np.arange(source.classes), config.server_per_class
+        kinds, each = source.classes, config.server_per_class
         _check_count(source, labels, each)
     else:
-        kinds, each = _share(config.server_fraction, labels)
+        kinds = 1 if is_text else source.classes
+        each = _share(source, labels, kinds, config.server_fraction)
     rng = np.random.Generator(np.random.PCG64([seed, 2]))
-    chosen = [rng.permutation(np.flatnonzero(labels == kind))[:each] for kind in kinds]
+    chosen = [rng.permutation(np.flatnonzero(labels == kind))[:each] for kind in range(kinds)]
     rows: I64 = train[rng.permutation(np.concatenate(chosen))]
     return rows
 
@@ -53,23 +55,29 @@ def _check_count(source: Dataset, labels: I64, each: int) -> None:
         )
 
 
-def _share(fraction: float, labels: I64) -> tuple[I64, int]:
-    """The classes that there are, and how many samples of each make up ``fraction`` of all."""
+def _share(source: Dataset, labels: I64, kinds: int, fraction: float) -> int:
+    """How many samples of each of so many classes make up ``fraction`` of all."""
     total = len(labels)
-    kinds, counts = np.unique(labels, return_counts=True)
+    counts = np.bincount(labels, minlength=kinds)
+    scarce, fewest = int(counts.argmin()), int(counts.min())
+    if not fewest:
+        raise ConfigError(
+            "data.server_fraction",
+            f"class {scarce} of {source.name} has no samples, and the server is to have as many of each",
+            "a larger data.train_limit, or another set",
+        )
     # 0.29 * 100 is 28.999...: an exact share must not lose a sample to rounding.
-    each = int(fraction * total / len(kinds) + 1e-9)
+    each = int(fraction * total / kinds + 1e-9)
     if not each:
         raise ConfigError(
             "data.server_fraction",
-            f"{fraction:g} of {total} samples is less than one of each of {len(kinds)} classes",
-            f"at least {len(kinds) / total:.2g}, or a larger data.train_limit",
+            f"{fraction:g} of {total} samples is less than one of each of {kinds} classes",
+            f"at least {kinds / total:.2g}, or a larger data.train_limit",
         )
-    if each > counts.min():
-        scarce = int(kinds[counts.argmin()])
+    if each > fewest:
         raise ConfigError(
             "data.server_fraction",
-            f"{fraction:g} of {total} samples is {each} of each class, but class {scarce} has {counts.min()}",
-            f"at most {int(counts.min()) * len(kinds) / total:.2g}",
+            f"{fraction:g} of {total} samples is {each} of each class, but class {scarce} has {fewest}",
+            f"at most {fewest * kinds / total:.2g}",
         )
-    return kinds, each
+    return each

@@ -68,6 +68,15 @@ def test_a_class_that_the_limit_leaves_out_is_missing() -> None:
     assert "data.train_limit" in caught.value.remedy
 
 
+@pytest.mark.parametrize("config", [Data(server_per_class=2), Data(server_fraction=0.2)])
+def test_another_set_that_lacks_a_class_is_refused(config: Data) -> None:
+    """Class 2 is in its test half only, as a set of the user's own may be."""
+    lacking = labelled(np.array([0, 1, 3] * 20, dtype=np.int64), "foreign")
+    with pytest.raises(ConfigError, match=r"class 2 of foreign has (0|no) samples") as caught:
+        split(replace(balanced(), servers=lacking), config, PARTIES, 1)
+    assert caught.value.remedy.endswith("another set")
+
+
 @pytest.mark.parametrize("config", [Data(server_per_class=3), Data(server_fraction=0.2)])
 def test_another_set_gives_samples_and_takes_none(config: Data, tmp_path: Path) -> None:
     other = labelled(np.arange(60, dtype=np.int64) % 4, "other", 1000.0)
