@@ -10,6 +10,7 @@ from parties.client import party
 from parties.server import server
 from securefl import __version__
 from securefl.bench.app import app as bench
+from securefl.cli.audit import audit
 from securefl.cli.broker import broker
 from securefl.cli.compare import compare
 from securefl.cli.data import app as data
@@ -32,6 +33,7 @@ app.command()(simulate)
 app.command()(reproduce)
 app.command()(compare)
 app.command()(leakage)
+app.command()(audit)
 app.command()(server)
 app.command()(party)
 app.command()(broker)

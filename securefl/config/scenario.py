@@ -121,10 +121,28 @@ class Deadlines(_Section, frozen=True, kw_only=True):
     release: Seconds = 15.0
 
 
+Audit = Literal[
+    "exposure",
+    "views",
+    "unmasking",
+    "masks",
+    "budget",
+    "replay",
+    "reconstruction",
+    "inversion",
+    "membership",
+    "canary",
+    "properties",
+]
+"""What ``securefl audit`` looks at (docs/audit.md)."""
+
+
 class Leakage(_Section, frozen=True, kw_only=True):
     """``veto``: a party releases nothing that crosses a published limit. ``report``: experiments only."""
 
     mode: Literal["veto", "report"] = "veto"
+    allow: tuple[Audit, ...] = ()
+    """Audits whose breaches this scenario is about: ``securefl audit`` reports them and ends with 0."""
 
 
 class Expect(_Section, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def leaky(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Nine parties in clusters of three, five reclusterings of one update: all are exposed. With lab."""
+    """Nine parties in clusters of three, seven reclusterings of one update: all are exposed. With lab."""
     out = tmp_path_factory.mktemp("audit") / "leaky"
-    record(out, scenario(9, reclusterings="5", leakage__mode='"report"'), lab=True)
+    record(out, scenario(9, reclusterings="7", leakage__mode='"report"'), lab=True)
     return out

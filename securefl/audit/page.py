@@ -1,0 +1,111 @@
+"""An audit as one HTML page that needs nothing else: no script, no font, no picture from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from securefl.audit.chapter import Chapter
+from securefl.audit.exhibits import Exhibit, HeatMap, Pictures, Plot, Table
+from securefl.audit.finding import Finding, Severity, worst
+from securefl.audit.markdown import cell_text
+from securefl.audit.report import AuditReport
+from securefl.audit.style import STYLE
+from securefl.audit.svg import heat_map_svg, picture_html, plot_svg
+from securefl.report.text import printable
+
+_EVIDENCE = 40
+
+
+def page(report: AuditReport) -> str:
+    """The whole page."""
+    name = escape(report.recorded.scenario.name)
+    return "".join(
+        (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            # Nothing in the page runs or loads, whatever a party managed to get into a transcript.
+            '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
+            " img-src data:; style-src 'unsafe-inline'\">",
+            f"<title>Audit of {name}</title><style>{STYLE}</style></head><body><main>",
+            *_head(report),
+            *(part for chapter in report.chapters for part in _chapter(report, chapter)),
+            "</main></body></html>\n",
+        )
+    )
+
+
+def _head(report: AuditReport) -> Iterator[str]:
+    kind = "breach" if report.exceeding else "holds"
+    yield f"<header><p class='kicker'>securefl audit</p><h1>{_text(report.recorded.scenario.name)}</h1>"
+    yield f"<p class='verdict {kind}'>{_text(report.verdict)}</p>"
+    yield "<dl>"
+    for label, text in report.facts:
+        yield f"<div><dt>{_text(label)}</dt><dd>{_text(text)}</dd></div>"
+    yield "</dl><nav>"
+    for chapter in report.chapters:
+        severity = worst(chapter.findings).label
+        first = chapter.title.partition(":")[0]
+        yield f"<a href='#{escape(chapter.audit)}' class='{severity}'><b>{_text(first)}</b>{severity}</a>"
+    yield "</nav></header>"
+
+
+def _chapter(report: AuditReport, chapter: Chapter) -> Iterator[str]:
+    yield f"<section id='{escape(chapter.audit)}'><h2>{_text(chapter.title)}</h2>"
+    yield f"<p class='method'>{_text(chapter.method)}</p>"
+    exceeding = report.exceeding
+    for finding in sorted(chapter.findings, key=lambda one: -one.severity):
+        yield from _finding(finding, stated=finding not in exceeding)
+    for exhibit in chapter.exhibits:
+        yield f"<figure class='exhibit'><figcaption>{_text(exhibit.title)}</figcaption>"
+        yield from _exhibit(exhibit)
+        if exhibit.note:
+            yield f"<p class='note-text'>{_text(exhibit.note)}</p>"
+        yield "</figure>"
+    yield "</section>"
+
+
+def _finding(finding: Finding, *, stated: bool) -> Iterator[str]:
+    label = finding.severity.label
+    badge = label + (", as the scenario states" if finding.severity is Severity.BREACH and stated else "")
+    yield f"<article class='{label}'><span class='badge'>{badge}</span><p>{_text(finding.claim)}</p>"
+    if finding.error_rate is not None:
+        yield f"<p class='small'>False alarms in honest runs: at most {finding.error_rate:.2g}.</p>"
+    if finding.remedy:
+        yield f"<p class='remedy'><b>Remedy</b> {_text(finding.remedy)}</p>"
+    if finding.evidence:
+        yield f"<details><summary>Evidence ({len(finding.evidence)})</summary><ul>"
+        for evidence in finding.evidence[:_EVIDENCE]:
+            yield f"<li><code>{_text(str(evidence))}</code></li>"
+        if len(finding.evidence) > _EVIDENCE:
+            yield f"<li>and {len(finding.evidence) - _EVIDENCE} more, in audit.json</li>"
+        yield "</ul></details>"
+    yield "</article>"
+
+
+def _exhibit(exhibit: Exhibit) -> Iterator[str]:
+    match exhibit:
+        case Plot():
+            yield plot_svg(exhibit)
+        case HeatMap():
+            yield heat_map_svg(exhibit)
+        case Table():
+            yield from _table(exhibit)
+        case Pictures():
+            for row in exhibit.rows:
+                yield f"<div class='pictures'>{''.join(map(picture_html, row))}</div>"
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield "<div class='scroll'><table><thead><tr>"
+    yield "".join(f"<th>{_text(column)}</th>" for column in table.columns)
+    yield "</tr></thead><tbody>"
+    for row in table.rows:
+        cells = ((isinstance(cell, str), cell_text(cell)) for cell in row)
+        yield "<tr>" + "".join(f"<td{' class=t' if t else ''}>{_text(c)}</td>" for t, c in cells) + "</tr>"
+    yield "</tbody></table></div>"
+
+
+def _text(text: str) -> str:
+    """Names and reasons come from outside: nothing in them is markup."""
+    return escape(printable(text, 2_000))

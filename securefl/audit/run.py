@@ -1,0 +1,30 @@
+"""All audits of one recorded run, in the order of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from securefl.audit.chapter import Chapter
+from securefl.audit.exposed import exposed_in
+from securefl.audit.exposure import audit_exposure
+from securefl.audit.recorded import Recorded
+from securefl.audit.report import AuditReport
+from securefl.audit.truth import GroundTruth
+
+
+def audit(recorded: Recorded, truth: GroundTruth | None = None) -> AuditReport:
+    """Audit a run.
+
+    Args:
+        recorded: what it left behind.
+        truth: of a run with ``--lab``, for the audits that need it; None leaves them out.
+
+    Raises:
+        ConfigError: the ground truth is damaged.
+    """
+    return AuditReport(recorded, lab=truth is not None, chapters=tuple(_chapters(recorded)))
+
+
+def _chapters(recorded: Recorded) -> Iterator[Chapter]:
+    versions = exposed_in(recorded)
+    yield audit_exposure(recorded, versions)

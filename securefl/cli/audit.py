@@ -1,0 +1,119 @@
+"""``securefl audit``: what a recorded run tells about its parties, and whether it kept its promises."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from parties.console import one_line_errors
+from securefl.audit.finding import Severity, worst
+from securefl.audit.load import load, load_truth
+from securefl.audit.markdown import markdown
+from securefl.audit.page import page
+from securefl.audit.report import AuditReport
+from securefl.audit.run import audit as audited
+from securefl.errors import ConfigError
+from securefl.report.console import Terminal
+from securefl.report.rundir import RunDirectory
+from securefl.report.text import printable, seconds
+
+_FILES = ("audit.md", "audit.json", "audit.html")
+_INDENT = 9
+_COLOURS = {
+    Severity.HOLDS: "green",
+    Severity.NOTE: "blue",
+    Severity.WARNING: "yellow",
+    Severity.BREACH: "bold red",
+}
+
+
+def audit(
+    run: Annotated[Path, typer.Argument(help="The directory that securefl run or simulate left.")],
+    *,
+    colluders: Annotated[
+        str, typer.Option(metavar="NAMES", help="Parties that pool what they know with the server: p01,p04.")
+    ] = "",
+    lab: Annotated[
+        bool, typer.Option("--lab", help="Look at ground truth, too: runs with --lab only.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Where the report goes; RUN/audit when left out.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier report there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")] = False,
+) -> None:
+    """Audit a recorded run: what the server learned of whom, and whether everybody kept to the protocol.
+
+    Nothing in the run directory is changed; the report (Markdown, JSON and one HTML page) is added to it.
+
+    Exit codes: 0 nothing is worse than the scenario allows; 1 something is; 2 refused (a damaged transcript,
+    transcripts of different runs, unknown colluders); 3 the report cannot be written.
+    """
+    with one_line_errors():
+        began = time.monotonic()
+        folder = out or run / "audit"
+        _free(folder, force=force)
+        named = [name.strip() for name in colluders.split(",") if name.strip()]
+        recorded = load(run, named)
+        truth = load_truth(run, recorded) if lab else None
+        report = audited(recorded, truth)
+        _write(folder, report)
+        if as_json:
+            typer.echo(json.dumps(report.to_json(), allow_nan=False))
+        else:
+            _show(report, folder, time.monotonic() - began)
+        raise typer.Exit(report.exit_code)
+
+
+def _free(folder: Path, *, force: bool) -> None:
+    """Refuse to write over a former report before anything is computed."""
+    former = [folder / name for name in _FILES if (folder / name).exists()]
+    if former and not force:
+        raise ConfigError(str(former[0]), "exists already", "choose another --out, or replace it by --force")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(str(folder), "is no directory", "choose another --out")
+
+
+def _write(folder: Path, report: AuditReport) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(str(folder), f"cannot be made: {error.strerror}", "choose another --out") from error
+    files = RunDirectory(folder)
+    files.write_text("audit.md", markdown(report))
+    files.write_json("audit.json", report.to_json())
+    files.write_text("audit.html", page(report))
+
+
+def _show(report: AuditReport, folder: Path, spent: float) -> None:
+    terminal = Terminal(highlight=False)
+    for label, text in report.facts:
+        terminal.print(Text.assemble((f"{label}: ", "dim"), printable(text)))
+    for chapter in report.chapters:
+        severity = worst(chapter.findings)
+        terminal.print()
+        terminal.print(Text.assemble((chapter.title, "bold"), f": {severity.label}"))
+        for finding in chapter.findings:
+            _say(terminal, f"  {finding.severity.label}", finding.claim, _COLOURS[finding.severity])
+            if finding.severity >= Severity.WARNING:
+                for evidence in finding.evidence[:3]:
+                    _say(terminal, "", str(evidence), "dim")
+                if finding.remedy:
+                    _say(terminal, "", f"remedy: {finding.remedy}", "dim")
+    terminal.print()
+    terminal.print(f"report: {folder / 'audit.html'} (also .md and .json), {seconds(spent)}")
+    style = "bold red" if report.exceeding else "bold green"
+    terminal.print(Text.assemble((f"exit {report.exit_code}", style), f": {report.verdict}"))
+
+
+def _say(terminal: Terminal, label: str, text: str, style: str) -> None:
+    """``label`` in a column of its own, ``text`` wrapped beside it."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=_INDENT)
+    table.add_column()
+    table.add_row(Text(label, style), Text(printable(text, 900), "" if label else style))
+    terminal.print(table)

@@ -1,0 +1,137 @@
+"""The report of an audit: verdict, JSON, Markdown and the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from securefl.audit.axes import axis, label
+from securefl.audit.chapter import Chapter
+from securefl.audit.exhibits import Curve, HeatMap, Picture, Pictures, Plot, Table
+from securefl.audit.finding import Evidence, Finding, Severity
+from securefl.audit.load import load
+from securefl.audit.markdown import markdown
+from securefl.audit.page import page
+from securefl.audit.report import AuditReport
+from securefl.audit.run import audit
+from tests.simulation.world import scenario
+
+EVIL = "<script>alert(1)</script>|`x`\x1b[2J"
+
+
+def evil_report(plain: Path, severity: Severity = Severity.BREACH) -> AuditReport:
+    finding = Finding(
+        audit="views",
+        severity=severity,
+        claim=EVIL,
+        evidence=tuple(Evidence("p00", n, EVIL) for n in range(50)),
+        remedy=EVIL,
+        error_rate=1e-3,
+    )
+    curve = Curve(label=EVIL, x=(1.0, 10.0, 100.0), y=(0.0, float("nan"), 2.0))
+    exhibits = (
+        Plot(title=EVIL, x_name="x", y_name="y", curves=(curve,), x_log=True, diagonal=True),
+        HeatMap(
+            title="h", row_name="r", column_name="c", rows=(EVIL,), columns=("1", "2"), values=((None, 0.5),)
+        ),
+        Table(title="t", columns=("a", "b"), rows=((EVIL, 1.23456), (None, 2))),
+        Pictures(title="p", rows=((Picture(caption=EVIL, pixels=((0, 255), (128, 3))),),)),
+    )
+    chapter = Chapter(audit="views", title=EVIL, method=EVIL, findings=(finding,), exhibits=exhibits)
+    return AuditReport(load(plain), lab=False, chapters=(chapter,))
+
+
+class _Tags(HTMLParser):
+    """Counts tags, and fails where they are not closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        if tag not in {"meta", "img"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_needs_nothing_from_outside_and_runs_nothing(plain: Path) -> None:
+    text = page(evil_report(plain))
+    tags = _Tags()
+    tags.feed(text)
+    assert tags.open == []
+    assert {"svg", "table", "details", "img", "nav"} <= tags.seen
+    assert not {"script", "link", "iframe"} & tags.seen
+    assert not re.findall(r"(?:src|href)=.https?:", text)
+    assert "\x1b" not in text
+
+
+def test_markdown_has_no_markup_of_others(plain: Path) -> None:
+    text = markdown(evil_report(plain))
+    assert "<script" not in re.sub(r"`[^`]*`", "", text)
+    assert "\x1b" not in text
+    assert "and 38 more" in text
+    assert "| -" in text
+
+
+def test_json_is_what_was_found(plain: Path) -> None:
+    report = evil_report(plain)
+    found = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    (one,) = found["audits"]
+    assert one["worst"] == "breach"
+    assert one["findings"][0]["evidence"][7] == {"source": "p00", "entry": 7, "text": EVIL}
+    assert one["exhibits"][0]["curves"][0]["y"] == [0.0, None, 2.0]
+    assert set(found["heads"]) == {"server", *load(plain).parties}
+
+
+def test_a_breach_fails_unless_the_scenario_states_it(plain: Path) -> None:
+    report = evil_report(plain)
+    assert report.exit_code == 1
+    assert "1 of 1 findings" in report.verdict
+    stated = replace(
+        report, recorded=replace(report.recorded, scenario=scenario(6, leakage__allow='["views"]'))
+    )
+    assert stated.exit_code == 0
+    assert "it states the breaches found (views)" in stated.verdict
+    assert evil_report(plain, Severity.WARNING).exit_code == 0
+
+
+def test_report_mode_states_exposure_and_nothing_else(leaky: Path) -> None:
+    report = audit(load(leaky))
+    assert any(f.severity is Severity.BREACH and f.audit == "exposure" for f in report.findings)
+    assert report.exit_code == 0
+    veto = replace(report, recorded=replace(report.recorded, scenario=scenario(9)))
+    assert veto.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "log", "ticks"),
+    [
+        ((0.0, 10.0), False, (0, 2, 4, 6, 8, 10)),
+        ((3.0, 3.0), False, (2.4, 2.6, 2.8, 3.0, 3.2, 3.4, 3.6)),
+        ((0.001, 90.0), True, (0.001, 0.01, 0.1, 1, 10, 100)),
+        ((), False, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)),
+    ],
+)
+def test_axes_have_round_ticks(values: tuple[float, ...], log: bool, ticks: tuple[float, ...]) -> None:
+    made = axis(values, log=log)
+    assert made.ticks == pytest.approx(ticks)
+    assert made.place(made.low) == 0
+    assert made.place(made.high) == pytest.approx(1)
+    assert made.place(float("inf")) is None
+    assert not log or made.place(0.0) is None
+
+
+def test_labels_are_short() -> None:
+    assert [label(v) for v in (0.0, 0.25, 12345.0, 1e-7, 2e9)] == ["0", "0.25", "1.234e+04", "1e-7", "2e9"]

@@ -1,0 +1,87 @@
+"""``securefl audit`` as a command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.world import scenario
+from tests.unit.audit.runs import record
+from tests.unit.cli.programs import call, files, refusal
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("cli-audit") / "run"
+    record(out, scenario(6))
+    return out
+
+
+@pytest.fixture
+def run(recorded: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(recorded, tmp_path / "run"))
+
+
+def test_an_honest_run_ends_with_0_and_leaves_three_files(run: Path) -> None:
+    before = {name: (run / name).read_bytes() for name in files(run) if (run / name).is_file()}
+    done = call("audit", run)
+    assert done.exit_code == 0, done.stderr
+    assert "The server alone knows no party's update" in " ".join(done.stdout.split())
+    assert files(run) == before.keys() | {
+        "transcripts",
+        "audit",
+        *(f"audit/audit.{e}" for e in ("md", "json", "html")),
+    }
+    assert all((run / name).read_bytes() == content for name, content in before.items())
+
+
+def test_a_former_report_stays_unless_forced(run: Path) -> None:
+    assert call("audit", run).exit_code == 0
+    page = run / "audit" / "audit.html"
+    page.write_text("mine")
+    assert "exists already" in refusal(call("audit", run))
+    assert page.read_text() == "mine"
+    assert call("audit", run, "--force").exit_code == 0
+    assert page.read_text() != "mine"
+
+
+def test_json_on_stdout(run: Path, tmp_path: Path) -> None:
+    done = call("audit", run, "--json", "--out", tmp_path / "else", "--colluders", "p00, p01")
+    found = json.loads(done.stdout)
+    assert found["colluders"] == ["p00", "p01"]
+    assert found == json.loads((tmp_path / "else" / "audit.json").read_text())
+    assert not (run / "audit").exists()
+
+
+def test_breaches_end_with_1(tmp_path: Path) -> None:
+    """Seven reclusterings of one update; afterwards the scenario claims that nobody is exposed."""
+    record(tmp_path / "run", scenario(9, reclusterings="7", leakage__mode='"report"'), length=8)
+    text = tmp_path / "run" / "scenario.toml"
+    assert call("audit", tmp_path / "run").exit_code == 0
+    text.write_text(text.read_text().replace('mode = "report"', 'mode = "veto"'))
+    done = call("audit", tmp_path / "run", "--force")
+    assert done.exit_code == 1
+    assert "worse than the scenario allows" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--colluders", "p77"), "--colluders: 'p77' is no party of this run"),
+        (("--lab",), "kept no ground truth"),
+    ],
+)
+def test_refusals_write_nothing(run: Path, arguments: tuple[str, ...], reason: str) -> None:
+    before = files(run)
+    assert reason in refusal(call("audit", run, *arguments))
+    assert files(run) == before
+
+
+def test_a_damaged_transcript_is_refused_with_its_entry(run: Path) -> None:
+    path = run / "transcripts" / "p01.jsonl"
+    path.write_bytes(path.read_bytes()[:-5])
+    assert "p01.jsonl: entry" in refusal(call("audit", run))
+    assert not (run / "audit").exists()
