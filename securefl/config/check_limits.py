@@ -42,7 +42,7 @@ def on_checks(scenario: Scenario) -> Iterator[str]:
         case "published":
             yield (
                 "checks: norm and KS test as published (Xiang et al., algorithm 2); they leave out an honest"
-                " upload in 1 of 19, and more where signals agree"
+                " upload in 1 of 19 to 1 of 15, and more where signals agree"
             )
         case "none":
             return

@@ -20,6 +20,7 @@ from securefl.crypto import prg
 from securefl.encoding.fixed_point import MAX_SCALE_BITS, Encoded, FixedPoint
 from securefl.entropy import Entropy
 from securefl.errors import ConfigError, UsageError
+from securefl.privacy.checks.published import least_std
 from securefl.privacy.components import ComponentPlan, plan_components
 from securefl.privacy.discrete import mu_slack
 from securefl.privacy.distance import check_distance
@@ -81,8 +82,8 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
         length: d, parameters of the model.
 
     Raises:
-        ConfigError: the scenario is not settled, its noise does not fit the scale, or it is drawn so often
-            that the sampled noise's distance from its law counts.
+        ConfigError: the scenario is not settled, its noise does not fit the scale, it is drawn so often that
+            the sampled noise's distance from its law counts, or published checks would fail its grid.
     """
     privacy = scenario.privacy
     if privacy.unit == "none":
@@ -98,6 +99,7 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
     shares = None if rounding is None else shares_of(scenario, rounding)
     if rounding is None or shares is None or not _fits(shares):
         raise _unfit(scenario, length, shares)
+    _check_grid(scenario, length, shares)
     table, *components = (noise_table(privacy.law, std, "encoding.scale_bits") for std in _stds(shares))
     draws = length * shares.honest
     for one in (table, *components):
@@ -185,13 +187,27 @@ def _fits(shares: SharePlan | ComponentPlan) -> bool:
     return all(MIN_STD <= std <= MAX_STD for std in _stds(shares))
 
 
+def _check_grid(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan) -> None:
+    """Refuse noise in steps that the published KS test takes for a wrong law.
+
+    Raises:
+        ConfigError: it is that coarse.
+    """
+    least = least_std(length)
+    if scenario.checks.kind != "published" or shares.share_std >= least:
+        return
+    fine = _fitting(scenario, length, least)
+    raise ConfigError(
+        "checks.kind",
+        f"the published tests are of continuous noise: at {shares.share_std:.4g} steps they leave out honest"
+        f" uploads for being whole numbers, and {length} parameters need {least:.4g}",
+        f'encoding.scale_bits = {min(fine)}, or kind = "corrected"' if fine else 'kind = "corrected"',
+    )
+
+
 def _unfit(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan | None) -> ConfigError:
     """Noise outside the range of the tables, and the finest scale at which it is within."""
-    fitting = []
-    for bits in range(MAX_SCALE_BITS + 1):
-        rounding = rounding_of(scenario, length, bits)
-        if rounding is not None and _fits(shares_of(scenario, rounding)):
-            fitting.append(bits)
+    fitting = _fitting(scenario, length)
     found = "too long a vector"
     if shares is not None:
         found = f"{' and '.join(f'{std:.4g}' for std in _stds(shares))} steps of noise for each party"
@@ -202,3 +218,14 @@ def _unfit(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan | 
         if fitting
         else "no scale has so much, or so little, noise: another multiplier, or a smaller model",
     )
+
+
+def _fitting(scenario: Scenario, length: int, least: float = MIN_STD) -> list[int]:
+    """The scales at which all noise has a table and a share at least so many steps, coarsest first."""
+    fitting = []
+    for bits in range(MAX_SCALE_BITS + 1):
+        rounding = rounding_of(scenario, length, bits)
+        shares = None if rounding is None else shares_of(scenario, rounding)
+        if shares is not None and _fits(shares) and shares.share_std >= least:
+            fitting.append(bits)
+    return fitting

@@ -13,10 +13,12 @@ from securefl.config.scenario import Scenario
 from securefl.encoding.fixed_point import FixedPoint
 from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import ConfigError, UsageError
+from securefl.privacy.checks.published import first_stage, least_std
 from securefl.privacy.mechanism import Mechanism, mechanism_of
 from securefl.privacy.rounding import BoundedRounding
 from securefl.privacy.sensitivity import LOST_SHARE, planned_releases
 from securefl.privacy.settling import settle
+from securefl.privacy.table import noise_table
 from tests.unit.privacy.scenarios import LENGTH, PARTY, RECORDS, private
 
 
@@ -178,6 +180,44 @@ def test_a_scale_at_which_the_noise_does_not_fit_is_refused_and_one_that_fits_is
 def test_noise_for_which_there_is_no_scale() -> None:
     with pytest.raises(ConfigError, match="another multiplier"):
         made("privacy.multiplier=10000", length=100_000)
+
+
+SINGLE = (
+    "clustering.size=1",
+    "secure_sum.threshold=1",
+    "secure_sum.min_survivors=1",
+    "secure_sum.colluders=0",
+    "secure_sum.colluders_per_cluster=0",
+    "secure_sum.k_anonymity=1",
+    "leakage.mode=report",
+    "privacy.placement=local",
+    "checks.kind=published",
+)
+
+
+def test_noise_that_published_checks_take_for_a_wrong_law_is_refused() -> None:
+    """Steps of 69 at d = 3,000: the distance of a half-step alone is 12 % of what passes."""
+    with pytest.raises(
+        ConfigError, match=r"^checks\.kind: .*at 68\.75 steps .*3000 parameters need 164"
+    ) as caught:
+        made(*SINGLE, "encoding.scale_bits=9", length=3_000)
+    assert caught.value.remedy == 'encoding.scale_bits = 11, or kind = "corrected"'
+    assert made(*SINGLE, "encoding.scale_bits=11", length=3_000).table.std > least_std(3_000)
+    assert made(*SINGLE, "encoding.scale_bits=9", "checks.kind=corrected", length=3_000).table.std < 69
+    with pytest.raises(ConfigError, match=r"2000000 parameters need 4243 \(kind = \"corrected\"\)"):
+        made(*SINGLE, length=2_000_000)
+
+
+def test_coarse_noise_fails_for_its_grid_and_the_coarsest_that_is_accepted_does_not() -> None:
+    """300 honest uploads: at most 38 fail at a rate of 6.5 %, but for one seed in 10^5."""
+    dim = 400
+    failed = {}
+    for times in (0.13, 1.0):
+        table = noise_table("skellam", times * least_std(dim))
+        noise = table.sample(300 * dim, InsecureSeededEntropy(5)).reshape(300, dim).astype(np.float64)
+        failed[times] = sum(not first_stage(upload, table.std).ok for upload in noise)
+    assert failed[1.0] <= 38
+    assert failed[0.13] > 60
 
 
 def test_too_many_draws_for_a_small_delta_are_refused() -> None:
