@@ -10,6 +10,8 @@ from securefl.audit.exposure import audit_exposure
 from securefl.audit.recorded import Recorded
 from securefl.audit.report import AuditReport
 from securefl.audit.truth import GroundTruth
+from securefl.audit.unmasking import audit_unmasking
+from securefl.audit.views import audit_views
 
 
 def audit(recorded: Recorded, truth: GroundTruth | None = None) -> AuditReport:
@@ -28,3 +30,5 @@ def audit(recorded: Recorded, truth: GroundTruth | None = None) -> AuditReport:
 def _chapters(recorded: Recorded) -> Iterator[Chapter]:
     versions = exposed_in(recorded)
     yield audit_exposure(recorded, versions)
+    yield audit_views(recorded)
+    yield audit_unmasking(recorded)

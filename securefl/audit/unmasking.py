@@ -1,0 +1,264 @@
+"""*unmasking*: the seed share of a survivor or the key share of a dropped member, never both, and once.
+
+Whoever holds the threshold of both kinds for one member takes off all of its masks (Bonawitz et al. 2017). A
+second release, or a masked input after a release, lets the server subtract two sums (protocol.md, steps 9 and
+10).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from securefl.audit.chapter import Chapter
+from securefl.audit.finding import Evidence, Finding, Severity
+from securefl.audit.recorded import Recorded
+from securefl.ids import SERVER, PartyId
+from securefl.report.text import counted, listed
+
+AUDIT: Final = "unmasking"
+_CERTIFY: Final = (
+    'one survivor set for all: with server = "active" parties release only under a certificate over it'
+)
+_Where = tuple[int, int, int, int]
+"""Round, reclustering, cluster, attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """One party's shares of one instance."""
+
+    giver: PartyId
+    seeds_of: frozenset[PartyId]
+    keys_of: frozenset[PartyId]
+    evidence: Evidence
+
+
+def audit_unmasking(recorded: Recorded) -> Chapter:
+    """Both kinds of share, second releases, resubmissions and repeated keys."""
+    given, old = _given(recorded)
+    findings = [
+        *_both_kinds(recorded, given),
+        *_asked_for_both(recorded),
+        *_twice(recorded),
+        *_after_release(recorded),
+        *_opened_twice(recorded),
+        *_repeated_keys(recorded),
+    ]
+    if not findings and not recorded.simulated:
+        releases = sum(map(len, given.values()))
+        findings.append(
+            Finding(
+                audit=AUDIT,
+                severity=Severity.HOLDS,
+                claim=(
+                    f"In {counted(releases, 'release')} of shares for {counted(len(given), 'sum')} nobody"
+                    " gave or was"
+                    " asked for both kinds of one member, nobody released twice or submitted after"
+                    " releasing, no"
+                    " sum was opened twice, and no key was advertised twice."
+                ),
+            )
+        )
+    if old:
+        findings.append(
+            Finding(
+                audit=AUDIT,
+                severity=Severity.NOTE,
+                claim=(
+                    f"{counted(old, 'release')} do not say whose shares they held: recorded by an earlier"
+                    " version."
+                ),
+            )
+        )
+    if recorded.simulated:
+        findings = [
+            Finding(
+                audit=AUDIT, severity=Severity.NOTE, claim="A simulation has no masks: nothing to unmask."
+            )
+        ]
+    return Chapter(
+        audit=AUDIT,
+        title="Unmasking: what was released, and how often",
+        method=(
+            "Every party's transcript says of whom it released a share, and of which kind, and what survivor"
+            " set"
+            " it was told. They are put together by sum and attempt: what no single party sees can still add"
+            " up"
+            " to both kinds."
+        ),
+        findings=tuple(findings),
+    )
+
+
+def _given(recorded: Recorded) -> tuple[Mapping[_Where, list[_Given]], int]:
+    """What was given, by instance; and releases of which it is not known."""
+    found: dict[_Where, list[_Given]] = defaultdict(list)
+    old = 0
+    for party in recorded.watched:
+        for entry, evidence in recorded.of(party, "shares_released"):
+            fields: Mapping[str, Any] = entry.fields
+            if not fields.get("attempts"):
+                old += 1
+                continue
+            columns = (fields["instances"], fields["attempts"], fields["seeds_of"], fields["keys_of"])
+            for (r, j), attempt, seeds, keys in zip(*columns, strict=True):
+                found[fields["round"], r, j, attempt].append(
+                    _Given(party, frozenset(seeds), frozenset(keys), evidence)
+                )
+    return found, old
+
+
+def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Iterator[Finding]:
+    threshold = recorded.scenario.secure_sum.threshold
+    for where, some in sorted(given.items()):
+        for member in sorted(
+            {m for one in some for m in one.seeds_of} & {m for one in some for m in one.keys_of}
+        ):
+            seeds = [one for one in some if member in one.seeds_of]
+            keys = [one for one in some if member in one.keys_of]
+            alone = sorted({one.giver for one in seeds} & {one.giver for one in keys})
+            open_ = min(len(seeds), len(keys)) >= threshold
+            yield Finding(
+                audit=AUDIT,
+                severity=Severity.BREACH if open_ or alone else Severity.WARNING,
+                claim=(
+                    f"Of {member}, in {_place(where)}, {counted(len(seeds), 'share')} of the seed and"
+                    f" {len(keys)} of"
+                    f" the key were released; {threshold} of each open its update alone."
+                    + (f" {listed(alone)} gave both." if alone else "")
+                    + (" They are there: the update is open." if open_ else "")
+                ),
+                evidence=tuple(
+                    Evidence(one.evidence.source, one.evidence.entry, f"{kind} of {member}")
+                    for kind, them in (("seed share", seeds), ("key share", keys))
+                    for one in them
+                ),
+                remedy=_CERTIFY,
+                parties=(member,),
+            )
+
+
+def _asked_for_both(recorded: Recorded) -> Iterator[Finding]:
+    """Members of one cluster who were told different things about one of them."""
+    for round_, told in sorted(_told(recorded).items()):
+        for member in sorted(set().union(*(survivors for _, survivors, _ in told))):
+            without = [(p, e) for p, survivors, e in told if member not in survivors]
+            if without:
+                with_ = [(p, e) for p, survivors, e in told if member in survivors]
+                yield Finding(
+                    audit=AUDIT,
+                    severity=Severity.BREACH,
+                    claim=(
+                        f"In round {round_} the server said that {member} survived to"
+                        f" {listed(sorted(p for p, _ in with_))}, and that it did not to"
+                        f" {listed(sorted(p for p, _ in without))}: it asked for both kinds of its shares."
+                    ),
+                    evidence=tuple(
+                        Evidence(e.source, e.entry, f"{member} {what}")
+                        for what, them in (("survives", with_[:3]), ("is dropped", without[:3]))
+                        for _, e in them
+                    ),
+                    remedy='the server is not honest; server = "active" withstands this',
+                    parties=(member,),
+                )
+
+
+def _told(recorded: Recorded) -> Mapping[int, list[tuple[PartyId, frozenset[PartyId], Evidence]]]:
+    """By round, each survivor set that a party was told."""
+    found: dict[int, list[tuple[PartyId, frozenset[PartyId], Evidence]]] = defaultdict(list)
+    for party in recorded.watched:
+        for entry, evidence in recorded.of(party, "survivors_frozen"):
+            survivors: Any = entry.fields["survivors"]
+            told = frozenset(map(PartyId, survivors))
+            found[int(str(entry.fields["round"]))].append((party, told, evidence))
+    return found
+
+
+def _twice(recorded: Recorded) -> Iterator[Finding]:
+    seen: dict[tuple[str, PartyId, int], list[Evidence]] = defaultdict(list)
+    for party in recorded.watched:
+        for entry, evidence in recorded.of(party, "shares_released"):
+            seen["released", party, int(str(entry.fields["round"]))].append(evidence)
+    for entry, evidence in recorded.messages(SERVER, "received", "Release"):
+        place: Any = entry.fields["place"]
+        seen["was received", PartyId(str(entry.fields["from"])), place[0]].append(evidence)
+    for (what, party, round_), evidence_ in sorted(seen.items()):
+        if len(evidence_) > 1:
+            yield Finding(
+                audit=AUDIT,
+                severity=Severity.BREACH,
+                claim=f"{party} {what} {len(evidence_)} times in round {round_}.",
+                evidence=tuple(evidence_),
+                remedy="keep the party's journal: it says what was released before a restart",
+                parties=(party,),
+            )
+
+
+def _after_release(recorded: Recorded) -> Iterator[Finding]:
+    for party in recorded.watched:
+        released: dict[int, Evidence] = {}
+        for number, transcript in enumerate(recorded.transcripts[party]):
+            source = party if not number else f"{party}.{number + 1}"
+            for entry in transcript.entries:
+                place: Any = entry.fields.get("place")
+                if entry.kind == "shares_released":
+                    released[int(str(entry.fields["round"]))] = Evidence(source, entry.n, "released")
+                elif (
+                    entry.kind == "sent"
+                    and entry.fields.get("message") == "MaskedInput"
+                    and place[0] in released
+                ):
+                    yield Finding(
+                        audit=AUDIT,
+                        severity=Severity.BREACH,
+                        claim=f"{party} submitted another masked input in round {place[0]}, after releasing.",
+                        evidence=(released[place[0]], Evidence(source, entry.n, "masked input")),
+                        remedy=(
+                            "two sums with different members give one update by subtraction; use this"
+                            " version's party"
+                        ),
+                        parties=(party,),
+                    )
+
+
+def _opened_twice(recorded: Recorded) -> Iterator[Finding]:
+    seen: dict[tuple[int, int, int], list[Evidence]] = defaultdict(list)
+    for entry, evidence in recorded.of(SERVER, "sum_opened"):
+        opened: Any = entry.fields["opened"]
+        seen[int(str(entry.fields["round"])), opened["reclustering"], opened["cluster"]].append(evidence)
+    for where, evidence_ in sorted(seen.items()):
+        if len(evidence_) > 1:
+            yield Finding(
+                audit=AUDIT,
+                severity=Severity.BREACH,
+                claim=f"The sum of {_place((*where, 0))} was opened {len(evidence_)} times.",
+                evidence=tuple(evidence_),
+                remedy="two sums of one cluster differ by single parties: take the updates for known",
+            )
+
+
+def _repeated_keys(recorded: Recorded) -> Iterator[Finding]:
+    for party in recorded.watched:
+        adverts = [
+            (str(entry.fields["sha256"]), evidence)
+            for entry, evidence in recorded.messages(party, "sent", "KeyAdvert")
+        ]
+        repeated = {digest for digest, times in Counter(d for d, _ in adverts).items() if times > 1}
+        if repeated:
+            yield Finding(
+                audit=AUDIT,
+                severity=Severity.BREACH,
+                claim=f"{party} advertised the same keys for {len(repeated) + 1} sums or more.",
+                evidence=tuple(e for d, e in adverts if d in repeated),
+                remedy="a key that is opened after a dropout opens its other sums, too: fresh keys for each",
+                parties=(party,),
+            )
+
+
+def _place(where: _Where) -> str:
+    round_, r, j, attempt = where
+    again = f", attempt {attempt}" if attempt else ""
+    return f"round {round_}, reclustering {r}, cluster {j}{again}"

@@ -1,0 +1,152 @@
+"""*views* and *unmasking*: honest runs are clean, and each deviation is named with its entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from securefl.audit.finding import Severity
+from securefl.audit.load import load
+from securefl.audit.recorded import Recorded
+from securefl.audit.unmasking import audit_unmasking
+from securefl.audit.views import audit_views
+from securefl.ids import EVERYONE, SERVER, PartyId
+from securefl.kernel.effects import Send
+from securefl.kernel.machine import Effect, Event
+from securefl.messages.rounds import Freeze, ModelAnnounce
+from securefl.messages.union import AnyMessage
+from securefl.transcript.chain import Entry
+from tests.simulation.world import World, scenario
+from tests.unit.audit.runs import record
+
+Effects = tuple[Effect[AnyMessage], ...]
+
+
+def test_an_honest_run_has_one_view(plain: Path) -> None:
+    chapter = audit_views(load(plain))
+    assert [f.severity for f in chapter.findings] == [Severity.HOLDS]
+    assert "6 party transcripts agree" in chapter.findings[0].claim
+    assert "2 rounds" in chapter.findings[0].claim
+
+
+def test_an_honest_run_releases_one_kind_once(plain: Path) -> None:
+    chapter = audit_unmasking(load(plain))
+    assert [f.severity for f in chapter.findings] == [Severity.HOLDS]
+    assert "11 releases of shares for 4 sums" in chapter.findings[0].claim
+
+
+def test_missing_transcripts_are_said(plain: Path) -> None:
+    whole = load(plain)
+    fewer = replace(
+        whole, transcripts={k: v for k, v in whole.transcripts.items() if k not in {"p01", "p02"}}
+    )
+    found = audit_views(fewer).findings
+    assert [f.severity for f in found] == [Severity.HOLDS, Severity.NOTE]
+    assert "2 transcripts missing (p01, p02)" in found[1].claim
+
+
+def telling(
+    victim: PartyId, change: Callable[[AnyMessage], AnyMessage], kind: type
+) -> Callable[[World], None]:
+    """The server sends ``change(message)`` to ``victim`` instead of a message of this kind."""
+
+    def prepare(world: World) -> None:
+        def seam(_event: Event[AnyMessage], effects: Effects) -> Effects:
+            changed: list[Effect[AnyMessage]] = []
+            for effect in effects:
+                if not (isinstance(effect, Send) and isinstance(effect.message, kind)):
+                    changed.append(effect)
+                    continue
+                for to in world.parties if effect.to == EVERYONE else [effect.to]:
+                    message = change(effect.message) if to == victim else effect.message
+                    changed.append(replace(effect, to=PartyId(to), message=message))
+            return tuple(changed)
+
+        world.server.seam = seam
+
+    return prepare
+
+
+def test_another_model_for_one_party_is_seen(tmp_path: Path) -> None:
+    def other(message: AnyMessage) -> AnyMessage:
+        assert isinstance(message, ModelAnnounce)
+        return msgspec.structs.replace(message, params=bytes(len(message.params) - 4) + b"\0\0\x80\x3f")
+
+    # The first model is announced before the server's first step, hence by no seam.
+    made = scenario(6, rounds="2", deadlines__training="9")
+    record(tmp_path / "run", made, prepare=telling(PartyId("p02"), other, ModelAnnounce))
+    found = audit_views(load(tmp_path / "run")).findings
+    worst = max(found, key=lambda f: f.severity)
+    assert worst.severity is Severity.BREACH
+    assert worst.parties == ("p02",)
+    assert "2 versions of the model" in worst.claim
+    assert "None of them released" in worst.claim
+    assert {e.source for e in worst.evidence} >= {"p02"}
+
+
+def test_two_survivor_sets_that_unmask_a_member(tmp_path: Path) -> None:
+    """Half of a cluster of four gives seed shares of a member, half key shares: its update is open."""
+    made = scenario(4, size="4", threshold="2", min_survivors="2")
+
+    def prepare(world: World) -> None:
+        def seam(_event: Event[AnyMessage], effects: Effects) -> Effects:
+            return tuple(
+                replace(
+                    effect, message=msgspec.structs.replace(effect.message, survivors=("p01", "p02", "p03"))
+                )
+                if isinstance(effect, Send)
+                and isinstance(effect.message, Freeze)
+                and effect.to in {"p02", "p03"}
+                else effect
+                for effect in effects
+            )
+
+        world.server.seam = seam
+
+    record(tmp_path / "run", made, prepare=prepare)
+    recorded = load(tmp_path / "run")
+    found = [f for f in audit_unmasking(recorded).findings if f.severity is Severity.BREACH]
+    assert [f.parties for f in found] == [("p00",), ("p00",)]
+    assert "2 shares of the seed and 2 of the key" in found[0].claim
+    assert "the update is open" in found[0].claim
+    assert "asked for both kinds" in found[1].claim
+    split = next(f for f in audit_views(recorded).findings if f.severity is Severity.BREACH)
+    assert "p02, p03 released shares all the same" in split.claim
+
+
+def altered(recorded: Recorded, vantage: str, more: Callable[[list[Entry]], list[Entry]]) -> Recorded:
+    """The run as if this vantage point had seen other entries."""
+    (transcript,) = recorded.transcripts[vantage]
+    changed = replace(transcript, entries=tuple(more(list(transcript.entries))))
+    return replace(recorded, transcripts={**recorded.transcripts, vantage: (changed,)})
+
+
+def again(kind: str, **fields: Any) -> Callable[[list[Entry]], list[Entry]]:
+    def more(entries: list[Entry]) -> list[Entry]:
+        first = next(e for e in entries if e.kind == kind and fields.items() <= e.fields.items())
+        return [*entries, replace(first, n=9999)]
+
+    return more
+
+
+def breaches(recorded: Recorded) -> list[str]:
+    return [f.claim for f in audit_unmasking(recorded).findings if f.severity is Severity.BREACH]
+
+
+def test_releasing_submitting_and_opening_again_are_seen(plain: Path) -> None:
+    recorded = load(plain)
+    assert breaches(altered(recorded, "p01", again("shares_released"))) == [
+        "p01 released 2 times in round 0."
+    ]
+    (again_submitted,) = breaches(altered(recorded, "p01", again("sent", message="MaskedInput")))
+    assert "p01 submitted another masked input in round 0, after releasing." in again_submitted
+    (opened,) = breaches(altered(recorded, SERVER, again("sum_opened")))
+    assert "was opened 2 times" in opened
+    (keys,) = breaches(altered(recorded, "p03", again("sent", message="KeyAdvert")))
+    assert "p03 advertised the same keys" in keys
+    (received,) = breaches(altered(recorded, SERVER, again("received", message="Release")))
+    assert "was received 2 times in round 0" in received
