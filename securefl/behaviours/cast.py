@@ -83,12 +83,13 @@ def party_behaviour(
 
 
 def server_behaviour(behaviours: tuple[Behaviour, ...]) -> EffectSeam:
-    """Return the effect seam of the server.
+    """Return the effect seam of the server; :mod:`.server_steering` has what it does to the machine itself.
 
     Raises:
         UsageError: one of them is a party's.
     """
-    return Chain([_server_seam(behaviour) for behaviour in behaviours])
+    at_effects = (b for b in behaviours if not isinstance(b, kinds.ServerWithholdsNonces))
+    return Chain([_server_seam(behaviour) for behaviour in at_effects])
 
 
 def _server_seam(behaviour: Behaviour) -> EffectSeam:

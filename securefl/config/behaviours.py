@@ -198,6 +198,14 @@ class ServerReopensAttempt(ServerBehaviour, tag="server-reopens-attempt", frozen
     """Retries a sum after its freeze."""
 
 
+class ServerWithholdsNonces(ServerBehaviour, tag="server-withholds-nonces", frozen=True, kw_only=True):
+    """Voids draws until the mates of its victim are accomplices, by saying that a nonce never came."""
+
+    victim: Name
+    accomplices: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1_000)]
+    """Parties that tell it their updates."""
+
+
 PartyBehaviour = (
     LabelFlip
     | LabelShift
@@ -221,5 +229,10 @@ PartyBehaviour = (
     | Replay
 )
 AnyBehaviour = (
-    PartyBehaviour | ServerAsksBothShares | ServerChangesSurvivors | ServerSplitsModel | ServerReopensAttempt
+    PartyBehaviour
+    | ServerAsksBothShares
+    | ServerChangesSurvivors
+    | ServerSplitsModel
+    | ServerReopensAttempt
+    | ServerWithholdsNonces
 )

@@ -10,6 +10,7 @@ import torch
 from securefl.arrays import F32, F64
 from securefl.behaviours.cast import server_behaviour
 from securefl.behaviours.data import trigger_of
+from securefl.behaviours.server_steering import server_machine
 from securefl.config.attacks import check_on_data
 from securefl.config.cast import behaviours_of
 from securefl.config.rules import server_rule
@@ -88,18 +89,19 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
     def farewell(reason: str) -> tuple[Effect[AnyMessage], ...]:
         return (Send(EVERYONE, Place(-1), Goodbye(reason=reason[:1000], aborted=True)),)
 
+    shown = behaviours_of(scenario, settings.seed).get(SERVER, ())
     transport, frame_limit = await open_transport(settings)
     try:
         shell = Shell(
             run=settings.run,
             me=SERVER,
-            machine=ServerMachine(context),
+            machine=server_machine(ServerMachine(context), plan, shown),
             transport=transport,
             inbox=make_inbox(plan, settings),
             outbox=Outbox(settings.run, identity, root.child("outbox", SERVER), frame_limit),
             work=LocalWork(evaluate=evaluate, consult=consult),
             witness=open_witness(),
-            seam=server_behaviour(behaviours_of(scenario, settings.seed).get(SERVER, ())),
+            seam=server_behaviour(shown),
             farewell=farewell,
         )
         stop_on_signals(shell)

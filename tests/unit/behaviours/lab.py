@@ -11,6 +11,7 @@ from securefl.arrays import F32
 from securefl.behaviours.cast import party_behaviour, server_behaviour
 from securefl.behaviours.faults import Crash, Presence, ResendLast, SendRaw
 from securefl.behaviours.seam import Action, EffectSeam
+from securefl.behaviours.server_steering import server_machine
 from securefl.config.behaviours import AnyBehaviour, Behaviour
 from securefl.config.cast import party_names
 from securefl.config.scenario import Scenario
@@ -73,6 +74,8 @@ class Lab(World):
         effects = {name: behaviour.effects for name, behaviour in behaviours.items()}
         if SERVER in cast:
             effects[SERVER] = server_behaviour(cast[SERVER])
+            server = self.nodes[SERVER]
+            server.machine = server_machine(server.machine, self.plan, cast[SERVER])  # type: ignore[assignment, type-var]
         for name, seam in effects.items():
             node = self.nodes[name]
             node.machine = _Misbehaving(node.machine, seam)  # type: ignore[assignment, arg-type]
