@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 
 from securefl.arrays import F64, Ring
@@ -46,6 +48,16 @@ class SimulatedParty:
         self._own = party_entropy(root, name)
         self._hidden = party_entropy(hidden or root, name)
         self._last: Upload | None = None
+
+    def planting(self, plant: Callable[[F64, Occasion], F64]) -> SimulatedParty:
+        """The same party, whose updates ``plant`` changes before anything else does (audits by canaries)."""
+        seams = self._behaviour.seams
+        twin = copy.copy(self)
+        twin._behaviour = replace(
+            self._behaviour,
+            seams=replace(seams, update=lambda update, at: seams.update(plant(update, at), at)),
+        )
+        return twin
 
     def nonce(self, round_: int, draw: int) -> bytes:
         """The nonce of a draw, 32 bytes."""

@@ -4,10 +4,10 @@ An (epsilon, delta)-DP algorithm lets nobody guess well, so good guesses refute 
 a bound says nothing about safety: an attack that fails may be a bad attack. Its use is to find a claim that
 is too good, a noise that is too small or an opening that was not counted.
 
-Two bounds. :func:`one_run` takes many canaries of a *single* run and assumes nothing but that each was put in
+Two ways. :func:`one_run` takes many canaries of a *single* run and assumes nothing but that each was put in
 by a fair coin of its own (Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2).
-:func:`from_errors` is tighter, and needs guesses that are independent of each other: of several runs, or of
-canaries that share neither noise nor anything else.
+:func:`from_errors` and :func:`gaussian_shift` need guesses that are independent of each other: of several
+runs, or of canaries that share neither noise nor anything else.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -144,57 +145,59 @@ def one_run(
     return max(found)._replace(confidence=confidence)
 
 
-def from_errors(
-    scores: F64, included: npt.NDArray[np.bool_], delta: float, *, confidence: float = 0.95
-) -> Bound:
-    """A bound from the error rates of one threshold, for scores that are independent given ``included``.
+class Errors(NamedTuple):
+    """The highest error rates of one threshold that its errors leave open, both at one confidence."""
 
-    Half of the canaries choose the threshold, the other half count its errors. An (epsilon, delta)-DP
-    algorithm has fpr + e^epsilon fnr >= 1 - delta, and the same with both exchanged (Kairouz et al. 2015);
-    both rates are taken at the upper ends of their Clopper-Pearson intervals.
+    false_alarms: float
+    """Of canaries that were not there."""
+    misses: float
+    """Of canaries that were."""
+
+
+def errors_at_most(
+    scores: F64, included: npt.NDArray[np.bool_], threshold: float = 0.0, *, confidence: float = 0.95
+) -> Errors:
+    """Upper ends of Clopper-Pearson intervals, for scores that are independent given ``included``.
 
     Args:
         scores: as in :func:`guess`.
-        included: as in :func:`guess`.
-        delta: of the claim that is put to the test.
-        confidence: of the bound.
+        included: as in :func:`guess`, some and not all.
+        threshold: from which on a canary is taken to be there; chosen without looking at ``scores``. For log
+            likelihood ratios 0 is a good one.
+        confidence: that both rates are as low.
 
     Raises:
-        UsageError: shapes that differ, or a half without canaries of both kinds.
+        UsageError: shapes that differ, or canaries of one kind only.
     """
-    half = scores.size // 2
-    if scores.shape != included.shape or scores.ndim != 1:
-        raise UsageError(f"scores {scores.shape} and {included.shape} do not fit")
-    halves = [(scores[:half], included[:half]), (scores[half:], included[half:])]
-    if any(kind.all() or not kind.any() for _, kind in halves):
-        raise UsageError("a half of the canaries without both kinds has no error rates")
-    (tried, was), (held, truth) = halves
-    threshold = _threshold(tried, was, delta)
-    epsilon = _refuted(held, truth, threshold, delta, confidence)
-    right = int(((held >= threshold) == truth).sum())
-    return Bound(epsilon, confidence, Guesses(scores.size, held.size, right))
-
-
-def _threshold(scores: F64, included: npt.NDArray[np.bool_], delta: float) -> float:
-    """The score from which on to say "in": best by rates with three errors more than were made.
-
-    Three is what a 95 % interval adds to none (the rule of three).
-    """
-    order = np.argsort(scores, kind="stable")
-    misses = np.concatenate(([0], np.cumsum(included[order])[:-1]))
-    false_alarms = np.cumsum((~included[order])[::-1])[::-1]
-    fnr, fpr = (misses + 3) / included.sum(), (false_alarms + 3) / (~included).sum()
-    worth = np.maximum((1 - delta - fpr) / fnr, (1 - delta - fnr) / fpr)
-    return float(scores[order[int(np.argmax(worth))]])
-
-
-def _refuted(
-    scores: F64, included: npt.NDArray[np.bool_], threshold: float, delta: float, confidence: float
-) -> float:
+    if scores.shape != included.shape or scores.ndim != 1 or included.all() or not included.any():
+        raise UsageError(f"scores {scores.shape} and {included.shape} have no error rates of both kinds")
     said = scores >= threshold
     absent, present = int((~included).sum()), int(included.sum())
-    # One interval for each of the two rates, and only the upper ends are used: 1 - confidence in all.
-    false_alarms = clopper_pearson(int((said & ~included).sum()), absent, confidence).high
-    misses = clopper_pearson(int((~said & included).sum()), present, confidence).high
-    best = max((1 - delta - false_alarms) / misses, (1 - delta - misses) / false_alarms)
+    # Two intervals of which one end each is used: 1 - confidence in all.
+    return Errors(
+        clopper_pearson(int((said & ~included).sum()), absent, confidence).high,
+        clopper_pearson(int((~said & included).sum()), present, confidence).high,
+    )
+
+
+def from_errors(errors: Errors, delta: float) -> float:
+    """The epsilon that such error rates need: 0 if none.
+
+    An (epsilon, delta)-DP algorithm has false alarms + e^epsilon misses >= 1 - delta, and the same with both
+    exchanged (Kairouz, Oh and Viswanath 2015, arXiv 1311.0776).
+    """
+    alarms, misses = errors
+    best = max((1 - delta - alarms) / misses, (1 - delta - misses) / alarms)
     return math.log(best) if best > 1 else 0.0
+
+
+def gaussian_shift(errors: Errors) -> float:
+    """The mu of a Gaussian release that such error rates need: 0 if none.
+
+    N(0, 1) and N(mu, 1) are told apart with false alarms Phi(-t) and misses Phi(t - mu). Sharper than
+    :func:`from_errors` where the release is known to be Gaussian (Nasr et al. 2023, arXiv 2302.07956).
+    """
+    alarms, misses = errors
+    if max(alarms, misses) >= 1:
+        return 0.0
+    return max(0.0, -NormalDist().inv_cdf(alarms) - NormalDist().inv_cdf(misses))

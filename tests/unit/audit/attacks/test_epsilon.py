@@ -9,7 +9,17 @@ import pytest
 from scipy import stats
 
 from securefl.arrays import F64
-from securefl.audit.attacks.epsilon import Bound, Guesses, bound_of, from_errors, guess, one_run, p_value
+from securefl.audit.attacks.epsilon import (
+    Errors,
+    Guesses,
+    bound_of,
+    errors_at_most,
+    from_errors,
+    gaussian_shift,
+    guess,
+    one_run,
+    p_value,
+)
 from securefl.errors import UsageError
 
 _Coins = npt.NDArray[np.bool_]
@@ -58,13 +68,44 @@ def test_coin_tosses_prove_nothing() -> None:
     assert bound_of(Guesses(1000, 0, 0), 0.0, 0.95).epsilon == 0
 
 
-@pytest.mark.parametrize("find", [one_run, from_errors])
+def _by_errors(scores: F64, included: _Coins) -> float:
+    return from_errors(errors_at_most(scores, included, 0.5), 0.0)
+
+
+def _by_one_run(scores: F64, included: _Coins) -> float:
+    return one_run(scores, included, 0.0).epsilon
+
+
+@pytest.mark.parametrize("find", [_by_one_run, _by_errors])
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
-def test_a_bound_is_near_the_truth_and_seldom_above_it(find: Callable[..., Bound], epsilon: float) -> None:
-    found = np.array([find(*_randomised_response(2000, epsilon, seed), 0.0).epsilon for seed in range(20)])
+def test_a_bound_is_near_the_truth_and_seldom_above_it(
+    find: Callable[[F64, _Coins], float], epsilon: float
+) -> None:
+    found = np.array([find(*_randomised_response(2000, epsilon, seed)) for seed in range(20)])
     assert np.median(found) > 0.35 * epsilon
     # A bound at 95 % is too high once in 20, so 6 times or more with p < 4e-4.
     assert (found > epsilon).sum() < 6
+
+
+def test_a_gaussian_shift_is_found_and_seldom_overrated() -> None:
+    found = []
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        coins = generator.random(1000) < 0.5
+        scores = generator.standard_normal(1000) + np.where(coins, 0.5, -0.5)
+        found.append(gaussian_shift(errors_at_most(scores, coins)))
+    assert np.median(found) > 0.7
+    assert (np.array(found) > 1).sum() < 6
+
+
+def test_useless_errors_prove_nothing() -> None:
+    assert from_errors(Errors(1.0, 1.0), 0.0) == gaussian_shift(Errors(1.0, 1.0)) == 0
+    assert from_errors(Errors(0.5, 0.5), 0.0) == gaussian_shift(Errors(0.5, 0.5)) == 0
+
+
+def test_error_rates_are_worth_their_ratio() -> None:
+    assert from_errors(Errors(0.01, 0.5), 0.1) == pytest.approx(math.log(0.4 / 0.01))
+    assert gaussian_shift(Errors(0.02275, 0.5)) == pytest.approx(2.0, abs=1e-3)
 
 
 def test_guesses_are_made_at_the_ends() -> None:
@@ -85,4 +126,4 @@ def test_what_was_not_guessed_is_refused() -> None:
     with pytest.raises(UsageError):
         bound_of(Guesses(3, 2, 2), 0.0, 1.0)
     with pytest.raises(UsageError):
-        from_errors(np.zeros(4), np.ones(4, dtype=np.bool_), 0.0)
+        errors_at_most(np.zeros(4), np.ones(4, dtype=np.bool_))
