@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from securefl.audit.chapter import Chapter
 from securefl.audit.exposed import exposed_in
 from securefl.audit.exposure import audit_exposure
+from securefl.audit.masks import audit_masks
 from securefl.audit.recorded import Recorded
 from securefl.audit.report import AuditReport
 from securefl.audit.truth import GroundTruth
@@ -24,11 +25,12 @@ def audit(recorded: Recorded, truth: GroundTruth | None = None) -> AuditReport:
     Raises:
         ConfigError: the ground truth is damaged.
     """
-    return AuditReport(recorded, lab=truth is not None, chapters=tuple(_chapters(recorded)))
+    return AuditReport(recorded, lab=truth is not None, chapters=tuple(_chapters(recorded, truth)))
 
 
-def _chapters(recorded: Recorded) -> Iterator[Chapter]:
+def _chapters(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Chapter]:
     versions = exposed_in(recorded)
     yield audit_exposure(recorded, versions)
     yield audit_views(recorded)
     yield audit_unmasking(recorded)
+    yield audit_masks(recorded, truth)
