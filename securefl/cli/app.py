@@ -18,6 +18,7 @@ from securefl.cli.doctor import doctor
 from securefl.cli.dp import app as dp
 from securefl.cli.keygen import keygen
 from securefl.cli.leakage import leakage
+from securefl.cli.plan import plan
 from securefl.cli.reproduce import reproduce
 from securefl.cli.run import run
 from securefl.cli.simulate import simulate
@@ -38,6 +39,7 @@ app.command()(server)
 app.command()(party)
 app.command()(broker)
 app.command()(keygen)
+app.command()(plan)
 app.command()(doctor)
 app.add_typer(bench, name="bench", help="Measure speed and size on this machine.")
 app.add_typer(data, name="data", help="Data sets: who gets which labels.")

@@ -1,0 +1,201 @@
+"""``securefl plan``: which parameters keep what is demanded, and at which price, before anything runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, cast, get_args
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from parties.console import one_line_errors, say
+from securefl.config.limits import check
+from securefl.config.load import parse_scenario
+from securefl.config.resolved import to_toml
+from securefl.errors import ConfigError
+from securefl.planning.demand import Case, Demand, Server, check_demand
+from securefl.planning.drafting import DATA, draft, model_of
+from securefl.planning.search import Plan
+from securefl.planning.search import Progress as Told
+from securefl.planning.search import plan as find
+from securefl.privacy.accountant import need_dp_accounting
+from securefl.privacy.release import Unit
+from securefl.report.console import Terminal
+from securefl.report.plan_figure import draw_plan
+from securefl.report.plan_tables import as_values, lines_of, tables
+from securefl.reproduce.record import write_whole
+
+
+def plan(
+    *,
+    parties: Annotated[int, typer.Option(help="N, at least 3.")],
+    colluders: Annotated[int, typer.Option(help="q: parties that collude with the server, whole run.")] = 0,
+    byzantine: Annotated[float, typer.Option(help="Share of parties that send anything, 0 to 0.5.")] = 0.0,
+    case: Annotated[
+        str, typer.Option(help="worst: they are where it hurts most; average: where chance puts them.")
+    ] = "average",
+    dropout: Annotated[
+        float, typer.Option(help="Probability that a party's update stays away, each party and round.")
+    ] = 0.0,
+    k: Annotated[int, typer.Option(help="Fewest honest members that an opened sum may hold.")] = 2,
+    parameters: Annotated[int, typer.Option(help="d: parameters of the model.")] = 10_000,
+    rounds: Annotated[int, typer.Option(help="T.")] = 20,
+    server: Annotated[str, typer.Option(help="curious (looks) or active (does anything).")] = "curious",
+    epsilon: Annotated[
+        float | None, typer.Option(help="Of the whole run; without it no differential privacy.")
+    ] = None,
+    unit: Annotated[str, typer.Option(help="What epsilon hides: a record (DP-SGD), or a party.")] = "record",
+    records: Annotated[
+        int | None, typer.Option(help="Training samples of the smallest party; an equal share of --data.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Records in a batch of DP-SGD; 16, or all.")] = None,
+    clean: Annotated[
+        float, typer.Option(help="Least probability that the rule withstands a round's Byzantine clusters.")
+    ] = 0.95,
+    lost: Annotated[
+        float, typer.Option(help="Largest probability that dropouts cost a round any cluster.")
+    ] = 0.05,
+    risk: Annotated[
+        float,
+        typer.Option(help="Largest probability, over the run, that a party has more colluding mates than f."),
+    ] = 0.01,
+    size: Annotated[int | None, typer.Option(help="m; all are tried when left out.")] = None,
+    reclusterings: Annotated[int | None, typer.Option(help="R; 1 to 3 are tried when left out.")] = None,
+    data: Annotated[str, typer.Option(help=f"Data of the scenario: {', '.join(DATA)}.")] = "digits",
+    choose: Annotated[
+        int | None, typer.Option(help="Row to write the scenario of; the recommended one when left out.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="For plan.toml, plan.json and plan.png.")] = Path("runs/plan"),
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")] = False,
+) -> None:
+    """Print the parameters of a run that keep what you ask for, none of which is beaten by another.
+
+    The first table says what to set, the second what comes of it: probabilities of a clean majority, of lost
+    clusters, of cascades and of parties among colluders, exposure, noise, bytes and CPU time. The scenario
+    of one row is ready for simulate and run.
+
+    Exit codes: 0 done; 2 refused, with what to relax; 3 a file cannot be written.
+    """
+    with one_line_errors():
+        _check_choices(data=data, case=case, server=server, unit=unit)
+        most = DATA[data].samples // max(1, parties)
+        held = most if records is None else records
+        demand = Demand(
+            parties=parties,
+            colluders=colluders,
+            byzantine=byzantine,
+            case=cast("Case", case),
+            dropout=dropout,
+            k=k,
+            parameters=parameters,
+            rounds=rounds,
+            server=cast("Server", server),
+            epsilon=epsilon,
+            unit=cast("Unit", unit),
+            records=held,
+            batch=min(16, held) if batch is None else batch,
+            clean=clean,
+            lost=lost,
+            risk=risk,
+            size=size,
+            reclusterings=reclusterings,
+        )
+        check_demand(demand)
+        if held > most:
+            raise ConfigError(
+                "--records",
+                f"{held} for each of {parties} parties, but {data} has {DATA[data].samples} samples",
+                f"at most {most}, or another --data",
+            )
+        if epsilon is not None:
+            need_dp_accounting()
+        with _progress(quiet=as_json) as told:
+            found = find(demand, data, told)
+        chosen = _row(found, choose)
+        text = scenario_text(found, chosen, data)
+        picture = _picture(found, chosen)
+        values = as_values(found, chosen)
+        write_whole(out / "plan.toml", text.encode())
+        write_whole(out / "plan.json", (json.dumps(values, indent=1) + "\n").encode())
+        if picture is not None:
+            write_whole(out / "plan.png", picture)
+        if as_json:
+            typer.echo(json.dumps(values))
+        else:
+            _show(found, chosen, out, drawn=picture is not None)
+
+
+def scenario_text(found: Plan, chosen: int, data: str) -> str:
+    """The scenario file of a row, which the loader has accepted.
+
+    Raises:
+        ConfigError: it has not; the planner is to blame then.
+    """
+    row, demand = found.rows[chosen], found.demand
+    scenario = draft(demand, row.design, data, row.multiplier or None)
+    _, parameters = model_of(DATA[data], demand.parameters)
+    lines = [
+        *lines_of(demand, row),
+        f"model: {parameters} parameters, planned for {demand.parameters}",
+    ]
+    text = "".join(f"# {line}\n" for line in lines) + "\n" + to_toml(scenario)
+    check(parse_scenario(text, source="plan.toml"))
+    return text
+
+
+def _check_choices(*, data: str, case: str, server: str, unit: str) -> None:
+    for option, value, choices in (
+        ("--data", data, tuple(DATA)),
+        ("--case", case, get_args(Case)),
+        ("--server", server, get_args(Server)),
+        ("--unit", unit, get_args(Unit)),
+    ):
+        if value not in choices:
+            raise ConfigError(option, f"{value!r} is none", " or ".join(choices))
+
+
+def _row(found: Plan, choose: int | None) -> int:
+    """The place of the chosen row, from 0."""
+    if choose is None:
+        return found.chosen
+    if not 1 <= choose <= len(found.rows):
+        raise ConfigError("--choose", f"there is no row {choose}", f"1 to {len(found.rows)}")
+    return choose - 1
+
+
+def _picture(found: Plan, chosen: int) -> bytes | None:
+    """The plot; none without matplotlib, which nothing else here needs."""
+    try:
+        return draw_plan(found, chosen)
+    except ConfigError:
+        return None
+
+
+def _show(found: Plan, chosen: int, out: Path, *, drawn: bool) -> None:
+    terminal = Terminal()
+    for table in tables(found, chosen):
+        terminal.print(table)
+    say(f"{found.considered} plans keep the demands; these {len(found.rows)} are beaten by none")
+    say(f"row {chosen + 1}{', recommended' if chosen == found.chosen else ''}:")
+    for line in lines_of(found.demand, found.rows[chosen]):
+        say(f"  {line}")
+    picture = " and plan.png" if drawn else "; for a plot: pip install 'securefl[plots]'"
+    say(f"{out / 'plan.toml'}, plan.json{picture}")
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Told]:
+    """A bar for each stage on a terminal; nothing elsewhere."""
+    console = Terminal(stderr=True)
+    live = console.is_terminal and not console.is_dumb_terminal and not quiet
+    columns = (TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not live) as bar:
+        task = bar.add_task("designs", total=None)
+
+        def told(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield told

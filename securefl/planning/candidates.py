@@ -1,0 +1,68 @@
+"""All designs that keep the demands, as far as formulas tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from securefl.config.sizes import cluster_sizes
+from securefl.planning.demand import Demand
+from securefl.planning.design import Design, Shape, rules, shapes, threshold_of
+from securefl.planning.freezing import p_any_lost
+from securefl.planning.resilience import colluders_per_cluster, spoiled_clusters
+from securefl.privacy.shares import Placement
+
+
+def designs(demand: Demand) -> Iterator[Design]:
+    """All designs that keep the demands, but for what only the ledger sees."""
+    for shape in shapes(demand):
+        sizes = cluster_sizes(demand.parties, shape.size)
+        f = colluders_per_cluster(demand, shape)
+        spoiled = spoiled_clusters(demand, shape)
+        for min_survivors in survivors(demand, shape, f):
+            threshold = threshold_of(sizes, f, min_survivors, demand.server)
+            if threshold is None:
+                continue
+            for rule in rules(demand.liars, len(sizes), spoiled):
+                for noise in _placements(demand, shape):
+                    yield Design(
+                        shape=shape,
+                        colluders=f,
+                        threshold=threshold,
+                        min_survivors=min_survivors,
+                        rule=rule,
+                        noise=noise,
+                    )
+
+
+def fewest_survivors(demand: Demand, shape: Shape, f: int) -> int:
+    """How few survivors may be insisted on: f + k, and as many as must open against an active server."""
+    most = max(cluster_sizes(demand.parties, shape.size))
+    return max(f + demand.k, (most + f) // 2 + 1 if demand.server == "active" else 0)
+
+
+def survivors(demand: Demand, shape: Shape, f: int) -> Iterator[int]:
+    """Numbers of survivors to insist on: the fewest, and the most that keep lost clusters rare enough.
+
+    More of them share the noise among more; without shared noise the fewest are enough.
+    """
+    fewest = fewest_survivors(demand, shape, f)
+
+    def kept(number: int) -> bool:
+        lost = p_any_lost(demand.parties, shape.size, number, demand.dropout, shape.reclusterings)
+        return lost <= demand.lost
+
+    if fewest > shape.size or not kept(fewest):
+        return
+    yield fewest
+    most = fewest
+    while demand.epsilon is not None and most < shape.size and kept(most + 1):
+        most += 1
+    if most > fewest:
+        yield most
+
+
+def _placements(demand: Demand, shape: Shape) -> tuple[Placement | None, ...]:
+    if demand.epsilon is None:
+        return (None,)
+    # Shares of noise that is opened several times would be all that hides it: the loader refuses them.
+    return ("local",) if shape.openings > 1 else ("local", "threshold", "dropout-exact")

@@ -1,0 +1,129 @@
+"""One way to set up the round: what a row of a plan stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from securefl.config.aggregation import Mean, Median, MultiKrum, Rule, TrimmedMean
+from securefl.config.rules import breakdown, clusters_needed
+from securefl.config.sizes import MAX_DRAWS, cluster_sizes, quorum_of
+from securefl.planning.demand import Demand
+from securefl.privacy.shares import Placement
+
+MOST_TRIED = 3
+"""Reclusterings up to which plans are sought, unless their number is given."""
+MAX_SIZE = 512
+"""Clusters of m grow to 2 m - 1 members, and lists of messages hold 1,024."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How parties are put together."""
+
+    size: int
+    """m: members of the smallest cluster."""
+    reclusterings: int = 1
+    """R."""
+    new_work: bool = False
+    """Whether each reclustering sums new local work."""
+
+    @property
+    def openings(self) -> int:
+        """How many sums hold the same update."""
+        return 1 if self.new_work else self.reclusterings
+
+    @property
+    def works(self) -> int:
+        """How often a party trains in a round."""
+        return self.reclusterings if self.new_work else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """All parameters of a row."""
+
+    shape: Shape
+    colluders: int
+    """f: colluders in one cluster that it is safe against."""
+    threshold: int
+    """t: members that open a sum."""
+    min_survivors: int
+    rule: Rule
+    noise: Placement | None = None
+    """Whose noise counts; None: nobody adds any."""
+
+    @property
+    def honest(self) -> int:
+        """h: survivors of every opened sum who do not collude."""
+        return self.min_survivors - self.colluders
+
+    @property
+    def sharers(self) -> int:
+        """Over how many parties the noise of the smallest opened sum is spread."""
+        return 1 if self.noise in {None, "local"} else self.honest
+
+
+def shapes(demand: Demand) -> Iterator[Shape]:
+    """All shapes worth a look: for each number of clusters the largest m, which makes the same clusters."""
+    if demand.size is None:
+        counts = range(1, demand.parties // max(2, demand.k) + 1)
+        sizes = sorted({demand.parties // count for count in counts})
+    else:
+        sizes = [demand.size]
+    times = range(1, MOST_TRIED + 1) if demand.reclusterings is None else (demand.reclusterings,)
+    for size in sizes:
+        if size > MAX_SIZE:
+            continue
+        for again in times:
+            yield Shape(size=size, reclusterings=again)
+            if again > 1:
+                yield Shape(size=size, reclusterings=again, new_work=True)
+
+
+def draws_of(demand: Demand, shape: Shape) -> tuple[int, int]:
+    """Among how many parties a cluster is drawn at least, and how often over the run.
+
+    An active server may announce a quorum only, its colluders among them, and void draws that it dislikes
+    (:mod:`securefl.config.derived`).
+    """
+    draws = demand.rounds * shape.reclusterings
+    if demand.server == "curious":
+        return demand.parties, draws
+    smallest = min(cluster_sizes(demand.parties, shape.size))
+    return max(quorum_of(demand.parties, demand.colluders), smallest), draws * MAX_DRAWS
+
+
+def threshold_of(sizes: tuple[int, ...], f: int, min_survivors: int, server: str) -> int | None:
+    """t: more than half of a cluster and its colluders together; None where so many need not survive.
+
+    That is the least against an active server (2 t - m > f); a curious one may have as few as survive.
+    """
+    wanted = (max(sizes) + f) // 2 + 1
+    if server == "curious":
+        return min(wanted, min_survivors)
+    return wanted if wanted <= min_survivors else None
+
+
+def rules(byzantine: int, clusters: int, spoiled: int) -> Iterator[Rule]:
+    """Rules that withstand ``spoiled`` of ``clusters`` clusters; none lie: the mean."""
+    if not byzantine:
+        yield Mean()
+        return
+    candidates: tuple[Rule, ...] = (TrimmedMean(trim=spoiled), MultiKrum(byzantine=spoiled), Median())
+    for rule in candidates:
+        if clusters >= clusters_needed(rule) and breakdown(rule, clusters) >= spoiled:
+            yield rule
+
+
+def kept_of(rule: Rule, clusters: int) -> int:
+    """b: of how many cluster means a rule's result is made, at each coordinate."""
+    match rule:
+        case TrimmedMean(trim=trim):
+            return clusters - 2 * trim
+        case MultiKrum(byzantine=number):
+            return clusters - number
+        case Median():
+            return 1 if clusters % 2 else 2
+        case _:
+            return clusters

@@ -1,0 +1,58 @@
+"""How much noise an epsilon takes, for as many releases as a shape makes: an upper bound, quickly."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+
+from securefl.errors import ConfigError
+from securefl.planning.demand import Demand
+from securefl.planning.drafting import delta_of
+from securefl.privacy.accountant import quick_epsilon
+from securefl.privacy.calibration import MAX_SIGMA, MIN_SIGMA
+from securefl.privacy.release import ReleaseEvent
+from securefl.privacy.roots import falling_root
+
+_TOLERANCE = 1e-2
+
+
+def multiplier_of(demand: Demand, works: int) -> float:
+    """The noise multiplier that keeps ``demand.epsilon`` over T x ``works`` releases.
+
+    By integer Renyi orders: a few percent more than what a run settles on by privacy loss distributions,
+    which takes seconds. A run whose updates are opened several times takes their exposure as 1, and so does
+    this.
+
+    Raises:
+        ConfigError: there is no such multiplier, or dp_accounting is missing.
+    """
+    if demand.epsilon is None:
+        return 0.0
+    return _multiplier(_event(demand).times(demand.rounds * works), demand.epsilon, delta_of(demand))
+
+
+def _event(demand: Demand) -> ReleaseEvent:
+    one = ReleaseEvent(noise_multiplier=1.0, steps=1, mechanism="skellam", unit=demand.unit)
+    if demand.unit == "party":
+        return one
+    return replace(
+        one, sampler="poisson", records=demand.records, batch=demand.batch, denominator=demand.batch
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _multiplier(event: ReleaseEvent, epsilon: float, delta: float) -> float:
+    def over(sigma: float) -> float:
+        spent = quick_epsilon((replace(event, noise_multiplier=sigma),), delta)
+        return math.log(spent / epsilon) if spent > 0 else -math.inf
+
+    found = falling_root(over, 1.0, 2.0, _TOLERANCE, (MIN_SIGMA, MAX_SIGMA))
+    if found is None:
+        raise ConfigError(
+            "--epsilon",
+            f"no noise from {MIN_SIGMA:g} to {MAX_SIGMA:g} norms keeps epsilon = {epsilon:g} over"
+            f" {event.steps} releases",
+            "another epsilon, or fewer rounds",
+        )
+    return found

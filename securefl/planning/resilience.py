@@ -1,0 +1,71 @@
+"""How many clusters Byzantine parties spoil, and how likely a party is among more colluders than reckoned."""
+
+from __future__ import annotations
+
+import functools
+
+from securefl.config import odds
+from securefl.config.reclustering import p_withstands
+from securefl.config.sizes import cluster_sizes
+from securefl.planning.demand import Demand
+from securefl.planning.design import Shape, draws_of
+
+
+def p_clean(demand: Demand, shape: Shape, withstood: int) -> float:
+    """P(a rule that withstands so many spoiled clusters gets by in all assignments of a round).
+
+    In the worst case the Byzantine parties are all apart, and it is 0 or 1.
+    """
+    if demand.case == "worst" or not demand.liars:
+        return float(demand.liars <= withstood)
+    return _withstands(demand.parties, demand.liars, shape.size, withstood, shape.reclusterings)
+
+
+def spoiled_clusters(demand: Demand, shape: Shape) -> int:
+    """The fewest spoiled clusters that a rule must withstand for :func:`p_clean` to be what is demanded.
+
+    All of them, where nothing less is enough.
+    """
+    if demand.case == "worst":
+        return demand.liars
+    low, high = 0, len(cluster_sizes(demand.parties, shape.size))
+    while low < high:
+        middle = (low + high) // 2
+        if p_clean(demand, shape, middle) >= demand.clean:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@functools.lru_cache(maxsize=4096)
+def _withstands(parties: int, byzantine: int, size: int, withstood: int, reclusterings: int) -> float:
+    return p_withstands(parties, byzantine, size, withstood, reclusterings)
+
+
+def p_alone(demand: Demand, shape: Shape) -> float:
+    """P(all cluster mates of a given party collude in at least one opening of the run)."""
+    if not demand.colluders:
+        return 0.0
+    crowd, draws = draws_of(demand, shape)
+    smallest = min(cluster_sizes(demand.parties, shape.size))
+    return odds.once_in(odds.alone_among(crowd, demand.colluders, smallest), draws)
+
+
+def p_exceeded(demand: Demand, shape: Shape, f: int) -> float:
+    """P(more than ``f`` of a given party's cluster mates collude in at least one opening of the run)."""
+    crowd, draws = draws_of(demand, shape)
+    largest = max(cluster_sizes(demand.parties, shape.size))
+    return odds.once_in(odds.tail(crowd - 1, demand.colluders, largest - 1, f + 1), draws)
+
+
+def colluders_per_cluster(demand: Demand, shape: Shape) -> int:
+    """f: the fewest colluders to reckon with, so that :func:`p_exceeded` is what is demanded at most."""
+    low, high = 0, demand.colluders
+    while low < high:
+        middle = (low + high) // 2
+        if p_exceeded(demand, shape, middle) <= demand.risk:
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -1,0 +1,157 @@
+"""What a design is predicted to do: the figures of a row, and the demands that it keeps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from securefl.config.cast import party_names
+from securefl.config.limits import check
+from securefl.config.privacy_limits import components_of
+from securefl.config.rules import breakdown
+from securefl.config.sizes import cluster_sizes
+from securefl.planning.demand import Demand
+from securefl.planning.design import Design
+from securefl.planning.disclosure import dimensions_left, disclosed, mean_leverage, r_star
+from securefl.planning.drafting import draft
+from securefl.planning.effort import Burden, cpu_seconds
+from securefl.planning.freezing import p_aborted, p_any_lost, sample_freezes
+from securefl.planning.noise import multiplier_of
+from securefl.planning.resilience import p_alone, p_clean, p_exceeded
+from securefl.planning.spread import noise_deviation, sampling_variance
+from securefl.planning.traffic import Cohort, Traffic, traffic
+
+FREEZES = 2_000
+"""Simulated for a cascade: standard error below 1.1 percentage points."""
+DRAWS = 1
+"""Clusters that the ledger looks at."""
+_RUN = "run-00000000"
+_RARE = 1e-5
+"""A cascade presupposes a lost cluster: where that is rarer, nothing is simulated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of a plan. Probabilities are of a round unless they say otherwise."""
+
+    design: Design
+    clusters: int
+    """C."""
+    ring_bits: Literal[32, 64]
+    withstood: int
+    """Spoiled clusters that the rule withstands."""
+    p_clean: float
+    """P(it gets by in all reclusterings of a round)."""
+    p_aborted: float
+    """P(a given cluster, one of the smallest, is lost to its own dropouts)."""
+    p_lost: float
+    """P(any cluster is lost to its own dropouts)."""
+    p_cascade: float | None = None
+    """P(a lost cluster costs another one), simulated; None: not yet."""
+    p_alone: float
+    """P(all cluster mates of a given party collude in some opening of the run)."""
+    p_exceeded: float
+    """P(more than f of them do)."""
+    enough: int | None
+    """R*: reclusterings of one update that expose everybody, as a rule."""
+    dimensions: int
+    """Left of what no sum shows; as many colluders end it."""
+    exposed: float | None = None
+    """Parties that the server and q random colluders expose, from the ledger; None: not looked at."""
+    admitted: float | None = None
+    """Reclusterings of R that parties open; None: not looked at."""
+    leverage: float
+    """Mean over the parties, without colluders."""
+    highest: float | None = None
+    """Of any party, with q random colluders, from the ledger; None: not looked at."""
+    multiplier: float
+    """Noise in an opened sum that the adversary does not know, over the sensitivity; 0 without privacy."""
+    noise: float
+    """Standard deviation of the aggregate's noise, over the sensitivity."""
+    variance: float
+    """Of the aggregate around the honest mean, over that of one update."""
+    traffic: Traffic
+    """Of one party and round."""
+    cpu: float
+    """Seconds of one party and round, without training."""
+
+    @property
+    def share(self) -> float:
+        """Noise multiplier of what one party adds."""
+        return self.multiplier / math.sqrt(self.design.sharers)
+
+
+def predict(demand: Demand, design: Design, data: str) -> Row:
+    """The row of a design, without what takes a simulation or the ledger.
+
+    Raises:
+        ConfigError: the loader refuses the row's scenario.
+    """
+    shape, n = design.shape, demand.parties
+    clusters = n // shape.size
+    multiplier = multiplier_of(demand, shape.works) if design.noise is not None else 0.0
+    scenario = draft(demand, design, data, multiplier or None)
+    limits = check(scenario)
+    word, components = limits.ring_bits // 8, components_of(scenario)
+    members = round(n / clusters)
+    cohort = Cohort(
+        run=_RUN,
+        party=party_names(n)[-1],
+        parties=n,
+        members=members,
+        reclusterings=shape.reclusterings,
+        clusters=clusters,
+        parameters=demand.parameters,
+        word=word,
+        min_survivors=design.min_survivors,
+        k=demand.k,
+        quorum=limits.quorum,
+        components=components,
+    )
+    noisy = 0 if design.noise is None else 1 + components
+    burden = Burden(n, demand.parameters, word, n if limits.quorum is not None else 0, noisy)
+    withstood = breakdown(design.rule, clusters)
+    return Row(
+        design=design,
+        clusters=clusters,
+        ring_bits=limits.ring_bits,
+        withstood=withstood,
+        p_clean=p_clean(demand, shape, withstood),
+        p_aborted=p_aborted(min(cluster_sizes(n, shape.size)), design.min_survivors, demand.dropout),
+        p_lost=p_any_lost(n, shape.size, design.min_survivors, demand.dropout, shape.reclusterings),
+        p_alone=p_alone(demand, shape),
+        p_exceeded=p_exceeded(demand, shape, design.colluders),
+        enough=r_star(n, clusters),
+        dimensions=dimensions_left(n, clusters, shape.openings),
+        leverage=mean_leverage(n, clusters, shape.openings),
+        multiplier=multiplier,
+        noise=noise_deviation(demand, design, multiplier),
+        variance=sampling_variance(demand, design),
+        traffic=traffic(cohort),
+        cpu=cpu_seconds(shape, members, burden),
+    )
+
+
+def looked_at(demand: Demand, row: Row) -> Row:
+    """The row with what takes a simulation of freezes and the ledger on drawn clusters."""
+    shape, n = row.design.shape, demand.parties
+    cascade = 0.0
+    if shape.reclusterings > 1 and row.p_lost > _RARE:
+        freezes = sample_freezes(
+            n, shape.size, row.design.min_survivors, demand.dropout, shape.reclusterings, FREEZES
+        )
+        cascade = freezes.p_cascade
+    found = disclosed(n, demand.colluders, shape.size, shape.openings, row.design.colluders, demand.k, DRAWS)
+    return replace(
+        row,
+        p_cascade=cascade,
+        exposed=found.exposed,
+        admitted=found.admitted,
+        highest=found.highest,
+    )
+
+
+def is_open(row: Row) -> bool:
+    """Whether parties open all of its reclusterings, as far as the ledger has looked."""
+    return row.admitted is None or row.admitted >= row.design.shape.openings

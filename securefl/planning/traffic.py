@@ -1,0 +1,242 @@
+"""Bytes of a party's frames in one round, from messages of the real types, encoded and framed as they travel.
+
+Nothing is estimated: lengths do not depend on contents. What may differ in a run is the length of numbers in
+headers (rounds above 127, sequence numbers), shorter boxes for the last members of some clusters, and what
+faults add: retries, dropouts, smaller frames for some brokers.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from securefl.crypto.boxes import OVERHEAD
+from securefl.crypto.identity import SEAL_OVERHEAD
+from securefl.crypto.merkle import merkle_paths
+from securefl.ids import EVERYONE, SERVER
+from securefl.messages.base import MAX_FRAME
+from securefl.messages.masking import (
+    BoxList,
+    KeyAdvert,
+    KeyList,
+    MaskedInput,
+    Receipt,
+    ShareBoxes,
+    SharePair,
+)
+from securefl.messages.rounds import (
+    Announce,
+    Certificate,
+    Endorse,
+    Freeze,
+    Hello,
+    InstanceShares,
+    Invite,
+    Limits,
+    ModelAnnounce,
+    Release,
+    ReleasedShares,
+    Reveal,
+    Reveals,
+)
+from securefl.messages.union import AnyMessage
+from securefl.wire.codec import encode
+from securefl.wire.envelope import HEADER_ROOM, SIGNATURE, Header
+
+_ROOM = MAX_FRAME - HEADER_ROOM
+_HASH, _SHARE = bytes(32), bytes(33)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    """All that a round's messages depend on."""
+
+    run: str
+    """Id of the run."""
+    party: str
+    """A party's name; all are as long."""
+    parties: int
+    """N, all of whom take part."""
+    members: int
+    """Of each of the party's clusters."""
+    reclusterings: int
+    clusters: int
+    """C, for the length of their numbers."""
+    parameters: int
+    """d."""
+    word: int
+    """Bytes of a ring element: 4 or 8."""
+    min_survivors: int
+    k: int
+    quorum: int | None
+    """Signatures of a certificate; None without."""
+    components: int = 0
+    """Secrets of removable noise that each member shares."""
+    samples: int = 1000
+    """That a party declares."""
+    round: int = 1
+    sequence: int = 1000
+    """A sequence number as long as most of a run's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes of frames, signatures and headers included."""
+
+    sent: int
+    received: int
+
+    @property
+    def total(self) -> int:
+        """Both directions."""
+        return self.sent + self.received
+
+
+@functools.lru_cache(maxsize=4096)
+def traffic(cohort: Cohort) -> Traffic:
+    """One party's frames of one round without faults."""
+    sent = sum(size for _, size in party_says(cohort))
+    return Traffic(sent, sum(size for _, size in server_says(cohort)))
+
+
+def party_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
+    """Kinds of messages that a party sends in one round, with the bytes of their frames."""
+    whole, instances = _Frames(cohort), [_Frames(cohort, r) for r in range(cohort.reclusterings)]
+    yield whole.up(_hello(cohort))
+    yield whole.up(Reveal(nonce=_HASH))
+    for frames in instances:
+        yield frames.up(_advert(cohort))
+        yield frames.up(_boxes(cohort))
+        yield frames.up(MaskedInput(vector=b""), cohort.parameters * cohort.word)
+        yield frames.up(Receipt(lists_digest=_HASH))
+    if cohort.quorum is not None:
+        yield whole.up(_ENDORSE)
+    yield whole.up(_release(cohort))
+
+
+def server_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
+    """Kinds of messages that the server sends to a party, or to all, in one round."""
+    whole, instances = _Frames(cohort), [_Frames(cohort, r) for r in range(cohort.reclusterings)]
+    n, m = cohort.parties, cohort.members
+    yield whole.down(EVERYONE, ModelAnnounce(params=b""), cohort.parameters * 4)
+    yield whole.down(EVERYONE, Invite(model_digest=_HASH, config_digest=_HASH))
+    yield whole.down(EVERYONE, Announce(hellos=(whole.signed(_hello(cohort)),) * n))
+    yield whole.down(EVERYONE, Reveals(reveals=(whole.signed(Reveal(nonce=_HASH)),) * n))
+    for frames in instances:
+        yield frames.down(cohort.party, KeyList(adverts=(frames.signed(_advert(cohort)),) * m))
+        # All boxes for one member hold the path to its place in the others' trees; the first has the longest.
+        box = bytes(_box_sizes(cohort)[0])
+        yield frames.down(cohort.party, BoxList(boxes=tuple((index, box) for index in range(1, m))))
+    receipts = tuple(f.signed(Receipt(lists_digest=_HASH)) for f in instances for _ in range(m - 1))
+    yield whole.down(cohort.party, Freeze(survivors=(cohort.party,) * n, attempts=(), receipts=receipts))
+    if cohort.quorum is not None:
+        # The server relays all endorsements that it has, and it waits for everybody.
+        yield whole.down(EVERYONE, Certificate(endorsements=(whole.signed(_ENDORSE),) * n))
+
+
+class _Frames:
+    """Sizes of frames of one place: the round as a whole, or one of the party's instances."""
+
+    def __init__(self, cohort: Cohort, reclustering: int | None = None) -> None:
+        self._cohort = cohort
+        # The number of a cluster hardly matters, as above; that of the middle one is as long as most.
+        self._place = (-1, -1) if reclustering is None else (reclustering, cohort.clusters // 2)
+
+    def up(self, message: AnyMessage, bulk: int = 0) -> tuple[str, int]:
+        """Kind and bytes of a message of the party; ``bulk`` bytes stand in its last, empty field."""
+        return type(message).__name__, self._size(self._cohort.party, SERVER, message, bulk)
+
+    def down(self, to: str, message: AnyMessage, bulk: int = 0) -> tuple[str, int]:
+        """Kind and bytes of a message of the server."""
+        return type(message).__name__, self._size(SERVER, to, message, bulk)
+
+    def signed(self, message: AnyMessage) -> bytes:
+        """As many bytes as the frame of a party's short message has: to be relayed in another one."""
+        return bytes(self.up(message)[1])
+
+    def _size(self, sender: str, to: str, message: AnyMessage, bulk: int) -> int:
+        body = len(encode(message))
+        if bulk:
+            # An empty byte string has a head of 2 bytes; one of 2^8, 2^16 bytes or more has 3, 5.
+            body += bulk + (0 if bulk < 2**8 else 1 if bulk < 2**16 else 3)
+        parts = max(1, -(-body // _ROOM))
+        reclustering, cluster = self._place
+        heads = (
+            Header(
+                run=self._cohort.run,
+                round=self._cohort.round,
+                reclustering=reclustering,
+                cluster=cluster,
+                attempt=0,
+                kind=type(message).__name__,
+                sender=sender,
+                recipient=to,
+                session=bytes(8),
+                seq=self._cohort.sequence,
+                part=part,
+                parts=parts,
+            )
+            for part in range(parts)
+        )
+        return body + sum(SIGNATURE + 1 + len(msgspec.msgpack.encode(head)) for head in heads)
+
+
+_ENDORSE = Endorse(statement=_HASH, lists=_HASH, ledger_head=_HASH)
+
+
+def _hello(cohort: Cohort) -> Hello:
+    limits = Limits(min_survivors=cohort.min_survivors, k_anonymity=cohort.k, leakage="veto")
+    return Hello(
+        samples=cohort.samples, model_digest=_HASH, config_digest=_HASH, commitment=_HASH, limits=limits
+    )
+
+
+def _advert(cohort: Cohort) -> KeyAdvert:
+    return KeyAdvert(
+        mask_key=_HASH,
+        box_key=_HASH,
+        seed_digest=_HASH,
+        shares_root=_HASH,
+        noise_digests=(_HASH,) * cohort.components,
+    )
+
+
+def _box_sizes(cohort: Cohort) -> list[int]:
+    """Bytes of a box, by holder: paths in the tree of shares differ in length."""
+    return [
+        OVERHEAD
+        + len(
+            encode(
+                SharePair(
+                    seed_share=_SHARE, key_share=_SHARE, path=path, noise_shares=(_SHARE,) * cohort.components
+                )
+            )
+        )
+        for path in merkle_paths([_HASH] * cohort.members)
+    ]
+
+
+def _boxes(cohort: Cohort) -> ShareBoxes:
+    digests = (_HASH,) * (2 + cohort.components)
+    # All but the own one: without the last, whose box may be shorter, this is what most members send.
+    boxes = tuple((holder, bytes(size)) for holder, size in enumerate(_box_sizes(cohort)[:-1]))
+    return ShareBoxes(boxes=boxes, share_digests=(digests,) * cohort.members)
+
+
+def _release(cohort: Cohort) -> Release:
+    shares = tuple((index, _SHARE) for index in range(cohort.members))
+    instances = tuple(
+        InstanceShares(
+            reclustering=r,
+            cluster=cohort.clusters // 2,
+            attempt=0,
+            seed_shares=shares,
+            key_shares=(),
+            noise_shares=shares if cohort.components else (),
+        )
+        for r in range(cohort.reclusterings)
+    )
+    return Release(sealed=bytes(SEAL_OVERHEAD + len(encode(ReleasedShares(instances=instances)))))

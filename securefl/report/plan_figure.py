@@ -1,0 +1,78 @@
+"""A plan's rows as points: what error and which risk so many bytes buy. Draws with matplotlib."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from securefl.planning.row import Row
+from securefl.planning.search import Plan
+from securefl.report.figures import need_matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_FLOOR: Final = 1e-6
+"""Where probabilities of nearly 0 are drawn."""
+
+
+def draw_plan(plan: Plan, chosen: int) -> bytes:
+    """Return a PNG file: each row by its number, the chosen one (from 0) ringed.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    need_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an optional extra
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
+
+    figure = Figure(figsize=(11.0, 4.2), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    private = plan.demand.epsilon is not None
+    error = "noise of the aggregate / sensitivity" if private else "variance of the aggregate / an update's"
+    panels: tuple[tuple[str, Callable[[Row], float]], ...] = (
+        (error, lambda row: row.noise if private else row.variance),
+        ("P(a round loses a cluster)", lambda row: max(row.p_lost, _FLOOR)),
+        ("P(more than f colluding mates, in the run)", lambda row: max(row.p_exceeded, _FLOOR)),
+    )
+    grid = figure.subplots(1, len(panels))
+    for axes, (name, value) in zip(grid, panels, strict=True):
+        _panel(axes, plan, chosen, name, value)
+    demand = plan.demand
+    figure.suptitle(
+        f"Plans for {demand.parties} parties: {demand.colluders} collude, {demand.liars} lie ({demand.case}"
+        f" case), {100 * demand.dropout:g} % drop out, k = {demand.k}",
+        fontsize=10,
+        weight="bold",
+    )
+    file = io.BytesIO()
+    # The version of matplotlib, which it would write into the file, is none of the picture's business.
+    figure.savefig(file, format="png", metadata={"Software": None})
+    return file.getvalue()
+
+
+def _panel(axes: Axes, plan: Plan, chosen: int, name: str, value: Callable[[Row], float]) -> None:
+    kinds = sorted({_kind(row) for row in plan.rows})
+    for number, row in enumerate(plan.rows):
+        place = (row.traffic.total / 1000, value(row))
+        colour = _COLOURS[kinds.index(_kind(row)) % len(_COLOURS)]
+        axes.plot(*place, "o", color=colour, markersize=6)
+        axes.annotate(str(number + 1), place, xytext=(3, 4), textcoords="offset points", fontsize=7)
+        if number == chosen:
+            axes.plot(*place, "o", markersize=12, fillstyle="none", color="black")
+    for index, kind in enumerate(kinds):
+        axes.plot([], [], "o", color=_COLOURS[index % len(_COLOURS)], label=kind)
+    if all(value(row) > 0 for row in plan.rows):
+        axes.set_yscale("log")
+    axes.set_xlabel("kB per party and round")
+    axes.set_ylabel(name)
+    axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(frameon=False, fontsize=7.5)
+
+
+def _kind(row: Row) -> str:
+    shape = row.design.shape
+    return f"R = {shape.reclusterings}{', new work' if shape.new_work else ''}"

@@ -1,0 +1,154 @@
+"""A plan as tables for people and as plain values for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from rich import box
+from rich.table import Table
+
+from securefl.config.wording import percent
+from securefl.planning.demand import Demand
+from securefl.planning.row import Row
+from securefl.planning.search import Plan
+from securefl.report.text import counted, size
+
+_NOISE = {"local": "local", "threshold": "shared", "dropout-exact": "exact"}
+
+
+def tables(plan: Plan, chosen: int) -> tuple[Table, Table]:
+    """What to set, and what comes of it; rows are numbered from 1, the chosen one (from 0) has a star."""
+    return _settings(plan, chosen), _predictions(plan, chosen)
+
+
+def as_values(plan: Plan, chosen: int) -> dict[str, Any]:
+    """The plan as plain values; field names are those of the dataclasses of :mod:`securefl.planning`."""
+    values: dict[str, Any] = msgspec.to_builtins(plan)
+    return values | {"chosen": chosen, "recommended": plan.chosen}
+
+
+def rule_of(row: Row) -> str:
+    """The rule and how many spoiled clusters it withstands."""
+    return f"{type(row.design.rule).__struct_config__.tag} {row.withstood}"
+
+
+def noise_of(row: Row) -> str:
+    """Whose noise counts, and whether sums of one round share it."""
+    if row.design.noise is None:
+        return "none"
+    when = "once" if row.design.shape.openings > 1 else "fresh"
+    return f"{_NOISE[row.design.noise]}, {when}"
+
+
+def lines_of(demand: Demand, row: Row) -> Iterator[str]:
+    """The chosen row in words, one fact a line."""
+    design, shape = row.design, row.design.shape
+    again = f", R = {shape.reclusterings} times a round" if shape.reclusterings > 1 else ""
+    work = " from new local work each time" if shape.new_work else ""
+    yield (
+        f"clusters: {row.clusters} of {shape.size} or one more{again}{work}; t = {design.threshold} open a"
+        f" sum, at least {design.min_survivors} are in it, of whom f = {design.colluders} may collude"
+    )
+    yield (
+        f"rule: {rule_of(row)} of {row.clusters} clusters may be spoiled; {demand.liars} Byzantine parties"
+        f" ({demand.case} case) stay within it in a round with probability {percent(row.p_clean)}"
+    )
+    yield (
+        f"dropouts at {percent(demand.dropout)}: a given cluster is lost with probability"
+        f" {percent(row.p_aborted)}, any in a round with {percent(row.p_lost)}"
+        + (f", and costs another one with {_about(row)}" if shape.reclusterings > 1 else "")
+    )
+    yield (
+        f"colluders: a given party is alone among them in some opening of the run with probability"
+        f" {percent(row.p_alone)}, and with more than f of them with {percent(row.p_exceeded)}"
+    )
+    yield _exposure(demand, row)
+    if design.noise is not None:
+        yield (
+            f"noise ({noise_of(row)}): a multiplier of {row.multiplier:.3g} in an opened sum keeps epsilon"
+            f" {demand.epsilon:g} over {demand.rounds * shape.works} releases; each party adds"
+            f" {row.share:.3g}; the aggregate has {row.noise:.3g} of the sensitivity"
+        )
+    yield (
+        f"price per party and round: {size(row.traffic.sent)} sent, {size(row.traffic.received)} received,"
+        f" {row.cpu:.3f} CPU s besides {'one training' if shape.works == 1 else f'{shape.works} trainings'};"
+        f" sums modulo 2^{row.ring_bits}"
+    )
+
+
+def _exposure(demand: Demand, row: Row) -> str:
+    openings = row.design.shape.openings
+    with_whom = f"the server and {demand.colluders} colluders" if demand.colluders else "the server"
+    found = f"{row.exposed or 0:.3g} parties exposed to {with_whom}"
+    ends = "never" if row.enough is None else f"R* = {row.enough}"
+    return (
+        f"exposure: {counted(openings, 'sum')} of each update, all would be exposed at {ends};"
+        f" {found}; leverage {row.leverage:.2f} on average, {row.highest or row.leverage:.2f} at most"
+    )
+
+
+def _settings(plan: Plan, chosen: int) -> Table:
+    table = _table("what to set")
+    for name in ("m", "R", "work", "rule", "f", "t", "min", "ring", "noise"):
+        table.add_column(name, justify="left" if name in {"work", "rule", "noise"} else "right", no_wrap=True)
+    for number, row in enumerate(plan.rows):
+        shape, design = row.design.shape, row.design
+        table.add_row(
+            _number(number, chosen),
+            str(shape.size),
+            str(shape.reclusterings),
+            "new" if shape.new_work else "same" if shape.reclusterings > 1 else "",
+            rule_of(row),
+            str(design.colluders),
+            str(design.threshold),
+            str(design.min_survivors),
+            str(row.ring_bits),
+            noise_of(row),
+        )
+    return table
+
+
+def _predictions(plan: Plan, chosen: int) -> Table:
+    table = _table("what comes of it")
+    table.caption = (
+        "Probabilities: clean, lost, cascade of a round, > f over the run. R*: reclusterings that expose all;"
+        " lev: leverage; error, noise: variance and noise of the aggregate; kB, CPU ms: of a party and round"
+    )
+    table.caption_justify = "left"
+    private = plan.demand.epsilon is not None
+    names = ["clean", "lost", "cascade", "> f", "R*", "exposed", "lev", "error"]
+    for name in (*names, *(["noise"] if private else []), "kB", "CPU ms"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for number, row in enumerate(plan.rows):
+        cells = [
+            percent(row.p_clean),
+            percent(row.p_lost),
+            _about(row) if row.design.shape.reclusterings > 1 else "",
+            percent(row.p_exceeded),
+            "-" if row.enough is None else str(row.enough),
+            "" if row.exposed is None else f"{row.exposed:.3g}",
+            f"{row.leverage:.2f}",
+            f"{row.variance:.2g}",
+            *([f"{row.noise:.3g}"] if private else []),
+            f"{row.traffic.total / 1000:,.0f}",
+            f"{1e3 * row.cpu:.0f}",
+        ]
+        table.add_row(_number(number, chosen), *cells)
+    return table
+
+
+def _about(row: Row) -> str:
+    return "-" if row.p_cascade is None else percent(row.p_cascade)
+
+
+def _table(title: str) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    table.pad_edge, table.padding = False, (0, 1, 0, 0)
+    table.add_column("", justify="right", no_wrap=True)
+    return table
+
+
+def _number(number: int, chosen: int) -> str:
+    return f"*{number + 1}" if number == chosen else str(number + 1)

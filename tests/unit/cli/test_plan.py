@@ -1,0 +1,73 @@
+"""``securefl plan``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.programs import call, files, refusal
+
+FEW = (
+    "plan",
+    "--parties",
+    "12",
+    "--byzantine",
+    "0.05",
+    "--dropout",
+    "0.01",
+    "--lost",
+    "0.3",
+    "--reclusterings",
+    "1",
+)
+
+
+def test_tables_a_scenario_and_a_plot(tmp_path: Path) -> None:
+    result = call(*FEW, "--rounds", "1", "--out", tmp_path / "plan")
+    assert result.exit_code == 0, result.stderr
+    for word in ("what to set", "what comes of it", "recommended", "trimmed-mean", "price per party"):
+        assert word in result.stdout
+    assert files(tmp_path / "plan") == {"plan.toml", "plan.json", "plan.png"}
+    assert (tmp_path / "plan" / "plan.png").read_bytes().startswith(b"\x89PNG")
+    simulated = call("simulate", tmp_path / "plan" / "plan.toml", "--out", tmp_path / "run")
+    assert simulated.exit_code == 0, simulated.stdout + simulated.stderr
+
+
+def test_json_and_a_row_of_ones_own(tmp_path: Path) -> None:
+    result = call(*FEW, "--json", "--choose", "1", "--out", tmp_path)
+    assert result.exit_code == 0, result.stderr
+    values = json.loads(result.stdout)
+    assert values["chosen"] == 0
+    assert values["demand"]["parties"] == 12
+    row = values["rows"][0]
+    assert row["design"]["shape"]["reclusterings"] == 1
+    assert 0 <= row["p_lost"] <= 0.3
+    assert json.loads((tmp_path / "plan.json").read_text()) == values
+    said = refusal(call(*FEW, "--choose", "99", "--out", tmp_path))
+    assert said.startswith("--choose: there is no row 99 (1 to ")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--parties", "2"), "--parties: 2: in a sum of two each member finds the other's update"),
+        (("--parties", "0"), "--parties: 0: in a sum of fewer"),
+        (("--parties", "12", "--reclusterings", "0"), "--reclusterings: 0 is out of range"),
+        (("--parties", "12", "--k", "13"), "--k: 13 is out of range (from 1 to 12)"),
+        (("--parties", "12", "--colluders", "3", "--k", "10"), "--k: k = 10, but besides q = 3 colluders"),
+        (("--parties", "12", "--case", "best"), "--case: 'best' is none (worst or average)"),
+        (("--parties", "12", "--data", "faces"), "--data: 'faces' is none (digits or mnist"),
+        (
+            ("--parties", "12", "--records", "500"),
+            "--records: 500 for each of 12 parties, but digits has 1442",
+        ),
+        (("--parties", "12", "--dropout", "0.4", "--k", "6"), "--lost: no m and R keep --lost 0.05"),
+    ],
+)
+def test_refusals_name_the_demand_and_leave_nothing_behind(
+    options: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    assert refusal(call("plan", *options, "--out", tmp_path / "plan")).startswith(said)
+    assert not files(tmp_path)

@@ -1,0 +1,79 @@
+"""Byzantine clusters and colluding mates: predictions against drawn assignments."""
+
+from __future__ import annotations
+
+import pytest
+
+from securefl.config.sizes import cluster_sizes
+from securefl.planning.demand import Demand
+from securefl.planning.design import Shape
+from securefl.planning.resilience import (
+    colluders_per_cluster,
+    p_alone,
+    p_clean,
+    p_exceeded,
+    spoiled_clusters,
+)
+from tests.unit.planning.rounds import agrees, rounds
+
+GRID = [
+    # parties, size, reclusterings, Byzantine, withstood, colluders, f
+    (12, 3, 1, 2, 1, 3, 1),
+    (20, 4, 2, 3, 2, 5, 1),
+    (30, 3, 3, 4, 3, 6, 0),
+    (31, 5, 2, 3, 2, 8, 2),
+]
+
+
+@pytest.mark.parametrize(("parties", "size", "again", "liars", "withstood", "colluders", "f"), GRID)
+def test_predictions_agree_with_drawn_rounds(
+    parties: int, size: int, again: int, liars: int, withstood: int, colluders: int, f: int
+) -> None:
+    """Each within an error of probability 1e-5. A run is one round here; a longer one has more openings."""
+    demand = Demand(parties=parties, colluders=colluders, byzantine=liars / parties, rounds=1)
+    shape = Shape(size=size, reclusterings=again)
+    assert demand.liars == liars
+    smallest = min(cluster_sizes(parties, size))
+    clean = alone = exceeded = trials = 0
+    for one in rounds(parties, size, again, 0.0, 800):
+        everybody = sorted({member for members in one.clusters.values() for member in members})
+        byzantine, curious, victim = set(everybody[:liars]), set(everybody[:colluders]), everybody[-1]
+        spoiled = [0] * again
+        for (r, _), members in one.clusters.items():
+            spoiled[r] += bool(byzantine.intersection(members))
+        clean += max(spoiled) <= withstood
+        own = [set(members) - {victim} for members in one.clusters.values() if victim in members]
+        # Clusters of one more member make it a little rarer: predictions take the worse size.
+        if all(len(mates) == smallest - 1 for mates in own):
+            trials += 1
+            alone += any(mates <= curious for mates in own)
+            exceeded += any(len(mates & curious) > f for mates in own)
+    assert agrees(clean, 800, p_clean(demand, shape, withstood))
+    assert trials > 400
+    assert agrees(alone, trials, p_alone(demand, shape))
+    if parties % size == 0:
+        assert agrees(exceeded, trials, p_exceeded(demand, shape, f))
+
+
+def test_the_worst_case_is_certain() -> None:
+    demand = Demand(parties=20, byzantine=0.15, case="worst")
+    shape = Shape(size=2, reclusterings=3)
+    assert (p_clean(demand, shape, 3), p_clean(demand, shape, 2)) == (1.0, 0.0)
+    assert spoiled_clusters(demand, shape) == 3
+
+
+def test_numbers_are_the_fewest_that_do() -> None:
+    demand = Demand(parties=60, colluders=6, byzantine=0.1, rounds=20, clean=0.9, risk=0.02)
+    for shape in (Shape(size=4), Shape(size=3, reclusterings=2), Shape(size=6, reclusterings=3)):
+        spoiled, f = spoiled_clusters(demand, shape), colluders_per_cluster(demand, shape)
+        assert p_clean(demand, shape, spoiled) >= demand.clean > p_clean(demand, shape, spoiled - 1)
+        assert p_exceeded(demand, shape, f) <= demand.risk < p_exceeded(demand, shape, f - 1)
+
+
+def test_an_active_server_chooses_among_whom_a_party_is_drawn() -> None:
+    shape = Shape(size=5)
+    curious, active = (
+        Demand(parties=60, colluders=6, server=server, rounds=5) for server in ("curious", "active")
+    )
+    assert p_exceeded(active, shape, 1) > p_exceeded(curious, shape, 1)
+    assert p_alone(Demand(parties=60), shape) == 0.0
