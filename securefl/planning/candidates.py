@@ -11,19 +11,21 @@ from securefl.planning.freezing import p_any_lost
 from securefl.planning.resilience import colluders_per_cluster, spoiled_clusters
 from securefl.privacy.shares import Placement
 
+_SHARED: tuple[Placement, ...] = ("threshold", "dropout-exact")
+
 
 def designs(demand: Demand) -> Iterator[Design]:
     """All designs that keep the demands, but for what only the ledger sees."""
     for shape in shapes(demand):
         sizes = cluster_sizes(demand.parties, shape.size)
-        f = colluders_per_cluster(demand, shape)
         spoiled = spoiled_clusters(demand, shape)
-        for min_survivors in survivors(demand, shape, f):
-            threshold = threshold_of(sizes, f, min_survivors, demand.server)
-            if threshold is None:
-                continue
-            for rule in rules(demand.liars, len(sizes), spoiled):
-                for noise in _placements(demand, shape):
+        for noise in _placements(demand, shape):
+            f = colluders_per_cluster(demand, shape, shared=noise in _SHARED)
+            for min_survivors in survivors(demand, shape, f):
+                threshold = threshold_of(sizes, f, min_survivors, demand.server)
+                if threshold is None:
+                    continue
+                for rule in rules(demand.liars, len(sizes), spoiled):
                     yield Design(
                         shape=shape,
                         colluders=f,

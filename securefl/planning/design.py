@@ -81,17 +81,18 @@ def shapes(demand: Demand) -> Iterator[Shape]:
                 yield Shape(size=size, reclusterings=again, new_work=True)
 
 
-def draws_of(demand: Demand, shape: Shape) -> tuple[int, int]:
+def draws_of(demand: Demand, shape: Shape, *, shared: bool = False) -> tuple[int, int]:
     """Among how many parties a cluster is drawn at least, and how often over the run.
 
     An active server may announce a quorum only, its colluders among them, and void draws that it dislikes
-    (:mod:`securefl.config.derived`).
+    (:mod:`securefl.config.derived`). Where noise is ``shared``, as few may be there, whatever the server
+    (:mod:`securefl.config.presence`).
     """
-    draws = demand.rounds * shape.reclusterings
-    if demand.server == "curious":
+    draws = demand.rounds * shape.reclusterings * (MAX_DRAWS if demand.server == "active" else 1)
+    if demand.server == "curious" and not shared:
         return demand.parties, draws
     smallest = min(cluster_sizes(demand.parties, shape.size))
-    return max(quorum_of(demand.parties, demand.colluders), smallest), draws * MAX_DRAWS
+    return max(quorum_of(demand.parties, demand.colluders), smallest), draws
 
 
 def threshold_of(sizes: tuple[int, ...], f: int, min_survivors: int, server: str) -> int | None:

@@ -52,19 +52,22 @@ def p_alone(demand: Demand, shape: Shape) -> float:
     return odds.once_in(odds.alone_among(crowd, demand.colluders, smallest), draws)
 
 
-def p_exceeded(demand: Demand, shape: Shape, f: int) -> float:
-    """P(more than ``f`` of a given party's cluster mates collude in at least one opening of the run)."""
-    crowd, draws = draws_of(demand, shape)
+def p_exceeded(demand: Demand, shape: Shape, f: int, *, shared: bool = False) -> float:
+    """P(more than ``f`` of a given party's cluster mates collude in at least one opening of the run).
+
+    Where noise is ``shared``, among the fewest parties that a round goes on with.
+    """
+    crowd, draws = draws_of(demand, shape, shared=shared)
     largest = max(cluster_sizes(demand.parties, shape.size))
     return odds.once_in(odds.tail(crowd - 1, demand.colluders, largest - 1, f + 1), draws)
 
 
-def colluders_per_cluster(demand: Demand, shape: Shape) -> int:
+def colluders_per_cluster(demand: Demand, shape: Shape, *, shared: bool = False) -> int:
     """f: the fewest colluders to reckon with, so that :func:`p_exceeded` is what is demanded at most."""
     low, high = 0, demand.colluders
     while low < high:
         middle = (low + high) // 2
-        if p_exceeded(demand, shape, middle) <= demand.risk:
+        if p_exceeded(demand, shape, middle, shared=shared) <= demand.risk:
             high = middle
         else:
             low = middle + 1

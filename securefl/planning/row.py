@@ -52,7 +52,7 @@ class Row:
     p_alone: float
     """P(all cluster mates of a given party collude in some opening of the run)."""
     p_exceeded: float
-    """P(more than f of them do)."""
+    """P(more than f of them do); with shared noise however few parties a round goes on with."""
     enough: int | None
     """R*: reclusterings of one update that expose everybody, as a rule."""
     dimensions: int
@@ -121,7 +121,7 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
         p_aborted=p_aborted(min(cluster_sizes(n, shape.size)), design.min_survivors, demand.dropout),
         p_lost=p_any_lost(n, shape.size, design.min_survivors, demand.dropout, shape.reclusterings),
         p_alone=p_alone(demand, shape),
-        p_exceeded=p_exceeded(demand, shape, design.colluders),
+        p_exceeded=max(p_exceeded(demand, shape, design.colluders), limits.p_shares_fail),
         enough=r_star(n, clusters),
         dimensions=dimensions_left(n, clusters, shape.openings),
         leverage=mean_leverage(n, clusters, shape.openings),

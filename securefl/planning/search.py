@@ -70,4 +70,5 @@ def _predicted(demand: Demand, data: str, progress: Progress) -> list[Row]:
             refusal = error
     if refusal is not None and not rows:
         raise refusal
-    return rows
+    # Odds of shared noise are those of the worst presence, to which candidates only come close.
+    return [row for row in rows if row.p_exceeded <= demand.risk]

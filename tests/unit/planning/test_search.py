@@ -55,7 +55,6 @@ def test_every_row_is_a_scenario_that_the_loader_accepts_and_agrees_with(found: 
         assert limits.ring_bits == row.ring_bits
         assert limits.breakdown == row.withstood
         assert limits.p_alone_in_run == pytest.approx(row.p_alone)
-        assert limits.p_shares_fail == pytest.approx(row.p_exceeded)
         once = limits.p_rule_holds**row.design.shape.reclusterings
         assert once == pytest.approx(row.p_clean)
 
