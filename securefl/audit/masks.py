@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def audit_masks(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
         )
     else:
         chosen = _chosen(seen)
-        vectors = np.stack([one.samples for one in chosen])
+        vectors = cast("Ring", np.stack([one.samples for one in chosen]))
         known = [] if truth is None else _known(recorded, truth, chosen)
         tests = [t for t in (uniform(vectors), pairs(vectors), lags(vectors), against(vectors, known)) if t]
         findings += [_finding(test, chosen) for test in tests if test.p_value < LEVEL / len(_MEANING)]
@@ -95,7 +95,7 @@ def _masked(recorded: Recorded) -> list[_Masked]:
     for party, entry, evidence in entries:
         vector: Any = entry.fields["vector"]
         place: Any = entry.fields["place"]
-        samples = np.array(vector["samples"], dtype=dtype)
+        samples = cast("Ring", np.array(vector["samples"], dtype=dtype))
         found.append(_Masked(PartyId(party), tuple(place), samples, vector["length"], evidence))
     return found
 
