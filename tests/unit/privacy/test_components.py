@@ -45,7 +45,7 @@ def test_the_figures_of_a_cluster_of_six() -> None:
 
 @pytest.mark.parametrize("survivors", [3, 4, 5])
 def test_sampled_sums_have_the_variance(survivors: int) -> None:
-    """Within 1 % by 5 standard errors: 400,000 draws have one of 0.22 %."""
+    """Within 1 %, more than 4 standard errors: 400,000 draws have one of 0.22 %."""
     plan = plan_components(300.0, planned=5, min_survivors=3, colluders=1)
     entropy = InsecureSeededEntropy(survivors)
     size = 400_000
@@ -54,7 +54,7 @@ def test_sampled_sums_have_the_variance(survivors: int) -> None:
         for part, std in enumerate((plan.share_std, *plan.stds[: 5 - survivors])):
             total += noise_table("skellam", std).sample(size, entropy.child(member, part))
     wanted = 300.0**2 * survivors / (survivors - 1)
-    assert float(total.var()) == pytest.approx(wanted, rel=0.011)
+    assert float(total.var()) == pytest.approx(wanted, rel=0.01)
 
 
 def test_refusals() -> None:
