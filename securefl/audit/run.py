@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from securefl.audit.budget import audit_budget
 from securefl.audit.chapter import Chapter
 from securefl.audit.exposed import exposed_in
 from securefl.audit.exposure import audit_exposure
@@ -34,3 +35,4 @@ def _chapters(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Chapter
     yield audit_views(recorded)
     yield audit_unmasking(recorded)
     yield audit_masks(recorded, truth)
+    yield audit_budget(recorded)
