@@ -23,7 +23,7 @@ from securefl.transcript.lines import disk_failure
 
 
 def settle(
-    scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML) with [privacy].")],
+    scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML) with a privacy table.")],
     *,
     data: Annotated[
         Path,

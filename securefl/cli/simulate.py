@@ -32,8 +32,8 @@ def simulate(
         bool,
         typer.Option(
             "--insecure-seeded-entropy",
-            help="As for run. A simulation has no secrets: all follows from --seed. With [privacy], batches,"
-            " rounding and noise do so with this option only.",
+            help="As for run. A simulation has no secrets: all follows from --seed. Where there is privacy"
+            " noise, it, batches and rounding do so with this option only.",
         ),
     ] = False,
     exact: Annotated[

@@ -1,0 +1,26 @@
+"""Help shows what was written: rich takes words in square brackets for markup, and swallows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.text import Text
+from typer.main import get_command
+
+from securefl.cli.app import app
+
+
+def helps(command: Any, path: tuple[str, ...] = ("securefl",)) -> Iterator[tuple[str, str]]:
+    """Every help text of a command, its options and its commands, with where it is."""
+    yield " ".join(path), command.help or ""
+    for parameter in command.params:
+        yield " ".join((*path, str(parameter.name))), getattr(parameter, "help", None) or ""
+    for name, child in getattr(command, "commands", {}).items():
+        yield from helps(child, (*path, name))
+
+
+def test_no_help_is_taken_for_markup() -> None:
+    found = list(helps(get_command(app)))
+    assert len(found) > 100
+    assert [(where, text) for where, text in found if Text.from_markup(text).plain != text] == []
