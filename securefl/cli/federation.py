@@ -167,6 +167,7 @@ class Federation:
         if plan.mechanism is not None:
             without = forgoing(plan.scenario, self._options.seed)
             self._metrics.account_for(Accounts(plan, plan.mechanism, void=void, without=without))
+        self._metrics.watch(plan, behaviours_of(plan.scenario, self._options.seed))
         return (*plan.limits.notes, *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void))
 
     def _header(self, notes: tuple[str, ...]) -> tuple[str, ...]:

@@ -92,8 +92,9 @@ def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
     console = Terminal(highlight=False)
     progress = progress_for(console, as_json=options.as_json)
     with closing(directory.metrics(records)) as rows:
-        dishonest = behaviours_of(scenario, options.seed).keys()
-        metrics = RunMetrics(scenario, rows.append, dishonest=dishonest, earlier=records)
+        cast = behaviours_of(scenario, options.seed)
+        metrics = RunMetrics(scenario, rows.append, dishonest=cast.keys(), earlier=records)
+        metrics.watch(plan, cast)
         if accounts is not None:
             metrics.account_for(accounts)
 

@@ -9,13 +9,20 @@ from securefl.errors import ConfigError
 
 
 def check_checks(scenario: Scenario) -> None:
-    """Refuse checks of noise that nobody adds, and the published pair where it sees no single upload.
+    """Refuse checks of noise that nobody adds, the published pair on sums, and claims about missing checks.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
     """
     kind = scenario.checks.kind
     if kind == "none":
+        for index, claim in enumerate(scenario.expect):
+            if claim.metric in {"checks_failed", "skippers_failed", "false_alarms"}:
+                raise ConfigError(
+                    f"expect.{index}.metric",
+                    "there are no checks that could leave a sum out",
+                    'leave it out, or checks.kind = "corrected"',
+                )
         return
     if scenario.privacy.unit == "none":
         raise ConfigError(

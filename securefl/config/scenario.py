@@ -158,6 +158,9 @@ class Expect(_Section, frozen=True, kw_only=True):
         "refusals",
         "aborted",
         "epsilon",
+        "checks_failed",
+        "skippers_failed",
+        "false_alarms",
     ]
     at_least: float | None = None
     at_most: float | None = None

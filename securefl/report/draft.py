@@ -27,6 +27,7 @@ from securefl.rounds.reports import (
     ModelStepped,
     RoundDone,
     StepReached,
+    SumChecked,
     SumOpened,
     SurvivorsFrozen,
 )
@@ -53,6 +54,7 @@ class RoundDraft:
     _frozen: frozenset[PartyId] = frozenset()
     _resting: frozenset[PartyId] = frozenset()
     _lost: dict[ClusterKey, str] = field(default_factory=dict)
+    _failed: dict[ClusterKey, str] = field(default_factory=dict)
     _norm: float | None = None
     _redraws: int = 0
     _retries: int = 0
@@ -75,6 +77,8 @@ class RoundDraft:
                 self._lost[r, j] = reason
             case SurvivorsFrozen(survivors=survivors):
                 self._frozen = frozenset(survivors)
+            case SumChecked(reclustering=r, cluster=j, ok=False, reason=reason):
+                self._failed[r, j] = reason
             case SumOpened(opened=opened):
                 seen = SumSeen(opened.reclustering, opened.cluster, opened.members, opened.survivors)
                 self.sums.append(seen)
@@ -130,6 +134,7 @@ class RoundDraft:
             kept=done.kept,
             rejected=done.rejected,
             lost=lost,
+            failed=dict(self._failed),
             redraws=self._redraws,
             retries=self._retries,
             seconds={**self._seconds, "total": max(0.0, now - self.started)},

@@ -64,7 +64,8 @@ def round_text(done: RoundDone, spent: float | None = None) -> str:
     """One line on a round that ended; ``spent``: its seconds."""
     planned = len(done.opened) + len(done.lost)
     took = "" if spent is None else f", {seconds(spent)}"
-    rejected = f", {counted(len(done.rejected), 'cluster')} left out by the rule" if done.rejected else ""
+    rejected = f", {counted(len(done.failed), 'cluster')} left out by the checks" if done.failed else ""
+    rejected += f", {counted(len(done.rejected), 'cluster')} left out by the rule" if done.rejected else ""
     return (
         f"round {done.round}: accuracy {percent(done.accuracy)}, loss {done.loss:.3g},"
         f"{backdoor_text(done.backdoor_success)}"

@@ -171,7 +171,7 @@ _WORD: Final[dict[Standing, str]] = {
     "waiting": "at work",
     "counted": "counted",
     "dropped": "dropped out",
-    "rejected": "left out by the rule",
+    "rejected": "left out by checks or rule",
     "lost": "in a lost sum",
 }
 

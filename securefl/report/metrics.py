@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from securefl.config.behaviours import Behaviour
 from securefl.config.cast import party_names
 from securefl.config.scenario import Scenario
 from securefl.ids import PartyId
+from securefl.report.checks import Checked, Watch
 from securefl.report.draft import RoundDraft
 from securefl.report.outcome import Outcome
 from securefl.report.privacy import Account, Accounts
 from securefl.report.records import Direction, Refusal, RoundRecord, Volume
+from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClustersDrawn, PartiesJoined, RoundDone, RoundStarted
 from securefl.transcript.canonical import JsonValue
 
@@ -45,6 +48,7 @@ class RunMetrics:
         self._aborted = self._interrupted = False
         self._records: list[RoundRecord] = list(earlier)
         self._accounts: Accounts | None = None
+        self._watch: Watch | None = None
         self.missing: tuple[PartyId, ...] = ()
         """Parties that were not there when the run started."""
 
@@ -54,6 +58,15 @@ class RunMetrics:
         for record in self._records:
             if record.sums or record.lost:
                 accounts.count(record.participants)
+
+    def watch(self, plan: Plan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
+        """Say who deviates, for the tally of what the checks leave out, if there are checks."""
+        if plan.scenario.checks.kind != "none":
+            self._watch = Watch(plan, cast)
+
+    def checked(self) -> Checked | None:
+        """What the checks left out; None without checks."""
+        return None if self._watch is None else self._watch.checked(self._records)
 
     def account(self) -> Account | None:
         """What has been spent; None without privacy."""
@@ -139,6 +152,7 @@ class RunMetrics:
         stepped = [record for record in self._records if record.update_norm is not None]
         unfinished = len(self._draft.sums) if self._draft is not None else 0
         refused = {r: n for r, n in self.refusals().items() if r.by not in self._dishonest}
+        checked = self.checked()
         return Outcome(
             accuracy=self._records[-1].accuracy if self._records else None,
             backdoor_success=self._records[-1].backdoor_success if self._records else None,
@@ -151,6 +165,9 @@ class RunMetrics:
             interrupted=self._interrupted,
             reason=self._reason,
             epsilon=None if self._accounts is None else self._accounts.total().epsilon,
+            checks_failed=None if checked is None else checked.failed,
+            skippers_failed=None if checked is None else checked.silent_failed,
+            false_alarms=None if checked is None else checked.false_alarms,
         )
 
     def _open(self, now: float) -> RoundDraft:

@@ -26,6 +26,12 @@ class Outcome:
     """Whether it was the user who aborted it."""
     epsilon: float | None = None
     """The privacy spent; None where the run has no differential privacy, which is no number at all."""
+    checks_failed: int | None = None
+    """Opened sums that the checks left out; None without checks."""
+    skippers_failed: float | None = None
+    """Of the opened sums that count a party without noise, the share that the checks left out, 0 to 1."""
+    false_alarms: int | None = None
+    """Sums that the checks left out though all whom they count keep to bounds and noise."""
     backdoor_success: float | None = None
     """Share of patched test samples that get the backdoor's class from the final model, 0 to 1; None where
     the scenario has no backdoor."""

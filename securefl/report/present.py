@@ -15,6 +15,7 @@ from rich.text import Text
 
 from securefl.config.sizes import works_of
 from securefl.errors import EXIT_EXPECTED
+from securefl.report.checks import check_lines
 from securefl.report.events import backdoor_text
 from securefl.report.expect import MEANING
 from securefl.report.records import LeftOut, RoundRecord
@@ -34,6 +35,7 @@ def print_summary(console: Console, summary: Summary) -> None:
         ("Accuracy", _accuracy(summary, console)),
         ("Who was counted", _rounds(summary, console)),
         ("What the server could see", _view(summary)),
+        ("What the checks left out", _checked(summary)),
         ("What was refused", _refused(summary)),
         ("Expectations", _expectations(summary)),
         ("Files", _files(summary)),
@@ -160,6 +162,11 @@ def _privacy(summary: Summary) -> Iterator[Text]:
         yield Text(f"no guarantee for {names}: what they send is not bounded, or has no noise")
 
 
+def _checked(summary: Summary) -> Iterator[Text]:
+    if summary.checked is not None:
+        yield from map(Text, check_lines(summary.checked))
+
+
 def _refused(summary: Summary) -> Iterator[Text]:
     refusals = list(summary.refusals.items())
     for (by, culprit, reason), count in refusals[:_MAX_REFUSALS]:
@@ -226,6 +233,8 @@ def _events(record: RoundRecord) -> Iterator[str]:
         by_reason.setdefault(out.reason, []).append(out)
     for reason, group in by_reason.items():
         yield f"{listed(out.party for out in group)}: {printable(reason)}"
+    if record.failed:
+        yield f"{counted(len(record.failed), 'sum')} out by checks"
     if record.rejected:
         yield f"{counted(len(record.rejected), 'cluster')} out by rule"
     if record.redraws:

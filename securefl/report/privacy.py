@@ -15,6 +15,7 @@ from securefl.privacy.guarantee import NO_GUARANTEE, Guarantee
 from securefl.privacy.mechanism import Mechanism
 from securefl.privacy.sensitivity import planned_releases
 from securefl.privacy.spending import Spending, ledger_of
+from securefl.report.checks import power_lines
 from securefl.report.text import counted
 from securefl.rounds.budget import NO_RELEASES, Releases, with_round
 from securefl.rounds.plan import Plan
@@ -157,6 +158,7 @@ def header_lines(
         yield f"differential privacy: {WITHOUT}"
         return
     yield from _on_noise(scenario, mechanism)
+    yield from power_lines(scenario, limits, mechanism)
     yield from _on_budget(scenario, mechanism)
     if void is not None:
         yield f"differential privacy: {void}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from securefl.ids import PartyId
@@ -80,6 +80,8 @@ class RoundRecord:
     """Clusters whose mean the rule left out."""
     lost: Mapping[ClusterKey, str]
     """Planned sums that were not opened, and why."""
+    failed: Mapping[ClusterKey, str] = field(default_factory=dict)
+    """Opened sums that the checks left out, and why."""
     redraws: int
     retries: int
     seconds: Mapping[str, float]
@@ -123,7 +125,8 @@ class RoundRecord:
             sums=tuple(sums),
             kept=tuple((r, j) for r, j in clusters["kept"]),
             rejected=tuple((r, j) for r, j in clusters["rejected"]),
-            lost={(each["reclustering"], each["cluster"]): each["reason"] for each in clusters["lost"]},
+            lost=_reasons(clusters["lost"]),
+            failed=_reasons(clusters.get("failed", ())),
             redraws=row["redraws"],
             retries=row["retries"],
             seconds=dict(row["seconds"]),
@@ -158,10 +161,8 @@ class RoundRecord:
                 ],
                 "kept": [list(key) for key in self.kept],
                 "rejected": [list(key) for key in self.rejected],
-                "lost": [
-                    {"reclustering": r, "cluster": j, "reason": reason}
-                    for (r, j), reason in sorted(self.lost.items())
-                ],
+                "lost": _listed(self.lost),
+                **({"failed": _listed(self.failed)} if self.failed else {}),
             },
             "redraws": self.redraws,
             "retries": self.retries,
@@ -176,6 +177,14 @@ class RoundRecord:
             "refusals": [{**refusal._asdict(), "count": count} for refusal, count in self.refusals.items()],
             **({} if self.epsilon is None else {"epsilon": {p: finite(e) for p, e in self.epsilon.items()}}),
         }
+
+
+def _listed(reasons: Mapping[ClusterKey, str]) -> list[JsonValue]:
+    return [{"reclustering": r, "cluster": j, "reason": reason} for (r, j), reason in sorted(reasons.items())]
+
+
+def _reasons(listed: Sequence[Mapping[str, Any]]) -> dict[ClusterKey, str]:
+    return {(each["reclustering"], each["cluster"]): each["reason"] for each in listed}
 
 
 def finite(value: float | None) -> float | None:

@@ -16,6 +16,7 @@ from securefl.rounds.reports import (
     RoundDone,
     RoundStarted,
     StepReached,
+    SumChecked,
     SumOpened,
     SurvivorsFrozen,
 )
@@ -144,6 +145,8 @@ def _fortunes(scene: Scene, report: object) -> Scene:
             scene = _marking(scene, _members(scene, (r, j)), "lost")
         case SumOpened():
             scene = replace(scene, opened=scene.opened + 1, total_opened=scene.total_opened + 1)
+        case SumChecked(reclustering=r, cluster=j, ok=False):
+            scene = _marking(scene, _members(scene, (r, j)), "rejected")
         case ModelStepped(rejected=rejected):
             for key in rejected:
                 scene = _marking(scene, _members(scene, key), "rejected")

@@ -9,6 +9,7 @@ from typing import Final
 import securefl
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import works_of
+from securefl.report.checks import Checked
 from securefl.report.expect import MEANING, Judgement, exit_code, judge
 from securefl.report.metrics import RunMetrics
 from securefl.report.outcome import Outcome
@@ -44,6 +45,8 @@ class Summary:
     """Whether there was no network and nothing to keep secret."""
     privacy: Account | None = None
     """What was spent of the parties' privacy; None without any."""
+    checked: Checked | None = None
+    """What the checks of opened sums left out; None without checks."""
     seconds: float
     files: Mapping[str, str]
     """What lies where: a word for people and a path."""
@@ -103,6 +106,7 @@ class Summary:
                     "left_out": {out.party: out.reason for out in record.left_out},
                     "opened": len(record.sums),
                     "rejected": len(record.rejected),
+                    **({"failed": len(record.failed)} if self.checked is not None else {}),
                     "lost": len(record.lost),
                     "seconds": round(record.seconds["total"], 3),
                 }
@@ -118,6 +122,7 @@ class Summary:
                 "insecure_seeded_entropy": self.insecure,
             },
             **({} if self.privacy is None else {"privacy": self.privacy.to_json()}),
+            **({} if self.checked is None else {"checks": self.checked.to_json()}),
             "refusals": [
                 {**refusal._asdict(), "count": count}
                 for refusal, count in list(self.refusals.items())[:_MAX_REFUSALS]
@@ -175,6 +180,7 @@ def summarise(
         insecure=insecure,
         simulated=simulated,
         privacy=metrics.account(),
+        checked=metrics.checked(),
         seconds=seconds,
         files=files,
     )

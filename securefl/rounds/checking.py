@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from securefl.config.scenario import Scenario
 from securefl.encoding.ring import from_ring
 from securefl.errors import UsageError
 from securefl.privacy.checks.family import CheckPlan, OpenedSum, check_sums
@@ -29,19 +30,23 @@ def checks_of(plan: Plan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumC
         raise UsageError("there is no noise that a sum could be checked for")
     if checks.kind == "published":
         return tuple(_published(plan.mechanism, round_, opened) for opened in sums)
-    shares = plan.mechanism.shares
-    agreed = CheckPlan(
-        law=plan.scenario.privacy.law,
-        std=shares.kept_std,
-        member_norm=plan.mechanism.signal,
-        alpha=checks.alpha,
-    )
+    agreed = agreed_of(plan.scenario, plan.mechanism)
     verdicts = check_sums([OpenedSum(from_ring(one.ring), len(one.survivors)) for one in sums], agreed)
     return tuple(
         SumChecked(
             round_, *opened.key, verdict.ok, verdict.family.p_value, verdict.family.reason, verdict.e_values
         )
         for opened, verdict in zip(sums, verdicts, strict=True)
+    )
+
+
+def agreed_of(scenario: Scenario, mechanism: Mechanism) -> CheckPlan:
+    """What all parties agreed to, for checks of kind ``corrected``."""
+    return CheckPlan(
+        law=scenario.privacy.law,
+        std=mechanism.shares.kept_std,
+        member_norm=mechanism.signal,
+        alpha=scenario.checks.alpha,
     )
 
 

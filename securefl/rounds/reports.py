@@ -155,6 +155,9 @@ class RoundDone:
     lost: tuple[ClusterKey, ...]
     kept: tuple[ClusterKey, ...]
     rejected: tuple[ClusterKey, ...]
+    """Left out by the rule."""
+    failed: tuple[ClusterKey, ...] = ()
+    """Left out by the checks."""
     backdoor_success: float | None = None
     """Share of patched test samples that get the backdoor's class; None where none is looked for."""
 

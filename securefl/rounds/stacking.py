@@ -48,7 +48,7 @@ class RoundAggregate:
     """Shape (d,); None when no reclustering had what the rule needs: clusters, perhaps a gradient."""
     kept: tuple[tuple[int, int], ...]
     rejected: tuple[tuple[int, int], ...]
-    """(reclustering, cluster) pairs that the rule left out, or never saw."""
+    """(reclustering, cluster) pairs that the rule left out of those that no check excluded."""
     trust: Trust = NO_TRUST
     """What is known of the parties after this round."""
 
@@ -153,5 +153,6 @@ def aggregate_round(
         kept.update(zip((one.key for one in opened), result.kept.tolist(), strict=True))
     update = np.mean(results, axis=0) if results else None
     used = tuple(key for key, is_kept in kept.items() if is_kept and key not in excluded)
-    rejected = tuple(one.key for one in sums if one.reclustering in rows and one.key not in used)
+    others = {*used, *excluded}
+    rejected = tuple(one.key for one in seen if one.reclustering in rows and one.key not in others)
     return RoundAggregate(update, used, rejected, trust)

@@ -21,7 +21,8 @@ from securefl.rounds.server_phases import Standing
 from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum, aggregate_round, counted, usable
 
 MAX_FRUITLESS = 3
-"""Rounds in a row without any update after which the run is aborted."""
+"""Rounds in a row without any update after which the run is aborted; those do not count whose sums would have
+been enough if the checks had left none out."""
 
 
 def to_consult(
@@ -66,7 +67,9 @@ def after_sums(
     standing = replace(_keeping(plan, standing), trust=result.trust, releases=releases)
     norm: float | None = None
     if result.update is None:
-        standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
+        # Parties that spoil sums shall not end the run by that: the checks do what they are for.
+        if not (excluded and not usable(plan, counted(plan, sums, excluded)) and usable(plan, sums)):
+            standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
     else:
         norm = float(np.linalg.norm(result.update))
         params, velocity = server_step(optimiser, standing.params, standing.velocity, result.update)
@@ -85,6 +88,7 @@ def after_sums(
         lost=tuple(sorted(planned.difference(opened))),
         kept=result.kept,
         rejected=result.rejected,
+        failed=tuple(sorted(excluded)),
     )
     return standing, done, ModelStepped(standing.round, result.kept, result.rejected, norm)
 

@@ -17,6 +17,7 @@ from securefl.arrays import I64
 from securefl.privacy.checks.null import Null, check_values
 from securefl.privacy.checks.tails import gamma_tails
 from securefl.privacy.checks.verdict import Verdict, check_level, judge
+from securefl.privacy.laws import NoiseLaw
 
 
 def noise_floor(values: I64, null: Null, alpha: float) -> Verdict:
@@ -37,8 +38,8 @@ def noise_floor(values: I64, null: Null, alpha: float) -> Verdict:
     check_level(alpha)
     expected = dim * null.variance
     energy = _energy(values)
-    p_value = _tails(null, dim, 0, energy)[0]
-    threshold = expected - _quantile(null, dim, 0, alpha, upper=False)
+    p_value = _tails(null.law, null.variance, dim, 0, energy)[0]
+    threshold = expected - least_energy(null, dim, alpha)
     missing = expected - energy
     return judge(
         "noise floor",
@@ -72,7 +73,7 @@ def excess_energy(values: I64, null: Null, alpha: float) -> Verdict:
     check_level(alpha)
     expected = dim * null.variance
     energy, signal = _energy(values), null.signal_energy
-    p_value = _tails(null, dim, signal, energy)[1]
+    p_value = _tails(null.law, null.variance, dim, signal, energy)[1]
     threshold = _quantile(null, dim, signal, alpha, upper=True) - expected
     return judge(
         "excess energy",
@@ -96,16 +97,33 @@ def _share(part: float, whole: float) -> str:
     return f"{100 * part / whole:+.2f} %"
 
 
-def _tails(null: Null, dim: int, signal: int, energy: float) -> tuple[float, float]:
-    """P(|mu + Z|^2 <= ``energy``) and P(>=), for a signal with |mu|^2 = ``signal``.
+def least_energy(null: Null, dim: int, alpha: float) -> float:
+    """The energy, steps^2, from which on a sum of ``dim`` coordinates passes the noise floor."""
+    return _quantile(null, dim, 0, alpha, upper=False)
+
+
+def energy_below(law: NoiseLaw, variance: float, dim: int, signal: int, energy: float) -> float:
+    """P(|mu + Z|^2 <= ``energy``), all in steps^2.
+
+    Args:
+        law: of the noise Z.
+        variance: of each of its ``dim`` coordinates.
+        dim: d.
+        signal: |mu|^2.
+        energy: the bound.
+    """
+    return _tails(law, variance, dim, signal, energy)[0]
+
+
+def _tails(law: NoiseLaw, v: float, dim: int, signal: int, energy: float) -> tuple[float, float]:
+    """P(|mu + Z|^2 <= ``energy``) and P(>=), for a signal with |mu|^2 = ``signal`` and variance ``v``.
 
     A shifted gamma law with the same first three cumulants (Pearson 1959 for the noncentral chi-square law;
     exact for Gaussian noise without a signal). At its worst, with 64 coordinates and 4 steps of Skellam
     noise, it is 2 % too small at 10^-3 and 16 % at 10^-6; from 1,000 coordinates on 1 % at most.
     """
-    v = null.variance
     # Of the noise: every even cumulant of a Skellam variable is its variance; a Gaussian has none.
-    fourth, sixth = (v, v) if null.law == "skellam" else (0.0, 0.0)
+    fourth, sixth = (v, v) if law == "skellam" else (0.0, 0.0)
     moment_4 = 3 * v * v + fourth
     moment_6 = 15 * v**3 + 15 * v * fourth + sixth
     first = dim * v + signal
@@ -123,7 +141,7 @@ def _quantile(null: Null, dim: int, signal: int, alpha: float, *, upper: bool) -
     low, high = (middle, middle + 1e3 * spread) if upper else (max(0.0, middle - 1e3 * spread), middle)
     for _ in range(80):
         guess = (low + high) / 2
-        lower_tail, upper_tail = _tails(null, dim, signal, guess)
+        lower_tail, upper_tail = _tails(null.law, null.variance, dim, signal, guess)
         if (upper_tail > alpha) if upper else (lower_tail < alpha):
             low = guess
         else:

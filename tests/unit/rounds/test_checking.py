@@ -138,7 +138,7 @@ def test_a_round_goes_on_without_the_sum_that_failed() -> None:
         (report.round, 0, cluster)
         for report in world.reports(RoundDone)
         for cluster in range(2)
-        if (0, cluster) in report.rejected
+        if (0, cluster) in report.failed
     }
     assert bad == homes
     assert len(bad) == 2
