@@ -58,3 +58,23 @@ def plane_delta(epsilon: float, std: float, rate: float, one: F64, other: F64) -
     at_zero = (1 - rate) * density(np.zeros(2))
     p, q = at_zero + rate * density(one), at_zero + rate * density(other)
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum() * spacing**2)
+
+
+def classical_epsilon(steps: int, rate: float, std: float, delta: float) -> float:
+    """RDP of Poisson-sampled Gaussian noise at the orders 2 to 64, converted as Mironov 2017, proposition 3.
+
+    Divergence at integer orders: Mironov, Talwar and Zhang 2019, section 3.3.
+    """
+    found = math.inf
+    for order in range(2, 65):
+        terms = [
+            math.log(math.comb(order, k))
+            + (order - k) * math.log1p(-rate)
+            + k * math.log(rate)
+            + k * (k - 1) / (2 * std**2)
+            for k in range(order + 1)
+        ]
+        top = max(terms)
+        moment = top + math.log(math.fsum(math.exp(term - top) for term in terms))
+        found = min(found, (steps * moment + math.log(1 / delta)) / (order - 1))
+    return found

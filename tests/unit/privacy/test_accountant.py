@@ -14,7 +14,7 @@ from securefl.errors import ConfigError, UsageError
 from securefl.privacy.accountant import epsilon
 from securefl.privacy.composition import Accountant
 from securefl.privacy.release import Relation, ReleaseEvent, Sampler
-from tests.unit.privacy.pairs import Mixture, least_delta, plane_delta, renyi
+from tests.unit.privacy.pairs import Mixture, classical_epsilon, least_delta, plane_delta, renyi
 
 DELTA = 3000**-1.1
 """Of the setting on Fashion-MNIST in Xiang et al. 2023: 3,000 records, batch 16, 8 epochs."""
@@ -71,6 +71,13 @@ def test_openings_of_one_batch_are_one_release_before_amplification() -> None:
     for accountant, right_epsilon, wrong_epsilon in PER_BATCH:
         assert epsilon([opened], DELTA, accountant) == pytest.approx(right_epsilon, rel=0.002)
         assert epsilon([wrong], DELTA, accountant) == pytest.approx(wrong_epsilon, rel=0.002)
+
+
+def test_the_same_two_figures_by_the_classical_conversion() -> None:
+    """15.1, not 2.86: looser than both of ours, and with the same gap between right and wrong."""
+    rate = FASHION.batch / FASHION.records
+    assert classical_epsilon(1500, rate, 1 / math.sqrt(5), DELTA) == pytest.approx(15.1, abs=0.05)
+    assert classical_epsilon(7500, rate, 1.0, DELTA) == pytest.approx(2.86, abs=0.005)
 
 
 RATE = ONE.batch / ONE.records
