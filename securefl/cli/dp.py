@@ -14,7 +14,7 @@ from securefl.cli.dp_power import power
 from securefl.cli.dp_settle import settle
 from securefl.errors import ConfigError
 from securefl.privacy.accountant import MIN_DELTA, epsilon, need_dp_accounting
-from securefl.privacy.calibration import TOLERANCE, calibrate
+from securefl.privacy.calibration import TOLERANCE, calibrate, steps_of_epochs
 from securefl.privacy.composition import Accountant
 from securefl.privacy.release import OTHER, Relation, ReleaseEvent, Sampler
 
@@ -38,7 +38,9 @@ def calibrate_command(
     target: Annotated[float, typer.Option("--epsilon", help="The privacy budget.")],
     records: Annotated[int, typer.Option(help="Examples that a party has.")],
     batch: Annotated[int, typer.Option(help="Expected examples per step.")],
-    epochs: Annotated[float, typer.Option(help="Passes over the data: T = epochs x records / batch steps.")],
+    epochs: Annotated[
+        float, typer.Option(help="Passes over the data: T = epochs x records / batch, rounded up.")
+    ],
     delta: Annotated[float | None, typer.Option(help="records^-1.1 when left out.")] = None,
     relation: Annotated[
         str, typer.Option(help="Neighbouring data sets: add-remove or replace-one.")
@@ -99,7 +101,7 @@ def _calibrate(
     need_dp_accounting()
     event = ReleaseEvent(
         noise_multiplier=1.0,
-        steps=max(1, round(epochs * records / batch)),
+        steps=steps_of_epochs(epochs, records, batch),
         relation=cast("Relation", relation),
         sampler=cast("Sampler", sampler),
         records=records,

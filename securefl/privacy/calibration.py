@@ -22,6 +22,15 @@ TOLERANCE = 1e-4
 """Relative: noise smaller by this much no longer keeps the target."""
 
 
+def steps_of_epochs(epochs: float, records: float, batch: float) -> int:
+    """T: steps of ``batch`` expected records in so many epochs, rounded up.
+
+    A step too few would promise what the last one breaks. 1 at least.
+    """
+    # 0.1 * 30 / 3 is above 1 in floating point.
+    return max(1, math.ceil(epochs * records / batch - 1e-9))
+
+
 def calibrate(
     event: ReleaseEvent,
     target: float,

@@ -10,6 +10,7 @@ import math
 from string import Template
 
 from securefl.errors import ConfigError
+from securefl.privacy.calibration import steps_of_epochs
 from securefl.reproduce.figure import Overrides
 from securefl.reproduce.sheets.study import Values
 
@@ -58,8 +59,8 @@ def derived(values: Values) -> Values:
             share_of = _number(known, "train", least=1) / _number(known, "honest", least=1)
             known.setdefault("records", math.floor(share_of))
     if {"records", "epochs", "batch"} <= known.keys():
-        samples = _number(known, "epochs", least=0) * _number(known, "records", least=1)
-        known.setdefault("rounds", max(1, math.ceil(samples / _number(known, "batch", least=1) - _SLACK)))
+        epochs, records = _number(known, "epochs", least=0), _number(known, "records", least=1)
+        known.setdefault("rounds", steps_of_epochs(epochs, records, _number(known, "batch", least=1)))
     return known
 
 

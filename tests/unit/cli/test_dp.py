@@ -34,11 +34,13 @@ def test_sigma_by_both_accountants_with_its_assumptions() -> None:
 
 
 def test_json() -> None:
-    result = call(*calibrate(accountant="rdp", relation="replace-one", delta="1e-5"), "--json")
+    result = call(
+        *calibrate(accountant="rdp", relation="replace-one", delta="1e-5", records="3001"), "--json"
+    )
     assert result.exit_code == 0, result.stderr
     found: dict[str, Any] = json.loads(result.stdout)
     assert (found["unit"], found["relation"], found["sampler"]) == ("record", "replace-one", "poisson")
-    assert (found["steps"], found["delta"], found["denominator"]) == (1500, 1e-5, 16)
+    assert (found["steps"], found["delta"], found["denominator"]) == (1501, 1e-5, 16)
     assert list(found["sigma"]) == ["rdp"]
     one = found["sigma"]["rdp"]
     assert one["other_relation"] == "add-remove"

@@ -8,7 +8,7 @@ import pytest
 
 from securefl.errors import ConfigError, UsageError
 from securefl.privacy.accountant import epsilon, epsilon_on_grid, settled_grid
-from securefl.privacy.calibration import calibrate
+from securefl.privacy.calibration import calibrate, steps_of_epochs
 from securefl.privacy.composition import Accountant
 from securefl.privacy.release import ReleaseEvent
 
@@ -45,3 +45,13 @@ def test_no_noise_that_would_be_right() -> None:
         calibrate(ReleaseEvent(noise_multiplier=1.0, steps=10**9), 0.05, 1e-4, "rdp")
     with pytest.raises(UsageError, match="tolerance"):
         calibrate(EVENT, 1.0, 1e-4, tolerance=0.0)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "records", "batch", "steps"),
+    [(8, 3000, 16, 1500), (1, 101, 10, 11), (2, 104, 10, 21), (0.1, 30, 3, 1), (0.001, 100, 10, 1)],
+)
+def test_a_step_that_the_epochs_do_not_fill_counts(
+    epochs: float, records: int, batch: int, steps: int
+) -> None:
+    assert steps_of_epochs(epochs, records, batch) == steps
