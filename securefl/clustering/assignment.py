@@ -24,13 +24,16 @@ class Assignment:
 
     participants: tuple[PartyId, ...]
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
+    atoms: tuple[tuple[PartyId, ...], ...] = ()
+    """Blocks of participants that clusters are unions of (:mod:`securefl.clustering.atoms`); empty: none."""
 
     def digest(self) -> bytes:
         """Return the hash (32 bytes) that keys and endorsements are bound to."""
         rows = [
             encode(r, j, *members) for r, row in enumerate(self.clusters) for j, members in enumerate(row)
         ]
-        return digest("assignment", encode(*self.participants), *rows)
+        blocks = [encode("atom", *members) for members in self.atoms]
+        return digest("assignment", encode(*self.participants), *rows, *blocks)
 
     def of(self, party: PartyId) -> tuple[tuple[int, int], ...]:
         """Return the (reclustering, cluster) pairs that ``party`` is a member of: one per reclustering."""
@@ -52,11 +55,11 @@ def draw_assignment(
         reclusterings: R.
     """
     everyone = sorted(present)
-    chosen = _shuffled(everyone, seed, "participants")[:wanted]
+    chosen = shuffled(everyone, seed, "participants")[:wanted]
     participants = tuple(sorted(chosen))
     rows = []
     for r in range(reclusterings):
-        order = _shuffled(participants, seed, f"reclustering {r}")
+        order = shuffled(participants, seed, f"reclustering {r}")
         row, start = [], 0
         for members in cluster_sizes(len(participants), size):
             row.append(tuple(sorted(order[start : start + members])))
@@ -65,7 +68,7 @@ def draw_assignment(
     return Assignment(participants, tuple(rows))
 
 
-def _shuffled(items: Sequence[ItemT], seed: bytes, purpose: str) -> list[ItemT]:
+def shuffled(items: Sequence[ItemT], seed: bytes, purpose: str) -> list[ItemT]:
     """Fisher-Yates with rejection sampling over SHAKE-256 words of 64 bits."""
     result = list(items)
     words = _words(digest("shuffle", seed, purpose), 2 * len(result) + 64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from securefl.ids import PartyId
 
@@ -11,6 +11,7 @@ def survivor_set(
     instances: Mapping[tuple[int, int], Collection[PartyId]],
     submitted: Mapping[tuple[int, int], Collection[PartyId]],
     min_survivors: int,
+    atoms: Iterable[Collection[PartyId]] = (),
 ) -> frozenset[PartyId]:
     """Return the largest set S that may be opened.
 
@@ -18,12 +19,17 @@ def survivor_set(
         instances: members by (reclustering, cluster), as assigned.
         submitted: members whose masked input arrived, by (reclustering, cluster); lost instances have none.
         min_survivors: an instance with fewer members in S removes its members from S everywhere.
+        atoms: blocks of which S has all members or none; every instance is a union of them.
 
     A dropout can cascade through reclusterings; the loop ends because S only shrinks.
     """
     survivors = {party for members in instances.values() for party in members}
     for key, members in instances.items():
         survivors -= set(members).difference(submitted.get(key, ()))
+    for atom in atoms:
+        if not survivors.issuperset(atom):
+            survivors.difference_update(atom)
+    # Instances are removed whole from here on, and atoms with them.
     while True:
         doomed = {
             party

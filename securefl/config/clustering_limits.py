@@ -1,17 +1,19 @@
-"""Limits of the options of clustering: what fixed clusters go with."""
+"""Limits of the options of clustering: what atoms and fixed clusters go with."""
 
 from __future__ import annotations
 
+from securefl.config.atom_limits import check_atoms
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
 
 
 def check_clustering(scenario: Scenario) -> None:
-    """Refuse fixed clusters where they protect nobody unannounced, or contradict another field.
+    """Refuse atoms and fixed clusters where they contradict another field, or protect nobody unannounced.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
     """
+    check_atoms(scenario)
     clustering, drawn = scenario.clustering, scenario.participation
     if not clustering.fixed:
         return

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from securefl.config import odds
+from securefl.config.atom_limits import leaks_all_at, on_atoms, p_atom_exposed, tolerated_dropouts
 from securefl.config.attacks import described
 from securefl.config.cast import is_byzantine, is_of_server
 from securefl.config.check_limits import on_checks
@@ -17,7 +17,14 @@ from securefl.config.privacy_notes import on_noise
 from securefl.config.rules import withstood
 from securefl.config.scenario import Scenario
 from securefl.config.server_notes import on_server_data, on_shares
-from securefl.config.sizes import MAX_DRAWS, max_cluster_size, quorum_of, steps_of, works_of
+from securefl.config.sizes import (
+    MAX_DRAWS,
+    atom_sizes,
+    max_cluster_size,
+    quorum_of,
+    steps_of,
+    works_of,
+)
 from securefl.config.wording import count, percent
 
 
@@ -49,6 +56,7 @@ class Limits:
     p_alone_in_run: float
     """The same for at least one of the T x R openings of the whole run; active server: of all draws.
 
+    With atoms: P(all of a party's atom mates collude). Sums can determine an atom, and no less.
     Fixed clusters are one assignment; that it was drawn by chance is up to whoever starts the run."""
     p_shares_fail: float
     """P(more than f of a given party's cluster mates collude in at least one opening): what shared noise is
@@ -75,18 +83,21 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     if scenario.clustering.fixed:
         crowd, draws = parties, 1
     alone = odds.alone_among(crowd, plan.colluders, min(sizes)) if plan.colluders else 0.0
+    in_run = odds.once_in(alone, draws)
+    if scenario.clustering.atoms > 1:
+        in_run = p_atom_exposed(scenario)
     limits = Limits(
         participants=sum(sizes),
         cluster_sizes=sizes,
         max_cluster_size=max_cluster_size(scenario),
         ring_bits=ring_bits,
-        tolerated_dropouts=tuple(size - plan.min_survivors for size in sizes),
+        tolerated_dropouts=tolerated_dropouts(scenario),
         quorum=quorum,
         breakdown=tolerated,
         p_clean=1 - odds.tail(parties, byzantine, max(sizes), 1),
         p_rule_holds=odds.touched_at_most(sizes, byzantine, tolerated, resting),
         p_alone_per_opening=alone,
-        p_alone_in_run=odds.once_in(alone, draws),
+        p_alone_in_run=in_run,
         p_shares_fail=shares_fail_in_run(scenario),
         notes=(),
     )
@@ -113,17 +124,10 @@ def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
         f" {count(plan.threshold, 'member')} {'opens' if plan.threshold == 1 else 'open'} a sum,"
         f" at least {plan.min_survivors} are in it"
     )
-    fewest = min(limits.tolerated_dropouts)
-    meeting = 1 - odds.all_within(
-        sizes, fewest + 1, lambda size: size - plan.min_survivors, scenario.parties - limits.participants
-    )
-    lost = odds.once_in(meeting, again)
-    yield (
-        f"dropouts: a cluster tolerates {_range(limits.tolerated_dropouts)};"
-        f" {count(fewest + 1, 'random dropout')} {'costs' if fewest == 0 else 'cost'} a whole cluster"
-        f" with probability {percent(lost)} a round"
-        + (" and then its members in every reclustering, which may cascade" if again > 1 else "")
-    )
+    if scenario.clustering.atoms > 1:
+        yield from on_atoms(scenario, limits.tolerated_dropouts)
+    else:
+        yield _on_dropouts(scenario, limits)
     if works_of(scenario) > 1:
         yield (
             f"new work: parties train {again} times a round, all within deadlines.training, and no two sums"
@@ -132,15 +136,31 @@ def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
             " in common can be estimated from enough sums"
         )
     if limits.quorum is not None:
-        yield (
-            f"certificate: {limits.quorum} signatures, so that a round stands"
-            f" {count(limits.participants - limits.quorum, 'dropout')} in all"
+        spare = (limits.participants - limits.quorum) // max(
+            atom_sizes(scenario.parties, scenario.clustering.atoms)
         )
+        stands = count(spare, "dropout")
+        yield f"certificate: {limits.quorum} signatures, so that a round stands {stands} in all"
     noise = noise_of(scenario)
     steps = f"({steps_of(scenario)} + {noise} of noise) steps" if noise else f"{steps_of(scenario)} steps"
     yield (
         f"ring: 2^{limits.ring_bits} ({limits.max_cluster_size} members at most x {steps}"
         f" < 2^{limits.ring_bits - 1})"
+    )
+
+
+def _on_dropouts(scenario: Scenario, limits: Limits) -> str:
+    plan, sizes, again = scenario.secure_sum, limits.cluster_sizes, scenario.clustering.reclusterings
+    fewest = min(limits.tolerated_dropouts)
+    meeting = 1 - odds.all_within(
+        sizes, fewest + 1, lambda size: size - plan.min_survivors, scenario.parties - limits.participants
+    )
+    lost = odds.once_in(meeting, again)
+    return (
+        f"dropouts: a cluster tolerates {_range(limits.tolerated_dropouts)};"
+        f" {count(fewest + 1, 'random dropout')} {'costs' if fewest == 0 else 'cost'} a whole cluster"
+        f" with probability {percent(lost)} a round"
+        + (" and then its members in every reclustering, which may cascade" if again > 1 else "")
     )
 
 
@@ -152,9 +172,13 @@ def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
         yield "CLUSTERS ARE FIXED: whoever starts the run chooses them"
     again = scenario.clustering.reclusterings
     if limits.clusters > 1 and again > 1 and works_of(scenario) == 1:
-        # Each reclustering adds c - 1 equations that do not follow from the others, as a rule.
-        enough = math.ceil((limits.participants - 1) / (limits.clusters - 1))
-        if again >= enough:
+        enough = leaks_all_at(scenario, limits.clusters)
+        if again >= enough and scenario.clustering.atoms > 1:
+            yield (
+                f"leakage: {enough} random reclusterings as a rule give away the sum of each atom, and this"
+                f" run makes {again}; further ones give away no more"
+            )
+        elif again >= enough:
             yield (
                 f"LEAKAGE: {enough} random reclusterings of {limits.participants} parties into"
                 f" {limits.clusters} clusters as a rule give away every update, and this run makes {again};"
@@ -170,7 +194,10 @@ def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
             scenario.parties - limits.participants,
         )
         openings = (
-            "for the whole run, as long as nobody chose the clusters"
+            f"per opening, and in its atom, which sums may determine, {percent(limits.p_alone_in_run)}"
+            " for the whole run"
+            if scenario.clustering.atoms > 1
+            else "for the whole run, as long as nobody chose the clusters"
             if scenario.clustering.fixed
             else f"per opening, {percent(limits.p_alone_in_run)} in {scenario.stop.rounds} x"
             f" {scenario.clustering.reclusterings} openings"

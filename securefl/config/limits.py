@@ -16,7 +16,15 @@ from securefl.config.derived import Limits, derive
 from securefl.config.privacy_limits import check_privacy, noise_of
 from securefl.config.rules import clusters_needed_by, needs_server_gradient, withstood
 from securefl.config.scenario import Scenario
-from securefl.config.sizes import cluster_sizes, max_cluster_size, participants_of, quorum_of, steps_of
+from securefl.config.sizes import (
+    cluster_sizes,
+    largest_cluster,
+    max_cluster_size,
+    participants_of,
+    planned_sizes,
+    quorum_of,
+    steps_of,
+)
 from securefl.errors import ConfigError
 
 __all__ = [
@@ -46,7 +54,8 @@ def check(scenario: Scenario) -> Limits:
     """
     _check_population(scenario)
     check_clustering(scenario)
-    sizes = cluster_sizes(participants_of(scenario), scenario.clustering.size)
+    _check_largest(scenario)
+    sizes = planned_sizes(scenario)
     _check_secure_sum(scenario, sizes)
     ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
     _check_aggregation(scenario, len(sizes))
@@ -73,18 +82,22 @@ def _check_population(scenario: Scenario) -> None:
             f"{participants} participants do not fill one cluster of {size}",
             f"at most {participants}, or let more parties take part",
         )
-    if min(participants, 2 * size - 1) > MAX_CLUSTER:
-        raise ConfigError(
-            "clustering.size",
-            f"clusters of {size} grow to {min(participants, 2 * size - 1)} members when some stay away,"
-            f" and a cluster has at most {MAX_CLUSTER}",
-            f"at most {(MAX_CLUSTER + 1) // 2}",
-        )
     if scenario.secure_sum.colluders >= parties:
         raise ConfigError(
             "secure_sum.colluders",
             f"{scenario.secure_sum.colluders} of {parties} parties collude: nobody is left to protect",
             f"at most {parties - 1}",
+        )
+
+
+def _check_largest(scenario: Scenario) -> None:
+    largest = largest_cluster(scenario)
+    if largest > MAX_CLUSTER:
+        raise ConfigError(
+            "clustering.size",
+            f"clusters of {scenario.clustering.size} grow to {largest} members when some stay away,"
+            f" and a cluster has at most {MAX_CLUSTER}",
+            f"at most {(MAX_CLUSTER + 1) // 2}",
         )
 
 

@@ -56,6 +56,58 @@ def all_within(sizes: Sequence[int], marked: int, allowed: Callable[[int], int],
     return total[marked] / math.comb(population, marked) if marked < len(total) else 0.0
 
 
+def clusters_kept(
+    clusters: Sequence[Sequence[int]], dropouts: int, min_survivors: int, parties: int
+) -> float:
+    """P(random dropouts leave every cluster its ``min_survivors``), where each takes its whole atom along.
+
+    Counts choices of dropouts as :func:`all_within` does; a cluster's factor is a sum over the sets of atoms
+    that it can lose, of prod_(a lost) ((1 + x)^a - 1).
+
+    Args:
+        clusters: sizes of the atoms in each.
+        dropouts: how many of ``parties``, uniformly.
+        min_survivors: fewest members that a cluster must keep.
+        parties: all, those in no cluster included.
+    """
+    resting = parties - sum(map(sum, clusters))
+    if parties * dropouts > _EXACT_WORK:
+        rate = dropouts / parties
+        return math.prod(cluster_kept_at(atoms, rate, min_survivors) for atoms in clusters)
+    total = [math.comb(resting, hit) for hit in range(min(resting, dropouts) + 1)]
+    for atoms in clusters:
+        total = _product(total, _ways_to_lose(atoms, min_survivors, dropouts), dropouts)
+    return total[dropouts] / math.comb(parties, dropouts) if dropouts < len(total) else 0.0
+
+
+def _ways_to_lose(atoms: Sequence[int], min_survivors: int, dropouts: int) -> list[int]:
+    """By number of dropouts: the choices that leave enough of a cluster of atoms."""
+    by_members: dict[int, list[int]] = {0: [1]}
+    for atom in atoms:
+        hit = [0] + [math.comb(atom, drops) for drops in range(1, min(atom, dropouts) + 1)]
+        for lost, ways in sorted(by_members.items(), reverse=True):
+            more = _product(ways, hit, dropouts)
+            by_members[lost + atom] = _sum(by_members.get(lost + atom, []), more)
+    allowed: list[int] = []
+    for lost, ways in by_members.items():
+        if sum(atoms) - lost >= min_survivors:
+            allowed = _sum(allowed, ways)
+    return allowed
+
+
+def cluster_kept_at(atoms: Sequence[int], rate: float, min_survivors: int) -> float:
+    """P(a cluster of atoms keeps ``min_survivors``) when each member drops out with probability ``rate``."""
+    by_members = {0: 1.0}
+    for atom in atoms:
+        after: dict[int, float] = {}
+        whole = (1 - rate) ** atom
+        for lost, chance in by_members.items():
+            after[lost] = after.get(lost, 0.0) + chance * whole
+            after[lost + atom] = after.get(lost + atom, 0.0) + chance * (1 - whole)
+        by_members = after
+    return sum(chance for lost, chance in by_members.items() if sum(atoms) - lost >= min_survivors)
+
+
 def touched_at_most(sizes: Sequence[int], marked: int, most: int, resting: int = 0) -> float:
     """P(at most ``most`` clusters hold any of the ``marked``) under a uniformly random assignment.
 

@@ -10,7 +10,7 @@ from securefl.config.aggregation import FlTrust
 from securefl.config.behaviours import Behaviour, NoClip, NoNoise, UpdateAttack
 from securefl.config.privacy import MAX_COMPONENTS, DpSgd
 from securefl.config.scenario import Scenario, Training
-from securefl.config.sizes import cluster_sizes, participants_of, works_of
+from securefl.config.sizes import planned_sizes, works_of
 from securefl.errors import ConfigError
 
 MAX_NOISE = 49_216
@@ -31,7 +31,7 @@ def components_of(scenario: Scenario) -> int:
 
 def planned_of(scenario: Scenario) -> int:
     """Members of the largest cluster that is planned."""
-    return max(cluster_sizes(participants_of(scenario), scenario.clustering.size))
+    return max(planned_sizes(scenario))
 
 
 def forgoes_privacy(behaviour: Behaviour) -> bool:

@@ -42,6 +42,8 @@ class Clustering(_Section, frozen=True, kw_only=True):
     """Whether a party trains anew for each reclustering, so that no two sums hold the same update."""
     fixed: bool = False
     """Whether the clusters are the same in all rounds: a baseline for experiments (SHARE, Figure 9)."""
+    atoms: Positive = 1
+    """Fewest members of the blocks that clusters are unions of, the same for the whole run; 1: no blocks."""
 
 
 class Participation(_Section, frozen=True, kw_only=True):

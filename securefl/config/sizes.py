@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from securefl.config.scenario import Scenario
 from securefl.errors import UsageError
@@ -24,10 +25,67 @@ def cluster_sizes(participants: int, size: int) -> tuple[int, ...]:
     return (base + 1,) * larger + (base,) * (clusters - larger)
 
 
+def atom_sizes(parties: int, size: int) -> tuple[int, ...]:
+    """Members of the atoms of a run, larger ones first: as many atoms of at least ``size`` as there can be.
+
+    Raises:
+        UsageError: fewer parties than one atom needs.
+    """
+    return cluster_sizes(parties, size)
+
+
+def dealt(atoms: Sequence[int], per_cluster: int) -> tuple[tuple[int, ...], ...]:
+    """Which atoms go into which cluster: floor(atoms / per_cluster) clusters, by places in ``atoms``.
+
+    Atoms are dealt like cards, larger ones first, so that clusters differ by one atom at most, and their
+    sizes follow from the atoms' sizes alone.
+
+    Args:
+        atoms: sizes in any order.
+        per_cluster: fewest atoms of a cluster.
+
+    Raises:
+        UsageError: fewer atoms than one cluster needs.
+    """
+    clusters = len(cluster_sizes(len(atoms), per_cluster))
+    order = sorted(range(len(atoms)), key=lambda place: -atoms[place])
+    return tuple(tuple(order[start::clusters]) for start in range(clusters))
+
+
+def planned_atoms(scenario: Scenario) -> tuple[tuple[int, ...], ...]:
+    """The sizes of the atoms in each planned cluster, in the order of :func:`planned_sizes`.
+
+    Without atoms each member is one of size 1.
+    """
+    clustering, participants = scenario.clustering, participants_of(scenario)
+    atoms = atom_sizes(participants, clustering.atoms)
+    clusters = [[atoms[k] for k in places] for places in dealt(atoms, atoms_per_cluster(scenario))]
+    return tuple(sorted((tuple(sizes) for sizes in clusters), key=sum, reverse=True))
+
+
+def atoms_per_cluster(scenario: Scenario) -> int:
+    """Fewest atoms of a cluster."""
+    return scenario.clustering.size // scenario.clustering.atoms
+
+
+def planned_sizes(scenario: Scenario) -> tuple[int, ...]:
+    """Members of the clusters when everybody who is planned takes part, larger ones first."""
+    return tuple(sum(atoms) for atoms in planned_atoms(scenario))
+
+
+def largest_cluster(scenario: Scenario) -> int:
+    """The most members that a cluster can have when parties stay away: clusters become fewer and so may grow.
+
+    That is up to 2 m - 1, or up to 2 g - 1 atoms for clusters planned of g.
+    """
+    clustering, participants = scenario.clustering, participants_of(scenario)
+    largest_atom = max(atom_sizes(scenario.parties, clustering.atoms))
+    return min(participants, (2 * atoms_per_cluster(scenario) - 1) * largest_atom)
+
+
 def max_cluster_size(scenario: Scenario) -> int:
     """The largest cluster that a round may form, whoever stays away; with a larger one it must not go on.
 
-    When fewer parties than planned are present, clusters become fewer and so may grow, up to 2 m - 1 members.
     Against an active server they may not grow beyond 2 t - f - 1, where 2 t - m > f ends (protocol.md,
     Parameters): else the server could choose who is present such that it can open two sums of one cluster.
     With shared noise whose premise holds by chance only, they do not grow either: in a larger cluster more
@@ -37,8 +95,8 @@ def max_cluster_size(scenario: Scenario) -> int:
     if scenario.clustering.fixed:
         return max(cluster_sizes(scenario.parties, scenario.clustering.size))
     if rests_on_chance(scenario):
-        return max(cluster_sizes(participants_of(scenario), scenario.clustering.size))
-    largest = min(participants_of(scenario), 2 * scenario.clustering.size - 1)
+        return max(planned_sizes(scenario))
+    largest = largest_cluster(scenario)
     if plan.server == "active":
         largest = min(largest, 2 * plan.threshold - plan.colluders_per_cluster - 1)
     return largest

@@ -26,6 +26,10 @@ class WakeAt:
     when: float | None
 
 
+ATOMS = "atoms "
+"""How the step of a journal entry begins that keeps the seed of the run's atoms."""
+
+
 @dataclass(frozen=True, slots=True)
 class Journal:
     """Write durably (fsync) that this round was reached or released, before any later effect.
@@ -36,6 +40,7 @@ class Journal:
 
     round: int
     step: str
+    """What is reached; :data:`ATOMS` and 64 hexadecimal digits for the seed of the run's atoms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,9 @@ from securefl.messages.base import (
     SignedFrame,
 )
 
+Founding = Annotated[bytes, Meta(max_length=32)]
+"""A seed of 32 bytes, or nothing."""
+
 
 class Invite(Message, frozen=True, kw_only=True):
     """Server to all: say hello for this round (or for another draw of its nonces)."""
@@ -54,6 +57,8 @@ class Hello(Message, frozen=True, kw_only=True):
     config_digest: Digest
     commitment: Digest
     limits: Limits
+    founding: Founding = b""
+    """The seed of the run's atoms, from a party that knows it (:mod:`securefl.rounds.founding`)."""
 
 
 class Announce(Message, frozen=True, kw_only=True):

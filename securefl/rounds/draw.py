@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from securefl.clustering.assignment import Assignment, draw_assignment
+from securefl.clustering.atoms import draw_unions, form_atoms, whole
 from securefl.clustering.fixed import fixed_assignment, fixed_seed
 from securefl.clustering.nonces import certified_seed
+from securefl.config.sizes import atoms_per_cluster, participants_of
 from securefl.ids import PartyId
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClustersDrawn
@@ -24,11 +26,26 @@ class Draw:
     weights: Mapping[PartyId, float]
     """Of the participants, in (0, 1]."""
     resting: tuple[PartyId, ...]
-    """Who is present but was not drawn, or has too few of its fixed cluster there."""
+    """Who is present but was not drawn, is in no whole atom, or has too few of its fixed cluster there."""
+    founding: bytes = b""
+    """The seed of the run's atoms, public; empty where there are none."""
 
 
-def shortage(plan: Plan, present: Collection[PartyId]) -> str | None:
-    """Return what those who are present lack for a round; None when they can make one."""
+def shortage(plan: Plan, present: Collection[PartyId], founding: bytes = b"") -> str | None:
+    """Return what those who are present lack for a round; None when they can make one, as far as is known.
+
+    Args:
+        plan: of the run.
+        present: parties.
+        founding: seed of the run's atoms. Before they are formed, or where their sizes differ, it may turn
+            out only after the draw that nobody takes part.
+    """
+    if plan.scenario.clustering.atoms > 1:
+        counted = sum(map(len, whole(_atoms(plan, founding), present))) if founding else len(present)
+        if counted >= plan.fewest:
+            return None
+        where = " of them are in whole atoms" if founding else " are there"
+        return f"{counted}{where}, and {plan.fewest} are needed"
     if not plan.scenario.clustering.fixed:
         if plan.wanted(len(present)):
             return None
@@ -42,6 +59,13 @@ def shortage(plan: Plan, present: Collection[PartyId]) -> str | None:
     return f"{counted} of them are in fixed clusters with {fewest} members or more{needed}"
 
 
+def unfit(plan: Plan, present: Collection[PartyId], drawn: Draw) -> str:
+    """Return why nobody was drawn, as the reason of a round without clusters."""
+    lacking = shortage(plan, present, drawn.founding)
+    most = plan.limits.max_cluster_size
+    return f"{len(present)} parties are there; {lacking or f'whole atoms fit no clusters of {most} or fewer'}"
+
+
 def draw_round(
     plan: Plan,
     round_: int,
@@ -49,10 +73,12 @@ def draw_round(
     model: bytes,
     nonces: Mapping[PartyId, bytes],
     samples: Mapping[PartyId, int],
+    founding: bytes = b"",
 ) -> Draw:
     """Return the round's clusters and weights.
 
     Fixed clusters do not follow from the nonces; the seed does all the same, for what else is drawn from it.
+    Where too few atoms are whole, nobody takes part.
 
     Args:
         plan: of the run.
@@ -61,13 +87,17 @@ def draw_round(
         model: digest of the round's model.
         nonces: of everybody who is present.
         samples: declared sample counts of everybody who is present.
+        founding: seed of the run's atoms; empty where this draw forms them.
 
     Raises:
         PeerError: a sample count that nobody may declare.
     """
     clustering, weighting = plan.scenario.clustering, plan.scenario.weighting
     seed = certified_seed(nonces, plan.run, round_, draw, model, plan.config_digest())
-    if clustering.fixed:
+    founding = (founding or seed) if clustering.atoms > 1 else b""
+    if founding:
+        assignment = _unions(plan, seed, founding, nonces.keys())
+    elif clustering.fixed:
         assignment = _fixed(plan, nonces.keys())
     else:
         assignment = draw_assignment(
@@ -75,7 +105,24 @@ def draw_round(
         )
     counts = {party: samples[party] for party in assignment.participants}
     resting = tuple(sorted(nonces.keys() - counts.keys()))
-    return Draw(seed, assignment, public_weights(counts, weighting.mode, weighting.cap), resting)
+    weights = public_weights(counts, weighting.mode, weighting.cap) if counts else {}
+    return Draw(seed, assignment, weights, resting, founding)
+
+
+def _atoms(plan: Plan, founding: bytes) -> tuple[tuple[PartyId, ...], ...]:
+    return form_atoms(founding, plan.roster.parties, plan.scenario.clustering.atoms)
+
+
+def _unions(plan: Plan, seed: bytes, founding: bytes, present: Collection[PartyId]) -> Assignment:
+    return draw_unions(
+        seed,
+        whole(_atoms(plan, founding), present),
+        atoms_per_cluster(plan.scenario),
+        plan.scenario.clustering.reclusterings,
+        fewest=plan.fewest,
+        wanted=participants_of(plan.scenario),
+        largest=plan.limits.max_cluster_size,
+    )
 
 
 def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> ClustersDrawn:

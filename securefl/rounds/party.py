@@ -83,7 +83,7 @@ class PartyMachine:
 
     def start(self, now: float) -> tuple[PartyPhase, Effects]:
         """Join the run."""
-        past = Past(self._ctx.spent, self._ctx.releases)
+        past = Past(self._ctx.spent, self._ctx.releases, founding=self._ctx.founding)
         return Outside(past), (self._join(), WakeAt(now + self._patience))
 
     def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:

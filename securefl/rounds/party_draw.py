@@ -22,6 +22,7 @@ from securefl.messages.union import AnyMessage
 from securefl.rounds.budget import is_spent
 from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage
+from securefl.rounds.founding import founding_of
 from securefl.rounds.party_phases import (
     Ended,
     Greeted,
@@ -97,6 +98,7 @@ def on_invite(
         config_digest=message.config_digest,
         commitment=commitment(nonce, ctx.plan.run, place.round, place.attempt, ctx.me),
         limits=ctx.plan.published_limits,
+        founding=phase.past.founding,
     )
     greeted = Greeted(phase.past, phase.round, place.attempt, phase.params, phase.model, nonce, hello)
     return greeted, (Send(SERVER, Place(place.round, attempt=place.attempt), hello),)
@@ -114,7 +116,7 @@ def on_announce(
             raise PeerError(SERVER, f"announces {party} with another model or configuration")
         if hello.limits != phase.hello.limits:
             raise PeerError(SERVER, f"announces {party} with other limits than its configuration has")
-    if shortage(ctx.plan, hellos.keys()) is not None:
+    if shortage(ctx.plan, hellos.keys(), _founding(ctx, phase.past, hellos)) is not None:
         raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
     revealed = Revealed(phase.past, phase.round, phase.draw, phase.params, phase.model, hellos)
     return revealed, (Send(SERVER, Place(phase.round, attempt=phase.draw), Reveal(nonce=phase.nonce)),)
@@ -130,11 +132,9 @@ def on_reveals(
     assignment = certified.assignment
     samples = {party: hello.samples for party, hello in phase.hellos.items()}
     drawn = Report(drawn_report(phase.round, certified, samples))
+    past = replace(phase.past, founding=certified.founding)
     if ctx.me not in assignment.participants:
-        fixed = ctx.plan.scenario.clustering.fixed
-        reason = "too few of its fixed cluster are there" if fixed else "not drawn for this round"
-        outside, effects = _sit_out(phase, reason)
-        return outside, (drawn, *effects)
+        return sit_out(phase, past), (drawn, Report(SatOut(phase.round, _not_drawn(ctx))))
     weight = certified.weights[ctx.me]
     announced = announced_digest(phase.hellos)
     binding = mask_binding(assignment, announced, phase.model, ctx.plan.config_digest())
@@ -147,7 +147,7 @@ def on_reveals(
         instances[r, j] = instance
         adverts.append(Send(SERVER, Place(phase.round, r, j, 0), advert))
     # From here on the update counts as released, whatever comes of it.
-    past = replace(phase.past, releases=phase.past.releases + works_of(ctx.plan.scenario))
+    past = replace(past, releases=past.releases + works_of(ctx.plan.scenario))
     working = Working(
         past, phase.round, phase.params, phase.model, assignment, phase.hellos, weight, instances
     )
@@ -174,7 +174,19 @@ def certified_draw(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, 
         if commitment(nonce, plan.run, phase.round, phase.draw, party) != phase.hellos[party].commitment:
             raise PeerError(party, "revealed another nonce than it committed to")
     samples = {party: hello.samples for party, hello in phase.hellos.items()}
-    return draw_round(plan, phase.round, phase.draw, phase.model, nonces, samples)
+    founding = _founding(ctx, phase.past, phase.hellos)
+    return draw_round(plan, phase.round, phase.draw, phase.model, nonces, samples, founding)
+
+
+def _founding(ctx: PartyContext, past: Past, hellos: Mapping[PartyId, Hello]) -> bytes:
+    return founding_of(hellos, past.founding, ctx.plan.scenario.secure_sum.colluders)
+
+
+def _not_drawn(ctx: PartyContext) -> str:
+    clustering = ctx.plan.scenario.clustering
+    if clustering.fixed:
+        return "too few of its fixed cluster are there"
+    return "not drawn for this round" if clustering.atoms == 1 else "its atom is not whole, or not drawn"
 
 
 def read_said(

@@ -37,6 +37,8 @@ class PartyContext:
     """Last round in the journal: a party restarted in mid-round sits out the current update."""
     releases: int = 0
     """Updates in the journal: each counts against the privacy budget."""
+    founding: bytes = b""
+    """Seed of the run's atoms in the journal; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Past:
     """The last model that it was sent, and its round; kept where momentum goes on from the model's step."""
     carry: F64 | None = field(default=None, compare=False, repr=False)
     """What per-example momentum goes on from in the next training, f64 (d,); None for zeros."""
+    founding: bytes = b""
+    """Seed of the run's atoms, kept from the first draw that this party saw; empty before, or without."""
 
 
 @dataclass(frozen=True, slots=True)

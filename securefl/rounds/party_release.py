@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from securefl.clustering.atoms import splits
 from securefl.clustering.survivors import is_closed
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
@@ -131,6 +132,8 @@ def _check_survivors(ctx: PartyContext, phase: Working, survivors: frozenset[Par
     wanted = max(phase.hellos[party].limits.min_survivors for party in survivors)
     if not is_closed(clusters, survivors, max(wanted, ctx.plan.scenario.secure_sum.min_survivors)):
         raise PeerError(SERVER, f"the survivor set leaves an instance with fewer than {wanted} members")
+    if splits(assignment.atoms, survivors):
+        raise PeerError(SERVER, "the survivor set splits an atom")
     quorum = ctx.plan.limits.quorum
     if quorum is not None and len(survivors) < quorum:
         raise PeerError(SERVER, f"{len(survivors)} survivors cannot make a certificate of {quorum}")

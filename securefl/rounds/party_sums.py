@@ -9,7 +9,7 @@ import numpy as np
 from securefl.config.sizes import work_of, works_of
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Journal, Reject, Report, Send, Train
+from securefl.kernel.effects import ATOMS, Journal, Reject, Report, Send, Train
 from securefl.kernel.events import Place, Trained
 from securefl.messages.masking import BoxList, Complaint, KeyList, Retry
 from securefl.messages.union import AnyMessage
@@ -83,6 +83,9 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     if work == 0:
         # Durable before the first masked input leaves: a restarted party must not submit a second update.
         effects.insert(0, (Journal(phase.round, "submitted"),))
+        if phase.past.founding:
+            # Nor, ever, one in other atoms.
+            effects.insert(0, (Journal(phase.round, ATOMS + phase.past.founding.hex()),))
     current = replace(phase, uploads=(*phase.uploads, upload))
     for key in phase.instances:
         current, sent = _submit(ctx, current, key)

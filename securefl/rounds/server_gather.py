@@ -11,7 +11,8 @@ from securefl.kernel.effects import Aborted, Evaluate, Report, Send
 from securefl.kernel.events import Place
 from securefl.messages.control import Goodbye
 from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
-from securefl.rounds.draw import draw_round, drawn_report, shortage
+from securefl.rounds.draw import draw_round, drawn_report, shortage, unfit
+from securefl.rounds.founding import forgotten, founding_of
 from securefl.rounds.party_draw import MAX_REDRAWS, Effects
 from securefl.rounds.reports import (
     DrawVoided,
@@ -75,6 +76,8 @@ def on_hello(
         raise PeerError(sender, "says hello with another model or configuration")
     if message.limits != ctx.plan.published_limits:
         raise PeerError(sender, "demands other limits than those of the configuration that it signed")
+    if message.founding not in {b"", phase.standing.founding}:
+        raise PeerError(sender, "states atoms that this run does not have")
     if sender in phase.hellos or sender in phase.excluded or not signed:
         raise PeerError(sender, "says hello out of turn")
     return replace(phase, hellos={**phase.hellos, sender: (message, signed)})
@@ -83,7 +86,9 @@ def on_hello(
 def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[ServerPhase, Effects]:
     """Announce everybody who said hello; skip the round when they are too few for it."""
     present = sorted(phase.hellos)
-    reason = shortage(ctx.plan, present)
+    hellos = {party: phase.hellos[party][0] for party in present}
+    founding = phase.standing.founding
+    reason = shortage(ctx.plan, present, founding) or forgotten(hellos, founding)
     if reason is not None:
         return skip_round(ctx, phase.standing, tuple(present), f"{len(present)} parties are there; {reason}")
     late = frozenset(ctx.plan.roster.parties) - frozenset(present)
@@ -92,7 +97,7 @@ def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[Serve
         phase.draw,
         phase.model,
         phase.excluded,
-        {party: phase.hellos[party][0] for party in present},
+        hellos,
         {},
         now + ctx.plan.scenario.deadlines.reveal,
     )
@@ -131,8 +136,16 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     frames = tuple(phase.reveals[party][1] for party in sorted(phase.reveals))
     nonces = {party: reveal.nonce for party, (reveal, _) in phase.reveals.items()}
     samples = {party: hello.samples for party, hello in phase.hellos.items()}
-    drawn = draw_round(plan, round_, phase.draw, phase.model, nonces, samples)
+    standing = phase.standing
+    founding = founding_of(phase.hellos, standing.founding, plan.scenario.secure_sum.colluders)
+    drawn = draw_round(plan, round_, phase.draw, phase.model, nonces, samples, founding)
+    standing = replace(standing, founding=drawn.founding)
+    relayed: Effects = (Send(EVERYONE, Place(round_, attempt=phase.draw), Reveals(reveals=frames)),)
     assignment = drawn.assignment
+    if not assignment.participants:
+        present = tuple(sorted(nonces))
+        skipped, effects = skip_round(ctx, standing, present, unfit(plan, present, drawn))
+        return skipped, relayed + effects
     announced = announced_digest(phase.hellos)
     binding = mask_binding(assignment, announced, phase.model, plan.config_digest())
     instances: dict[tuple[int, int], InstancePhase] = {
@@ -142,11 +155,11 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     }
     deadlines = dict.fromkeys(instances, now + plan.scenario.deadlines.keys)
     view = RoundView(phase.model, announced, drawn)
-    summing = Summing(phase.standing, view, instances, deadlines)
+    summing = Summing(standing, view, instances, deadlines)
     return summing, (
         Report(drawn_report(round_, drawn, samples)),
         Report(StepReached(round_, "training")),
-        Send(EVERYONE, Place(round_, attempt=phase.draw), Reveals(reveals=frames)),
+        *relayed,
     )
 
 

@@ -61,6 +61,8 @@ class Standing:
     """The parameters of the round before; kept where parties' momentum goes on from the model's step."""
     releases: Releases = field(default_factory=lambda: NO_RELEASES)
     """How often each party has released an update; counted where there is privacy."""
+    founding: bytes = b""
+    """Seed of the run's atoms; empty before they are formed, or without."""
     gone: frozenset[PartyId] = frozenset()
     """Parties whose connection broke, says the broker: a hint that shortens waiting."""
     late: frozenset[PartyId] = frozenset()

@@ -197,6 +197,7 @@ def _freeze(ctx: ServerContext, phase: Summing, now: float) -> tuple[Certifying 
         clusters,
         {key: instance.submitted for key, instance in waiting.items()},
         plan.scenario.secure_sum.min_survivors,
+        view.assignment.atoms,
     )
     if plan.limits.quorum is not None and len(survivors) < plan.limits.quorum:
         survivors = frozenset()  # nobody would release anything

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import RunId
+from securefl.kernel.effects import ATOMS
 
 
 class FileJournal:
@@ -29,6 +30,8 @@ class FileJournal:
         self._run = run
         self._whole = 0
         self._torn = False
+        self.founding = b""
+        """Seed of the atoms in which updates may have left; empty for none."""
         self.submitted: frozenset[int] = frozenset()
         """Rounds in which a masked input may have left: each counts against the privacy budget."""
         self.spent = self._last_round()
@@ -70,7 +73,9 @@ class FileJournal:
             try:
                 entry = json.loads(line)
                 run, round_ = entry["run"], entry["round"]
-            except (ValueError, KeyError, TypeError, RecursionError):
+                step = entry["step"]
+                founding = bytes.fromhex(step.removeprefix(ATOMS)) if step.startswith(ATOMS) else b""
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 run = round_ = None
             if not isinstance(run, str) or not isinstance(round_, int):
                 raise ConfigError(
@@ -81,6 +86,7 @@ class FileJournal:
             if run == self._run:
                 last = max(last, round_)
                 self.submitted |= {round_}
+                self.founding = founding or self.founding
         return last
 
 

@@ -69,7 +69,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     journal = FileJournal(settings.out / f"{me}.journal", settings.run)
     seams = recording(behaviour.seams, settings) if settings.lab else behaviour.seams
     released = len(journal.submitted) * works_of(scenario)
-    context = PartyContext(plan, me, len(shard.y), own, seams, spent=journal.spent, releases=released)
+    context = PartyContext(plan, me, len(shard.y), own, seams, journal.spent, released, journal.founding)
 
     def train(asked: Train) -> F64:
         limit_threads()  # in the thread that trains, too

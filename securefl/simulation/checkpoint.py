@@ -25,7 +25,7 @@ from securefl.rounds.trust import Trust
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
-_VERSION = "securefl simulation 5"
+_VERSION = "securefl simulation 6"
 _NUMBERS = ("round", "best_accuracy", "stale_rounds", "updates", "fruitless_rounds")
 
 
@@ -43,6 +43,7 @@ def write_checkpoint(
     state = {name: getattr(standing, name) for name in _NUMBERS}
     state |= {"dead": sorted(dead), "scores": dict(standing.trust.scores)}
     state["releases"] = dict(standing.releases)
+    state["founding"] = standing.founding.hex()
     meta = {
         "version": _VERSION,
         "of": _identity(plan),
@@ -116,6 +117,9 @@ def _standing(
     releases = {PartyId(name): int(made) for name, made in dict(state["releases"]).items()}
     if not plan.roster.parties.keys() >= dead | earned.keys() | releases.keys():
         raise ValueError("it names parties that there are not")
+    founding = bytes.fromhex(state["founding"])
+    if len(founding) not in {0, 32}:
+        raise ValueError("its seed of atoms is none")
     if not all(map(math.isfinite, earned.values())):
         raise ValueError("it has scores that are not finite")
     standing = Standing(
@@ -124,6 +128,7 @@ def _standing(
         trust=Trust(MappingProxyType(earned), arrays.get("gradient")),
         before=arrays.get("before"),
         releases=MappingProxyType(releases),
+        founding=founding,
         **{name: state[name] for name in _NUMBERS},
     )
     return standing, dead

@@ -19,7 +19,7 @@ from securefl.learning.outcomes import Evaluation
 from securefl.rounds.budget import spent_by
 from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.checking import checks_of, failed
-from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage
+from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage, unfit
 from securefl.rounds.reports import (
     ConsultingFailed,
     InstanceLost,
@@ -115,14 +115,18 @@ class Course:
         present = {n: p for n, p in self._federation.parties.items() if n not in self._dead | spent}
         self._report(RoundStarted(round_, model))
         self._report(StepReached(round_, "hello"))
-        reason = shortage(self._plan, present)
+        reason = shortage(self._plan, present, standing.founding)
         if reason is not None:
             self._report(RoundSkipped(round_, f"{len(present)} parties are there; {reason}"))
             return without_clusters(self._plan, standing, tuple(present))
         self._report(StepReached(round_, "reveal"))
         nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
         samples = {name: party.samples for name, party in present.items()}
-        drawn = draw_round(self._plan, round_, 0, model, nonces, samples)
+        drawn = draw_round(self._plan, round_, 0, model, nonces, samples, standing.founding)
+        standing = replace(standing, founding=drawn.founding)
+        if not drawn.assignment.participants:
+            self._report(RoundSkipped(round_, unfit(self._plan, present, drawn)))
+            return without_clusters(self._plan, standing, tuple(present))
         self._report(drawn_report(round_, drawn, samples))
         self._report(StepReached(round_, "training"))
         self._carry(standing)

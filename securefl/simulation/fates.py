@@ -74,7 +74,7 @@ def fates(plan: Plan, assignment: Assignment, deviations: Deviations) -> Fates:
     summing = _until_inputs(plan, clusters, deviations)
     submitted = {key: [p for p in able if p not in deviations.failed] for key, able in summing.able.items()}
     quorum = plan.limits.quorum
-    survivors = survivor_set(clusters, submitted, plan.scenario.secure_sum.min_survivors)
+    survivors = survivor_set(clusters, submitted, plan.scenario.secure_sum.min_survivors, assignment.atoms)
     if quorum is not None and len(survivors) < quorum:
         survivors = frozenset()
     talking = survivors - deviations.silent.keys()

@@ -11,6 +11,7 @@ import pytest
 
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import PartyId, RunId
+from securefl.kernel.effects import ATOMS
 from securefl.rounds.party import PartyMachine
 from securefl.rounds.party_phases import Outside, Past
 from securefl.runtime.journal import FileJournal
@@ -42,6 +43,15 @@ def test_another_runs_entries_are_kept(tmp_path: Path) -> None:
     assert FileJournal(path, RUN).spent == 1
 
 
+def test_the_atoms_of_a_run_are_kept(tmp_path: Path) -> None:
+    path, seed = tmp_path / "p00.journal", bytes(range(32))
+    FileJournal(path, RUN).note(1, ATOMS + seed.hex())
+    FileJournal(path, RUN).note(1, "submitted")
+    assert FileJournal(path, RUN).founding == seed
+    assert FileJournal(path, RUN).submitted == {1}
+    assert FileJournal(path, RunId("another")).founding == b""
+
+
 def test_a_restarted_party_sits_out_the_round_it_had_begun(tmp_path: Path) -> None:
     path = tmp_path / "p00.journal"
     FileJournal(path, RUN).note(4, "submitted")
@@ -59,6 +69,8 @@ def test_a_restarted_party_sits_out_the_round_it_had_begun(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "line"),
     [
+        (entry(0).encode() + b'{"run": "r1", "round": 1, "step": "atoms xyz"}\n', 2),
+        (b'{"run": "r1", "round": 1}\n', 1),
         (b"nonsense\n", 1),
         (entry(0).encode() + b"\n", 2),
         (entry(0).encode() + b'{"run": "r1"}\n', 2),

@@ -244,6 +244,31 @@ def test_fixed_clusters_are_the_same(cast: Cast, failing: Failing, server: str) 
         assert all(len(members) >= 2 for members in row)
 
 
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cast=casts(9, 3), failing=failures, server=st.sampled_from(["curious", "active"]))
+@example(
+    cast={p: (silent("kill", "after-keys", 0),) for p in ("p00", "p01", "p02", "p03", "p04", "p05")},
+    failing=frozenset({("p08", 1)}),
+    server="curious",
+)
+def test_atoms_are_the_same(cast: Cast, failing: Failing, server: str) -> None:
+    """Kills leave fewer whole atoms from round to round, down to none that make a cluster."""
+    config = scenario(
+        9,
+        rounds="3",
+        reclusterings="2",
+        server=server,
+        size="4",
+        clustering__atoms="2",
+        threshold="3",
+        min_survivors="3",
+    )
+    lab = assert_same(config, cast, failing)
+    sums = [opened.opened.survivors for opened in lab.reports(SumOpened)]
+    together = {p: frozenset.intersection(*(frozenset(s) for s in sums if p in s)) for s in sums for p in s}
+    assert all(len(mates) >= 2 for mates in together.values())
+
+
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cast=casts(5, 2), reclusterings=st.sampled_from(["1", "2"]))
 def test_clusters_of_one_are_the_same(cast: Cast, reclusterings: str) -> None:

@@ -24,6 +24,9 @@ A, B, C = (PartyId(f"p{i:02d}") for i in range(3))
 LENGTH = 4
 
 
+FOUNDING = bytes(range(32))
+
+
 def written(path: Path, trust: Trust) -> Plan:
     plan = plan_of(scenario(6), LENGTH)
     standing = Standing(
@@ -35,6 +38,7 @@ def written(path: Path, trust: Trust) -> Plan:
         updates=2,
         fruitless_rounds=1,
         trust=trust,
+        founding=FOUNDING,
     )
     write_checkpoint(path, plan, standing, {B}, training="some")
     return plan
@@ -55,6 +59,7 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
     numbers = (standing.round, standing.stale_rounds, standing.updates, standing.fruitless_rounds)
     assert numbers == (3, 1, 2, 1)
     assert standing.best_accuracy == 0.1 + 0.2
+    assert standing.founding == FOUNDING
 
 
 @pytest.mark.parametrize(
@@ -65,6 +70,8 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
         ({"scores": {"p00": "much"}}, {}, "damaged"),
         ({"scores": ["p00"]}, {}, "damaged"),
         ({"scores": None}, {}, "damaged"),
+        ({"founding": "00"}, {}, "seed of atoms is none"),
+        ({"founding": "x"}, {}, "damaged"),
         ({"dead": ["p99"]}, {}, "parties that there are not"),
         ({}, {"gradient": np.zeros(LENGTH + 1)}, "gradient is no array of 4 float64"),
         ({}, {"gradient": np.zeros(LENGTH, dtype=np.float32)}, "gradient is no array of 4 float64"),
