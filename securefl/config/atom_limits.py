@@ -57,8 +57,8 @@ def check_atoms(scenario: Scenario) -> None:
     if rests_on_chance(scenario):
         raise ConfigError(
             "clustering.atoms",
-            f"shared noise is reckoned for f = {sums.colluders_per_cluster} of {sums.colluders} colluders in a"
-            " cluster, which no chance bounds where it is known from round to round who is in whose atom",
+            f"shared noise is reckoned for f = {sums.colluders_per_cluster} of q = {sums.colluders} colluders"
+            " in a cluster, and who knows the atoms can choose which of them are present",
             "f = q, or local noise, or no atoms",
         )
     _check_draw(scenario, size)

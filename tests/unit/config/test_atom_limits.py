@@ -32,6 +32,17 @@ SUMS = "secure_sum={threshold=4, min_survivors=4, colluders=3, colluders_per_clu
         (("participation.count=10",), "participation.count", "10 of 20 parties would be drawn, in whole"),
         (("parties=21", "participation.count=8"), "participation.count", "must be multiples of it"),
         (("participation.fraction=0.5",), "participation.fraction", "whole atoms of 4"),
+        (
+            (
+                SUMS,
+                "privacy.unit=party",
+                "privacy.multiplier=1",
+                "encoding.clip=1",
+                "privacy.placement=threshold",
+            ),
+            "clustering.atoms",
+            "can choose which of them are present",
+        ),
         (("clustering.atoms=0",), "clustering.atoms", "expected int >= 1"),
     ],
 )

@@ -54,12 +54,10 @@ def assert_whole(world: World) -> None:
 
 
 def test_dropouts_take_their_atoms_along_and_the_atoms_stay() -> None:
-    config = scenario(
-        11, rounds="3", reclusterings="2", server="active", threshold="4", min_survivors="4", **ATOMIC
-    )
+    config = scenario(11, rounds="3", reclusterings="2", **ATOMIC)
     cast = {
         "p01": (shown("drop", phase="after-keys", rounds=[0]),),
-        "p07": (shown("drop", phase="after-masked-input", rounds=[2], announced=True),),
+        "p07": (shown("drop", phase="after-shares", rounds=[2], announced=True),),
     }
     lab = Lab(config, cast)
     lab.ops = without(["p03"], 1)
