@@ -10,6 +10,7 @@ from securefl.audit.exposed import exposed_in
 from securefl.audit.exposure import audit_exposure
 from securefl.audit.masks import audit_masks
 from securefl.audit.recorded import Recorded
+from securefl.audit.replay import audit_replay
 from securefl.audit.report import AuditReport
 from securefl.audit.truth import GroundTruth
 from securefl.audit.unmasking import audit_unmasking
@@ -36,3 +37,4 @@ def _chapters(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Chapter
     yield audit_unmasking(recorded)
     yield audit_masks(recorded, truth)
     yield audit_budget(recorded)
+    yield audit_replay(recorded, truth)

@@ -35,6 +35,10 @@ class GroundTruth:
             raise ConfigError(str(path), f"is no update: {values.dtype} of shape {values.shape}")
         return values
 
+    def has(self, digest: str) -> bool:
+        """Whether the whole vector of this digest (hex) was kept."""
+        return (self.folder / f"{digest}.npy").exists()
+
     def vector(self, digest: str) -> npt.NDArray[Any] | None:
         """The whole vector of this digest (hex); None where it was not kept.
 

@@ -1,0 +1,247 @@
+"""*replay*: the server's arithmetic done again, bit for bit, from what it recorded.
+
+The server's aggregate is not proved to the parties; this is the check that anyone with the opened sums can
+make (protocol.md). From the certified seed follow the clusters, from sums and counts the update, from the
+model and the update the next model. Each round starts from its own record, so that an error counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from securefl.arrays import F64
+from securefl.audit.chapter import Chapter
+from securefl.audit.exhibits import Table
+from securefl.audit.finding import Evidence, Finding, Severity
+from securefl.audit.recorded import Recorded
+from securefl.audit.replay_rounds import ReplayRound, Vectors, replay_rounds
+from securefl.audit.truth import GroundTruth
+from securefl.clustering.assignment import draw_assignment
+from securefl.config.aggregation import CoordinateRule
+from securefl.config.rules import needs_server_gradient
+from securefl.config.sizes import work_of
+from securefl.crypto.roster import make_identities
+from securefl.encoding.ring import to_ring
+from securefl.entropy import InsecureSeededEntropy
+from securefl.ids import RunId
+from securefl.report.text import counted
+from securefl.rounds.optimiser import past_update, server_step
+from securefl.rounds.plan import Plan
+from securefl.rounds.stacking import aggregate_round
+from securefl.rounds.statement import model_digest
+from securefl.weighting.weights import public_weights
+
+AUDIT: Final = "replay"
+_REMEDY: Final = "the server did not compute what the scenario says: do not use its model"
+
+
+@dataclass(frozen=True, slots=True)
+class _Stepped:
+    """What came out of doing a round again."""
+
+    same: bool
+    difference: float
+    """Largest difference of a coordinate."""
+    choices: bool
+    """Whether the rule kept and rejected the same sums."""
+
+
+def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
+    """Clusters, sums and models, recomputed."""
+    vectors = Vectors(recorded, truth)
+    rounds = tuple(replay_rounds(recorded, vectors))
+    findings = [*_draws(recorded, rounds), *_sums(recorded, truth, rounds)]
+    whole = vectors.whole()
+    reason = _why_not(recorded, whole=whole)
+    rows: list[tuple[int, int, str, float | None]] = []
+    if reason is None and rounds:
+        stepped = _models(recorded, rounds)
+        findings += _judged(rounds, stepped, whole=whole)
+        rows = [
+            (one.round, len(one.sums), "same bits" if again.same else "differs", again.difference)
+            for one, again in zip(rounds, stepped, strict=True)
+        ]
+    findings.append(_limits(truth, rounds, reason, whole=whole))
+    return Chapter(
+        audit=AUDIT,
+        title="Replay: the server's arithmetic done again",
+        method=(
+            "Clusters are drawn again from the certified seed, weights follow from the declared counts, the"
+            " rule"
+            " is applied to the opened sums, and the optimiser's step to the announced model. The next"
+            " announced"
+            " model must have the same bits."
+        ),
+        findings=tuple(findings),
+        exhibits=(
+            Table(
+                title="Models",
+                columns=("round", "sums", "next model", "largest difference"),
+                rows=tuple(rows),
+            ),
+        )
+        if rows
+        else (),
+    )
+
+
+def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
+    aggregation = recorded.scenario.aggregation
+    if recorded.simulated:
+        return "a simulation leaves no transcript; repeat it with the same seed instead"
+    if needs_server_gradient(aggregation.rule):
+        return (
+            f"the rule {aggregation.rule.__struct_config__.tag} looks at gradients of the server's own data"
+        )
+    if not whole and (aggregation.pre_aggregation or not isinstance(aggregation.rule, CoordinateRule)):
+        return "the rule needs whole vectors, which only runs with --lab keep (and audits with --lab read)"
+    return None
+
+
+def _plan(recorded: Recorded, length: int) -> Plan:
+    """For the arithmetic only; the roster stands in for the real one, no key of it is used."""
+    _, roster = make_identities(recorded.parties, InsecureSeededEntropy(0))
+    return Plan(RunId(recorded.run), recorded.scenario, recorded.limits, roster, length)
+
+
+def _models(recorded: Recorded, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
+    plan = _plan(recorded, rounds[0].before.values.size)
+    weighting = recorded.scenario.weighting
+    velocity: F64 = np.zeros(plan.length)
+    done = []
+    for one in rounds:
+        weights = public_weights(one.counts, weighting.mode, weighting.cap)
+        reference = past_update(plan.optimiser, velocity)
+        result = aggregate_round(plan, one.sums, weights, one.seed, reference, excluded=one.excluded)
+        params = one.before.values
+        if result.update is not None:
+            params, velocity = server_step(plan.optimiser, params, velocity, result.update)
+        # Coordinates that are not finite are null in samples, whatever they were.
+        finite = np.isfinite(one.after.values)
+        made, recorded_ = params[finite], one.after.values[finite]
+        same = made.tobytes() == recorded_.tobytes() and np.array_equal(np.isfinite(params), finite)
+        gap = np.abs(made.astype(np.float64) - recorded_)
+        done.append(
+            _Stepped(
+                same,
+                float(gap.max(initial=0.0)),
+                (result.kept, result.rejected) == (one.kept, one.rejected),
+            )
+        )
+    return done
+
+
+def _judged(rounds: Sequence[ReplayRound], stepped: Sequence[_Stepped], *, whole: bool) -> Iterator[Finding]:
+    bad = [(one, again) for one, again in zip(rounds, stepped, strict=True) if not again.same]
+    for one, again in bad[:5]:
+        yield _breach(
+            f"The model after round {one.round} does not follow from its sums: coordinates differ by up to"
+            f" {again.difference:.3g}.",
+            (one.before.evidence, one.stepped, one.after.evidence),
+        )
+    chose = [one for one, again in zip(rounds, stepped, strict=True) if whole and not again.choices]
+    for one in chose[:5]:
+        yield _breach(f"In round {one.round} the rule keeps other sums than the server did.", (one.stepped,))
+    digests = [one for one in rounds if whole and model_digest(one.before.values).hex() != one.announced]
+    for one in digests[:5]:
+        yield _breach(
+            f"The model of round {one.round} is not the one that the parties signed.", (one.before.evidence,)
+        )
+    if not bad and not chose and not digests:
+        size = rounds[0].before.values.size
+        what = f"all {size:,} coordinates" if whole else f"{size:,} sampled coordinates"
+        also = ", and the rule chose the same sums" if whole else ""
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.HOLDS,
+            claim=(
+                f"{counted(len(rounds), 'model')} follow from the opened sums, bit for bit on {what}{also}."
+            ),
+            evidence=(rounds[-1].after.evidence,),
+        )
+
+
+def _draws(recorded: Recorded, rounds: Sequence[ReplayRound]) -> Iterator[Finding]:
+    clustering = recorded.scenario.clustering
+    if clustering.fixed or not rounds:
+        return
+    bad = []
+    for one in rounds:
+        present = {*one.resting, *(p for members in one.clusters[0] for p in members)}
+        wanted = len(present) - len(one.resting)
+        again = draw_assignment(one.seed, present, wanted, clustering.size, clustering.reclusterings)
+        if again.clusters != one.clusters:
+            bad.append(one)
+    if bad:
+        yield _breach(
+            f"The clusters of {counted(len(bad), 'round')} do not follow from the certified seed.",
+            tuple(one.drawn for one in bad),
+        )
+    else:
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.HOLDS,
+            claim=f"The clusters of {counted(len(rounds), 'round')} follow from their certified seeds.",
+        )
+
+
+def _sums(recorded: Recorded, truth: GroundTruth | None, rounds: Sequence[ReplayRound]) -> Iterator[Finding]:
+    """With ground truth: each sum is that of what its survivors encoded."""
+    if truth is None or recorded.scenario.privacy.placement == "dropout-exact":
+        # There noise is added after the encoding, and some of it is taken out again.
+        return
+    bits, checked, bad = recorded.limits.ring_bits, 0, False
+    for one in rounds:
+        for opened in one.sums:
+            work = work_of(recorded.scenario, opened.reclustering)
+            parts = [truth.upload(party, one.round, work) for party in opened.survivors]
+            known = [part for part in parts if part is not None]
+            if len(known) < len(parts) or len(known[0]) != len(opened.ring):
+                continue
+            checked += 1
+            if not np.array_equal(to_ring(np.sum(known, axis=0), bits), opened.ring):
+                bad = True
+                yield _breach(
+                    f"The sum of cluster {opened.key} in round {one.round} is not that of what its survivors"
+                    " encoded.",
+                    (one.drawn,),
+                )
+    if checked and not bad:
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.HOLDS,
+            claim=f"{counted(checked, 'opened sum')} are those of what their survivors encoded, exactly.",
+        )
+
+
+def _limits(
+    truth: GroundTruth | None,
+    rounds: Sequence[ReplayRound],
+    reason: str | None,
+    *,
+    whole: bool,
+) -> Finding:
+    """Say what was not replayed."""
+    if reason is not None:
+        return Finding(audit=AUDIT, severity=Severity.NOTE, claim=f"Models were not replayed: {reason}.")
+    if not rounds:
+        return Finding(
+            audit=AUDIT,
+            severity=Severity.NOTE,
+            claim=(
+                "No round has model, seed, sums and successor in the server's transcript: nothing to replay."
+            ),
+        )
+    parts = [] if whole else ["coordinates that are not sampled (--lab keeps whole vectors)"]
+    if truth is None:
+        parts.append("whether sums are those of what was encoded (--lab)")
+    parts += ["training", "keys and masks, which are secret and not recorded"]
+    return Finding(audit=AUDIT, severity=Severity.NOTE, claim=f"Not replayed: {'; '.join(parts)}.")
+
+
+def _breach(claim: str, evidence: tuple[Evidence, ...]) -> Finding:
+    return Finding(audit=AUDIT, severity=Severity.BREACH, claim=claim, evidence=evidence, remedy=_REMEDY)

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from securefl.audit.finding import Finding, Severity
+from securefl.audit.load import load, load_truth
+from securefl.audit.recorded import Recorded
+from securefl.audit.replay import audit_replay
+from securefl.audit.truth import GroundTruth
+from securefl.ids import SERVER
+from tests.simulation.world import scenario
+from tests.unit.audit.runs import record
+
+
+def findings(recorded: Recorded, truth: GroundTruth | None = None) -> dict[Severity, list[str]]:
+    found: dict[Severity, list[str]] = {}
+    for one in audit_replay(recorded, truth).findings:
+        found.setdefault(one.severity, []).append(one.claim)
+    return found
+
+
+def changed(recorded: Recorded, kind: str, change: Callable[[Any], Any]) -> Recorded:
+    """The run as if the server had written down something else, in the last entry of this kind."""
+    (server,) = recorded.transcripts[SERVER]
+    last = max(e.n for e in server.entries if e.kind == kind)
+    entries = tuple(replace(e, fields=change(dict(e.fields))) if e.n == last else e for e in server.entries)
+    return replace(
+        recorded, transcripts={**recorded.transcripts, SERVER: (replace(server, entries=entries),)}
+    )
+
+
+def test_models_follow_from_sums_with_and_without_ground_truth(plain: Path) -> None:
+    recorded = load(plain)
+    without = findings(recorded)
+    # All of 64 coordinates are sampled.
+    assert any(
+        "2 models follow from the opened sums, bit for bit on all 64" in c for c in without[Severity.HOLDS]
+    )
+    assert any("clusters of 2 rounds follow" in claim for claim in without[Severity.HOLDS])
+    assert set(without) == {Severity.HOLDS, Severity.NOTE}
+    truth = findings(recorded, load_truth(plain, recorded))
+    assert any("4 opened sums are those of what their survivors encoded" in c for c in truth[Severity.HOLDS])
+    assert set(truth) == {Severity.HOLDS, Severity.NOTE}
+
+
+def test_sampled_coordinates_are_enough_for_coordinate_wise_rules(tmp_path: Path) -> None:
+    made = scenario(
+        6,
+        rounds="2",
+        reclusterings="2",
+        clustering__new_work="true",
+        aggregation__rule='{type="median"}',
+        server_optimiser__momentum="0.9",
+        weighting__mode='"truncate"',
+        weighting__cap="5",
+    )
+    record(tmp_path / "run", made, length=4200)
+    found = findings(load(tmp_path / "run"))
+    assert set(found) == {Severity.HOLDS, Severity.NOTE}
+    claims = " ".join(found[Severity.HOLDS])
+    assert "2 models follow from the opened sums, bit for bit on 4,096 sampled" in claims
+
+
+def test_a_rule_on_distances_needs_whole_vectors(tmp_path: Path) -> None:
+    made = scenario(9, aggregation__rule='{type="geometric-median"}')
+    record(tmp_path / "run", made, length=4200, lab=True)
+    recorded = load(tmp_path / "run")
+    (note,) = findings(recorded)[Severity.NOTE]
+    assert "the rule needs whole vectors" in note
+    whole = findings(recorded, load_truth(tmp_path / "run", recorded))
+    assert any("bit for bit on all 4,200" in claim for claim in whole[Severity.HOLDS])
+
+
+def test_a_model_that_does_not_follow_is_a_breach(plain: Path) -> None:
+    def forged(fields: Any) -> Any:
+        samples = list(fields["params"]["samples"])
+        samples[3] = float(np.nextafter(np.float32(samples[3]), np.float32(1)))
+        return {**fields, "params": {**fields["params"], "samples": samples}}
+
+    (claim,) = findings(changed(load(plain), "model_final", forged))[Severity.BREACH]
+    assert "The model after round 1 does not follow from its sums" in claim
+
+
+def test_clusters_that_the_seed_does_not_give_are_a_breach(plain: Path) -> None:
+    def swapped(fields: Any) -> Any:
+        (first, second) = fields["clusters"][0]
+        return {**fields, "clusters": [[[*first[:-1], second[0]], [first[-1], *second[1:]]]]}
+
+    breaches = findings(changed(load(plain), "clusters_drawn", swapped))[Severity.BREACH]
+    assert "do not follow from the certified seed" in breaches[0]
+
+
+def test_other_choices_of_the_rule_are_a_breach(plain: Path) -> None:
+    recorded = changed(load(plain), "model_stepped", lambda fields: {**fields, "kept": fields["kept"][:1]})
+    (claim,) = findings(recorded)[Severity.BREACH]
+    assert "In round 1 the rule keeps other sums" in claim
+
+
+def test_altered_ground_truth_is_named(plain: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(plain, tmp_path / "copy"))
+    path = copy / "lab" / "uploads" / "p01-0-0.npy"
+    np.save(path, np.load(path) + 1)
+    recorded = load(copy)
+    breaches: list[Finding] = [
+        f
+        for f in audit_replay(recorded, load_truth(copy, recorded)).findings
+        if f.severity is Severity.BREACH
+    ]
+    assert len(breaches) == 1
+    assert "is not that of what its survivors encoded" in breaches[0].claim
