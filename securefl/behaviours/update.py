@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from securefl.arrays import F64, I64
 from securefl.behaviours.attacks.placement import acting
+from securefl.behaviours.attacks.sparse import sparse_energy
 from securefl.behaviours.craft import craft
 from securefl.behaviours.knowledge import Insight
 from securefl.behaviours.seam import acts
-from securefl.config.behaviours import Behaviour, NoClip, NoNoise, UpdateAttack, WrongShare
+from securefl.config.behaviours import Behaviour, NoClip, NoNoise, SparseEnergy, UpdateAttack, WrongShare
 from securefl.encoding.clip import clip_l2
 from securefl.encoding.fixed_point import Encoded
 from securefl.entropy import Entropy
@@ -22,11 +23,11 @@ from securefl.ids import PartyId
 from securefl.messages.rounds import InstanceShares, ReleasedShares
 from securefl.rounds.plan import Plan
 from securefl.rounds.randomness import attack_entropy
-from securefl.rounds.upload import HONEST, Occasion, Seams
+from securefl.rounds.upload import HONEST, Encode, Occasion, Seams
 
 
 def seams_of(behaviours: Sequence[Behaviour], me: PartyId, own: Entropy, insight: Insight) -> Seams:
-    """Return the seams that show attacks on updates, ``no-clip``, ``no-noise`` and ``wrong-share``.
+    """Return the seams that show attacks on updates, lies about clip and noise, and ``wrong-share``.
 
     Args:
         behaviours: of the party ``me``; others have no seam here.
@@ -36,12 +37,14 @@ def seams_of(behaviours: Sequence[Behaviour], me: PartyId, own: Entropy, insight
     """
     attacks = tuple(b for b in behaviours if isinstance(b, UpdateAttack))
     unclipped = tuple(b for b in behaviours if isinstance(b, NoClip))
+    sparse = tuple(b for b in behaviours if isinstance(b, SparseEnergy))
     silent = tuple(b for b in behaviours if isinstance(b, NoNoise))
     spoiled = tuple(b for b in behaviours if isinstance(b, WrongShare))
+    encode = _Unbounded(unclipped) if unclipped else HONEST.encode
     return Seams(
         update=_Attacked(attacks, me, own, insight) if attacks else HONEST.update,
         clip=_Unclipped(unclipped) if unclipped else HONEST.clip,
-        encode=_Unbounded(unclipped) if unclipped else HONEST.encode,
+        encode=_Concentrated(sparse, encode) if sparse else encode,
         noise=_Noiseless(silent) if silent else HONEST.noise,
         release=_WrongShares(spoiled) if spoiled else HONEST.release,
     )
@@ -100,6 +103,24 @@ class _Unbounded:
         if not any(acts(behaviour, occasion.round) for behaviour in self.behaviours):
             return HONEST.encode(plan, values, entropy, occasion)
         return plan.fixed_point.encode(values, entropy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Concentrated:
+    """Adds energy on few coordinates to what ``encode`` makes of the update."""
+
+    behaviours: tuple[SparseEnergy, ...]
+    encode: Encode
+
+    def __call__(self, plan: Plan, values: F64, entropy: Entropy, occasion: Occasion) -> Encoded:
+        encoded, mechanism = self.encode(plan, values, entropy, occasion), plan.mechanism
+        shown = next((b for b in self.behaviours if acts(b, occasion.round)), None)
+        if shown is None or mechanism is None:
+            return encoded
+        norm = shown.spreads * mechanism.shares.share_std
+        sent = sparse_energy(encoded.values, values, norm, shown.coordinates)
+        limit = plan.fixed_point.steps
+        return Encoded(np.clip(sent, -limit, limit), encoded.saturated)
 
 
 @dataclass(frozen=True, slots=True)

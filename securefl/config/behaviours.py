@@ -147,6 +147,15 @@ class NoClip(Poisoning, tag="no-clip", frozen=True, kw_only=True):
     """Leaves out the clip to ``encoding.clip``."""
 
 
+class SparseEnergy(Poisoning, tag="sparse-energy", frozen=True, kw_only=True):
+    """Adds energy on few coordinates, against training, below what tests of length and law see in noise."""
+
+    coordinates: Positive = 79
+    """So many, at most d: those that its own update moves most."""
+    spreads: PositiveReal = 30.0
+    """L2 norm of what is added, in standard deviations of the noise in one coordinate of an upload."""
+
+
 class NoNoise(Behaviour, tag="no-noise", frozen=True, kw_only=True):
     """Leaves out its share of the privacy noise."""
 
@@ -221,6 +230,7 @@ PartyBehaviour = (
     | MinSum
     | LocalModelPoisoning
     | NoClip
+    | SparseEnergy
     | NoNoise
     | Drop
     | Kill

@@ -7,7 +7,7 @@ What takes the model's size or an accountant comes later (:mod:`securefl.privacy
 from __future__ import annotations
 
 from securefl.config.aggregation import FlTrust
-from securefl.config.behaviours import Behaviour, NoClip, NoNoise, UpdateAttack
+from securefl.config.behaviours import Behaviour, NoClip, NoNoise, SparseEnergy, UpdateAttack
 from securefl.config.privacy import MAX_COMPONENTS, DpSgd
 from securefl.config.scenario import Scenario, Training
 from securefl.config.sizes import planned_sizes, works_of
@@ -36,7 +36,7 @@ def planned_of(scenario: Scenario) -> int:
 
 def forgoes_privacy(behaviour: Behaviour) -> bool:
     """Whether a party that shows it does not do what its own guarantee rests on."""
-    return isinstance(behaviour, NoNoise | NoClip | UpdateAttack)
+    return isinstance(behaviour, NoNoise | NoClip | SparseEnergy | UpdateAttack)
 
 
 def check_privacy(scenario: Scenario) -> None:
@@ -49,10 +49,10 @@ def check_privacy(scenario: Scenario) -> None:
         _check_dp_sgd(scenario, scenario.training.dp_sgd)
     if scenario.privacy.unit == "none":
         for index, behaviour in enumerate(scenario.behaviours):
-            if isinstance(behaviour, NoNoise):
+            if isinstance(behaviour, NoNoise | SparseEnergy):
                 raise ConfigError(
                     f"behaviours.{index}.kind",
-                    "no-noise does nothing where nobody adds any",
+                    f"{behaviour.kind} is about privacy noise, and nobody adds any",
                     "give [privacy] a unit",
                 )
         return

@@ -60,6 +60,10 @@ def _shares_unchanged(shares: ReleasedShares, _round: int) -> ReleasedShares:
     return shares
 
 
+Encode = Callable[[Plan, F64, Entropy, Occasion], Encoded]
+"""Rounds an update to integers, at the seam of that name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seams:
     """Where what a party contributes may deviate."""
@@ -68,7 +72,7 @@ class Seams:
     """f64 update before the clip, shape (d,)."""
     clip: Callable[[F64, float | None, Occasion], F64] = _clipped
     """The clip itself: update and the scenario's L2 bound, None for no bound."""
-    encode: Callable[[Plan, F64, Entropy, Occasion], Encoded] = _rounded
+    encode: Encode = _rounded
     """Rounding of the clipped and weighted update; with privacy noise it refuses one that was not clipped."""
     noise: Callable[[I64, Occasion], I64] = _noise_unchanged
     """The privacy noise that is about to be added, i64 steps; never asked without any."""

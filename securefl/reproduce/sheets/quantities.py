@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from string import Template
 
+from securefl.config.cast import party_names
 from securefl.errors import ConfigError
 from securefl.privacy.calibration import steps_of_epochs
 from securefl.reproduce.figure import Overrides
@@ -29,6 +30,8 @@ def derived(values: Values) -> Values:
     ``parties``      ``honest``, ``byzantine`` their sum
     ``gamma``        the same                 honest / parties
     ``minority``     the same                 the Byzantine workers, but fewer than half of all
+    ``liars``        the same                 names of the last ``byzantine`` parties, as in a TOML list:
+                                              for workers that show two behaviours
     ``clean``        the same and ``m``       probability that a random cluster of m holds no Byzantine
                                               worker; at least 1 / parties
     ``root``         ``honest``               its square root
@@ -49,6 +52,9 @@ def derived(values: Values) -> Values:
         known.setdefault("parties", int(honest) + int(_number(known, "byzantine", least=0)))
         parties = int(_number(known, "parties", least=1))
         known.setdefault("gamma", honest / parties)
+        byzantine = int(_number(known, "byzantine", least=0))
+        last = party_names(parties)[parties - byzantine :]
+        known.setdefault("liars", ", ".join(f"'{name}'" for name in last))
         known.setdefault("minority", min(parties - int(honest), (parties - 1) // 2))
         if "m" in known:
             odds = _all_honest(int(honest), parties, int(_number(known, "m", least=1)))

@@ -52,7 +52,8 @@ REFUSED = [
         (*PARTY, SHARED, "behaviours=[{kind='no-noise', count=1}]"),
         "1 parties add no noise, and shares are reckoned for q = 0",
     ),
-    ("behaviours.0.kind", ("behaviours=[{kind='no-noise', count=1}]",), "where nobody adds any"),
+    ("behaviours.0.kind", ("behaviours=[{kind='no-noise', count=1}]",), "nobody adds any"),
+    ("behaviours.0.kind", ("behaviours=[{kind='sparse-energy', count=1}]",), "nobody adds any"),
     ("encoding.range", (*PARTY, "encoding.scale_bits=40", "encoding.range=8192"), "outside 1 to 2^53"),
 ]
 
@@ -156,7 +157,7 @@ def test_a_settled_scenario_is_loaded_again_and_signed_as_a_whole() -> None:
 
 
 def test_who_gives_its_own_guarantee_away() -> None:
-    kinds = ["no-noise", "no-clip", "scale", "label-flip", "drop", "replay"]
+    kinds = ["no-noise", "no-clip", "sparse-energy", "scale", "label-flip", "drop", "replay"]
     shown = (
         "behaviours=["
         + ", ".join(
@@ -166,4 +167,4 @@ def test_who_gives_its_own_guarantee_away() -> None:
         + "]"
     )
     scenario = small(*PARTY, shown)
-    assert [forgoes_privacy(b) for b in scenario.behaviours] == [True, True, True, False, False, False]
+    assert [forgoes_privacy(b) for b in scenario.behaviours] == [True, True, True, True, False, False, False]

@@ -15,6 +15,7 @@ from securefl.config.behaviours import (
     Gaussian,
     InnerProductManipulation,
     LabelFlip,
+    NoNoise,
     Poisoning,
 )
 from securefl.config.data import ClassShares, Iid
@@ -29,7 +30,7 @@ from securefl.reproduce.sheets.sources import Source, nowhere, with_auxiliary
 from securefl.reproduce.sheets.tabulate import Done, sheet_key, tabulate
 
 SCALES: tuple[ScaleName, ...] = ("desk", "paper")
-OURS = ("baselines", "clipping", "m")
+OURS = ("baselines", "clipping", "first-stage", "m")
 TABLES = ("2", "3", "4", "5", "6", *(str(n) for n in range(10, 18)), *OURS)
 FIGURES = tuple(str(n) for n in range(1, 39))
 LF, G, OP = LabelFlip, Gaussian, InnerProductManipulation
@@ -213,6 +214,19 @@ def test_clipping_leaves_the_noise_in_a_step_as_it_is() -> None:
         assert dp is not None
         assert isinstance(dp.bound, Normalise if label.startswith("normalised") else ClipEach)
         assert one.server_optimiser.learning_rate * dp.norm == pytest.approx(0.2)
+
+
+def test_the_first_stage_is_on_or_off_and_skippers_flip_labels_too() -> None:
+    for label, one in plan("table-first-stage", "desk").scenarios.items():
+        _, checks, attack = label.split(", ")
+        assert one.checks.kind == {"off": "none"}.get(checks, checks)
+        assert one.privacy.multiplier == 0.792
+        if attack == "no noise":
+            flip, skip = one.behaviours
+            assert (type(flip), type(skip)) == (LabelFlip, NoNoise)
+            assert flip.parties == skip.parties == tuple(f"p{i}" for i in range(20, 50))
+        elif attack != "none":
+            assert [b.count for b in one.behaviours] == [30]
 
 
 def test_data_sets_have_the_papers_sizes_and_networks() -> None:

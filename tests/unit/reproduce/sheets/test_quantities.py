@@ -58,6 +58,12 @@ def test_clean_clusters_and_roots() -> None:
     assert derived({"honest": 2, "share": 0.5, "m": 3})["clean"] == 1 / 4
 
 
+def test_liars_are_the_last_parties_by_name() -> None:
+    assert derived({"honest": 2, "share": 0.5})["liars"] == "'p02', 'p03'"
+    assert derived({"honest": 99, "share": 0.02})["liars"] == "'p099', 'p100'"
+    assert derived({"honest": 99, "share": 0.0})["liars"] == ""
+
+
 @pytest.mark.parametrize(("share", "minority"), [(0.0, 0), (0.2, 5), (0.5, 19), (0.6, 24)])
 def test_a_minority_is_less_than_half(share: float, minority: int) -> None:
     assert derived({"honest": 20, "share": share})["minority"] == minority
