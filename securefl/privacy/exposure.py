@@ -78,14 +78,3 @@ def leverage(rows: npt.NDArray[np.integer], variances: F64, party: int) -> float
     if float(np.abs(gram @ solution - column).max()) > _RANGE_TOLERANCE * len(column):
         return math.inf
     return float(column @ solution)
-
-
-def gaussian_mu(sensitivity: float, std: float, exposure: float) -> float:
-    """Shift mu = sensitivity / std * sqrt(exposure) of the equal Gaussian release.
-
-    Raises:
-        UsageError: a negative or undefined argument, or ``std`` 0.
-    """
-    if not (sensitivity >= 0 and std > 0 and exposure >= 0):
-        raise UsageError(f"no mu from sensitivity {sensitivity}, std {std}, exposure {exposure}")
-    return sensitivity / std * math.sqrt(exposure)

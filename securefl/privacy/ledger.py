@@ -15,7 +15,8 @@ from securefl.privacy.release import Relation, ReleaseEvent, Unit
 class Ledger:
     """All release events of one party.
 
-    Every party keeps its own and asks it before it releases anything; nobody else's word counts.
+    In a run all events of a party are alike and known before it (docs/adr/0015). So what a party compares
+    before it releases anything is their number (:mod:`securefl.rounds.budget`).
     """
 
     unit: Unit
@@ -44,15 +45,6 @@ class Ledger:
             ConfigError: dp_accounting is missing.
         """
         return epsilon(self.events, self.delta, accountant)
-
-    def would_exceed(self, event: ReleaseEvent, budget: float) -> bool:
-        """Whether ``event`` would take epsilon above ``budget``; a budget that is no number allows nothing.
-
-        Raises:
-            ConfigError: dp_accounting is missing.
-            UsageError: as :meth:`spend`.
-        """
-        return not self.spend(event).epsilon() <= budget
 
     def guarantee(self, *, colluders: int | None = None, failure: float = 0.0) -> Guarantee:
         """What has been spent, with its assumptions.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from securefl.errors import UsageError
+from securefl.privacy.exposure import fresh_exposure
 
 Unit = Literal["record", "party"]
 """Whose presence is hidden: one example's, or all that a party has."""
@@ -73,8 +74,7 @@ class ReleaseEvent:
             raise UsageError(f"a batch of {self.batch} from {self.records} needs a sampler")
         if isinstance(self.denominator, int) and self.denominator < 1:
             raise UsageError(f"denominator {self.denominator}")
-        if not self.survivors or min(self.survivors) < 1:
-            raise UsageError(f"openings with {self.survivors} unknown noises hide nothing or are none")
+        fresh_exposure(self.survivors)
         if self.leverage is not None and not self.leverage * max(self.survivors) >= 1 - 1e-9:
             raise UsageError(f"leverage {self.leverage} below 1 / {max(self.survivors)}")
         if not (self.mu_slack >= 0 and 0 <= self.delta_slack < 1 and 0 <= self.delta_lost < 1):
@@ -87,9 +87,7 @@ class ReleaseEvent:
     @property
     def exposure(self) -> float:
         """Of one update by all its openings together (:mod:`securefl.privacy.exposure`)."""
-        if self.leverage is not None:
-            return self.leverage
-        return math.fsum(1 / h for h in self.survivors)
+        return fresh_exposure(self.survivors) if self.leverage is None else self.leverage
 
     @property
     def multiplier(self) -> float:

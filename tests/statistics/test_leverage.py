@@ -14,7 +14,7 @@ import pytest
 from securefl.arrays import F64, I64
 from securefl.entropy import InsecureSeededEntropy
 from securefl.privacy.discrete import mu_slack
-from securefl.privacy.exposure import gaussian_mu, leverage
+from securefl.privacy.exposure import leverage
 from securefl.privacy.table import noise_table
 from tests.unit.privacy.oracles import exact_law, gaussian_delta
 
@@ -58,7 +58,7 @@ def test_the_best_test_finds_what_leverage_says(rows: Rows, unseen: I64, shift: 
     parties = rows.shape[1]
     assert not (rows @ unseen).any()
     exposure = leverage(rows, np.full(parties, float(STD**2)), 0)
-    mu = gaussian_mu(shift, STD, exposure)
+    mu = shift / STD * math.sqrt(exposure)
     entropy = InsecureSeededEntropy(17)
     noise = noise_table("skellam", STD).sample(DRAWS * parties, entropy).reshape(DRAWS, parties)
     moved = noise.copy()
@@ -92,7 +92,7 @@ def test_one_opening_is_worth_one_over_h() -> None:
     at_zero, moved = np.pad(mass, (0, shift)), np.pad(mass, (shift, 0))
     exposure = leverage(np.ones((1, survivors), dtype=np.int64), np.full(survivors, float(STD**2)), 0)
     assert exposure == pytest.approx(1 / survivors)
-    mu = gaussian_mu(shift, STD, exposure)
+    mu = shift / STD * math.sqrt(exposure)
     for epsilon in (0.0, 1.0, 2.0):
         exact = float(np.maximum(moved - math.exp(epsilon) * at_zero, 0).sum())
         slack = 1 + mu_slack(survivors * STD**2)

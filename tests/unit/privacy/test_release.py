@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefl.errors import UsageError
-from securefl.privacy.exposure import fresh_exposure, gaussian_mu, leverage
+from securefl.privacy.exposure import fresh_exposure, leverage
 from securefl.privacy.release import ReleaseEvent
 
 BASE: dict[str, Any] = {"noise_multiplier": 2.0, "steps": 10}
@@ -20,8 +20,8 @@ BASE: dict[str, Any] = {"noise_multiplier": 2.0, "steps": 10}
 def test_fresh_noise_adds_up() -> None:
     assert fresh_exposure([4]) == 0.25
     assert fresh_exposure([2, 4, 4]) == 1.0
-    assert gaussian_mu(1.0, 2.0, 1.0) == 0.5
-    assert gaussian_mu(2.0, 1.0, fresh_exposure([1] * 5)) == pytest.approx(2 * math.sqrt(5))
+    assert ReleaseEvent(**BASE, survivors=(2, 4, 4)).exposure == 1.0
+    assert ReleaseEvent(**BASE, survivors=(1,) * 5).multiplier == pytest.approx(2 / math.sqrt(5))
 
 
 def test_leverage_of_openings() -> None:
@@ -76,9 +76,6 @@ def test_no_exposure_without_openings() -> None:
     for survivors in ([], [0], [3, 0]):
         with pytest.raises(UsageError):
             fresh_exposure(survivors)
-    for arguments in ((-1.0, 1.0, 1.0), (1.0, 0.0, 1.0), (1.0, 1.0, math.nan)):
-        with pytest.raises(UsageError):
-            gaussian_mu(*arguments)
 
 
 def test_the_multiplier_of_all_openings() -> None:
