@@ -47,18 +47,19 @@ def merits(row: Row) -> tuple[int, ...]:
 
 
 def recommended(rows: Iterable[Row]) -> Row:
-    """The row with the least product of bytes, local works and error; of equals the first.
+    """The row with the least product of bytes, local works and error for each round that loses no cluster.
 
     The error is the variance of the aggregate (with 1 / N, that of the best possible one) times that of its
-    noise. All rows keep the demands.
+    noise. All rows keep the demands; of equals it is the first.
     """
     return min(rows, key=_price)
 
 
 def _price(row: Row) -> float:
-    clean = row.design.shape.size * row.clusters
-    error = (row.variance + 1 / clean) * (row.noise**2 or 1.0)
-    return row.traffic.total * row.design.shape.works * error
+    everybody = row.design.shape.size * row.clusters
+    error = (row.variance + 1 / everybody) * (row.noise**2 or 1.0)
+    whole = 1 - row.p_lost
+    return row.traffic.total * row.design.shape.works * error / whole if whole > 0 else math.inf
 
 
 def _covers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -40,6 +40,8 @@ def draw_plan(plan: Plan, chosen: int) -> bytes:
     grid = figure.subplots(1, len(panels))
     for axes, (name, value) in zip(grid, panels, strict=True):
         _panel(axes, plan, chosen, name, value)
+    handles, labels = grid[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
     demand = plan.demand
     figure.suptitle(
         f"Plans for {demand.parties} parties: {demand.colluders} collude, {demand.liars} lie ({demand.case}"
@@ -70,7 +72,6 @@ def _panel(axes: Axes, plan: Plan, chosen: int, name: str, value: Callable[[Row]
     axes.set_ylabel(name)
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.legend(frameon=False, fontsize=7.5)
 
 
 def _kind(row: Row) -> str:

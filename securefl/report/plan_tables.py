@@ -9,12 +9,15 @@ import msgspec
 from rich import box
 from rich.table import Table
 
+from securefl.config.sizes import cluster_sizes
 from securefl.config.wording import percent
 from securefl.planning.demand import Demand
 from securefl.planning.row import Row
 from securefl.planning.search import Plan
 from securefl.report.text import counted, size
 
+_FINE = 1e-3
+"""Probabilities nearer to 0 or 1 are written as powers of ten."""
 _NOISE = {"local": "local", "threshold": "shared", "dropout-exact": "exact"}
 
 
@@ -31,7 +34,8 @@ def as_values(plan: Plan, chosen: int) -> dict[str, Any]:
 
 def rule_of(row: Row) -> str:
     """The rule and how many spoiled clusters it withstands."""
-    return f"{type(row.design.rule).__struct_config__.tag} {row.withstood}"
+    tag = str(type(row.design.rule).__struct_config__.tag)
+    return f"{tag} {row.withstood}" if row.withstood else tag
 
 
 def noise_of(row: Row) -> str:
@@ -48,17 +52,18 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
     again = f", R = {shape.reclusterings} times a round" if shape.reclusterings > 1 else ""
     work = " from new local work each time" if shape.new_work else ""
     yield (
-        f"clusters: {row.clusters} of {shape.size} or one more{again}{work}; t = {design.threshold} open a"
-        f" sum, at least {design.min_survivors} are in it, of whom f = {design.colluders} may collude"
+        f"clusters: {_sizes(demand, row)}{again}{work}; t = {design.threshold} open a sum, at least"
+        f" {design.min_survivors} are in it, of whom f = {design.colluders} may collude"
     )
-    yield (
-        f"rule: {rule_of(row)} of {row.clusters} clusters may be spoiled; {demand.liars} Byzantine parties"
-        f" ({demand.case} case) stay within it in a round with probability {percent(row.p_clean)}"
-    )
+    yield _robustness(demand, row)
     yield (
         f"dropouts at {percent(demand.dropout)}: a given cluster is lost with probability"
         f" {percent(row.p_aborted)}, any in a round with {percent(row.p_lost)}"
-        + (f", and costs another one with {_about(row)}" if shape.reclusterings > 1 else "")
+        + (
+            f", and costs another one with {percent(row.p_cascade or 0)} (simulated)"
+            if shape.reclusterings > 1
+            else ""
+        )
     )
     yield (
         f"colluders: a given party is alone among them in some opening of the run with probability"
@@ -78,14 +83,29 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
     )
 
 
+def _sizes(demand: Demand, row: Row) -> str:
+    sizes = cluster_sizes(demand.parties, row.design.shape.size)
+    each = (f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
+    return " and ".join(each)
+
+
+def _robustness(demand: Demand, row: Row) -> str:
+    if not demand.liars:
+        return "rule: mean, which withstands no Byzantine party"
+    return (
+        f"rule: {rule_of(row)} of {row.clusters} clusters may be spoiled; {demand.liars} Byzantine parties"
+        f" ({demand.case} case) stay within it in a round with probability {percent(row.p_clean)}"
+    )
+
+
 def _exposure(demand: Demand, row: Row) -> str:
     openings = row.design.shape.openings
     with_whom = f"the server and {demand.colluders} colluders" if demand.colluders else "the server"
     found = f"{row.exposed or 0:.3g} parties exposed to {with_whom}"
-    ends = "never" if row.enough is None else f"R* = {row.enough}"
+    ends = "one cluster exposes nobody" if row.enough is None else f"R* = {row.enough} would expose everybody"
     return (
-        f"exposure: {counted(openings, 'sum')} of each update, all would be exposed at {ends};"
-        f" {found}; leverage {row.leverage:.2f} on average, {row.highest or row.leverage:.2f} at most"
+        f"exposure: {counted(openings, 'sum')} of each update, {ends}; {found};"
+        f" leverage {row.leverage:.2f} on average, {row.highest or row.leverage:.2f} at most"
     )
 
 
@@ -114,19 +134,20 @@ def _predictions(plan: Plan, chosen: int) -> Table:
     table = _table("what comes of it")
     table.caption = (
         "Probabilities: clean, lost, cascade of a round, > f over the run. R*: reclusterings that expose all;"
-        " lev: leverage; error, noise: variance and noise of the aggregate; kB, CPU ms: of a party and round"
+        " exp: parties exposed; lev: leverage; error, noise: variance and noise of the aggregate; kB, CPU ms:"
+        " of a party and round"
     )
     table.caption_justify = "left"
     private = plan.demand.epsilon is not None
-    names = ["clean", "lost", "cascade", "> f", "R*", "exposed", "lev", "error"]
-    for name in (*names, *(["noise"] if private else []), "kB", "CPU ms"):
+    names = ["clean", "lost", "cascade", "> f", "R*", "exp", "lev", "error"]
+    for name in (*names, *(["noise"] if private else []), "kB", "ms"):
         table.add_column(name, justify="right", no_wrap=True)
     for number, row in enumerate(plan.rows):
         cells = [
-            percent(row.p_clean),
-            percent(row.p_lost),
-            _about(row) if row.design.shape.reclusterings > 1 else "",
-            percent(row.p_exceeded),
+            f"1-{1 - row.p_clean:.0e}" if 0 < 1 - row.p_clean < _FINE else _short(row.p_clean),
+            _short(row.p_lost),
+            _short(row.p_cascade or 0) if row.design.shape.reclusterings > 1 else "",
+            _short(row.p_exceeded),
             "-" if row.enough is None else str(row.enough),
             "" if row.exposed is None else f"{row.exposed:.3g}",
             f"{row.leverage:.2f}",
@@ -139,8 +160,8 @@ def _predictions(plan: Plan, chosen: int) -> Table:
     return table
 
 
-def _about(row: Row) -> str:
-    return "-" if row.p_cascade is None else percent(row.p_cascade)
+def _short(probability: float) -> str:
+    return f"{100 * probability:.3g} %" if not 0 < probability < _FINE else f"{probability:.0e}"
 
 
 def _table(title: str) -> Table:
