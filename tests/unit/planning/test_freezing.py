@@ -56,7 +56,7 @@ def test_predictions_agree_with_drawn_rounds(
     parties: int, size: int, least: int, dropout: float, again: int
 ) -> None:
     """Lost clusters, a given cluster and cascades, each within an error of probability 1e-5."""
-    trials = 600
+    trials = 400
     lost = given = cascaded = 0
     for one in rounds(parties, size, again, dropout, trials):
         early = one.lost(least)
