@@ -9,6 +9,7 @@ from securefl.audit.chapter import Chapter
 from securefl.audit.exposed import exposed_in
 from securefl.audit.exposure import audit_exposure
 from securefl.audit.masks import audit_masks
+from securefl.audit.reconstruction import audit_reconstruction
 from securefl.audit.recorded import Recorded
 from securefl.audit.replay import audit_replay
 from securefl.audit.report import AuditReport
@@ -38,3 +39,5 @@ def _chapters(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Chapter
     yield audit_masks(recorded, truth)
     yield audit_budget(recorded)
     yield audit_replay(recorded, truth)
+    if truth is not None:
+        yield audit_reconstruction(recorded, truth, versions)

@@ -1,0 +1,138 @@
+"""*reconstruction*: single updates computed from opened sums, beside the ledger's verdict.
+
+With ground truth only. Exposed means recovered to the last step of the encoding; not exposed means not
+recovered. Either way the audit would show a ledger that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from securefl.audit.chapter import Chapter
+from securefl.audit.estimates import Estimated, estimate, over_rounds, system_of
+from securefl.audit.exhibits import Exhibit
+from securefl.audit.exposed import Exposed
+from securefl.audit.finding import Evidence, Finding, Severity
+from securefl.audit.reconstruction_plots import Attacked, reconstruction_exhibits
+from securefl.audit.recorded import Recorded
+from securefl.audit.truth import GroundTruth
+from securefl.report.text import listed
+
+AUDIT: Final = "reconstruction"
+_NEAR: Final = 0.5
+"""Errors below this part of the prior's are told as a warning where the ledger of one round cannot see it."""
+
+
+def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed]) -> Chapter:
+    """Least squares on the sums of each update version, and over all rounds."""
+    attacked = [
+        Attacked(one, system, estimate(system))
+        for one, system in ((one, system_of(recorded, truth, one)) for one in versions)
+        if system is not None
+    ]
+    findings: list[Finding] = []
+    exhibits: tuple[Exhibit, ...] = ()
+    if not attacked:
+        claim = "No version has opened sums and the true updates of all that are in them."
+        findings.append(Finding(audit=AUDIT, severity=Severity.NOTE, claim=claim))
+    else:
+        together = over_rounds([one.system for one in attacked], recorded)
+        findings += [*_disagreements(attacked), *_recovered(attacked), *_hidden(attacked)]
+        findings += _over_rounds(together)
+        exhibits = reconstruction_exhibits(recorded, attacked, together)
+    return Chapter(
+        audit=AUDIT,
+        title="Reconstruction: single updates from sums",
+        method=(
+            "What the server can compute: least squares for all updates of a version from its opened sums,"
+            " with"
+            " the mean of all as the prior, on the sampled coordinates. The error is compared with the true"
+            " encoded update, as a part of the prior's error."
+        ),
+        findings=tuple(findings),
+        exhibits=exhibits,
+    )
+
+
+def _disagreements(attacked: Sequence[Attacked]) -> Iterator[Finding]:
+    for done in attacked:
+        recovered = {p for p, yes in zip(done.system.parties, done.found.recovered, strict=True) if yes}
+        # An update that equals the prior is recovered without any sum.
+        guessed = {p for p, e in zip(done.system.parties, done.found.error, strict=True) if e == 0}
+        missed = sorted(done.exposed.intersection(done.system.parties) - recovered)
+        beyond = sorted(recovered - done.exposed - guessed)
+        if missed or beyond:
+            yield Finding(
+                audit=AUDIT,
+                severity=Severity.BREACH,
+                claim=(
+                    f"Round {done.one.opened.version.round}: the ledger and the reconstruction disagree;"
+                    f" exposed and not recovered: {listed(missed) or 'nobody'}; recovered and not exposed:"
+                    f" {listed(beyond) or 'nobody'}."
+                ),
+                remedy="sums are not those of the recorded updates, or the ledger is wrong: look at replay",
+                parties=tuple(sorted({*missed, *beyond})),
+            )
+
+
+def _recovered(attacked: Sequence[Attacked]) -> Iterator[Finding]:
+    hit = [done for done in attacked if done.exposed.intersection(done.system.parties)]
+    parties = sorted({p for done in hit for p in done.exposed.intersection(done.system.parties)})
+    if parties:
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.BREACH,
+            claim=(
+                f"The updates of {len(parties)} parties ({listed(parties)}) are recovered to the last step of"
+                f" the encoding, in {len(hit)} of {len(attacked)} versions, as the ledger says."
+            ),
+            evidence=tuple(o.evidence for o in hit[0].one.opened.openings[:6]),
+            remedy="what exposure says: fewer sums of one update, new local work, larger clusters, or noise",
+            parties=tuple(parties),
+        )
+
+
+def _hidden(attacked: Sequence[Attacked]) -> Iterator[Finding]:
+    rows = [
+        (float(error), float(predicted), party, done)
+        for done in attacked
+        for party, error, predicted in zip(
+            done.system.parties, done.found.error, done.found.predicted, strict=True
+        )
+        if party not in done.exposed
+    ]
+    if not rows:
+        return
+    errors, predicted = (np.array([row[k] for row in rows], dtype=np.float64) for k in (0, 1))
+    best = min(rows, key=lambda row: row[0])
+    yield Finding(
+        audit=AUDIT,
+        severity=Severity.HOLDS,
+        claim=(
+            f"{len(rows)} updates that the ledger calls hidden are not recovered: the error is"
+            f" {np.median(errors):.2f} of the prior's in the median, {np.median(predicted):.2f} by leverage."
+            f" The nearest is {best[2]} in round {best[3].one.opened.version.round} with {best[0]:.2f}."
+        ),
+        evidence=(Evidence("lab", None, "true encoded updates"),),
+    )
+
+
+def _over_rounds(together: Sequence[Estimated]) -> Iterator[Finding]:
+    if len(together) < 2:
+        return
+    median, best = float(np.median(together[-1].error)), float(together[-1].error.min())
+    yield Finding(
+        audit=AUDIT,
+        severity=Severity.WARNING if median < _NEAR else Severity.NOTE,
+        claim=(
+            f"Over {len(together)} versions together, as if updates never changed, the error of a party's"
+            " mean"
+            f" update is {median:.2f} of the prior's in the median and {best:.2f} at best."
+        ),
+        remedy=""
+        if median >= _NEAR
+        else "fixed atoms, larger clusters or noise: the ledger of one round does not see it",
+    )
