@@ -20,6 +20,7 @@ from securefl.config.scenario import Scenario
 from securefl.crypto.roster import make_identities
 from securefl.entropy import Entropy, InsecureSeededEntropy
 from securefl.ids import PartyId, RunId
+from securefl.learning.dataset import Dataset
 from securefl.learning.datasets import load_data
 from securefl.learning.device import limit_threads, pick_device
 from securefl.learning.evaluation import Evaluator
@@ -78,6 +79,7 @@ def assemble(
     exact: bool = False,
     threads: int = 1,
     secret: Entropy | None = None,
+    dataset: Dataset | None = None,
 ) -> Federation:
     """Split the data, draw the roster and build the model, as the launcher and all processes of a run do.
 
@@ -96,6 +98,7 @@ def assemble(
         threads: parties, or groups of them, that train at the same time on a CPU.
         secret: what batches, rounding and noise are drawn from instead, for scenarios with privacy: then what
             comes out is as private as in a run.
+        dataset: instead of the one that the scenario names.
 
     Raises:
         ConfigError: the scenario is not feasible or needs messages; the data set is missing or cannot be
@@ -106,7 +109,7 @@ def assemble(
     limit_threads()
     where = pick_device(cast("Literal['auto', 'cpu', 'cuda']", device or scenario.training.device))
     names = party_names(scenario.parties)
-    dataset = load_data(scenario.data, data_dir)
+    dataset = load_data(scenario.data, data_dir) if dataset is None else dataset
     check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
     behaviours = behaviours_of(scenario, seed)
     rows = split(dataset, scenario.data, names, seed, behaviours.keys())

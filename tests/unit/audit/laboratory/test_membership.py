@@ -1,0 +1,44 @@
+"""Membership inference on small models: it finds what they memorised, and nothing where that is nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from securefl.audit.laboratory.membership import shadow_scores
+from securefl.errors import UsageError
+from securefl.simulation.shadows import one_cluster
+from tests.unit.audit.laboratory.scenarios import pool, scenario
+
+
+def test_members_of_an_overfitted_model_are_found() -> None:
+    told: list[int] = []
+    found = shadow_scores(pool(80, "stop.rounds=4"), 10, seed=1, progress=told.append)
+    assert told == list(range(1, 11))
+    assert (found.member.sum(axis=1) == 40).all()
+    attack = found.on_each()
+    # 800 scores: chance is 0.5 with a standard deviation of 0.02.
+    assert attack.ratio.area > 0.6
+    assert attack.shadows == 9
+    one = found.on(found.scores[0], found.member[0])
+    assert one.shadows == 10
+
+
+def test_nobody_is_found_in_models_that_were_not_trained() -> None:
+    found = shadow_scores(pool(80, "training.learning_rate=1e-6", "stop.rounds=1"), 8, seed=1)
+    assert abs(found.on_each().ratio.area - 0.5) < 0.08
+
+
+def test_one_cluster_ends_with_its_mean_update() -> None:
+    held = replace(pool(40), scenario=one_cluster(scenario(), 1))
+    alone = held.train(np.ones(40, dtype=np.bool_), seed=3)
+    again = held.train(np.ones(40, dtype=np.bool_), seed=3)
+    np.testing.assert_array_equal(alone, again)
+    beyond = replace(held, initial=alone).train(np.ones(40, dtype=np.bool_), seed=3)
+    assert np.abs(beyond - alone).max() > 1e-3
+    assert one_cluster(scenario(), 3).parties == 3
+
+
+def test_a_mask_of_another_length_is_refused() -> None:
+    with pytest.raises(UsageError, match="records"):
+        pool(40).train(np.ones(39, dtype=np.bool_), seed=1)
