@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from securefl.privacy.release import Relation, Unit
+from securefl.privacy.release import Relation, ReleaseEvent, Unit
 
 NO_GUARANTEE = "none"
 """What to print instead of an epsilon where nothing is guaranteed, as with seeded entropy."""
+
+
+def named(epsilon: float, event: ReleaseEvent, delta: float) -> str:
+    """An epsilon of releases like ``event`` in one line, with what it is an epsilon of."""
+    what = f"{event.unit} level, {event.relation}, {event.sampling()}"
+    return f"epsilon {epsilon:.4g} at delta {delta:.3g} ({what})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +43,15 @@ class Guarantee:
         """One line; the word "none" without a finite epsilon."""
         if not math.isfinite(self.epsilon):
             return NO_GUARANTEE
-        head = f"epsilon {self.epsilon:.4g} (PLD; RDP {self.epsilon_rdp:.4g}) at delta {self.delta:.3g}"
-        kind = f"{self.unit} level, {self.relation}, {' and '.join(self.samplers) or 'nothing released'}"
+        bounds = f"epsilon {self.epsilon:.4g} (PLD; RDP {self.epsilon_rdp:.4g})"
         many = f"{self.steps} step{'' if self.steps == 1 else 's'}"
-        return f"{head}: {kind}, {many}{self._premise()}"
+        return f"{bounds} {self.kind}, {many}{self._premise()}"
+
+    @property
+    def kind(self) -> str:
+        """What its epsilon is an epsilon of."""
+        sampling = " and ".join(self.samplers) or "nothing released"
+        return f"at delta {self.delta:.3g}: {self.unit} level, {self.relation}, {sampling}"
 
     def _premise(self) -> str:
         if self.colluders is None:

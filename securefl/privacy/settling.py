@@ -16,6 +16,7 @@ from securefl.errors import ConfigError, UsageError
 from securefl.privacy.accountant import MIN_DELTA, epsilon
 from securefl.privacy.calibration import TOLERANCE, calibrate
 from securefl.privacy.discrete import MIN_VARIANCE, mu_slack
+from securefl.privacy.guarantee import named
 from securefl.privacy.mechanism import Mechanism, mechanism_of, plain_release
 from securefl.privacy.sensitivity import planned_releases, rounding_of
 
@@ -69,8 +70,8 @@ def check_budget(scenario: Scenario, length: int) -> None:
     if not spent <= budget:
         raise ConfigError(
             "privacy.releases",
-            f"{mechanism.allowed} releases with this noise spend epsilon = {spent:.4g}, more than the budget"
-            f" of {budget:g}",
+            f"{mechanism.allowed} releases with this noise spend"
+            f" {named(spent, mechanism.event, mechanism.delta)}, more than the budget of {budget:g}",
             "settle the scenario anew, or leave this run",
         )
 
@@ -90,7 +91,7 @@ def allowed_releases(mechanism: Mechanism, budget: float, most: int) -> int:
     if not spent(1) <= budget:
         raise ConfigError(
             "privacy.budget",
-            f"one release spends epsilon = {spent(1):.4g}, more than {budget:g}",
+            f"one release spends {named(spent(1), mechanism.event, mechanism.delta)}, more than {budget:g}",
             "more noise, a larger budget, or smaller batches",
         )
     enough, too_many = 1, most

@@ -42,7 +42,7 @@ class Judgement:
     def found(self) -> str:
         """What was measured, in words; with all digits where rounding would hide why it failed."""
         if self.measured is None:
-            return "nothing to measure"
+            return "none" if self.metric == "epsilon" else "nothing to measure"
         shown = _number(self.measured)
         bounds = {_number(bound) for bound in (self.at_least, self.at_most) if bound is not None}
         return repr(self.measured) if shown in bounds and not self.ok else shown

@@ -184,9 +184,16 @@ def _refused(summary: Summary) -> Iterator[Text]:
 def _expectations(summary: Summary) -> Iterator[Text]:
     for judgement in summary.judgements:
         mark = ("ok   ", "bold green") if judgement.ok else ("FAIL ", "bold red")
-        yield Text.assemble(mark, judgement.text)
+        yield Text.assemble(mark, judgement.text, _kind_of(summary, judgement.metric))
     if not summary.judgements:
         yield Text("the scenario states none", style="dim")
+
+
+def _kind_of(summary: Summary, metric: str) -> str:
+    """What a claimed epsilon is an epsilon of."""
+    if metric != "epsilon":
+        return ""
+    return f" ({'none' if summary.privacy is None else summary.privacy.kind})"
 
 
 def _files(summary: Summary) -> Iterator[Text]:

@@ -11,7 +11,7 @@ from securefl.config.derived import Limits
 from securefl.config.privacy_limits import forgoes_privacy
 from securefl.config.scenario import Scenario
 from securefl.ids import SERVER, PartyId
-from securefl.privacy.guarantee import NO_GUARANTEE, Guarantee
+from securefl.privacy.guarantee import NO_GUARANTEE, Guarantee, named
 from securefl.privacy.mechanism import Mechanism
 from securefl.privacy.sensitivity import planned_releases
 from securefl.privacy.spending import Spending, ledger_of
@@ -58,6 +58,8 @@ class Account:
     """Of the party that released most often, of those that keep to the protocol; None without a guarantee."""
     text: str
     """It in words, or why there is none."""
+    kind: str
+    """What its epsilon is an epsilon of, or ``none``."""
     releases: Mapping[PartyId, int]
     forgoing: frozenset[PartyId]
 
@@ -130,14 +132,16 @@ class Accounts:
         """Where it stands, exactly."""
         kept = {party: made for party, made in self._releases.items() if party not in self._forgoing}
         if self._void is not None:
-            return Account(None, self._void, self._releases, self._forgoing)
+            return Account(None, self._void, WITHOUT, self._releases, self._forgoing)
         shared = self._plan.scenario.privacy.shared
         found = ledger_of(self._mechanism, max(kept.values(), default=0)).guarantee(
             colluders=self._plan.scenario.secure_sum.colluders_per_cluster if shared else None,
             failure=self._plan.limits.p_shares_fail if shared else 0.0,
         )
         text = str(found)
-        return Account(None if text == NO_GUARANTEE else found, text, self._releases, self._forgoing)
+        if text == NO_GUARANTEE:
+            return Account(None, text, WITHOUT, self._releases, self._forgoing)
+        return Account(found, text, found.kind, self._releases, self._forgoing)
 
 
 def header_lines(
@@ -159,7 +163,7 @@ def header_lines(
         return
     yield from _on_noise(scenario, mechanism)
     yield from power_lines(scenario, limits, mechanism)
-    yield from _on_budget(scenario, mechanism)
+    yield from _on_budget(scenario, mechanism, void=void)
     if void is not None:
         yield f"differential privacy: {void}"
         return
@@ -187,7 +191,7 @@ def _on_noise(scenario: Scenario, mechanism: Mechanism) -> Iterator[str]:
         )
 
 
-def _on_budget(scenario: Scenario, mechanism: Mechanism) -> Iterator[str]:
+def _on_budget(scenario: Scenario, mechanism: Mechanism, *, void: str | None) -> Iterator[str]:
     privacy, planned = scenario.privacy, planned_releases(scenario)
     if privacy.budget is None or mechanism.allowed is None:
         yield f"privacy budget: none; planned: {counted(planned, 'release')}"
@@ -195,7 +199,9 @@ def _on_budget(scenario: Scenario, mechanism: Mechanism) -> Iterator[str]:
     after = "the party leaves" if privacy.when_spent == "leave" else "the run ends"
     lasts = "all" if mechanism.allowed >= planned else f"{mechanism.allowed}, then {after}, of"
     releases = counted(planned, "planned release")
-    yield f"privacy budget: epsilon {privacy.budget:g} lasts for {lasts} {releases}"
+    # What hides nothing spends nothing: the budget is a number of releases then.
+    what = "" if void else f"{named(privacy.budget, mechanism.event, mechanism.delta)} "
+    yield f"privacy budget: {what}lasts for {lasts} {releases}"
 
 
 def _planned(scenario: Scenario, limits: Limits, mechanism: Mechanism) -> str:

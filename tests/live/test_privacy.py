@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 
+import dp_accounting
 import pytest
+from dp_accounting.pld import PLDAccountant
 
-from tests.live.federated import run
+import scenarios
+from tests.live.federated import Run, events, run
 from tests.live.scenarios import behaviour, write_scenario
 
 pytestmark = pytest.mark.live
@@ -46,3 +51,75 @@ def test_parties_leave_when_their_budget_is_spent_and_then_the_run_is_over(tmp_p
     account = ended.summary["privacy"]
     assert account["without_guarantee"] == ["p02"]
     assert account["epsilon"] == ended.summary["outcome"]["epsilon"] <= 1.2
+
+
+ROUNDS = 5
+SKIPPERS = {"p03", "p07"}
+SHORT = (
+    f"stop.rounds={ROUNDS}",
+    # As of 60 rounds at epsilon = 2: with the noise that so few rounds need, signals would hide skippers.
+    "privacy.epsilon=",
+    "privacy.multiplier=1.48",
+    "privacy.budget=2.0",
+    "expect=["
+    "{metric='skippers_failed', at_least=0.8}, {metric='false_alarms', at_most=1},"
+    "{metric='survivors', at_least=11, at_most=11}, {metric='clusters_lost', at_most=0},"
+    "{metric='epsilon', at_most=2.0}]",
+)
+
+
+def epsilon_by_hand(ended: Run, honest: int) -> float:
+    """What the header says of noise and sensitivity, Gaussian and Poisson-sampled, without the package."""
+    header = "\n".join(events(ended.stdout)[0]["header"])
+    found = re.search(r"sensitivity of ([\d.]+) steps.*each party adds ([\d.]+) steps \(h = (\d)\)", header)
+    assert found is not None
+    sensitivity, share, h = float(found[1]), float(found[2]), int(found[3])
+    scenario = ended.directory.read_scenario()
+    records, delta = scenario.privacy.records, scenario.privacy.delta
+    assert isinstance(delta, float)
+    assert records is not None
+    assert h == honest
+    # A record's gradient has length 1; an update is the sum over the expected 16, in steps of 2^-13.
+    assert sensitivity > 2**13 / 16
+    sigma = math.sqrt(honest) * share / sensitivity
+    step = dp_accounting.PoissonSampledDpEvent(16 / records, dp_accounting.GaussianDpEvent(sigma))
+    accountant = PLDAccountant()
+    accountant.compose(step, ROUNDS)
+    epsilon: float = accountant.get_epsilon(delta)
+    return epsilon
+
+
+@pytest.mark.parametrize(("name", "honest"), [("dp_mqtt", 3), ("dp_local", 1)])
+def test_the_bundled_runs_with_a_dropout_a_round_and_two_skippers(
+    name: str, honest: int, tmp_path: Path
+) -> None:
+    """Cut short, with entropy of the system. Two honest sums fail in a run with a probability below 1e-3."""
+    path = Path(scenarios.__file__).parent / f"{name}.toml"
+    ended = run(path, tmp_path / "run", *(part for one in SHORT for part in ("--set", one)))
+    assert ended.exit_code == 0, ended.stdout[-2000:] + ended.stderr
+    header, account = events(ended.stdout)[0]["header"], ended.summary["privacy"]
+    expected = epsilon_by_hand(ended, honest)
+    spent = ended.rows[-1]["epsilon"]
+    assert len(ended.rows) == ROUNDS
+    assert {party for party, epsilon in spent.items() if epsilon is None} == SKIPPERS
+    # A dropout has been in a cluster, too: others may open a sum with its masked input.
+    for party in spent.keys() - SKIPPERS:
+        assert expected * 0.999 < spent[party] < expected * 1.02
+    assert account["epsilon"] == pytest.approx(expected, rel=0.02)
+    assert account["without_guarantee"] == sorted(SKIPPERS)
+    assert sum("noise floor: a sum of" in line for line in header) == 4
+    tally = {(one["survivors"], one["without_noise"]): one for one in ended.summary["checks"]["by_members"]}
+    seen = dict.fromkeys(tally, 0)
+    for round_, row in enumerate(ended.rows):
+        assert [out["party"] for out in row["left_out"]] == [f"p0{(0, 1, 2, 4, 5)[round_]}"]
+        failed = {one["cluster"]: one["reason"] for one in row["clusters"].get("failed", [])}
+        kept = {cluster for _, cluster in row["clusters"]["kept"]}
+        for one in row["clusters"]["opened"]:
+            silent = len(SKIPPERS.intersection(one["survivors"]))
+            assert len(one["survivors"]) - silent >= honest, "so much noise hides everybody"
+            seen[len(one["survivors"]), silent] += 1
+            assert (one["cluster"] in kept) != (one["cluster"] in failed)
+        # Without a sum the model stays; otherwise it moves.
+        assert (row["update_norm"] is None) == (not kept)
+    assert seen == {kind: one["sums"] for kind, one in tally.items()}
+    assert all(one["power_without_signal"] > 0.99 for kind, one in tally.items() if kind[1])

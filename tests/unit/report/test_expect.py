@@ -36,7 +36,7 @@ ABORTED = Outcome(
         (Expect(metric="refusals", at_most=1), False, "refusals 2, expected at most 1"),
         (Expect(metric="opened_sums", at_least=32), True, "opened_sums 32, expected at least 32"),
         (Expect(metric="aborted", at_most=0), True, "aborted 0, expected at most 0"),
-        (Expect(metric="epsilon", at_most=3), False, "epsilon nothing to measure, expected at most 3"),
+        (Expect(metric="epsilon", at_most=3), False, "epsilon none, expected at most 3"),
     ],
 )
 def test_judgements(expect: Expect, ok: bool, text: str) -> None:

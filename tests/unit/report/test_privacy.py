@@ -160,9 +160,13 @@ def summary(found: RunMetrics) -> Summary:
 
 
 def printed(found: RunMetrics) -> str:
+    return printed_summary(summary(found))
+
+
+def printed_summary(shown: Summary) -> str:
     console = Console(width=200, record=True, file=None, force_terminal=False)
     with console.capture() as caught:
-        print_summary(console, summary(found))
+        print_summary(console, shown)
     return caught.get()
 
 
@@ -201,7 +205,10 @@ def test_the_header_names_all_that_an_epsilon_needs() -> None:
     std = of.mechanism.table.std
     assert f"each party adds {std:.4g} steps (h = 3)" in lines[0]
     assert "multiplier 1 on a sensitivity of" in lines[0]
-    assert lines[1] == "privacy budget: epsilon 30 lasts for all 4 planned releases"
+    assert lines[1] == (
+        "privacy budget: epsilon 30 at delta 0.065 (party level, add-remove, no sampling)"
+        " lasts for all 4 planned releases"
+    )
     last = lines[-1]
     for part in ("at most epsilon", "PLD; RDP", "at delta 0.065", "party level", "add-remove", "no sampling"):
         assert part in last
@@ -221,7 +228,8 @@ def test_the_header_says_what_a_small_budget_buys() -> None:
     assert allowed is not None
     assert 1 <= allowed < 4
     said = "\n".join(header_lines(of.scenario, of.limits, of.mechanism, void=None))
-    assert f"epsilon 3 lasts for {allowed}, then the party leaves, of 4 planned releases" in said
+    assert "privacy budget: epsilon 3 at delta" in said
+    assert f"lasts for {allowed}, then the party leaves, of 4 planned releases" in said
     assert f"{allowed} step" in said.splitlines()[-1]
     ends = plan(privacy__budget="3", privacy__when_spent="end")
     assert "then the run ends" in "\n".join(
