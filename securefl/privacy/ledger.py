@@ -15,7 +15,7 @@ from securefl.privacy.release import Relation, ReleaseEvent, Unit
 class Ledger:
     """All release events of one party.
 
-    In a run all events of a party are alike and known before it (docs/adr/0015). So what a party compares
+    In a run all events of a party are alike and known before it (docs/adr/0017). So what a party compares
     before it releases anything is their number (:mod:`securefl.rounds.budget`).
     """
 
