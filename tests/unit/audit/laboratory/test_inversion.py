@@ -1,0 +1,51 @@
+"""Pictures out of opened sums of simulated clusters, through rounding and ring."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from securefl.audit.laboratory.clusters import opened_in_a_round
+from securefl.audit.laboratory.inversion import Inversion, invert
+from securefl.config.model import Mlp
+from securefl.errors import ConfigError
+from securefl.ids import RunId
+from securefl.learning.inversion import Search
+from securefl.simulation.federation import assemble
+from securefl.simulation.shadows import one_cluster
+from tests.unit.audit.laboratory.scenarios import digits, scenario
+
+
+def inverted(size: int) -> Inversion:
+    """The sum of so many parties with one picture each, after one step."""
+    data = digits(40)
+    one_step = scenario("training.epochs=1", "training.learning_rate=0.5", "model.hidden=[64]")
+    held = replace(data, x_train=data.x_train[:size], y_train=data.y_train[:size])
+    federation = assemble(one_cluster(one_step, size), RunId("0" * 32), 3, dataset=held)
+    (mean,) = opened_in_a_round(federation)
+    return invert(
+        Mlp(hidden=(64,)),
+        data,
+        federation.initial,
+        mean.update,
+        np.arange(size),
+        seed=1,
+        search=Search(steps=20),
+    )
+
+
+def test_a_single_picture_is_read_off_and_a_crowd_hides() -> None:
+    alone, crowd = inverted(1), inverted(12)
+    assert alone.recognised == 1
+    assert alone.mse < 1e-6
+    assert alone.ssim > 0.99 > alone.blind_ssim
+    assert crowd.mse > 0.01
+    assert crowd.recognised < 0.6
+    assert crowd.found.shape == crowd.originals.shape == (12, 8, 8)
+
+
+def test_what_is_no_picture_is_refused() -> None:
+    flat = digits(40)
+    flat = replace(flat, x_train=flat.x_train.reshape(40, -1), input_shape=(64,))
+    with pytest.raises(ConfigError, match="no pictures"):
+        invert(Mlp(hidden=(4,)), flat, np.zeros(1, np.float32), np.zeros(1), np.arange(2), seed=1)
