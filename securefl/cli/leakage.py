@@ -70,7 +70,7 @@ def _run(sweep: Sweep, out: Path) -> None:
     rows = sum(1 for _ in sweep.settings())
 
     def on_row(number: int, row: RowRecord) -> None:
-        whole = next((cell.reclusterings for cell in row.cells if min(cell.exposed) == 1), None)
+        whole = next((cell.reclusterings for cell in row.cells if cell.seen and min(cell.seen) == 1), None)
         found = f"everybody is exposed from R = {whole} on" if whole else "not everybody is exposed"
         say(f"  {number + 1} of {rows}: {row.label}: {found}; R* = {row.threshold}")
 
@@ -89,7 +89,7 @@ def _table(record: SweepRecord) -> Table:
     for column in columns:
         table.add_column(f"R={column}", justify="right", no_wrap=True)
     for row in record.rows:
-        means = {cell.reclusterings: f"{cell.mean:.0%}" for cell in row.cells}
+        means = {cell.reclusterings: "-" if cell.mean is None else f"{cell.mean:.0%}" for cell in row.cells}
         table.add_row(*map(Text, (row.label, *(means.get(column, "") for column in columns))))
     return table
 

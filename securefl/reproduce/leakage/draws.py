@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from securefl.clustering.assignment import draw_assignment
+from securefl.clustering.assignment import Assignment, draw_assignment
+from securefl.clustering.atoms import draw_unions, form_atoms
 from securefl.clustering.leakage.ledger import LeakageLedger, planned
 from securefl.clustering.leakage.modular import draw_prime
 from securefl.clustering.survivors import survivor_set
@@ -23,8 +24,10 @@ LEAST_SURVIVORS = 2
 class Found:
     """What the server and the colluders learn from one draw."""
 
+    counted: float
+    """Share of the parties that are in the opened sums. 0: a cascade of dropouts left none to be opened."""
     exposed: float
-    """Share of the others in the sums whose updates are determined."""
+    """Share of those, colluders apart, whose updates are determined."""
     once: float
     """Largest leverage: exposure under noise that is added once, from 1 / h to 1 for the exposed."""
     fresh: float
@@ -38,23 +41,35 @@ def look(setting: Setting, reclusterings: int, seed: int) -> Found:
     """
     entropy = InsecureSeededEntropy(seed).child("leakage", setting.parties, setting.size)
     names = tuple(PartyId(f"p{number:04d}") for number in range(setting.parties))
-    drawn = draw_assignment(
-        entropy.child("clusters").draw(32), names, len(names), setting.size, reclusterings
-    )
+    drawn = _drawn(setting, reclusterings, names, entropy)
     silent = {name for name in names if _chance(entropy, "dropout", name) < setting.dropout}
     instances = {(r, j): cluster for r, row in enumerate(drawn.clusters) for j, cluster in enumerate(row)}
     arrived = {key: set(members) - silent for key, members in instances.items()}
-    survivors = survivor_set(instances, arrived, LEAST_SURVIVORS)
+    survivors = survivor_set(instances, arrived, LEAST_SURVIVORS, drawn.atoms)
     order = sorted(names, key=lambda name: _chance(entropy, "colluder", name))
     colluders = survivors.intersection(order[: setting.colluders])
     if len(survivors) <= len(colluders):
-        return Found(0.0, 0.0, 0.0)
+        return Found(0.0, 0.0, 0.0, 0.0)
     prime = draw_prime(entropy.child("prime"))
     ledgers = planned(drawn, survivors, 0, prime, new_work=setting.work == "new")
-    return _worst([_seen(ledger.without(colluders), survivors - colluders) for ledger in ledgers])
+    works = [_seen(ledger.without(colluders), survivors - colluders) for ledger in ledgers]
+    # Of several works, each of which has an update of its own.
+    return Found(len(survivors) / len(names), *map(max, zip(*works, strict=True)))
 
 
-def _seen(ledger: LeakageLedger, others: frozenset[PartyId]) -> Found:
+def _drawn(setting: Setting, reclusterings: int, names: tuple[PartyId, ...], entropy: Entropy) -> Assignment:
+    seed = entropy.child("clusters").draw(32)
+    if setting.atoms == 1:
+        return draw_assignment(seed, names, len(names), setting.size, reclusterings)
+    atoms = form_atoms(entropy.child("atoms").draw(32), names, setting.atoms)
+    per_cluster = setting.size // setting.atoms
+    return draw_unions(
+        seed, atoms, per_cluster, reclusterings, fewest=1, wanted=len(names), largest=len(names)
+    )
+
+
+def _seen(ledger: LeakageLedger, others: frozenset[PartyId]) -> tuple[float, float, float]:
+    """Exposed, once and fresh of one update version."""
     rows = ledger.matrix
     counts = rows.sum(axis=1)
     hidden = [column for column, name in enumerate(ledger.parties) if name in others]
@@ -63,16 +78,7 @@ def _seen(ledger: LeakageLedger, others: frozenset[PartyId]) -> Found:
     leverages = np.square(directions[: ledger.echelon.rank]).sum(axis=0)
     once = max(float(leverages[column]) for column in hidden)
     fresh = max(fresh_exposure(counts[rows[:, column] == 1].tolist()) for column in hidden)
-    return Found(len(ledger.exposed & others) / len(others), min(once, 1.0), fresh)
-
-
-def _worst(works: list[Found]) -> Found:
-    """Of several works, each of which has an update of its own."""
-    return Found(
-        max(found.exposed for found in works),
-        max(found.once for found in works),
-        max(found.fresh for found in works),
-    )
+    return len(ledger.exposed & others) / len(others), min(once, 1.0), fresh
 
 
 def _chance(entropy: Entropy, purpose: str, name: PartyId) -> float:

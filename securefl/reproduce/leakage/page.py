@@ -17,7 +17,9 @@ A column is a number R of random reclusterings of the *same* updates or, where i
 each. Entries: the share of parties whose updates the server knows, colluders apart, as the mean over the
 draws, with lowest and highest where they differ. Below it: the largest exposure to noise that is added once /
 fresh in each opening, in units of one party's noise (1 is an update on its own; 1 / m one opening of a whole
-cluster). **Bold** is R* = ceil((N - 1) / (C - 1)), at which everybody is exposed, as a rule.
+cluster). With dropouts the clusters that are left too small may take all others with them, so that a draw
+opens nothing; it does not count. **Bold** is R* = ceil((N - 1) / (C - 1)), at which everybody is exposed,
+as a rule.
 """
 
 
@@ -49,7 +51,11 @@ def _section(record: SweepRecord, folder: str) -> Iterator[str]:
 
 
 def _entry(cell: CellRecord, *, bold: bool) -> str:
-    low, high = min(cell.exposed), max(cell.exposed)
+    empty = len(cell.exposed) - len(cell.seen)
+    if cell.mean is None:
+        return "nothing is opened"
+    low, high = min(cell.seen), max(cell.seen)
     share = f"{cell.mean:.0%}" + (f" [{low:.0%}, {high:.0%}]" if high > low else "")
     shown = f"**{share}**" if bold else share
-    return f"{shown}<br>{max(cell.once):.2f} / {max(cell.fresh):.2f}"
+    lost = f"<br>{empty} draw{'s open' if empty > 1 else ' opens'} nothing" if empty else ""
+    return f"{shown}<br>{max(cell.once):.2f} / {max(cell.fresh):.2f}{lost}"

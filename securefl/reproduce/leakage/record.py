@@ -20,17 +20,24 @@ class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One setting at one R; the lists have an entry per draw."""
 
     reclusterings: int
+    counted: tuple[float, ...]
+    """Share of the parties that are in the opened sums."""
     exposed: tuple[float, ...]
-    """Share of the parties in the sums, colluders apart, whose updates are determined."""
+    """Share of those, colluders apart, whose updates are determined."""
     once: tuple[float, ...]
     """Largest leverage."""
     fresh: tuple[float, ...]
     """Largest exposure under fresh noise in each opening."""
 
     @property
-    def mean(self) -> float:
-        """Of ``exposed``."""
-        return sum(self.exposed) / len(self.exposed)
+    def seen(self) -> tuple[float, ...]:
+        """``exposed`` in the draws that open anything."""
+        return tuple(share for share, some in zip(self.exposed, self.counted, strict=True) if some)
+
+    @property
+    def mean(self) -> float | None:
+        """Of :attr:`seen`; None where nothing is ever opened."""
+        return sum(self.seen) / len(self.seen) if self.seen else None
 
 
 class RowRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +70,7 @@ def run_sweep(sweep: SweepFile, on_row: Callable[[int, RowRecord], None]) -> Swe
             cells.append(
                 CellRecord(
                     reclusterings=reclusterings,
+                    counted=tuple(round(one.counted, 4) for one in found),
                     exposed=tuple(round(one.exposed, 4) for one in found),
                     once=tuple(round(one.once, 4) for one in found),
                     fresh=tuple(round(one.fresh, 4) for one in found),
@@ -102,7 +110,7 @@ def plot_of(record: SweepRecord) -> Sweep:
     columns = sorted({cell.reclusterings for row in record.rows for cell in row.cells})
     lines = []
     for row in record.rows:
-        by_column = {cell.reclusterings: cell.exposed for cell in row.cells}
+        by_column = {cell.reclusterings: cell.seen for cell in row.cells}
         values = tuple(by_column.get(column, ()) for column in columns)
         lines.append(Series(f"{row.label} (R* = {row.threshold})", values))
     return Sweep(

@@ -51,14 +51,18 @@ class Sweep(Section, frozen=True, kw_only=True):
     """Probability of each party to fall silent before the freeze."""
     work: Annotated[tuple[Work, ...], Meta(min_length=1)] = ("same",)
     """Whether reclusterings sum the same updates, or each one of its own."""
+    atoms: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (1,)
+    """Fewest members of an atom (:mod:`securefl.clustering.atoms`); 1: there are none."""
 
     def settings(self) -> Iterator[Setting]:
-        """The rows, but for sizes of which the parties make a single cluster: it exposes nobody."""
-        lists = (self.parties, self.sizes, self.colluders, self.dropout, self.work)
-        for parties, size, colluders, dropout, work in product(*lists):
-            if parties // size >= 2:
-                count = size - 1 if colluders == MATES else colluders
-                yield Setting(parties, size, count, dropout, work)
+        """The rows, without sizes that make a single cluster, which exposes nobody, or do not hold atoms."""
+        lists = (self.parties, self.sizes, self.colluders, self.dropout, self.work, self.atoms)
+        made = (
+            Setting(parties, size, size - 1 if colluders == MATES else colluders, dropout, work, atoms)
+            for parties, size, colluders, dropout, work, atoms in product(*lists)
+            if parties // size >= 2 and (atoms == 1 or (size % atoms == 0 and size // atoms >= 2))
+        )
+        yield from dict.fromkeys(made)
 
     def columns(self, setting: Setting) -> tuple[int, ...]:
         """The reclusterings at which a setting is looked at."""
@@ -76,6 +80,7 @@ class Setting:
     colluders: int
     dropout: float
     work: Work
+    atoms: int = 1
 
     @property
     def clusters(self) -> int:
@@ -94,6 +99,8 @@ class Setting:
             parts.append(f"{self.colluders} colluder{'s' if self.colluders > 1 else ''}")
         if self.dropout:
             parts.append(f"{self.dropout:.0%} drop out")
+        if self.atoms > 1:
+            parts.append(f"atoms of {self.atoms}")
         if self.work == "new":
             parts.append("new work")
         return ", ".join(parts)

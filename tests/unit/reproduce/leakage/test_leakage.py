@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 import scenarios
 from securefl.errors import ConfigError
 from securefl.reproduce.leakage.draws import look
+from securefl.reproduce.leakage.page import leakage_page
+from securefl.reproduce.leakage.record import CellRecord, RowRecord, SweepRecord
 from securefl.reproduce.leakage.sweep import Setting, Sweep, Work, read_sweep
 from tests.unit.cli.programs import call, refusal
 
@@ -68,11 +71,42 @@ def test_new_work_is_never_combined() -> None:
     assert found.once == pytest.approx(1 / 3)
 
 
+def test_atoms_protect_however_often_one_reclusters() -> None:
+    with_atoms = Setting(60, 6, 0, 0.05, "same", 3)
+    for seed in range(3):
+        found = look(with_atoms, 12, seed)
+        assert found.exposed == 0
+        assert found.once == pytest.approx(1 / 3), "atoms are known, and nothing inside"
+    assert look(Setting(60, 6, 0, 0.0, "same"), 12, 0).exposed == 1
+
+
 def test_dropouts_shrink_clusters_and_single_survivors_are_not_opened() -> None:
     found = [look(setting(60, 3, dropout=0.3), 1, seed) for seed in range(5)]
     assert {one.exposed for one in found} == {0.0}
     assert max(one.once for one in found) == pytest.approx(1 / 2)
-    assert look(setting(4, 2, dropout=0.999), 1, 0).exposed == 0, "nobody is left"
+    assert {one.counted < 0.9 for one in found} == {True}
+    assert look(setting(4, 2, dropout=0.999), 1, 0).counted == 0, "nobody is left"
+
+
+def test_draws_that_open_nothing_do_not_count_as_safe() -> None:
+    cell = CellRecord(
+        reclusterings=2,
+        counted=(0.0, 0.9, 1.0),
+        exposed=(0.0, 1.0, 0.5),
+        once=(0.0, 1.0, 1.0),
+        fresh=(0.0, 1.0, 1.0),
+    )
+    assert cell.mean == 0.75
+    empty = CellRecord(reclusterings=2, counted=(0.0,), exposed=(0.0,), once=(0.0,), fresh=(0.0,))
+    assert empty.mean is None
+    row = RowRecord(
+        label="N = 4, m = 2", threshold=3, cells=(cell, msgspec.structs.replace(empty, reclusterings=3))
+    )
+    record = SweepRecord(format=1, name="x", title="X", claim="Y.", draws=3, rows=(row,))
+    assert (
+        "| N = 4, m = 2 | 75% [50%, 100%]<br>1.00 / 1.00<br>1 draw opens nothing | nothing is opened |"
+        in leakage_page([record], "x")
+    )
 
 
 def test_settings_are_the_product_without_single_clusters(tmp_path: Path) -> None:
@@ -108,7 +142,7 @@ def test_bad_files(change: str, reason: str, tmp_path: Path) -> None:
 
 def test_bundled_sweeps_can_be_read() -> None:
     found: list[Sweep] = [read_sweep(path) for path in sorted(BUNDLED.glob("*.toml"))]
-    assert {one.name for one in found} >= {"colluders", "dropouts", "new-work", "reclusterings"}
+    assert {one.name for one in found} >= {"atoms", "colluders", "dropouts", "new-work", "reclusterings"}
     wide = next(one for one in found if one.name == "reclusterings")
     assert (wide.parties, wide.sizes, wide.draws) == ((20, 60, 100), (3, 4, 5, 10, 20), 10)
 
@@ -129,7 +163,7 @@ def test_from_file_to_page(tmp_path: Path) -> None:
 
 
 def test_bad_calls_are_one_line(tmp_path: Path) -> None:
-    names = "colluders, dropouts, new-work, reclusterings"
+    names = "atoms, colluders, dropouts, new-work, reclusterings"
     assert refusal(call("leakage", "--out", tmp_path)).startswith(f"SWEEP: nothing to do (one of {names}")
     said = refusal(call("leakage", "lost", "--out", tmp_path))
     assert said.startswith(f"SWEEP: there is no sweep 'lost' (one of {names}")
