@@ -13,6 +13,9 @@ from securefl.audit.exposed import Exposed
 from securefl.audit.recorded import Recorded
 from securefl.ids import PartyId
 
+_HIGHEST = 2.0
+"""Where larger errors are drawn."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attacked:
@@ -55,7 +58,7 @@ def _against_leverage(attacked: Sequence[Attacked]) -> Plot:
             Curve(
                 label="one update of one party",
                 x=tuple(x for x, _ in points),
-                y=tuple(y for _, y in points),
+                y=tuple(min(y, _HIGHEST) for _, y in points),
                 dots=True,
             ),
             Curve(
@@ -66,7 +69,12 @@ def _against_leverage(attacked: Sequence[Attacked]) -> Plot:
             ),
         ),
         x_range=(0.0, 1.02),
-        note="0 is recovered, 1 no better than taking the mean of all updates.",
+        y_range=(0.0, _HIGHEST),
+        note=(
+            "0 is recovered, 1 no better than the prior. Errors above 2 are drawn at 2: whoever is in a sum"
+            " with"
+            " an outlier is estimated badly."
+        ),
     )
 
 
@@ -104,7 +112,7 @@ def _against_rounds(together: Sequence[Estimated]) -> Iterator[Plot]:
             Curve(
                 label="median of the parties", x=axis, y=tuple(float(np.median(e.error)) for e in together)
             ),
-            Curve(label="best known party", x=axis, y=tuple(float(e.error.min()) for e in together)),
+            Curve(label="nearest party", x=axis, y=tuple(float(e.error.min()) for e in together)),
             Curve(
                 label="if updates never changed",
                 x=axis,

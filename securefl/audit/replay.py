@@ -159,7 +159,8 @@ def _judged(rounds: Sequence[ReplayRound], stepped: Sequence[_Stepped], *, whole
             audit=AUDIT,
             severity=Severity.HOLDS,
             claim=(
-                f"{counted(len(rounds), 'model')} follow from the opened sums, bit for bit on {what}{also}."
+                f"The models of {counted(len(rounds), 'round')} follow from the opened sums, bit for bit on"
+                f" {what}{also}."
             ),
             evidence=(rounds[-1].after.evidence,),
         )

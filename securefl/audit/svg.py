@@ -50,8 +50,8 @@ def plot_svg(plot: Plot) -> str:
 def heat_map_svg(table: HeatMap) -> str:
     """The cells, with a tooltip each, and the scale of colours."""
     left = 16 + 7 * max(map(len, (*table.rows, "party")))
-    cell = max(9.0, min(34.0, (_WIDTH - left - 80) / max(1, len(table.columns))))
-    tall = max(11.0, min(24.0, cell))
+    cell = max(9.0, min(54.0, (_WIDTH - left - 80) / max(1, len(table.columns))))
+    tall = max(11.0, min(22.0, cell))
     bottom = _TOP + tall * len(table.rows)
     parts = []
     for i, (name, row) in enumerate(zip(table.rows, table.values, strict=True)):

@@ -36,6 +36,7 @@ def test_errors_are_those_of_theory_for_gaussian_updates() -> None:
     # The prior is estimated from the same sums, which costs both a little.
     assert float(found.error.mean()) == pytest.approx(np.sqrt(2 / 3), rel=0.15)
     assert not any(found.recovered)
+    assert float(solve(rows, rows @ updates, updates, 30.0).error.mean()) > float(found.error.mean())
     alone = solve(np.vstack([rows, np.eye(12)[:1]]), np.vstack([rows @ updates, updates[:1]]), updates)
     assert alone.recovered == (True, *[False] * 11)
     assert alone.predicted[0] == pytest.approx(0, abs=1e-6)
