@@ -4,11 +4,12 @@ Lengths are in steps: 1 step = 2^-scale_bits of the parameters' own unit.
 
 **Record level.** An update is a sum of per-example gradients of norm at most C, over b. Clip and range are
 projections, which bring no two vectors further apart, and all weights are 1. So one record moves the vector
-before rounding by at most c = C / b. Rounded with the same secret offsets, two such vectors differ by a
-stochastic rounding of their difference, whose norm is within the bound of
-:class:`securefl.privacy.rounding.BoundedRounding` except with probability beta. That comes off delta in each
-release; twice under replace-one and with batches of fixed size, in which a record that is drawn displaces
-another: there two differences count.
+before rounding by its own C / b, and every other record of the batch by what its gradient's single-precision
+rounding depends on company, :data:`COMPANY` of C / b: c = (1 + k 2^-20) C / b. Batches of more than k others
+have probability beta. Rounded with the same secret offsets, two such vectors differ by a stochastic rounding
+of their difference, whose norm is within the bound of :class:`securefl.privacy.rounding.BoundedRounding`
+except with probability beta, too. Both come off delta in each release; twice under replace-one and with
+batches of fixed size, in which a record that is drawn displaces another: there two differences count.
 
 **Party level.** The whole update is clipped to c, and rounded until it keeps to the same bound. A public
 weight of at most 1 makes it no longer.
@@ -25,7 +26,12 @@ from securefl.privacy.release import SENSITIVITY
 from securefl.privacy.rounding import DEFAULT_BETA, MAX_LENGTH, BoundedRounding
 
 LOST_SHARE = 1e-3
-"""Share of delta that rounding beyond the bound may take, over the whole run (record level)."""
+"""Share of delta that rounding beyond the bound, and batches beyond what is reckoned with, may take over the
+whole run (record level): half of it each."""
+
+COMPANY = 2.0**-20
+"""How far an example's bounded gradient may move, over C, when its batch has one example more: three times
+the most that was measured at ordinary parameters (docs/adr/0013-per-example-gradients.md)."""
 
 RARE = 1e-9
 """Probability that an honest party's signal is larger than checks allow for, each time."""
@@ -48,17 +54,17 @@ def rounding_of(scenario: Scenario, length: int, scale_bits: int | None = None) 
         None where such vectors are longer than 2^30 steps.
     """
     bits = scenario.encoding.scale_bits if scale_bits is None else scale_bits
-    norm = _norm(scenario) * 2.0**bits
-    if norm + math.sqrt(length) > MAX_LENGTH:
-        return None
     beta = DEFAULT_BETA
     if scenario.privacy.unit == "record":
-        beta = lost_in_rounding(scenario) / _differences(scenario)
+        beta = lost_in_rounding(scenario) / (2 * _differences(scenario))
+    norm = _norm(scenario, beta) * 2.0**bits
+    if norm + math.sqrt(length) > MAX_LENGTH:
+        return None
     return BoundedRounding(norm, length, beta)
 
 
 def lost_in_rounding(scenario: Scenario) -> float:
-    """Probability per release that rounding exceeds its bound; comes off delta."""
+    """Probability per release that rounding or the batch exceeds its bound; comes off delta."""
     delta = scenario.privacy.delta
     if scenario.privacy.unit != "record" or delta == "auto":
         return 0.0
@@ -81,30 +87,32 @@ def signal_of(scenario: Scenario, rounding: BoundedRounding) -> float:
     privacy, dp, batch = scenario.privacy, scenario.training.dp_sgd, scenario.training.batch_size
     if privacy.unit == "party" or dp is None:
         return rounding.sensitivity
-    most = batch if dp.sampler == "fixed-size" else _most_drawn(batch)
+    most = batch if dp.sampler == "fixed-size" else _most_drawn(batch, RARE)
     longest = most * rounding.norm + math.sqrt(rounding.dim)
     if longest > MAX_LENGTH:
         return longest
     return BoundedRounding(most * rounding.norm, rounding.dim, RARE).sensitivity
 
 
-def _most_drawn(batch: int) -> int:
-    """A size that Poisson batches of so many expected records exceed with a probability of at most ``RARE``.
+def _most_drawn(batch: int, beta: float) -> int:
+    """A size that Poisson batches of so many expected records exceed with a probability of at most ``beta``.
 
     Whatever number of records a party draws them from: Chernoff's bound for a Poisson variable,
     P(at least k) <= exp(-(k ln(k / b) - k + b)), which no binomial one of this mean exceeds.
     """
     most = batch
-    while (most + 1) * math.log((most + 1) / batch) - (most + 1) + batch < -math.log(RARE):
+    while (most + 1) * math.log((most + 1) / batch) - (most + 1) + batch < -math.log(beta):
         most += 1
     return most
 
 
-def _norm(scenario: Scenario) -> float:
-    """The bound before rounding in the parameters' own unit."""
+def _norm(scenario: Scenario, beta: float) -> float:
+    """The bound before rounding in the parameters' own unit; record level: exceeded with probability beta."""
     dp, clip = scenario.training.dp_sgd, scenario.encoding.clip
     if scenario.privacy.unit == "record" and dp is not None:
-        return dp.norm / scenario.training.batch_size
+        batch = scenario.training.batch_size
+        most = batch if dp.sampler == "fixed-size" else _most_drawn(batch, beta)
+        return dp.norm / batch * (1 + most * COMPANY)
     if scenario.privacy.unit == "party" and clip != "none":
         return clip
     raise UsageError("nothing bounds what one unit adds: the scenario was not checked")

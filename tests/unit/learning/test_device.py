@@ -19,7 +19,9 @@ def test_auto_takes_cuda_where_there_is_one(
     monkeypatch: pytest.MonkeyPatch, present: bool, kind: str
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: present)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     assert pick_device("auto").type == kind
+    assert torch.backends.cudnn.allow_tf32 is not present, "convolutions would not be in single precision"
 
 
 def test_cuda_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

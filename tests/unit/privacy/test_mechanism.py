@@ -16,7 +16,7 @@ from securefl.errors import ConfigError, UsageError
 from securefl.privacy.checks.published import first_stage, least_std
 from securefl.privacy.mechanism import Mechanism, mechanism_of
 from securefl.privacy.rounding import BoundedRounding
-from securefl.privacy.sensitivity import LOST_SHARE, planned_releases
+from securefl.privacy.sensitivity import COMPANY, LOST_SHARE, planned_releases
 from securefl.privacy.settling import settle
 from securefl.privacy.table import noise_table
 from tests.unit.privacy.scenarios import LENGTH, PARTY, RECORDS, private
@@ -45,12 +45,22 @@ def ball(radius: float, seed: int, length: int = LENGTH) -> F64:
 
 def test_a_record_moves_an_update_by_its_norm_over_the_batch_and_what_rounding_adds() -> None:
     mechanism = made()
-    assert mechanism.rounding.norm == 2**13 / 16
-    beta = LOST_SHARE * mechanism.delta / 20
-    expected = BoundedRounding(512.0, LENGTH, beta).sensitivity
-    assert mechanism.rounding.sensitivity == expected
-    assert made("training.dp_sgd={bound={type='clip', norm=0.25}}").rounding.norm == 128
-    assert made("training.batch_size=32", "encoding.scale_bits=14").rounding.norm == 512
+    norm, beta = mechanism.rounding.norm, LOST_SHARE * mechanism.delta / 20 / 2
+    assert 1 + 16 * COMPANY <= norm / 512 <= 1 + 64 * COMPANY
+    assert mechanism.rounding.sensitivity == BoundedRounding(norm, LENGTH, beta).sensitivity
+    assert made("training.dp_sgd={bound={type='clip', norm=0.25}}").rounding.norm == norm / 4
+    larger = made("training.batch_size=32", "encoding.scale_bits=14").rounding.norm
+    assert norm < larger < 512 * (1 + 128 * COMPANY)
+
+
+def test_others_in_the_batch_are_counted_up_to_a_size_that_is_paid_for() -> None:
+    """Poisson batches of 16 of 100 records, against the binomial law itself."""
+    mechanism = made()
+    most = round((mechanism.rounding.norm / 512 - 1) / COMPANY)
+    larger = sum(math.comb(100, k) * 0.16**k * 0.84 ** (100 - k) for k in range(most + 1, 101))
+    assert larger <= mechanism.event.delta_lost / 2
+    fixed = made("training.dp_sgd={sampler='fixed-size'}").rounding.norm
+    assert round((fixed / 512 - 1) / COMPANY) == 16
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
@@ -81,7 +91,8 @@ def test_what_is_lost_in_rounding_comes_off_delta(relation: str, sampler: str, d
     """Once for each difference that may exceed its bound: two where a record takes another's place."""
     mechanism = made(f"privacy.relation={relation}", f"training.dp_sgd={{sampler='{sampler}'}}")
     assert mechanism.event.delta_lost == pytest.approx(LOST_SHARE * mechanism.delta / 20)
-    assert differences * mechanism.rounding.beta == pytest.approx(mechanism.event.delta_lost)
+    # The other half pays for batches that are larger than reckoned with.
+    assert 2 * differences * mechanism.rounding.beta == pytest.approx(mechanism.event.delta_lost)
 
 
 def test_whole_updates_lose_nothing_in_rounding() -> None:
@@ -198,7 +209,7 @@ SINGLE = (
 def test_noise_that_published_checks_take_for_a_wrong_law_is_refused() -> None:
     """Steps of 69 at d = 3,000: the distance of a half-step alone is 12 % of what passes."""
     with pytest.raises(
-        ConfigError, match=r"^checks\.kind: .*at 68\.75 steps .*3000 parameters need 164"
+        ConfigError, match=r"^checks\.kind: .*at 68\.87 steps .*3000 parameters need 164"
     ) as caught:
         made(*SINGLE, "encoding.scale_bits=9", length=3_000)
     assert caught.value.remedy == 'encoding.scale_bits = 11, or kind = "corrected"'
