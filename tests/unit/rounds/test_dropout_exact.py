@@ -29,7 +29,7 @@ PRIVATE = {
 
 
 def test_the_variance_of_opened_sums_is_the_target_for_every_number_of_dropouts() -> None:
-    """Within 1 %, three standard errors of 200,000 coordinates; threshold noise would be off by 20 and 33 %."""
+    """Within 1 %, three standard errors of 200,000 coordinates; threshold noise has up to 67 % more."""
     length = 200_000
     ops = [Op("drop", who, "MaskedInput", 0) for who in ("p01", "p02", "p03")]
     config = scenario(
