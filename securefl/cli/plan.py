@@ -64,6 +64,10 @@ def plan(
     ] = 0.01,
     size: Annotated[int | None, typer.Option(help="m; all are tried when left out.")] = None,
     reclusterings: Annotated[int | None, typer.Option(help="R; 1 to 3 are tried when left out.")] = None,
+    atoms: Annotated[
+        int | None,
+        typer.Option(help="Members of the blocks that are only opened together, 1 for none; all are tried."),
+    ] = None,
     data: Annotated[str, typer.Option(help=f"Data of the scenario: {', '.join(DATA)}.")] = "digits",
     choose: Annotated[
         int | None, typer.Option(help="Row to write the scenario of; the recommended one when left out.")
@@ -102,6 +106,7 @@ def plan(
             risk=risk,
             size=size,
             reclusterings=reclusterings,
+            atoms=atoms,
         )
         check_demand(demand)
         if held > most:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from securefl.config.sizes import cluster_sizes
 from securefl.planning.demand import Demand
 from securefl.planning.design import Design, Shape, rules, shapes, threshold_of
-from securefl.planning.freezing import p_any_lost
+from securefl.planning.losses import p_round_loses
 from securefl.planning.resilience import colluders_per_cluster, spoiled_clusters
 from securefl.privacy.shares import Placement
 
@@ -17,7 +16,7 @@ _SHARED: tuple[Placement, ...] = ("threshold", "dropout-exact")
 def designs(demand: Demand) -> Iterator[Design]:
     """All designs that keep the demands, but for what only the ledger sees."""
     for shape in shapes(demand):
-        sizes = cluster_sizes(demand.parties, shape.size)
+        sizes = shape.sizes(demand.parties)
         spoiled = spoiled_clusters(demand, shape)
         for noise in _placements(demand, shape):
             f = colluders_per_cluster(demand, shape, shared=noise in _SHARED)
@@ -38,8 +37,9 @@ def designs(demand: Demand) -> Iterator[Design]:
 
 def fewest_survivors(demand: Demand, shape: Shape, f: int) -> int:
     """How few survivors may be insisted on: f + k, and as many as must open against an active server."""
-    most = max(cluster_sizes(demand.parties, shape.size))
-    return max(f + demand.k, (most + f) // 2 + 1 if demand.server == "active" else 0)
+    most = max(shape.sizes(demand.parties))
+    least = max(f + demand.k, (most + f) // 2 + 1 if demand.server == "active" else 0)
+    return -(-least // shape.atoms) * shape.atoms
 
 
 def survivors(demand: Demand, shape: Shape, f: int) -> Iterator[int]:
@@ -50,15 +50,15 @@ def survivors(demand: Demand, shape: Shape, f: int) -> Iterator[int]:
     fewest = fewest_survivors(demand, shape, f)
 
     def kept(number: int) -> bool:
-        lost = p_any_lost(demand.parties, shape.size, number, demand.dropout, shape.reclusterings)
-        return lost <= demand.lost
+        return p_round_loses(demand, shape, number) <= demand.lost
 
-    if fewest > shape.size or not kept(fewest):
+    # The sum of an atom may be determined: it has to hold f + k parties itself.
+    if fewest > shape.size or not kept(fewest) or (shape.atoms > 1 and shape.atoms < f + demand.k):
         return
     yield fewest
     most = fewest
-    while demand.epsilon is not None and most < shape.size and kept(most + 1):
-        most += 1
+    while demand.epsilon is not None and most < shape.size and kept(most + shape.atoms):
+        most += shape.atoms
     if most > fewest:
         yield most
 
@@ -66,5 +66,6 @@ def survivors(demand: Demand, shape: Shape, f: int) -> Iterator[int]:
 def _placements(demand: Demand, shape: Shape) -> tuple[Placement | None, ...]:
     if demand.epsilon is None:
         return (None,)
-    # Shares of noise that is opened several times would be all that hides it: the loader refuses them.
-    return ("local",) if shape.openings > 1 else ("local", "threshold", "dropout-exact")
+    # Shares of noise that is opened several times would be all that hides it, and whoever knows the atoms can
+    # choose which colluders are present: the loader refuses both.
+    return ("local",) if shape.openings > 1 or shape.atoms > 1 else ("local", "threshold", "dropout-exact")

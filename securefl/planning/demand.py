@@ -57,6 +57,8 @@ class Demand:
     """m, if it is given."""
     reclusterings: int | None = None
     """R, if it is given."""
+    atoms: int | None = None
+    """Members of an atom, if it is given; 1: no atoms."""
 
     @property
     def liars(self) -> int:
@@ -133,6 +135,17 @@ def _check_hiding(demand: Demand) -> None:
             "--k",
             f"k = {k}, but besides q = {q} colluders {n - q} of {n} parties are honest",
             f"at most {n - q}, fewer colluders or more parties",
+        )
+    if demand.atoms is not None and (demand.atoms < 1 or n % demand.atoms):
+        divisors = [size for size in range(k, n // 2 + 1) if n % size == 0]
+        raise ConfigError(
+            "--atoms",
+            f"{n} parties make no whole number of atoms of {demand.atoms}",
+            f"one of {', '.join(map(str, divisors))}, or 1 for none" if divisors else "1: none",
+        )
+    if demand.atoms is not None and 1 < demand.atoms < k:
+        raise ConfigError(
+            "--atoms", f"the sum of an atom of {demand.atoms} hides nobody among k = {k}", f"at least {k}"
         )
     if demand.size is not None and demand.size < k:
         raise ConfigError(

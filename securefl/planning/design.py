@@ -27,6 +27,21 @@ class Shape:
     """R."""
     new_work: bool = False
     """Whether each reclustering sums new local work."""
+    atoms: int = 1
+    """Members of the blocks that are only opened together, a divisor of N and of m; 1: no blocks."""
+
+    @property
+    def units_per_cluster(self) -> int:
+        """Fewest atoms of a cluster; m without atoms."""
+        return self.size // self.atoms
+
+    def units(self, parties: int) -> int:
+        """How many atoms there are; N without."""
+        return parties // self.atoms
+
+    def sizes(self, parties: int) -> tuple[int, ...]:
+        """Members of the clusters of an assignment, larger ones first."""
+        return tuple(self.atoms * u for u in cluster_sizes(self.units(parties), self.units_per_cluster))
 
     @property
     def openings(self) -> int:
@@ -65,20 +80,24 @@ class Design:
 
 
 def shapes(demand: Demand) -> Iterator[Shape]:
-    """All shapes worth a look: for each number of clusters the largest m, which makes the same clusters."""
-    if demand.size is None:
-        counts = range(1, demand.parties // max(2, demand.k) + 1)
-        sizes = sorted({demand.parties // count for count in counts})
-    else:
-        sizes = [demand.size]
+    """All shapes worth a look: for each number of clusters the largest m, which makes the same clusters.
+
+    Atoms hide more than k parties only if they are that large, and shall all be alike.
+    """
+    n, least = demand.parties, max(2, demand.k)
     times = range(1, MOST_TRIED + 1) if demand.reclusterings is None else (demand.reclusterings,)
-    for size in sizes:
-        if size > MAX_SIZE:
+    for atoms in (1, *(size for size in range(least, n // 2 + 1) if n % size == 0)):
+        if demand.atoms not in {None, atoms}:
             continue
-        for again in times:
-            yield Shape(size=size, reclusterings=again)
-            if again > 1:
-                yield Shape(size=size, reclusterings=again, new_work=True)
+        units, fewest = n // atoms, max(2, -(-least // atoms))
+        for per_cluster in sorted({units // count for count in range(1, units // fewest + 1)}):
+            size = per_cluster * atoms
+            if size > MAX_SIZE or demand.size not in {None, size}:
+                continue
+            for again in times:
+                yield Shape(size=size, reclusterings=again, atoms=atoms)
+                if again > 1 and atoms == 1:
+                    yield Shape(size=size, reclusterings=again, new_work=True)
 
 
 def draws_of(demand: Demand, shape: Shape, *, shared: bool = False) -> tuple[int, int]:
@@ -91,7 +110,7 @@ def draws_of(demand: Demand, shape: Shape, *, shared: bool = False) -> tuple[int
     draws = demand.rounds * shape.reclusterings * (MAX_DRAWS if demand.server == "active" else 1)
     if demand.server == "curious" and not shared:
         return demand.parties, draws
-    smallest = min(cluster_sizes(demand.parties, shape.size))
+    smallest = min(shape.sizes(demand.parties))
     return max(quorum_of(demand.parties, demand.colluders), smallest), draws
 
 

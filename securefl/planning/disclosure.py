@@ -7,11 +7,14 @@ import hashlib
 import math
 from dataclasses import dataclass
 
-from securefl.clustering.assignment import draw_assignment
+from securefl.clustering.assignment import Assignment, draw_assignment
+from securefl.clustering.atoms import draw_unions, form_atoms
 from securefl.clustering.leakage.admission import admit
 from securefl.clustering.leakage.leverage import leverages
 from securefl.clustering.leakage.limits import LeakageLimits
 from securefl.config.cast import party_names
+from securefl.ids import PartyId
+from securefl.planning.design import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +34,33 @@ class Disclosure:
 def r_star(parties: int, clusters: int) -> int | None:
     """ceil((N - 1) / (C - 1)): random reclusterings of one update that expose everybody, as a rule.
 
+    Of ``parties`` atoms, that determine the sum of each.
+
     None for one cluster, which never exposes anybody but by dropouts.
     """
     return None if clusters < 2 else -(-(parties - 1) // (clusters - 1))
 
 
-def dimensions_left(parties: int, clusters: int, openings: int) -> int:
-    """N - 1 - R (C - 1), or 0: dimension of what no sum shows, as a rule; as many colluders end it."""
-    return max(0, parties - 1 - openings * (clusters - 1))
+def dimensions_left(parties: int, shape: Shape, clusters: int) -> int:
+    """N - rank, the dimension of what no sum shows, as a rule; without atoms as many colluders end it."""
+    return parties - _rank(parties, shape, clusters)
 
 
-def mean_leverage(parties: int, clusters: int, openings: int) -> float:
-    """min(1, (1 + R (C - 1)) / N): the rank over the parties, as a rule.
+def mean_leverage(parties: int, shape: Shape, clusters: int) -> float:
+    """The rank over the parties, as a rule: at most 1, and 1 over the size of an atom.
 
     Leverages are the diagonal of a projector, so that their sum is its rank, whatever was drawn.
     """
-    return min(1.0, (1 + openings * (clusters - 1)) / parties)
+    return _rank(parties, shape, clusters) / parties
+
+
+def _rank(parties: int, shape: Shape, clusters: int) -> int:
+    """min(N / a, 1 + R (C - 1)), as a rule."""
+    return min(shape.units(parties), 1 + shape.openings * (clusters - 1))
 
 
 @functools.lru_cache(maxsize=256)
-def disclosed(
-    parties: int, colluders: int, size: int, openings: int, f: int, k: int, draws: int
-) -> Disclosure:
+def disclosed(parties: int, colluders: int, shape: Shape, f: int, k: int, draws: int) -> Disclosure:
     """Draw the clusters of ``draws`` rounds, and ask the ledger what their sums determine.
 
     Takes 0.1 to 0.5 s a draw for 100 parties. The same arguments give the same answer.
@@ -60,8 +68,7 @@ def disclosed(
     Args:
         parties: N.
         colluders: q, who are the first ones: clusters are random, so that it does not matter who.
-        size: m.
-        openings: R, of the same update.
+        shape: R sums of the same update.
         f: colluders in a combination of sums that the parties' limits allow for.
         k: their k-anonymity.
         draws: at least 1.
@@ -71,7 +78,7 @@ def disclosed(
     exposed, admitted, mean, highest = [], [], [], 0.0
     for draw in range(draws):
         seed = hashlib.sha256(f"securefl/1/plan clusters {draw}".encode()).digest()
-        drawn = draw_assignment(seed, names, parties, size, openings)
+        drawn = drawn_clusters(seed, names, shape)
         free = admit(drawn, names, {}, round_=0, seed=seed, new_work=False)
         kept = admit(drawn, names, limits, round_=0, seed=seed, new_work=False)
         (ledger,) = free.ledgers
@@ -82,6 +89,17 @@ def disclosed(
         mean.append(float(own.mean()))
         highest = max(highest, float(own.max()))
     return Disclosure(_mean(exposed), _mean(admitted), _mean(mean), highest)
+
+
+def drawn_clusters(seed: bytes, names: tuple[PartyId, ...], shape: Shape) -> Assignment:
+    """A round's clusters as a run draws them when everybody is there; the seed founds the atoms, too."""
+    n = len(names)
+    if shape.atoms == 1:
+        return draw_assignment(seed, names, n, shape.size, shape.reclusterings)
+    atoms = form_atoms(seed, names, shape.atoms)
+    return draw_unions(
+        seed, atoms, shape.units_per_cluster, shape.reclusterings, fewest=n, wanted=n, largest=n
+    )
 
 
 def _mean(values: list[int] | list[float]) -> float:

@@ -92,7 +92,9 @@ def draft(demand: Demand, design: Design, data: str, multiplier: float | None = 
         data=Data(set=data),
         model=model,
         training=Training(device="cpu"),
-        clustering=Clustering(size=shape.size, reclusterings=shape.reclusterings, new_work=shape.new_work),
+        clustering=Clustering(
+            size=shape.size, reclusterings=shape.reclusterings, new_work=shape.new_work, atoms=shape.atoms
+        ),
         secure_sum=SecureSum(
             server=demand.server,
             threshold=design.threshold,
@@ -115,7 +117,8 @@ def describe(demand: Demand, design: Design) -> str:
     """One line for the scenario's header."""
     shape = design.shape
     again = f", {shape.reclusterings} reclusterings" if shape.reclusterings > 1 else ""
-    return f"planned: {demand.parties} parties in clusters of {shape.size}{again}"
+    atoms = f", atoms of {shape.atoms}" if shape.atoms > 1 else ""
+    return f"planned: {demand.parties} parties in clusters of {shape.size}{atoms}{again}"
 
 
 def _private(scenario: Scenario, demand: Demand, design: Design, multiplier: float | None) -> Scenario:

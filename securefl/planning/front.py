@@ -32,13 +32,14 @@ def merits(row: Row) -> tuple[int, ...]:
     """What is compared, the smaller the better, in classes: half decades of probabilities, 5 % of costs.
 
     Failure of the rule; a lost cluster; a party among more colluders than reckoned; leverage;
-    bytes; local works; sampling variance; noise.
+    sums over which rounds may go together (none with atoms); bytes; local works; sampling variance; noise.
     """
     return (
         _chance(1 - row.p_clean),
         _chance(row.p_lost),
         _chance(row.p_exceeded),
         round(20 * row.leverage) if row.design.shape.openings > 1 else 0,
+        int(row.design.shape.atoms == 1),
         _cost(row.traffic.total),
         row.design.shape.works,
         _cost(row.variance),

@@ -12,7 +12,7 @@ from securefl.errors import ConfigError
 from securefl.planning.candidates import designs, fewest_survivors
 from securefl.planning.demand import Demand
 from securefl.planning.design import Shape, rules, shapes
-from securefl.planning.freezing import p_any_lost
+from securefl.planning.losses import p_round_loses
 from securefl.planning.resilience import colluders_per_cluster, p_clean, p_exceeded, spoiled_clusters
 
 Soft = Literal["lost", "risk", "clean", "k", "case"]
@@ -117,7 +117,7 @@ def _feasible(demand: Demand) -> bool:
 def _workable(demand: Demand) -> Iterator[Shape]:
     """Shapes for which some rule does what is demanded."""
     for shape in shapes(demand):
-        clusters = demand.parties // shape.size
+        clusters = len(shape.sizes(demand.parties))
         if any(True for _ in rules(demand.liars, clusters, spoiled_clusters(demand, shape))):
             yield shape
 
@@ -125,9 +125,9 @@ def _workable(demand: Demand) -> Iterator[Shape]:
 def _lost(demand: Demand, shape: Shape, f: int) -> float:
     """P(a round loses a cluster) with as few survivors as may be; infinite where they are too many."""
     fewest = fewest_survivors(demand, shape, f)
-    if fewest > shape.size:
+    if fewest > shape.size or (shape.atoms > 1 and shape.atoms < f + demand.k):
         return math.inf
-    return p_any_lost(demand.parties, shape.size, fewest, demand.dropout, shape.reclusterings)
+    return p_round_loses(demand, shape, fewest)
 
 
 def _losses(demand: Demand) -> Iterator[float]:

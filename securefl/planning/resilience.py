@@ -6,7 +6,7 @@ import functools
 
 from securefl.config import odds
 from securefl.config.reclustering import p_withstands
-from securefl.config.sizes import cluster_sizes
+from securefl.config.sizes import MAX_DRAWS, cluster_sizes
 from securefl.planning.demand import Demand
 from securefl.planning.design import Shape, draws_of
 
@@ -18,6 +18,15 @@ def p_clean(demand: Demand, shape: Shape, withstood: int) -> float:
     """
     if demand.case == "worst" or not demand.liars:
         return float(demand.liars <= withstood)
+    if shape.atoms > 1:
+        return _withstands_in_atoms(
+            shape.atoms,
+            shape.units(demand.parties),
+            demand.liars,
+            shape.units_per_cluster,
+            withstood,
+            shape.reclusterings,
+        )
     return _withstands(demand.parties, demand.liars, shape.size, withstood, shape.reclusterings)
 
 
@@ -28,7 +37,7 @@ def spoiled_clusters(demand: Demand, shape: Shape) -> int:
     """
     if demand.case == "worst":
         return demand.liars
-    low, high = 0, len(cluster_sizes(demand.parties, shape.size))
+    low, high = 0, len(shape.sizes(demand.parties))
     while low < high:
         middle = (low + high) // 2
         if p_clean(demand, shape, middle) >= demand.clean:
@@ -43,22 +52,45 @@ def _withstands(parties: int, byzantine: int, size: int, withstood: int, reclust
     return p_withstands(parties, byzantine, size, withstood, reclusterings)
 
 
+@functools.lru_cache(maxsize=4096)
+def _withstands_in_atoms(
+    atoms: int, units: int, byzantine: int, per_cluster: int, withstood: int, reclusterings: int
+) -> float:
+    """As above, where the R assignments have the atoms in common: by the number of atoms with liars."""
+    clusters = cluster_sizes(units, per_cluster)
+    total = before = 0.0
+    for spoiled in range(min(byzantine, units) + 1):
+        within = odds.touched_at_most([atoms] * units, byzantine, spoiled)
+        if within > before:
+            once = odds.touched_at_most(clusters, spoiled, withstood)
+            total += (within - before) * once**reclusterings
+        before = within
+    return total
+
+
 def p_alone(demand: Demand, shape: Shape) -> float:
-    """P(all cluster mates of a given party collude in at least one opening of the run)."""
+    """P(all cluster mates of a given party collude in at least one opening of the run).
+
+    With atoms, whose sums may be determined: that all of its atom mates do.
+    """
     if not demand.colluders:
         return 0.0
+    if shape.atoms > 1:
+        foundings = MAX_DRAWS * demand.rounds if demand.server == "active" else 1
+        return odds.once_in(odds.alone_among(demand.parties, demand.colluders, shape.atoms), foundings)
     crowd, draws = draws_of(demand, shape)
-    smallest = min(cluster_sizes(demand.parties, shape.size))
+    smallest = min(shape.sizes(demand.parties))
     return odds.once_in(odds.alone_among(crowd, demand.colluders, smallest), draws)
 
 
 def p_exceeded(demand: Demand, shape: Shape, f: int, *, shared: bool = False) -> float:
     """P(more than ``f`` of a given party's cluster mates collude in at least one opening of the run).
 
-    Where noise is ``shared``, among the fewest parties that a round goes on with.
+    Where noise is ``shared``, among the fewest parties that a round goes on with. With atoms, which are the
+    same in all openings, it is less.
     """
     crowd, draws = draws_of(demand, shape, shared=shared)
-    largest = max(cluster_sizes(demand.parties, shape.size))
+    largest = min(crowd, max(shape.sizes(demand.parties)))
     return odds.once_in(odds.tail(crowd - 1, demand.colluders, largest - 1, f + 1), draws)
 
 

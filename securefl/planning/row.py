@@ -10,13 +10,12 @@ from securefl.config.cast import party_names
 from securefl.config.limits import check
 from securefl.config.privacy_limits import components_of
 from securefl.config.rules import breakdown
-from securefl.config.sizes import cluster_sizes
 from securefl.planning.demand import Demand
 from securefl.planning.design import Design
 from securefl.planning.disclosure import dimensions_left, disclosed, mean_leverage, r_star
 from securefl.planning.drafting import draft
 from securefl.planning.effort import Burden, cpu_seconds
-from securefl.planning.freezing import p_aborted, p_any_lost, sample_freezes
+from securefl.planning.losses import freezes, p_cluster_lost, p_round_loses
 from securefl.planning.noise import multiplier_of
 from securefl.planning.resilience import p_alone, p_clean, p_exceeded
 from securefl.planning.spread import noise_deviation, sampling_variance
@@ -54,7 +53,7 @@ class Row:
     p_exceeded: float
     """P(more than f of them do); with shared noise however few parties a round goes on with."""
     enough: int | None
-    """R*: reclusterings of one update that expose everybody, as a rule."""
+    """R*: reclusterings of one update that expose everybody (or the sum of each atom), as a rule."""
     dimensions: int
     """Left of what no sum shows; as many colluders end it."""
     exposed: float | None = None
@@ -118,13 +117,13 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
         ring_bits=limits.ring_bits,
         withstood=withstood,
         p_clean=p_clean(demand, shape, withstood),
-        p_aborted=p_aborted(min(cluster_sizes(n, shape.size)), design.min_survivors, demand.dropout),
-        p_lost=p_any_lost(n, shape.size, design.min_survivors, demand.dropout, shape.reclusterings),
+        p_aborted=p_cluster_lost(demand, shape, design.min_survivors),
+        p_lost=p_round_loses(demand, shape, design.min_survivors),
         p_alone=p_alone(demand, shape),
         p_exceeded=max(p_exceeded(demand, shape, design.colluders), limits.p_shares_fail),
-        enough=r_star(n, clusters),
-        dimensions=dimensions_left(n, clusters, shape.openings),
-        leverage=mean_leverage(n, clusters, shape.openings),
+        enough=r_star(shape.units(n), clusters),
+        dimensions=dimensions_left(n, shape, clusters),
+        leverage=mean_leverage(n, shape, clusters),
         multiplier=multiplier,
         noise=noise_deviation(demand, design, multiplier),
         variance=sampling_variance(demand, design),
@@ -138,11 +137,9 @@ def looked_at(demand: Demand, row: Row) -> Row:
     shape, n = row.design.shape, demand.parties
     cascade = 0.0
     if shape.reclusterings > 1 and row.p_lost > _RARE:
-        freezes = sample_freezes(
-            n, shape.size, row.design.min_survivors, demand.dropout, shape.reclusterings, FREEZES
-        )
-        cascade = freezes.p_cascade
-    found = disclosed(n, demand.colluders, shape.size, shape.openings, row.design.colluders, demand.k, DRAWS)
+        cascade = freezes(demand, shape, row.design.min_survivors, FREEZES).p_cascade
+    still = replace(shape, reclusterings=shape.openings, new_work=False)
+    found = disclosed(n, demand.colluders, still, row.design.colluders, demand.k, DRAWS)
     return replace(
         row,
         p_cascade=cascade,

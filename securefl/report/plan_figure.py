@@ -76,4 +76,5 @@ def _panel(axes: Axes, plan: Plan, chosen: int, name: str, value: Callable[[Row]
 
 def _kind(row: Row) -> str:
     shape = row.design.shape
-    return f"R = {shape.reclusterings}{', new work' if shape.new_work else ''}"
+    kind = ", atoms" if shape.atoms > 1 else ", new work" if shape.new_work else ""
+    return f"R = {shape.reclusterings}{kind}"

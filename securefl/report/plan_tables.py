@@ -9,7 +9,7 @@ import msgspec
 from rich import box
 from rich.table import Table
 
-from securefl.config.sizes import cluster_sizes
+from securefl.config import odds
 from securefl.config.wording import percent
 from securefl.planning.demand import Demand
 from securefl.planning.row import Row
@@ -56,6 +56,8 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
         f" {design.min_survivors} are in it, of whom f = {design.colluders} may collude"
     )
     yield _robustness(demand, row)
+    if shape.atoms > 1:
+        yield _atoms(demand, row)
     yield (
         f"dropouts at {percent(demand.dropout)}: a given cluster is lost with probability"
         f" {percent(row.p_aborted)}, any in a round with {percent(row.p_lost)}"
@@ -84,7 +86,7 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
 
 
 def _sizes(demand: Demand, row: Row) -> str:
-    sizes = cluster_sizes(demand.parties, row.design.shape.size)
+    sizes = row.design.shape.sizes(demand.parties)
     each = (f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
     return " and ".join(each)
 
@@ -98,11 +100,25 @@ def _robustness(demand: Demand, row: Row) -> str:
     )
 
 
+def _atoms(demand: Demand, row: Row) -> str:
+    size = row.design.shape.atoms
+    mates = 1 - (1 - demand.dropout) ** (size - 1)
+    line = (
+        f"atoms of {size} for the whole run, so that no sums of any rounds determine less; a party is not"
+        f" counted for a mate's sake in a round with probability {percent(mates)}"
+    )
+    if not demand.liars:
+        return line
+    dirty = odds.tail(demand.parties - 1, demand.liars, size - 1, 1)
+    return f"{line}, and has a Byzantine mate for life with probability {percent(dirty)}"
+
+
 def _exposure(demand: Demand, row: Row) -> str:
     openings = row.design.shape.openings
     with_whom = f"the server and {demand.colluders} colluders" if demand.colluders else "the server"
     found = f"{row.exposed or 0:.3g} parties exposed to {with_whom}"
-    ends = "one cluster exposes nobody" if row.enough is None else f"R* = {row.enough} would expose everybody"
+    whom = "determine the sum of each atom" if row.design.shape.atoms > 1 else "expose everybody"
+    ends = "one cluster exposes nobody" if row.enough is None else f"R* = {row.enough} would {whom}"
     return (
         f"exposure: {counted(openings, 'sum')} of each update, {ends}; {found};"
         f" leverage {row.leverage:.2f} on average, {row.highest or row.leverage:.2f} at most"
@@ -111,13 +127,15 @@ def _exposure(demand: Demand, row: Row) -> str:
 
 def _settings(plan: Plan, chosen: int) -> Table:
     table = _table("what to set")
-    for name in ("m", "R", "work", "rule", "f", "t", "min", "ring", "noise"):
+    blocks = any(row.design.shape.atoms > 1 for row in plan.rows)
+    for name in ("m", *(["atoms"] if blocks else []), "R", "work", "rule", "f", "t", "min", "ring", "noise"):
         table.add_column(name, justify="left" if name in {"work", "rule", "noise"} else "right", no_wrap=True)
     for number, row in enumerate(plan.rows):
         shape, design = row.design.shape, row.design
         table.add_row(
             _number(number, chosen),
             str(shape.size),
+            *([str(shape.atoms) if shape.atoms > 1 else ""] if blocks else []),
             str(shape.reclusterings),
             "new" if shape.new_work else "same" if shape.reclusterings > 1 else "",
             rule_of(row),

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from securefl.clustering.assignment import draw_assignment
 from securefl.clustering.survivors import survivor_set
 from securefl.config.cast import party_names
 from securefl.ids import PartyId
+from securefl.planning.design import Shape
+from securefl.planning.disclosure import drawn_clusters
 
 ERROR = 1e-5
 """Probability that a correct prediction fails one comparison. Seeds are fixed, so that it fails always or
@@ -23,32 +24,38 @@ class Round:
     """One round: who is where, and who drops out."""
 
     clusters: Mapping[tuple[int, int], tuple[PartyId, ...]]
+    atoms: tuple[tuple[PartyId, ...], ...]
     dropped: frozenset[PartyId]
+
+    def alive(self, members: tuple[PartyId, ...]) -> int:
+        """Members that are not lost to dropouts of their own or in their atoms."""
+        gone = set(self.dropped)
+        for atom in self.atoms:
+            if gone.intersection(atom):
+                gone.update(atom)
+        return len(set(members) - gone)
 
     def lost(self, min_survivors: int) -> frozenset[tuple[int, int]]:
         """Clusters that lose too many members to dropouts alone."""
-        return frozenset(
-            key
-            for key, members in self.clusters.items()
-            if sum(member not in self.dropped for member in members) < min_survivors
-        )
+        return frozenset(key for key, members in self.clusters.items() if self.alive(members) < min_survivors)
 
     def closed(self, min_survivors: int) -> frozenset[tuple[int, int]]:
         """Clusters that the freeze leaves without members."""
         sent = {k: [m for m in members if m not in self.dropped] for k, members in self.clusters.items()}
-        counted = survivor_set(self.clusters, sent, min_survivors)
+        counted = survivor_set(self.clusters, sent, min_survivors, self.atoms)
         return frozenset(key for key, members in self.clusters.items() if not counted.intersection(members))
 
 
-def rounds(parties: int, size: int, reclusterings: int, dropout: float, trials: int) -> Iterator[Round]:
-    """Independent rounds."""
+def rounds(parties: int, shape: Shape, dropout: float, trials: int) -> Iterator[Round]:
+    """Independent rounds of runs of their own: each has other atoms."""
     names = party_names(parties)
-    generator = np.random.default_rng([parties, size, reclusterings, trials])
+    generator = np.random.default_rng([parties, shape.size, shape.reclusterings, trials])
     for _ in range(trials):
-        drawn = draw_assignment(generator.bytes(32), names, parties, size, reclusterings)
+        drawn = drawn_clusters(generator.bytes(32), names, shape)
         out = generator.random(parties) < dropout
         yield Round(
             {(r, j): members for r, row in enumerate(drawn.clusters) for j, members in enumerate(row)},
+            drawn.atoms,
             frozenset(name for name, gone in zip(names, out, strict=True) if gone),
         )
 

@@ -8,7 +8,10 @@ from itertools import product
 import pytest
 
 from securefl.config.sizes import cluster_sizes
+from securefl.planning.demand import Demand
+from securefl.planning.design import Shape
 from securefl.planning.freezing import p_aborted, p_any_lost, sample_freezes
+from securefl.planning.losses import freezes, p_cluster_lost, p_round_loses
 from tests.unit.planning.rounds import agrees, alike, rounds
 
 
@@ -41,35 +44,38 @@ def test_the_ends_of_the_scale() -> None:
 
 
 GRID = [
-    (12, 3, 2, 0.05, 1),
-    (12, 4, 3, 0.1, 2),
-    (20, 5, 3, 0.1, 3),
-    (20, 4, 3, 0.15, 2),
-    (30, 6, 5, 0.04, 2),
-    (31, 10, 8, 0.1, 3),
+    (12, Shape(size=3), 2, 0.05),
+    (12, Shape(size=4, reclusterings=2), 3, 0.1),
+    (20, Shape(size=5, reclusterings=3), 3, 0.1),
+    (20, Shape(size=4, reclusterings=2), 3, 0.15),
+    (30, Shape(size=6, reclusterings=2), 5, 0.04),
+    (31, Shape(size=10, reclusterings=3), 8, 0.1),
+    (24, Shape(size=6, atoms=2), 4, 0.1),
+    (24, Shape(size=9, atoms=3, reclusterings=2), 5, 0.05),
 ]
-"""Parties, cluster size, fewest survivors, dropout, reclusterings."""
+"""Parties, shape, fewest survivors, dropout."""
 
 
-@pytest.mark.parametrize(("parties", "size", "least", "dropout", "again"), GRID)
-def test_predictions_agree_with_drawn_rounds(
-    parties: int, size: int, least: int, dropout: float, again: int
-) -> None:
+@pytest.mark.parametrize(("parties", "shape", "least", "dropout"), GRID)
+def test_predictions_agree_with_drawn_rounds(parties: int, shape: Shape, least: int, dropout: float) -> None:
     """Lost clusters, a given cluster and cascades, each within an error of probability 1e-5."""
     trials = 400
     lost = given = cascaded = 0
-    for one in rounds(parties, size, again, dropout, trials):
+    demand = Demand(parties=parties, dropout=dropout)
+    for one in rounds(parties, shape, dropout, trials):
         early = one.lost(least)
         lost += bool(early)
-        given += (0, len(cluster_sizes(parties, size)) - 1) in early
+        given += min(early, default=(1, 0)) == (0, 0) if parties % shape.size == 0 else 0
         cascaded += bool(one.closed(least) - early)
-    assert agrees(lost, trials, p_any_lost(parties, size, least, dropout, again))
-    assert agrees(given, trials, p_aborted(min(cluster_sizes(parties, size)), least, dropout))
-    found = sample_freezes(parties, size, least, dropout, again, 3_000)
+    predicted = p_round_loses(demand, shape, least)
+    assert agrees(lost, trials, predicted)
+    if parties % shape.size == 0:
+        assert agrees(given, trials, p_cluster_lost(demand, shape, least))
+    found = freezes(demand, shape, least, 3_000)
     assert alike(cascaded, trials, found.cascaded, found.trials)
-    assert agrees(found.lost, found.trials, p_any_lost(parties, size, least, dropout, again))
+    assert agrees(found.lost, found.trials, predicted)
     assert found.cascaded <= found.lost
-    assert (found.cascaded == 0) == (again == 1)
+    assert (found.cascaded == 0) == (shape.reclusterings == 1)
 
 
 def test_a_simulation_gives_the_same_answer_again() -> None:
