@@ -46,6 +46,7 @@ def seams_of(behaviours: Sequence[Behaviour], me: PartyId, own: Entropy, insight
         clip=_Unclipped(unclipped) if unclipped else HONEST.clip,
         encode=_Concentrated(sparse, encode) if sparse else encode,
         noise=_Noiseless(silent) if silent else HONEST.noise,
+        without=_Bare(silent) if silent else HONEST.without,
         release=_WrongShares(spoiled) if spoiled else HONEST.release,
     )
 
@@ -133,6 +134,20 @@ class _Noiseless:
         if not any(acts(behaviour, occasion.round) for behaviour in self.behaviours):
             return noise
         return np.zeros_like(noise)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    """Leaves out all components of its removable noise that are never taken out of the sum.
+
+    One that is taken out has to be in it: else it is there with the other sign. So what dropouts make
+    necessary that come after the masked input stays in the sum, whoever would rather add none.
+    """
+
+    behaviours: tuple[Behaviour, ...]
+
+    def __call__(self, certain: int, round_: int) -> int:
+        return certain if any(acts(behaviour, round_) for behaviour in self.behaviours) else 0
 
 
 @dataclass(frozen=True, slots=True)

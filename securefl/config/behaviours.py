@@ -157,7 +157,7 @@ class SparseEnergy(Poisoning, tag="sparse-energy", frozen=True, kw_only=True):
 
 
 class NoNoise(Behaviour, tag="no-noise", frozen=True, kw_only=True):
-    """Leaves out its share of the privacy noise."""
+    """Leaves out all of its privacy noise that is not going to be taken out of the sum."""
 
 
 class Drop(Behaviour, tag="drop", frozen=True, kw_only=True):

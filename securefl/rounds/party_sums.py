@@ -128,7 +128,8 @@ def _submit(ctx: PartyContext, phase: Working, key: ClusterKey) -> tuple[Working
     instance, work = phase.instances[key], work_of(ctx.plan.scenario, key[0])
     if work >= len(phase.uploads) or not isinstance(instance, Ready):
         return phase, ()
-    submitted, masked, receipt = mask(instance, phase.uploads[work].ring)
+    without = ctx.seams.without(instance.setup.certain, phase.round)
+    submitted, masked, receipt = mask(instance, phase.uploads[work].ring, without)
     place = submitted.setup.place
     return _with(phase, key, submitted), (Send(SERVER, place, masked), Send(SERVER, place, receipt))
 

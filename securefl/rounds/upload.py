@@ -52,6 +52,10 @@ def _noise_unchanged(noise: I64, _occasion: Occasion) -> I64:
     return noise
 
 
+def _no_component_left_out(_certain: int, _round: int) -> int:
+    return 0
+
+
 def _encoded_unchanged(values: I64, _occasion: Occasion) -> I64:
     return values
 
@@ -76,6 +80,9 @@ class Seams:
     """Rounding of the clipped and weighted update; with privacy noise it refuses one that was not clipped."""
     noise: Callable[[I64, Occasion], I64] = _noise_unchanged
     """The privacy noise that is about to be added, i64 steps; never asked without any."""
+    without: Callable[[int, int], int] = _no_component_left_out
+    """How many components of removable noise are left out, the first ones: from those that are never taken
+    out of this sum, and the round's number."""
     encoded: Callable[[I64, Occasion], I64] = _encoded_unchanged
     """i64 values after encoding and noise, before the ring."""
     release: Callable[[ReleasedShares, int], ReleasedShares] = _shares_unchanged

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from securefl.arrays import Ring, expect
 from securefl.crypto.agreement import BadKeyError, KeyPair, derive_key
@@ -172,16 +173,18 @@ def on_box_list(phase: Boxed, message: BoxList) -> Ready:
     return Ready(setup, phase.me, tuple(terms), phase.noise, held, lists)
 
 
-def mask(phase: Ready, encoded: Ring) -> tuple[Submitted, MaskedInput, Receipt]:
+def mask(phase: Ready, encoded: Ring, without: int = 0) -> tuple[Submitted, MaskedInput, Receipt]:
     """Hide an encoded update (ring words, shape (d,)) under all masks and all removable noise.
 
-    ``encoded`` is not changed.
+    ``encoded`` is not changed. ``without``: components of the noise that are left out, the first ones; 0
+    unless the member deviates.
     """
     setup = phase.setup
     expect(encoded, "encoded update", ring_dtype(setup.ring_bits), (setup.length,))
     masked = encoded.copy()
     if setup.removable is not None:
-        for component in components_from(setup.removable, setup.instance, phase.me, phase.noise, 0):
+        components = components_from(setup.removable, setup.instance, phase.me, phase.noise, 0)
+        for component in islice(components, without, None):
             masked += component
     add_masks(masked, phase.terms)
     submitted = Submitted(setup, phase.me, phase.held, phase.lists_digest)

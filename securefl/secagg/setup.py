@@ -62,6 +62,11 @@ class Setup:
         except ValueError:
             raise PeerError(party, f"is not a member of {self.describe()}") from None
 
+    @property
+    def certain(self) -> int:
+        """Removable components that no sum of these members can do without: it has too few of them."""
+        return 0 if self.removable is None else self.removable.dropouts(len(self.members))
+
     def superfluous(self, survivors: int) -> tuple[int, ...]:
         """Return the number of the noise secret that such a sum lets go of; none if all noise is needed.
 

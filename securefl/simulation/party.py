@@ -101,7 +101,8 @@ class SimulatedParty:
         own = instance_entropy(self._own, setup.place)
         secret, index = noise_secret(own), setup.index(self.name)
         components = components_from(setup.removable, setup.instance, index, secret, 0)
-        yield from islice(components, setup.removable.dropouts(survivors))
+        without = self._behaviour.seams.without(setup.certain, setup.place.round)
+        yield from islice(components, without, setup.removable.dropouts(survivors))
 
     def carried(self, plan: Plan, weight: float) -> F64:
         """What its momentum goes on from after the last :meth:`encode` was opened, f64 (d,).

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
+from securefl.config.behaviours import NoNoise
 from securefl.encoding.ring import from_ring
 from securefl.messages.masking import KeyAdvert
 from securefl.privacy.components import ComponentPlan
@@ -102,3 +103,15 @@ def test_refusals() -> None:
     error = refusal(*PARTY, exact, *many)
     assert error.path == "secure_sum.min_survivors"
     assert "68 dropouts are tolerated, and noise is made for 64" in error.reason
+
+
+def test_without_noise_nothing_of_it_is_left_in_a_cluster_smaller_than_planned() -> None:
+    """Nine parties make a cluster of five and one of four, which needs a component of everybody's."""
+    names = [f"p0{index}" for index in range(9)]
+    bare = {name: (NoNoise(parties=tuple(names)),) for name in names}
+    unclipped = {**PRIVATE, "encoding__clip": "100.0", "encoding__scale_bits": "5"}
+    lab = assert_same(scenario(9, size="4", min_survivors="2", **unclipped), bare)
+    assert {len(survivors) for survivors in lab.sums(0)} == {4, 5}
+    least = 2.0**-5
+    for survivors, value in lab.sums(0).items():
+        assert abs(value - sum(lab.worth[party] for party in survivors)) <= least * len(survivors)
