@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,12 +19,14 @@ from securefl.audit.markdown import markdown
 from securefl.audit.page import page
 from securefl.audit.report import AuditReport
 from securefl.audit.run import audit as audited
+from securefl.cli.run import DataDirOption
 from securefl.errors import ConfigError
 from securefl.report.console import Terminal
 from securefl.report.rundir import RunDirectory
 from securefl.report.text import printable, seconds
 
 _FILES = ("audit.md", "audit.json", "audit.html")
+_EXPERIMENTS = ("membership", "inversion", "properties", "canary")
 _INDENT = 9
 _COLOURS = {
     Severity.HOLDS: "green",
@@ -42,6 +45,14 @@ def audit(
     lab: Annotated[
         bool, typer.Option("--lab", help="Look at ground truth, too: runs with --lab only.")
     ] = False,
+    attacks: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Experiments with a run's data, in minutes: membership,inversion,properties,canary.",
+        ),
+    ] = "",
+    data_dir: DataDirOption = None,
     out: Annotated[Path | None, typer.Option(help="Where the report goes; RUN/audit when left out.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")] = False,
@@ -57,16 +68,35 @@ def audit(
         began = time.monotonic()
         folder = out or run / "audit"
         _free(folder, force=force)
-        named = [name.strip() for name in colluders.split(",") if name.strip()]
-        recorded = load(run, named)
+        wanted = _experiments(attacks)
+        recorded = load(run, _names(colluders))
         truth = load_truth(run, recorded) if lab else None
         report = audited(recorded, truth)
+        if wanted:
+            # They train, and torch need not be there for anything else.
+            from securefl.audit.laboratory.experiments import attacked  # noqa: PLC0415
+
+            told = Terminal(stderr=True, highlight=False)
+            more = attacked(recorded, truth, wanted, data_dir, lambda line: told.print(printable(line)))
+            report = replace(report, chapters=(*report.chapters, *more))
         _write(folder, report)
         if as_json:
             typer.echo(json.dumps(report.to_json(), allow_nan=False))
         else:
             _show(report, folder, time.monotonic() - began)
         raise typer.Exit(report.exit_code)
+
+
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def _experiments(listed: str) -> list[str]:
+    """Refuse an unknown experiment before anything is computed."""
+    for name in _names(listed):
+        if name not in _EXPERIMENTS:
+            raise ConfigError("--attacks", f"{name!r} is no experiment", f"one of {', '.join(_EXPERIMENTS)}")
+    return _names(listed)
 
 
 def _free(folder: Path, *, force: bool) -> None:

@@ -61,6 +61,11 @@ class Inversion:
         """Share of the samples whose reconstruction is as good as the original: an error below 0.001."""
         return float(np.mean([match.mse < _AS_GOOD for match in self.matches]))
 
+    @property
+    def blind_recognised(self) -> float:
+        """The same of unrelated pictures: what chance does."""
+        return float(np.mean([match.mse < _AS_GOOD for match in self.blind]))
+
 
 def invert(
     config: Model,

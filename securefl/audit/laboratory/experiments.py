@@ -1,0 +1,48 @@
+"""The experiments that an audit can be asked for, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from securefl.audit.chapter import Chapter
+from securefl.audit.laboratory.about_epsilon import audit_epsilon
+from securefl.audit.laboratory.about_members import audit_membership
+from securefl.audit.laboratory.about_samples import audit_inversion, audit_properties
+from securefl.audit.laboratory.case import Case, Progress, case_of
+from securefl.audit.recorded import Recorded
+from securefl.audit.truth import GroundTruth
+
+EXPERIMENTS: MappingProxyType[str, Callable[[Case], Chapter]] = MappingProxyType(
+    {
+        "membership": audit_membership,
+        "inversion": audit_inversion,
+        "properties": audit_properties,
+        "canary": audit_epsilon,
+    }
+)
+
+
+def attacked(
+    recorded: Recorded,
+    truth: GroundTruth | None,
+    names: Sequence[str],
+    data_dir: Path | None,
+    progress: Progress,
+) -> Iterator[Chapter]:
+    """Carry out experiments on a recorded run, each as a chapter.
+
+    Args:
+        recorded: the run.
+        truth: its ground truth.
+        names: keys of :data:`EXPERIMENTS`.
+        data_dir: where data sets are.
+        progress: told what is being done, and what it costs.
+
+    Raises:
+        ConfigError: no ground truth or data, or an experiment that does not fit the scenario.
+    """
+    case = case_of(recorded, truth, data_dir, progress)
+    for name in names:
+        yield EXPERIMENTS[name](case)
