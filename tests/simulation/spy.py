@@ -55,8 +55,10 @@ class Spy:
         self.advertised[setup.instance, me] = phase
         return phase, advert
 
-    def mask(self, phase: client.Ready, encoded: Ring) -> tuple[client.Submitted, MaskedInput, Receipt]:
-        result = client.mask(phase, encoded)
+    def mask(
+        self, phase: client.Ready, encoded: Ring, without: int = 0
+    ) -> tuple[client.Submitted, MaskedInput, Receipt]:
+        result = client.mask(phase, encoded, without)
         setup, members = phase.setup, phase.setup.members
         self.masked[setup.instance, members[phase.me]] = MaskedAs(
             setup,
