@@ -37,7 +37,7 @@ from securefl.kernel.effects import Aborted, Finished
 from securefl.report.console import Terminal
 from securefl.report.metrics import RunMetrics
 from securefl.report.progress import progress_for
-from securefl.report.rundir import RunDirectory
+from securefl.report.rundir import RUNS, RunDirectory
 from securefl.report.summary import Summary
 
 DataDirOption = Annotated[
@@ -127,6 +127,8 @@ def _withdrawn_if_never_started(directory: RunDirectory) -> Iterator[None]:
                 directory.metrics_file.unlink(missing_ok=True)
                 transcripts.rmdir()
                 directory.path.rmdir()
+                if directory.path.parent == RUNS:
+                    RUNS.rmdir()  # unless there are other runs
         raise
 
 

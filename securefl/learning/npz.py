@@ -46,7 +46,7 @@ def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
     try:
         opened = np.load(path, allow_pickle=False)
     except FileNotFoundError:
-        raise ConfigError(str(path), "file not found") from None
+        raise ConfigError(str(path), "file not found", "paths start at the working directory") from None
     except _DEFECTS as error:
         raise ConfigError(str(path), f"is no readable npz archive: {error}") from error
     if not isinstance(opened, np.lib.npyio.NpzFile):

@@ -29,10 +29,11 @@ def multiplier_of(demand: Demand, works: int) -> float:
     """
     if demand.epsilon is None:
         return 0.0
-    return _multiplier(_event(demand).times(demand.rounds * works), demand.epsilon, delta_of(demand))
+    return _multiplier(release_of(demand).times(demand.rounds * works), demand.epsilon, delta_of(demand))
 
 
-def _event(demand: Demand) -> ReleaseEvent:
+def release_of(demand: Demand) -> ReleaseEvent:
+    """One release with noise of one sensitivity."""
     one = ReleaseEvent(noise_multiplier=1.0, steps=1, mechanism="skellam", unit=demand.unit)
     if demand.unit == "party":
         return one

@@ -12,8 +12,11 @@ from rich.table import Table
 from securefl.config import odds
 from securefl.config.wording import percent
 from securefl.planning.demand import Demand
+from securefl.planning.drafting import delta_of
+from securefl.planning.noise import release_of
 from securefl.planning.row import Row
 from securefl.planning.search import Plan
+from securefl.privacy.guarantee import named
 from securefl.report.text import counted, size
 
 _FINE = 1e-3
@@ -72,10 +75,11 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
         f" {percent(row.p_alone)}, and with more than f of them with {percent(row.p_exceeded)}"
     )
     yield _exposure(demand, row)
-    if design.noise is not None:
+    if design.noise is not None and demand.epsilon is not None:
+        kept = named(demand.epsilon, release_of(demand), delta_of(demand))
         yield (
-            f"noise ({noise_of(row)}): a multiplier of {row.multiplier:.3g} in an opened sum keeps epsilon"
-            f" {demand.epsilon:g} over {demand.rounds * shape.works} releases; each party adds"
+            f"noise ({noise_of(row)}): a multiplier of {row.multiplier:.3g} in an opened sum keeps {kept}"
+            f" over {demand.rounds * shape.works} releases; each party adds"
             f" {row.share:.3g}; the aggregate has {row.noise:.3g} of the sensitivity"
         )
     yield (
