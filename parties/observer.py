@@ -37,6 +37,7 @@ from securefl.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.kernel.effects import Finished
 from securefl.report.text import counted
 from securefl.report.witness import Ending, News, Remark
+from securefl.runtime.ground_truth import LAB_FRAMES
 from securefl.runtime.settings import ProcessSettings
 from securefl.transcript.canonical import JsonValue
 from securefl.transcript.chain import TranscriptWriter
@@ -45,9 +46,6 @@ from securefl.transport.acl import OBSERVER
 from securefl.transport.base import BrokerUrl, Delivery
 from securefl.transport.mqtt import MqttTransport
 from securefl.wire import topics
-
-LAB_FRAMES = "broker.frames"
-"""With ``--lab``: every frame, each after its length as 4 bytes in little endian."""
 
 _OBSERVER = PartyId(OBSERVER)
 

@@ -19,6 +19,7 @@ from securefl.audit.exhibits import Table
 from securefl.audit.finding import Evidence, Finding, Severity
 from securefl.audit.recorded import Recorded
 from securefl.audit.replay_rounds import ReplayRound, Vectors, replay_rounds
+from securefl.audit.restepping import restepped
 from securefl.audit.truth import GroundTruth
 from securefl.clustering.assignment import draw_assignment
 from securefl.config.aggregation import CoordinateRule
@@ -65,7 +66,10 @@ def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
             (one.round, len(one.sums), "same bits" if again.same else "differs", again.difference)
             for one, again in zip(rounds, stepped, strict=True)
         ]
-    findings.append(_limits(truth, rounds, reason, whole=whole))
+    findings += [
+        *restepped(recorded, truth),
+        _limits(truth, rounds, reason, whole=whole, seeded=recorded.seeded),
+    ]
     return Chapter(
         audit=AUDIT,
         title="Replay: the server's arithmetic done again",
@@ -225,6 +229,7 @@ def _limits(
     reason: str | None,
     *,
     whole: bool,
+    seeded: bool,
 ) -> Finding:
     """Say what was not replayed."""
     if reason is not None:
@@ -240,7 +245,9 @@ def _limits(
     parts = [] if whole else ["coordinates that are not sampled (--lab keeps whole vectors)"]
     if truth is None:
         parts.append("whether sums are those of what was encoded (--lab)")
-    parts += ["training", "keys and masks, which are secret and not recorded"]
+    parts.append("training")
+    if not seeded:
+        parts.append("keys and masks, which are secret and not recorded")
     return Finding(audit=AUDIT, severity=Severity.NOTE, claim=f"Not replayed: {'; '.join(parts)}.")
 
 

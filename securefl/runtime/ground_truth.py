@@ -13,6 +13,9 @@ from securefl.rounds.upload import Occasion, Seams
 from securefl.runtime.settings import ProcessSettings
 from securefl.transcript.lines import disk_failure
 
+LAB_FRAMES = "broker.frames"
+"""What an observer in lab mode saw: every frame, each after its length as 4 bytes in little endian."""
+
 
 def upload_file(out: Path, party: PartyId, round_: int, work: int = 0) -> Path:
     """Return where lab mode keeps what ``party`` encoded from one local work of a round: i64 ``(d,)`` npy."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from parties.observer import LAB_FRAMES
+from securefl.runtime.ground_truth import LAB_FRAMES
 from tests.live.federated import Run, assert_sums_are_exact, events, run_program
 from tests.live.scenarios import write_scenario
 

@@ -19,7 +19,7 @@ from securefl.report.rundir import RunDirectory
 from securefl.report.summary import summarise
 from securefl.report.witness import ProcessWitness
 from securefl.rounds.upload import HONEST, Seams
-from securefl.runtime.ground_truth import recording
+from securefl.runtime.ground_truth import LAB_FRAMES, recording
 from securefl.runtime.settings import ProcessSettings
 from securefl.transport.base import BrokerUrl
 from securefl.wire.inbox import Delivery
@@ -96,6 +96,9 @@ def record(
         if node.outcome is None:
             # A process that was killed leaves no end.
             world.witnesses[node.name]._writer.abandon()
+    if lab:
+        frames = b"".join(len(frame).to_bytes(4, "little") + frame for frame in world.frames)
+        (directory.lab / LAB_FRAMES).write_bytes(frames)
     outcome = world.server.outcome
     assert outcome is not None
     (world.metrics.on_finished if isinstance(outcome, Finished) else world.metrics.on_aborted)(outcome.reason)

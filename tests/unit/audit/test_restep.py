@@ -1,0 +1,77 @@
+"""Machines of a seeded run, stepped again."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from securefl.audit.finding import Finding, Severity
+from securefl.audit.load import load, load_truth
+from securefl.audit.recorded import Recorded
+from securefl.audit.restepping import restepped
+from securefl.audit.wiretap import frames_of
+from securefl.errors import ConfigError
+from securefl.ids import SERVER
+from securefl.runtime.ground_truth import LAB_FRAMES
+from securefl.transcript.chain import Entry
+
+
+def stepped(run: Path, recorded: Recorded | None = None) -> list[Finding]:
+    recorded = recorded or load(run)
+    return list(restepped(recorded, load_truth(run, recorded)))
+
+
+def test_all_machines_of_a_seeded_run_come_out_the_same(plain: Path) -> None:
+    """The round in which p04 is silent ends by a deadline, which no transcript records."""
+    (found,) = stepped(plain)
+    assert found.severity is Severity.HOLDS, found.claim
+    assert "7 machines (server, p00" in found.claim
+
+
+@pytest.mark.parametrize("vantage", [SERVER, "p02"])
+def test_another_message_than_the_machine_sends_is_a_breach(plain: Path, vantage: str) -> None:
+    recorded = load(plain)
+    (transcript,) = recorded.transcripts[vantage]
+    number = [e.n for e in transcript.entries if e.kind == "sent"][5]
+
+    def forged(entry: Entry) -> Entry:
+        return replace(entry, fields={**entry.fields, "sha256": "00" * 32}) if entry.n == number else entry
+
+    changed = (replace(transcript, entries=tuple(map(forged, transcript.entries))),)
+    found = stepped(plain, replace(recorded, transcripts={**recorded.transcripts, vantage: changed}))
+    (breach,) = [one for one in found if one.severity is Severity.BREACH]
+    assert breach.claim.startswith(f"{vantage} did not do what its machine does")
+    assert breach.evidence[0].entry == number
+
+
+def test_another_seed_gives_other_machines(plain: Path) -> None:
+    recorded = load(plain)
+    others = {
+        name: tuple(replace(t, header={**t.header, "seed": 2}) for t in some)
+        for name, some in recorded.transcripts.items()
+    }
+    found = stepped(plain, replace(recorded, transcripts=others))
+    assert Severity.HOLDS not in {one.severity for one in found}
+
+
+def test_why_nothing_can_be_stepped_is_said(plain: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(plain, tmp_path / "copy"))
+    frames = copy / "lab" / LAB_FRAMES
+    assert "--lab" in next(restepped(load(copy), None)).claim
+    with frames.open("ab") as file:
+        file.write(b"\x07\x00")
+    with pytest.raises(ConfigError, match="cut off"):
+        frames_of(frames.parent)
+    frames.unlink()
+    (note,) = stepped(copy)
+    assert "no observer" in note.claim
+    recorded = load(copy)
+    secret = {
+        name: tuple(replace(t, header={**t.header, "entropy": "operating system"}) for t in some)
+        for name, some in recorded.transcripts.items()
+    }
+    (note,) = stepped(copy, replace(recorded, transcripts=secret, summary={}))
+    assert "--insecure-seeded-entropy" in note.claim
