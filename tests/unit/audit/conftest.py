@@ -23,5 +23,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def leaky(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Nine parties in clusters of three, seven reclusterings of one update: all are exposed. With lab."""
     out = tmp_path_factory.mktemp("audit") / "leaky"
-    record(out, scenario(9, reclusterings="7", leakage__mode='"report"'), lab=True)
+    made = scenario(9, reclusterings="7", leakage__mode='"report"')
+    record(out, made, length=32, lab=True)
     return out

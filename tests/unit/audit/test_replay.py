@@ -50,7 +50,8 @@ def test_models_follow_from_sums_with_and_without_ground_truth(plain: Path) -> N
 
 def test_sampled_coordinates_are_enough_for_coordinate_wise_rules(tmp_path: Path) -> None:
     made = scenario(
-        6,
+        4,
+        size="2",
         rounds="2",
         reclusterings="2",
         clustering__new_work="true",
@@ -59,7 +60,7 @@ def test_sampled_coordinates_are_enough_for_coordinate_wise_rules(tmp_path: Path
         weighting__mode='"truncate"',
         weighting__cap="5",
     )
-    record(tmp_path / "run", made, length=4200)
+    record(tmp_path / "run", made, length=4100)
     found = findings(load(tmp_path / "run"))
     assert set(found) == {Severity.HOLDS, Severity.NOTE}
     claims = " ".join(found[Severity.HOLDS])
@@ -67,12 +68,12 @@ def test_sampled_coordinates_are_enough_for_coordinate_wise_rules(tmp_path: Path
 
 
 def test_a_rule_on_distances_needs_whole_vectors(tmp_path: Path) -> None:
-    made = scenario(9, aggregation__rule='{type="geometric-median"}')
-    record(tmp_path / "run", made, length=4200, lab=True)
+    made = scenario(6, size="2", aggregation__rule='{type="geometric-median"}')
+    record(tmp_path / "run", made, length=4100, lab=True)
     recorded = load(tmp_path / "run")
     assert "the rule needs whole vectors" in " ".join(findings(recorded)[Severity.NOTE])
     whole = findings(recorded, load_truth(tmp_path / "run", recorded))
-    assert any("bit for bit on all 4,200" in claim for claim in whole[Severity.HOLDS])
+    assert any("bit for bit on all 4,100" in claim for claim in whole[Severity.HOLDS])
 
 
 def test_a_model_that_does_not_follow_is_a_breach(plain: Path) -> None:
