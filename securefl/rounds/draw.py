@@ -135,7 +135,15 @@ def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> Cl
     """
     assignment = drawn.assignment
     counts = tuple((party, samples[party]) for party in assignment.participants)
-    return ClustersDrawn(round_, assignment.digest(), assignment.clusters, drawn.resting, drawn.seed, counts)
+    return ClustersDrawn(
+        round_,
+        assignment.digest(),
+        assignment.clusters,
+        drawn.resting,
+        drawn.seed,
+        counts,
+        drawn.founding,
+    )
 
 
 def _fixed(plan: Plan, present: Collection[PartyId]) -> Assignment:

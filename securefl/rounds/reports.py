@@ -69,6 +69,8 @@ class ClustersDrawn:
     """The certified seed that the clusters follow from: public, as all nonces are."""
     counts: tuple[tuple[PartyId, int], ...] = ()
     """Declared sample counts of the participants, from their signed hellos: the weights follow from them."""
+    founding: bytes = b""
+    """The seed of the run's atoms, public; empty where there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,9 +106,8 @@ def test_a_founding_draw_without_clusters_still_forms_the_atoms() -> None:
     assert skipped.round == 0
     assert "of them are in whole atoms, and 6 are needed" in skipped.reason
     assert isinstance(world.server.outcome, Finished)
-    founding = {hello.founding for hello in world.messages(Hello) if hello.founding}
-    assert len(founding) == 1
-    assert form_atoms(*founding, world.parties, 3) == atoms_of(world)
+    (founding,) = {hello.founding for hello in world.messages(Hello) if hello.founding}
+    assert form_atoms(founding, world.parties, 3) == atoms_of(world)
 
 
 def test_a_server_that_splits_an_atom_gets_nothing() -> None:
