@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 from dataclasses import dataclass
 
 from securefl.clustering.assignment import Assignment, draw_assignment
@@ -57,6 +58,17 @@ def never_clean(setting: Setting, runs: int) -> tuple[float, float]:
     return in_round / (benign * setting.rounds), in_run / benign
 
 
+def spread(setting: Setting, runs: int) -> float:
+    """Standard deviation over runs of the spoiled clusters per assignment, averaged over a run."""
+    means = []
+    for run in range(runs):
+        chance = random.Random(run)
+        rows = [row for assignment in rounds_of(setting, chance) for row in assignment.clusters]
+        byzantine = set(chance.sample(sorted(p for m in rows[0] for p in m), setting.byzantine))
+        means.append(statistics.mean(sum(not byzantine.isdisjoint(m) for m in row) for row in rows))
+    return statistics.stdev(means)
+
+
 def counted(setting: Setting, dropout: float, min_survivors: int, runs: int) -> float:
     """Share of parties in the survivor set when each drops out with probability ``dropout`` in a round."""
     kept = 0
@@ -76,6 +88,7 @@ def main() -> None:
         setting = Setting(atoms=atoms)
         in_round, in_run = never_clean(setting, 100)
         print(f"atoms of {atoms}: never clean in a round {in_round:.3f}, in the run {in_run:.3f}")
+        print(f"  deviation of spoiled clusters over runs: {spread(setting, 100):.2f}")
         short = Setting(atoms=atoms, rounds=10)
         for least in (max(atoms, 2), 7):
             shares = [counted(short, dropout, least, 20) for dropout in (0.01, 0.05, 0.1)]
