@@ -10,6 +10,7 @@ from typing import Any
 
 from securefl.audit.recorded import Recorded
 from securefl.audit.truth import GroundTruth
+from securefl.audit.wellformed import check_entries
 from securefl.config.cast import party_names
 from securefl.config.limits import check
 from securefl.errors import ConfigError
@@ -27,8 +28,8 @@ def load(path: Path, colluders: Collection[str] = ()) -> Recorded:
         colluders: names of parties that are taken to pool what they know with the server.
 
     Raises:
-        ConfigError: no run, a broken hash chain (file and entry), transcripts of different runs, a summary
-            of another run, an unknown colluder, or nobody else left.
+        ConfigError: no run, a broken hash chain or an entry that is none (file and entry), transcripts of
+            different runs, a summary of another run, an unknown colluder, or nobody else left.
     """
     directory = RunDirectory.open(path)
     scenario = directory.read_scenario()
@@ -110,6 +111,7 @@ def _by_vantage(
             )
         if stem.split(".")[0] not in {str(vantage), "observer"}:
             raise ConfigError(str(transcript.path), f"is a transcript of {vantage}, under another name")
+        check_entries(transcript)
         found[str(vantage)].append(transcript)
     return {vantage: tuple(some) for vantage, some in found.items()}
 

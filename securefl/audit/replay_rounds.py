@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -13,7 +14,7 @@ from securefl.arrays import F32, Ring
 from securefl.audit.finding import Evidence
 from securefl.audit.recorded import Recorded
 from securefl.audit.truth import GroundTruth
-from securefl.ids import SERVER, PartyId
+from securefl.ids import EVERYONE, SERVER, PartyId
 from securefl.rounds.stacking import ClusterSum
 
 Key = tuple[int, int]
@@ -124,12 +125,20 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
 
 
 def _models(recorded: Recorded, vectors: Vectors) -> dict[int, Model]:
-    """By round its model; the final one as that of the round after the last."""
-    found: dict[int, Model] = {}
+    """By round its model, that of most parties if there are several; the final one as that of the next."""
+    versions: dict[int, Counter[str]] = defaultdict(Counter)
+    where: dict[tuple[int, str], tuple[Any, Evidence]] = {}
     for entry, at in recorded.messages(SERVER, "sent", "ModelAnnounce"):
         record, place = cast("Any", entry.fields.get("params")), cast("Any", entry.fields["place"])
         if record is not None:
-            found.setdefault(place[0], Model(vectors.of(record), record["digest"], at))
+            to_all = entry.fields["to"] == EVERYONE
+            versions[place[0]][record["digest"]] += len(recorded.parties) if to_all else 1
+            where.setdefault((place[0], record["digest"]), (record, at))
+    found: dict[int, Model] = {}
+    for round_, counts in versions.items():
+        ((digest, _),) = counts.most_common(1)
+        record, at = where[round_, digest]
+        found[round_] = Model(vectors.of(record), digest, at)
     for entry, at in recorded.of(SERVER, "model_final"):
         record = cast("Any", entry.fields["params"])
         found[_round(entry.fields) + 1] = Model(vectors.of(record), record["digest"], at)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,3 +131,27 @@ def test_ground_truth_is_what_the_parties_encoded(plain: Path) -> None:
     kept = min(truth.folder.glob("*.npy"))
     assert truth.vector(kept.stem) is not None
     assert truth.vector("00" * 32) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "reason"),
+    [
+        (
+            "shares_released",
+            {"round": 0, "instances": [[0, 0]], "attempts": [0, 1]},
+            "one entry per instance",
+        ),
+        ("clusters_drawn", {"round": 0, "assignment_digest": "", "clusters": [["p00"]]}, "clusters"),
+        ("survivors_frozen", {"round": "0", "survivors": []}, "round"),
+        ("received", {"message": "Hello", "place": [0, 0, 0, 0], "from": "server"}, "digest"),
+    ],
+)
+def test_a_writer_that_made_something_up_is_refused(
+    copy: Path, kind: str, fields: dict[str, Any], reason: str
+) -> None:
+    """The chain holds: whoever writes a transcript can write anything into it."""
+    transcript(copy, "p03").unlink()
+    with TranscriptWriter(transcript(copy, "p03"), {"run": "test", "vantage": "p03"}) as writer:
+        writer.append(kind, fields)
+    with pytest.raises(ConfigError, match=rf"p03\.jsonl: entry 1 is no {kind}: .*{reason}"):
+        load(copy)

@@ -12,6 +12,7 @@ import msgspec
 from securefl.audit.finding import Severity
 from securefl.audit.load import load
 from securefl.audit.recorded import Recorded
+from securefl.audit.replay import audit_replay
 from securefl.audit.unmasking import audit_unmasking
 from securefl.audit.views import audit_views
 from securefl.ids import EVERYONE, SERVER, PartyId
@@ -86,6 +87,8 @@ def test_another_model_for_one_party_is_seen(tmp_path: Path) -> None:
     assert "2 versions of the model" in worst.claim
     assert "None of them released" in worst.claim
     assert {e.source for e in worst.evidence} >= {"p02"}
+    # The model that most parties saw is what the server's arithmetic is replayed from.
+    assert max(f.severity for f in audit_replay(load(tmp_path / "run"), None).findings) < Severity.BREACH
 
 
 def test_two_survivor_sets_that_unmask_a_member(tmp_path: Path) -> None:
