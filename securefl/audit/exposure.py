@@ -25,6 +25,7 @@ _REMEDY: Final = (
     "fewer reclusterings of one update, new local work for each (clustering.new_work), larger clusters, or"
     ' noise; leakage.mode = "veto" releases nothing that would do this'
 )
+_NOISY: Final = " Each carries all of its noise, and the guarantee reckons with updates that are known."
 _SHOWN: Final = 6
 """Sums of a combination that are listed as evidence."""
 
@@ -66,10 +67,11 @@ def _alone(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
     parties = sorted({party for one in hit for party in one.alone.exposed})
     return Finding(
         audit=AUDIT,
-        severity=Severity.BREACH,
+        severity=Severity.WARNING if recorded.noisy else Severity.BREACH,
         claim=(
             f"The server alone can compute the updates of {len(parties)} of {len(recorded.parties)} parties"
             f" exactly ({listed(parties)}), in {len(hit)} of {counted(len(versions), 'update version')}."
+            + (_NOISY if recorded.noisy else "")
         ),
         evidence=_combination(hit[0], hit[0].alone.exposed),
         remedy=_REMEDY,
@@ -91,7 +93,7 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
     hit = next(one for one in versions if one.pooled.exposed.keys() - one.alone.exposed.keys())
     return Finding(
         audit=AUDIT,
-        severity=Severity.BREACH if allowed else Severity.WARNING,
+        severity=Severity.BREACH if allowed and not recorded.noisy else Severity.WARNING,
         claim=(
             f"{listed(colluders)} and the server together can compute updates of {len(more)} more parties"
             f" ({listed(more)}); the scenario reckons with {counted(bound, 'colluder')}."
@@ -122,10 +124,11 @@ def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
     if not support.exact:
         claim += f" (Searched exhaustively below {support.at_least}; the figure is an upper bound.)"
     broken = size < needed
+    worst = Severity.WARNING if recorded.noisy else Severity.BREACH
     return [
         Finding(
             audit=AUDIT,
-            severity=Severity.BREACH if broken else Severity.HOLDS,
+            severity=worst if broken else Severity.HOLDS,
             claim=claim,
             evidence=tuple(
                 least.opened.openings[k].evidence for k, factor in enumerate(support.proof.factors) if factor

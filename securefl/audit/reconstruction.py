@@ -40,7 +40,7 @@ def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Seque
         findings.append(Finding(audit=AUDIT, severity=Severity.NOTE, claim=claim))
     else:
         together = over_rounds([one.system for one in attacked], recorded)
-        findings += [*_disagreements(attacked), *_recovered(attacked), *_hidden(attacked)]
+        findings += [*_disagreements(attacked), *_recovered(recorded, attacked), *_hidden(attacked)]
         findings += _over_rounds(together)
         exhibits = reconstruction_exhibits(recorded, attacked, together)
     return Chapter(
@@ -78,16 +78,17 @@ def _disagreements(attacked: Sequence[Attacked]) -> Iterator[Finding]:
             )
 
 
-def _recovered(attacked: Sequence[Attacked]) -> Iterator[Finding]:
+def _recovered(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[Finding]:
     hit = [done for done in attacked if done.exposed.intersection(done.system.parties)]
     parties = sorted({p for done in hit for p in done.exposed.intersection(done.system.parties)})
     if parties:
         yield Finding(
             audit=AUDIT,
-            severity=Severity.BREACH,
+            severity=Severity.WARNING if recorded.noisy else Severity.BREACH,
             claim=(
                 f"The updates of {len(parties)} parties ({listed(parties)}) are recovered to the last step of"
                 f" the encoding, in {len(hit)} of {len(attacked)} versions, as the ledger says."
+                + (" Their noise is in them." if recorded.noisy else "")
             ),
             evidence=tuple(o.evidence for o in hit[0].one.opened.openings[:6]),
             remedy="what exposure says: fewer sums of one update, new local work, larger clusters, or noise",

@@ -51,6 +51,12 @@ class Recorded:
         seeds = (t.header.get("seed") for ts in self.transcripts.values() for t in ts)
         return next((seed for seed in seeds if isinstance(seed, int)), None)
 
+    @property
+    def noisy(self) -> bool:
+        """Whether each update carries all of its noise: one that is known costs epsilon, no more."""
+        privacy = self.scenario.privacy
+        return privacy.unit != "none" and not privacy.shared and not self.seeded
+
     def of(self, vantage: str, kind: str) -> Iterator[tuple[Entry, Evidence]]:
         """All entries of one kind at one vantage point, in order, with where they stand."""
         for number, transcript in enumerate(self.transcripts.get(vantage, ())):

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from securefl.audit.finding import Severity
+from securefl.audit.load import load, load_truth
+from securefl.audit.run import audit
 from securefl.runtime.ground_truth import LAB_FRAMES
 from tests.live.federated import Run, assert_sums_are_exact, events, run_program
 from tests.live.scenarios import write_scenario
@@ -91,3 +94,18 @@ def test_the_observer_kept_every_frame(ended: Run) -> None:
         count += 1
     assert position == len(raw)
     assert count == len(ended.transcript("observer").of_kind("frame"))
+
+
+def test_the_audit_of_an_honest_run_finds_nothing(ended: Run) -> None:
+    recorded = load(ended.directory.path)
+    report = audit(recorded, load_truth(ended.directory.path, recorded))
+    assert [finding for finding in report.findings if finding.severity >= Severity.WARNING] == []
+    assert {chapter.audit for chapter in report.chapters} >= {
+        "exposure",
+        "views",
+        "unmasking",
+        "masks",
+        "budget",
+        "replay",
+        "reconstruction",
+    }

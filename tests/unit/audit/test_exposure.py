@@ -102,3 +102,18 @@ def test_predictions_agree_with_the_figures_of_the_issue(leaky: Path) -> None:
 
 def test_one_cluster_has_no_prediction(leaky: Path) -> None:
     assert expectation(replace(load(leaky), scenario=scenario(3))) is None
+
+
+def test_updates_with_all_of_their_noise_are_a_warning(leaky: Path) -> None:
+    """They are known, which is what the guarantee of local noise reckons with."""
+    noise = {"privacy__unit": '"party"', "privacy__multiplier": "4.0", "encoding__clip": "1.0"}
+    transcripts = {
+        name: tuple(replace(t, header={**t.header, "entropy": "operating system"}) for t in some)
+        for name, some in load(leaky).transcripts.items()
+    }
+    recorded = replace(
+        load(leaky), scenario=scenario(9, reclusterings="7", **noise), transcripts=transcripts, summary={}
+    )
+    found = chapter(recorded)
+    assert max(f.severity for f in found.findings) is Severity.WARNING
+    assert "Each carries all of its noise" in found.findings[0].claim
