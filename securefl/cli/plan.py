@@ -85,7 +85,7 @@ def plan(
     """
     with one_line_errors():
         _check_choices(data=data, case=case, server=server, unit=unit)
-        most = DATA[data].samples // max(1, parties)
+        most = _share(data, parties)
         held = most if records is None else records
         demand = Demand(
             parties=parties,
@@ -162,6 +162,16 @@ def _check_choices(*, data: str, case: str, server: str, unit: str) -> None:
             raise ConfigError(option, f"{value!r} is none", " or ".join(choices))
 
 
+def _share(data: str, parties: int) -> int:
+    """Training samples of each party when they are split evenly."""
+    samples = DATA[data].samples
+    if parties > samples:
+        raise ConfigError(
+            "--data", f"{data} has {samples} samples for {parties} parties", "a larger data set"
+        )
+    return samples // max(1, parties)
+
+
 def _row(found: Plan, choose: int | None) -> int:
     """The place of the chosen row, from 0."""
     if choose is None:
@@ -183,7 +193,7 @@ def _show(found: Plan, chosen: int, out: Path, *, drawn: bool) -> None:
     terminal = Terminal()
     for table in tables(found, chosen):
         terminal.print(table)
-    say(f"{found.considered} plans keep the demands; these {len(found.rows)} are beaten by none")
+    say(f"{found.considered} plans keep the demands; {len(found.rows)} of them, here, no other beats")
     say(f"row {chosen + 1}{', recommended' if chosen == found.chosen else ''}:")
     for line in lines_of(found.demand, found.rows[chosen]):
         say(f"  {line}")

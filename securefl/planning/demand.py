@@ -11,8 +11,8 @@ from securefl.errors import ConfigError
 from securefl.messages.base import MAX_VECTOR
 from securefl.privacy.release import Unit
 
-MAX_PARTIES = 2_000
-"""More would make some odds take minutes."""
+MAX_PARTIES = 500
+"""More would make odds and ledger take minutes."""
 MAX_RECLUSTERINGS = 64
 
 Case = Literal["worst", "average"]

@@ -13,6 +13,8 @@ from securefl.privacy.shares import Placement
 
 MOST_TRIED = 3
 """Reclusterings up to which plans are sought, unless their number is given."""
+MOST_ATOMS = 4
+"""Sizes of atoms that are tried, the smallest ones, unless one is given."""
 MAX_SIZE = 512
 """Clusters of m grow to 2 m - 1 members, and lists of messages hold 1,024."""
 
@@ -86,11 +88,12 @@ def shapes(demand: Demand) -> Iterator[Shape]:
     """
     n, least = demand.parties, max(2, demand.k)
     times = range(1, MOST_TRIED + 1) if demand.reclusterings is None else (demand.reclusterings,)
-    for atoms in (1, *(size for size in range(least, n // 2 + 1) if n % size == 0)):
-        if demand.atoms not in {None, atoms}:
-            continue
+    divisors = [size for size in range(least, n // 2 + 1) if n % size == 0]
+    tried = (1, *divisors[:MOST_ATOMS]) if demand.atoms is None else (demand.atoms,)
+    for atoms in tried:
         units, fewest = n // atoms, max(2, -(-least // atoms))
-        for per_cluster in sorted({units // count for count in range(1, units // fewest + 1)}):
+        counts = sorted({units // count for count in range(1, units // fewest + 1)})
+        for per_cluster in counts if demand.size is not None else _thinned(counts):
             size = per_cluster * atoms
             if size > MAX_SIZE or demand.size not in {None, size}:
                 continue
@@ -98,6 +101,15 @@ def shapes(demand: Demand) -> Iterator[Shape]:
                 yield Shape(size=size, reclusterings=again, atoms=atoms)
                 if again > 1 and atoms == 1:
                     yield Shape(size=size, reclusterings=again, new_work=True)
+
+
+def _thinned(sizes: list[int]) -> Iterator[int]:
+    """The first ones, and of larger ones those that are 12 % apart: what lies between differs by little."""
+    last = 0
+    for size in sizes:
+        if size > 1.12 * last or size == sizes[-1]:
+            yield size
+            last = size
 
 
 def draws_of(demand: Demand, shape: Shape, *, shared: bool = False) -> tuple[int, int]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import math
 
 from securefl.config import odds
 from securefl.config.reclustering import p_withstands
 from securefl.config.sizes import MAX_DRAWS, cluster_sizes
 from securefl.planning.demand import Demand
 from securefl.planning.design import Shape, draws_of
+
+_NEGLIGIBLE = 1e-12
 
 
 def p_clean(demand: Demand, shape: Shape, withstood: int) -> float:
@@ -58,14 +61,27 @@ def _withstands_in_atoms(
 ) -> float:
     """As above, where the R assignments have the atoms in common: by the number of atoms with liars."""
     clusters = cluster_sizes(units, per_cluster)
-    total = before = 0.0
-    for spoiled in range(min(byzantine, units) + 1):
-        within = odds.touched_at_most([atoms] * units, byzantine, spoiled)
-        if within > before:
-            once = odds.touched_at_most(clusters, spoiled, withstood)
-            total += (within - before) * once**reclusterings
-        before = within
-    return total
+    return math.fsum(
+        chance * odds.touched_at_most(clusters, spoiled, withstood) ** reclusterings
+        for spoiled, chance in enumerate(_spoiled_atoms(atoms, units, byzantine))
+        if chance > _NEGLIGIBLE
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _spoiled_atoms(atoms: int, units: int, byzantine: int) -> tuple[float, ...]:
+    """P(so many atoms have any of the Byzantine parties), by number: exact, as all atoms are alike.
+
+    Parties take seats one after the other; the next one finds itself in a spoiled atom with the probability
+    of the seats that are left in those.
+    """
+    law = [1.0]
+    for seated in range(byzantine):
+        left = atoms * units - seated
+        inside = [chance * (atoms * count - seated) / left for count, chance in enumerate(law)]
+        beyond = [chance * atoms * (units - count) / left for count, chance in enumerate(law)]
+        law = [a + b for a, b in zip([*inside, 0.0], [0.0, *beyond], strict=True)][: units + 1]
+    return tuple(law)
 
 
 def p_alone(demand: Demand, shape: Shape) -> float:

@@ -63,6 +63,7 @@ def test_json_and_a_row_of_ones_own(tmp_path: Path) -> None:
             ("--parties", "12", "--records", "500"),
             "--records: 500 for each of 12 parties, but digits has 1442",
         ),
+        (("--parties", "1500"), "--data: digits has 1442 samples for 1500 parties"),
         (("--parties", "12", "--dropout", "0.4", "--k", "6"), "--lost: no m and R keep --lost 0.05"),
     ],
 )
