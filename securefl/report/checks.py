@@ -18,6 +18,7 @@ from securefl.privacy.checks.power import floor_power, hidden_by
 from securefl.privacy.mechanism import Mechanism
 from securefl.report.records import RoundRecord
 from securefl.report.text import counted, percent
+from securefl.report.verdict import Verdict, verdict_of
 from securefl.rounds.checking import agreed_of
 from securefl.rounds.plan import Plan
 from securefl.transcript.canonical import JsonValue
@@ -47,6 +48,8 @@ class Checked:
     tallies: tuple[Tally, ...]
     false_alarms: int
     """Sums that were left out though all whom they count keep to bounds and noise."""
+    verdict: Verdict | None = None
+    """Over rounds; None where evidence is of nobody."""
 
     @property
     def sums(self) -> int:
@@ -70,6 +73,7 @@ class Checked:
             "sums": self.sums,
             "failed": self.failed,
             "false_alarms": self.false_alarms,
+            **({} if self.verdict is None else {"evidence": self.verdict.to_json()}),
             "by_members": [
                 {
                     "survivors": one.survivors,
@@ -118,7 +122,7 @@ class Watch:
             Tally(*kind, count, failed[kind], _power(plan.scenario, plan.limits, plan.mechanism, *kind))
             for kind, count in sorted(sums.items())
         )
-        return Checked(tuple(tallies), alarms)
+        return Checked(tuple(tallies), alarms, verdict_of(plan, records))
 
 
 def power_lines(scenario: Scenario, limits: Limits, mechanism: Mechanism) -> Iterator[str]:
@@ -157,6 +161,8 @@ def check_lines(found: Checked) -> Iterator[str]:
         f"{found.failed} of {counted(found.sums, 'sum')} left out; of those {found.false_alarms} where all"
         " keep to what was agreed"
     )
+    if found.verdict is not None:
+        yield found.verdict.text
     for one in found.tallies:
         if one.silent:
             stated = "" if one.power is None else f"; without signals {_sure(one.power)} are to be expected"

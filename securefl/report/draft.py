@@ -141,6 +141,7 @@ class RoundDraft:
             traffic=self.traffic,
             refusals=dict(self.refusals),
             epsilon=spent,
+            suspects=done.suspects,
         )
 
     def _enter(self, step: str, now: float) -> None:

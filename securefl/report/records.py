@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from securefl.ids import PartyId
-from securefl.rounds.reports import ClusterKey
+from securefl.rounds.reports import ClusterKey, Suspect
 from securefl.transcript.canonical import JsonValue
 
 Direction = Literal["up", "down"]
@@ -93,6 +93,8 @@ class RoundRecord:
     epsilon: Mapping[PartyId, float | None] | None = None
     """What each party has spent of its privacy at most, up to this round; None for a party without a
     guarantee, and as a whole without privacy."""
+    suspects: tuple[Suspect, ...] = ()
+    """The evidence of the checks up to this round."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> RoundRecord:
@@ -141,6 +143,10 @@ class RoundRecord:
             epsilon=None
             if row.get("epsilon") is None
             else {PartyId(party): spent for party, spent in row["epsilon"].items()},
+            suspects=tuple(
+                Suspect(tuple(map(PartyId, each["parties"])), each["highest"], each["now"])
+                for each in row.get("evidence", ())
+            ),
         )
 
     def row(self) -> dict[str, JsonValue]:
@@ -176,7 +182,16 @@ class RoundRecord:
             },
             "refusals": [{**refusal._asdict(), "count": count} for refusal, count in self.refusals.items()],
             **({} if self.epsilon is None else {"epsilon": {p: finite(e) for p, e in self.epsilon.items()}}),
+            **({"evidence": listed_evidence(self.suspects)} if self.suspects else {}),
         }
+
+
+def listed_evidence(suspects: Sequence[Suspect]) -> list[JsonValue]:
+    """Evidence for rows and summaries, in decimal digits."""
+    return [
+        {"parties": list(one.parties), "highest": round(one.highest, 4), "now": round(one.now, 4)}
+        for one in suspects
+    ]
 
 
 def _listed(reasons: Mapping[ClusterKey, str]) -> list[JsonValue]:

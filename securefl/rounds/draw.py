@@ -29,6 +29,8 @@ class Draw:
     """Who is present but was not drawn, is in no whole atom, or has too few of its fixed cluster there."""
     founding: bytes = b""
     """The seed of the run's atoms, public; empty where there are none."""
+    number: int = 0
+    """How many draws of the round were void before this one."""
 
 
 def shortage(plan: Plan, present: Collection[PartyId], founding: bytes = b"") -> str | None:
@@ -106,7 +108,7 @@ def draw_round(
     counts = {party: samples[party] for party in assignment.participants}
     resting = tuple(sorted(nonces.keys() - counts.keys()))
     weights = public_weights(counts, weighting.mode, weighting.cap) if counts else {}
-    return Draw(seed, assignment, weights, resting, founding)
+    return Draw(seed, assignment, weights, resting, founding, draw)
 
 
 def _atoms(plan: Plan, founding: bytes) -> tuple[tuple[PartyId, ...], ...]:

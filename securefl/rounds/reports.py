@@ -6,6 +6,7 @@ A report says what its vantage point knows anyway: the server from what came in,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from securefl.arrays import F32
 from securefl.ids import PartyId
@@ -13,6 +14,18 @@ from securefl.rounds.stacking import ClusterSum
 
 ClusterKey = tuple[int, int]
 """(reclustering, cluster)."""
+
+Group = tuple[PartyId, ...]
+"""Parties that evidence is about as a whole."""
+
+
+class Suspect(NamedTuple):
+    """What rounds of checks say against "these parties keep to the plan", in decimal digits of e-values."""
+
+    parties: Group
+    highest: float
+    """The most it ever was: this counts."""
+    now: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +175,8 @@ class RoundDone:
     """Left out by the checks."""
     backdoor_success: float | None = None
     """Share of patched test samples that get the backdoor's class; None where none is looked for."""
+    suspects: tuple[Suspect, ...] = ()
+    """The evidence of the checks so far, this round's included."""
 
 
 @dataclass(frozen=True, slots=True)

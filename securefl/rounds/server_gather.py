@@ -33,6 +33,7 @@ from securefl.rounds.server_phases import (
 )
 from securefl.rounds.statement import announced_digest, mask_binding, model_digest
 from securefl.rounds.stepping import without_clusters
+from securefl.rounds.suspicion import voided as lost_bets
 from securefl.secagg.server import CollectingKeys, InstancePhase
 
 
@@ -166,14 +167,16 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
 def _redraw(
     ctx: ServerContext, phase: Revealing, withheld: tuple[PartyId, ...], now: float
 ) -> tuple[ServerPhase, Effects]:
-    round_ = phase.standing.round
+    round_, standing = phase.standing.round, phase.standing
+    suspicion = lost_bets(ctx.plan, standing.suspicion, phase.draw, phase.hellos)
+    standing = replace(standing, suspicion=suspicion)
     voided = Report(DrawVoided(round_, phase.draw, withheld))
     if phase.draw >= MAX_REDRAWS:
         reason = f"nonces were withheld in {MAX_REDRAWS + 1} draws"
-        skipped, effects = skip_round(ctx, phase.standing, tuple(sorted(phase.hellos)), reason)
+        skipped, effects = skip_round(ctx, standing, tuple(sorted(phase.hellos)), reason)
         return skipped, (voided, *effects)
     excluded = phase.excluded | frozenset(withheld)
-    greeting, effects = invite(ctx, phase.standing, phase.draw + 1, phase.model, excluded, now)
+    greeting, effects = invite(ctx, standing, phase.draw + 1, phase.model, excluded, now)
     return greeting, (voided, *effects)
 
 

@@ -43,6 +43,7 @@ from securefl.rounds.server_phases import (
 from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum
 from securefl.rounds.statement import LEDGER_PASS_THROUGH, release_context
 from securefl.rounds.stepping import after_evaluation, after_sums, to_consult
+from securefl.rounds.suspicion import weighed
 from securefl.secagg.opening import check_release, open_sum, survivors_of
 from securefl.wire.codec import decode_struct
 
@@ -126,6 +127,7 @@ def close_releasing(ctx: ServerContext, phase: Releasing) -> tuple[ServerPhase, 
     standing, drawn, survivors = phase.standing, phase.view.drawn, phase.frozen.survivors
     checked = checks_of(ctx.plan, standing.round, sums)
     effects, excluded = (*effects, *map(Report, checked)), failed(checked)
+    standing = replace(standing, suspicion=weighed(ctx.plan, standing.suspicion, drawn, sums, checked))
     asked = to_consult(ctx.plan, sums, excluded)
     if not asked:
         evaluating, more = _step(ctx, standing, drawn, survivors, sums, excluded)

@@ -23,6 +23,7 @@ from securefl.rounds.draw import Draw
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, RoundDone
 from securefl.rounds.stacking import ClusterSum
+from securefl.rounds.suspicion import NO_SUSPICION, Suspicion
 from securefl.rounds.trust import NO_TRUST, Trust
 from securefl.secagg.server import CollectingInputs, InstancePhase
 from securefl.secagg.store import VectorStore
@@ -57,6 +58,8 @@ class Standing:
     """Rounds in a row without any update."""
     trust: Trust = NO_TRUST
     """What the rule remembers of the parties."""
+    suspicion: Suspicion = field(default_factory=lambda: NO_SUSPICION)
+    """What the checks have found so far, and against whom."""
     before: F32 | None = field(default=None, repr=False)
     """The parameters of the round before; kept where parties' momentum goes on from the model's step."""
     releases: Releases = field(default_factory=lambda: NO_RELEASES)

@@ -19,6 +19,7 @@ from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, ModelStepped, RoundDone
 from securefl.rounds.server_phases import Standing
 from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum, aggregate_round, counted, usable
+from securefl.rounds.suspicion import suspects_of
 
 MAX_FRUITLESS = 3
 """Rounds in a row without any update after which the run is aborted; those do not count whose sums would have
@@ -89,6 +90,7 @@ def after_sums(
         kept=result.kept,
         rejected=result.rejected,
         failed=tuple(sorted(excluded)),
+        suspects=suspects_of(standing.suspicion),
     )
     return standing, done, ModelStepped(standing.round, result.kept, result.rejected, norm)
 
@@ -103,7 +105,8 @@ def without_clusters(
 ) -> tuple[Standing, RoundDone, ModelStepped]:
     """End a round for which too few parties are there."""
     standing = replace(_keeping(plan, standing), fruitless_rounds=standing.fruitless_rounds + 1)
-    done = RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), ())
+    suspects = suspects_of(standing.suspicion)
+    done = RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), (), suspects=suspects)
     return standing, done, ModelStepped(standing.round, (), (), None)
 
 

@@ -18,14 +18,16 @@ from securefl.config.resolved import to_toml
 from securefl.crypto.labels import digest
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import PartyId
+from securefl.privacy.checks.evidence import Evidence
 from securefl.rounds.carrying import carries
 from securefl.rounds.plan import Plan
 from securefl.rounds.server_phases import Standing
+from securefl.rounds.suspicion import Suspicion, groups_of
 from securefl.rounds.trust import Trust
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
-_VERSION = "securefl simulation 6"
+_VERSION = "securefl simulation 7"
 _NUMBERS = ("round", "best_accuracy", "stale_rounds", "updates", "fruitless_rounds")
 
 
@@ -44,6 +46,9 @@ def write_checkpoint(
     state |= {"dead": sorted(dead), "scores": dict(standing.trust.scores)}
     state["releases"] = dict(standing.releases)
     state["founding"] = standing.founding.hex()
+    state["suspicion"] = [
+        [group, one.logs, one.log_highest, one.rounds] for group, one in standing.suspicion.items()
+    ]
     meta = {
         "version": _VERSION,
         "of": _identity(plan),
@@ -128,10 +133,23 @@ def _standing(
         trust=Trust(MappingProxyType(earned), arrays.get("gradient")),
         before=arrays.get("before"),
         releases=MappingProxyType(releases),
+        suspicion=_suspicion(state["suspicion"], plan),
         founding=founding,
         **{name: state[name] for name in _NUMBERS},
     )
     return standing, dead
+
+
+def _suspicion(rows: list[Any], plan: Plan) -> Suspicion:
+    found = {
+        tuple(map(PartyId, group)): Evidence(tuple(map(float, logs)), float(highest), int(rounds))
+        for group, logs, highest, rounds in rows
+    }
+    if not found.keys() <= set(groups_of(plan)):
+        raise ValueError("it has evidence of groups that there are not")
+    if not all(math.isfinite(log) for one in found.values() for log in (*one.logs, one.log_highest)):
+        raise ValueError("it has evidence that is not finite")
+    return MappingProxyType(found)
 
 
 def _identity(plan: Plan) -> str:

@@ -37,6 +37,7 @@ from securefl.rounds.server_phases import Standing
 from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum
 from securefl.rounds.statement import model_digest
 from securefl.rounds.stepping import after_evaluation, after_sums, to_consult, without_clusters
+from securefl.rounds.suspicion import weighed
 from securefl.simulation.fates import Deviations, Fates
 from securefl.simulation.federation import Federation
 from securefl.simulation.party import SimulatedParty
@@ -143,6 +144,7 @@ class Course:
         for item in checked:
             self._report(item)
         excluded = failed(checked)
+        standing = replace(standing, suspicion=weighed(self._plan, standing.suspicion, drawn, sums, checked))
         gradients = self._consult(round_, standing.params, to_consult(self._plan, sums, excluded))
         return after_sums(self._plan, standing, drawn, counted, sums, gradients, excluded)
 

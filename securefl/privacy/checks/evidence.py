@@ -35,6 +35,10 @@ STAKE: Final = 0.25
 """Share of the evidence that is bet in each round. All of it would lose half where p-values are near 1,
 and could not recover from rounds in which a party behaves."""
 
+PRESENCE_STAKES: Final = (0.25, 0.5, 0.9)
+"""For :func:`presence`, side by side like checks: high ones pay where a party nearly always deviates, and has
+company nearly as often."""
+
 KeyT = TypeVar("KeyT")
 
 
@@ -54,7 +58,7 @@ def calibrate(p_value: float) -> float:
     return 1 - STAKE + STAKE * mixed
 
 
-def presence(failed: bool, company: float, alpha: float) -> float:
+def presence(failed: bool, company: float, alpha: float, stake: float = STAKE) -> float:
     """The e-value of one sum for "this party is honest".
 
     A bet at odds that are fair when the sum of an honest party fails with probability ``company`` +
@@ -65,16 +69,17 @@ def presence(failed: bool, company: float, alpha: float) -> float:
         company: at least the probability that a given honest party shares a sum with a Byzantine one:
             ``odds.tail(N - 1, q, m - 1, 1)`` for q Byzantine parties of N in clusters of m.
         alpha: at least the probability that the sum of honest parties fails.
+        stake: share of the evidence that is bet, in (0, 1).
 
     Raises:
         UsageError: probabilities out of range.
     """
-    if not (0 <= company <= 1 and 0 < alpha < 1):
-        raise UsageError(f"company {company}, level {alpha}")
+    if not (0 <= company <= 1 and 0 < alpha < 1 and 0 < stake < 1):
+        raise UsageError(f"company {company}, level {alpha}, stake {stake}")
     chance = company + alpha
     if chance >= 1:
         return 1.0
-    return 1 - STAKE + STAKE / chance if failed else 1 - STAKE
+    return 1 - stake + stake / chance if failed else 1 - stake
 
 
 @dataclass(frozen=True, slots=True)

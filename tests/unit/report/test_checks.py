@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -22,6 +23,7 @@ from securefl.report.metrics import RunMetrics
 from securefl.report.present import print_summary
 from securefl.report.records import RoundRecord
 from securefl.report.summary import summarise
+from securefl.report.verdict import verdict_of
 from securefl.rounds.checking import agreed_of
 from securefl.rounds.reports import ModelStepped, RoundDone
 from securefl.rounds.upload import Seams
@@ -131,6 +133,47 @@ def test_rows_and_summary_hold_what_failed_and_why() -> None:
     assert "1 cluster left out by the checks" in round_text(played.reports(RoundDone)[0])
 
 
+def test_evidence_is_kept_over_rounds_and_names_the_cluster_of_a_skipper() -> None:
+    played = world(2)
+    cast: dict[PartyId, tuple[Behaviour, ...]] = {party(2): (NoNoise(parties=("p02",)),)}
+    metrics = metrics_of(played, cast)
+    home = homes(played)
+    mates = tuple(sorted(p for p in home if home[p] == home[party(2)]))
+    rows = [json.loads(json.dumps(record.row())) for record in metrics.records]
+    (first,), (second,) = ([e for e in row["evidence"] if e["parties"] == list(mates)] for row in rows)
+    assert 2 < first["highest"] < second["highest"] - 2, "products grow"
+    assert [RoundRecord.from_row(row).suspects[0].parties for row in rows] == [
+        record.suspects[0].parties for record in metrics.records
+    ]
+    found = metrics.checked()
+    assert found is not None
+    assert found.verdict is not None
+    assert [one.parties for one in found.verdict.named] == [mates]
+    told = json.loads(json.dumps(found.to_json()))["evidence"]
+    assert told["named"] == [list(mates)]
+    assert told["false_alarm_rate"] == 0.01
+    assert told["at_most_byzantine"] is None
+    assert (
+        f"evidence over rounds names {'+'.join(mates)}; wrongly with probability at most 1 % in the whole run"
+        in check_lines(found)
+    )
+    honest = metrics_of(world(), {}).checked()
+    assert honest is not None
+    assert honest.verdict is not None
+    assert honest.verdict.named == ()
+    assert "evidence over rounds names nobody: at most 10^0." in honest.verdict.text
+    resumed = RunMetrics(played.plan.scenario, earlier=[RoundRecord.from_row(row) for row in rows])
+    resumed.watch(played.plan, cast)
+    again = resumed.checked()
+    assert again is not None
+    assert again.verdict is not None
+    assert again.verdict.named[0].parties == mates
+    changing = replace(
+        world(2).plan, scenario=scenario(6, rounds="2", **{**SETS, "clustering__fixed": "false"})
+    )
+    assert verdict_of(changing, metrics.records) is None, "no Byzantine parties are reckoned with"
+
+
 def test_together_they_cost_a_cluster_and_apart_the_round_which_ends_like_any_other() -> None:
     """A run of four rounds does not end by the three in a row that have no update; only at its end."""
     home = homes(world(2))
@@ -165,7 +208,7 @@ def test_the_header_states_the_power_for_sums_that_may_be_opened() -> None:
     assert list(power_lines(silenced, plan.limits, plan.mechanism)) == []
     found = metrics_of(world(2), {}).checked()
     assert found is not None
-    assert len(list(check_lines(found))) == 1
+    assert len(list(check_lines(found))) == 2
 
 
 @pytest.mark.parametrize("metric", ["checks_failed", "skippers_failed", "false_alarms"])

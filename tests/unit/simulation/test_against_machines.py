@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from securefl.arrays import F32, F64, digest_of
 from securefl.behaviours.cast import party_behaviour
-from securefl.config.behaviours import Behaviour, Drop, Kill, NoClip, Phase, Scale, WrongShare
+from securefl.config.behaviours import Behaviour, Drop, Kill, NoClip, NoNoise, Phase, Scale, WrongShare
 from securefl.config.cast import party_names
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import works_of
@@ -37,6 +37,7 @@ from securefl.rounds.reports import (
     RoundSkipped,
     RoundStarted,
     StepReached,
+    SumChecked,
     SumOpened,
     SurvivorsFrozen,
 )
@@ -83,6 +84,7 @@ def comparable(report: object) -> object:
             | ConsultingFailed()
             | InstanceLost()
             | SurvivorsFrozen()
+            | SumChecked()
             | ModelStepped()
             | RoundDone()
             | RoundSkipped()
@@ -140,9 +142,11 @@ def announced(cast: Cast) -> Cast:
     }
 
 
-def assert_same(config: Scenario, cast: Cast, failing: Failing = frozenset(), fails_in: int = 0) -> Lab:
+def assert_same(
+    config: Scenario, cast: Cast, failing: Failing = frozenset(), fails_in: int = 0, length: int = 4
+) -> Lab:
     cast = announced(cast) if failing else cast
-    lab = Lab(config, cast)
+    lab = Lab(config, cast, length=length)
     honest = lab.train
     begun: Counter[tuple[PartyId, int]] = Counter()
 
@@ -359,6 +363,31 @@ def test_rules_with_data_of_the_servers(rule: str) -> None:
 def test_a_draw_of_participants() -> None:
     config = scenario(9, rounds="4", participation__count="6")
     assert_same(config, {"p02": (silent("kill", "after-keys"),), "p04": (silent("drop", "after-shares"),)})
+
+
+@pytest.mark.parametrize("fixed", ["true", "false"])
+def test_noise_checks_and_their_evidence_over_rounds(fixed: str) -> None:
+    config = scenario(
+        9,
+        rounds="3",
+        privacy__unit="party",
+        privacy__multiplier="0.5",
+        privacy__delta="0.05",
+        encoding__clip="1.0",
+        encoding__scale_bits="7",
+        checks__kind="corrected",
+        aggregation__claim="none",
+        aggregation__byzantine="1",
+        leakage__mode="report",
+        clustering__fixed=fixed,
+    )
+    cast = {"p02": (NoNoise(parties=("p02",)),), "p04": (silent("drop", "after-shares", 1),)}
+    lab = assert_same(config, cast, length=256)
+    done = lab.rounds_done()
+    assert any(report.failed for report in done)
+    most = [max(one.highest for one in report.suspects) for report in done]
+    assert most == sorted(most)
+    assert most[-1] > 0
 
 
 def test_a_target_ends_it_early() -> None:

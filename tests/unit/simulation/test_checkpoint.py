@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 
 from securefl.errors import ConfigError
 from securefl.ids import PartyId
+from securefl.privacy.checks.evidence import Evidence
 from securefl.rounds.plan import Plan
 from securefl.rounds.server_phases import Standing
 from securefl.rounds.trust import Trust
@@ -27,8 +28,21 @@ LENGTH = 4
 FOUNDING = bytes(range(32))
 
 
+CHECKED = {
+    "privacy__unit": "party",
+    "privacy__multiplier": "0.5",
+    "privacy__delta": "0.05",
+    "encoding__clip": "1.0",
+    "checks__kind": "corrected",
+    "aggregation__claim": "none",
+    "aggregation__byzantine": "1",
+    "leakage__mode": "report",
+}
+SUSPICION = {(A,): Evidence((1 / 3, -0.1, 200.0), 300.5, 7), (C,): Evidence((0.0, -1.0, 2.0), 0.1, 1)}
+
+
 def written(path: Path, trust: Trust) -> Plan:
-    plan = plan_of(scenario(6), LENGTH)
+    plan = plan_of(scenario(6, **CHECKED), LENGTH)
     standing = Standing(
         round=3,
         params=np.array([1, -2, 0.1, 3e38], dtype=np.float32),
@@ -39,6 +53,7 @@ def written(path: Path, trust: Trust) -> Plan:
         fruitless_rounds=1,
         trust=trust,
         founding=FOUNDING,
+        suspicion=SUSPICION,
     )
     write_checkpoint(path, plan, standing, {B}, training="some")
     return plan
@@ -60,6 +75,7 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
     assert numbers == (3, 1, 2, 1)
     assert standing.best_accuracy == 0.1 + 0.2
     assert standing.founding == FOUNDING
+    assert dict(standing.suspicion) == SUSPICION
 
 
 @pytest.mark.parametrize(
@@ -72,6 +88,10 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
         ({"scores": None}, {}, "damaged"),
         ({"founding": "00"}, {}, "seed of atoms is none"),
         ({"founding": "x"}, {}, "damaged"),
+        ({"suspicion": [[["p99"], [0.0], 0.0, 1]]}, {}, "groups that there are not"),
+        ({"suspicion": [[["p00", "p01"], [0.0], 0.0, 1]]}, {}, "groups that there are not"),
+        ({"suspicion": [[["p00"], [float("nan")], 0.0, 1]]}, {}, "not finite"),
+        ({"suspicion": [[["p00"], [0.0]]]}, {}, "damaged"),
         ({"dead": ["p99"]}, {}, "parties that there are not"),
         ({}, {"gradient": np.zeros(LENGTH + 1)}, "gradient is no array of 4 float64"),
         ({}, {"gradient": np.zeros(LENGTH, dtype=np.float32)}, "gradient is no array of 4 float64"),
