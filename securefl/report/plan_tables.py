@@ -52,7 +52,7 @@ def noise_of(row: Row) -> str:
 def lines_of(demand: Demand, row: Row) -> Iterator[str]:
     """The chosen row in words, one fact a line."""
     design, shape = row.design, row.design.shape
-    again = f", R = {shape.reclusterings} times a round" if shape.reclusterings > 1 else ""
+    again = f", drawn R = {shape.reclusterings} times a round" if shape.reclusterings > 1 else ""
     work = " from new local work each time" if shape.new_work else ""
     yield (
         f"clusters: {_sizes(demand, row)}{again}{work}; t = {design.threshold} open a sum, at least"
