@@ -73,18 +73,21 @@ def _leverages(recorded: Recorded, versions: Sequence[Exposed]) -> HeatMap:
     table = [dict(zip(one.ledger.parties, one.leverage.tolist(), strict=True)) for one in shown]
     left_out = len(versions) > _COLUMNS or len(recorded.parties) > _ROWS
     works = any(one.opened.version.work for one in versions)
+    names = tuple(
+        f"{one.opened.version.round}/{one.opened.version.work}" if works else str(one.opened.version.round)
+        for one in shown
+    )
+    values = tuple(tuple(row.get(party) for party in parties) for row in table)
+    rows, columns = ("round / work" if works else "round", names), ("party", tuple(parties))
+    if len(parties) <= len(shown):
+        rows, columns, values = columns, rows, tuple(zip(*values, strict=True))
     return HeatMap(
         title="Leverage: how much of a party's update the sums of one version hold",
-        row_name="party",
-        column_name="round / work" if works else "round",
-        rows=tuple(parties),
-        columns=tuple(
-            f"{one.opened.version.round}/{one.opened.version.work}"
-            if works
-            else str(one.opened.version.round)
-            for one in shown
-        ),
-        values=tuple(tuple(row.get(party) for row in table) for party in parties),
+        row_name=rows[0],
+        column_name=columns[0],
+        rows=rows[1],
+        columns=columns[1],
+        values=values,
         note=(
             "1/h in one sum of h parties, 1 for a party that is exposed"
             + (" or colludes" if recorded.colluders else "")

@@ -71,8 +71,8 @@ class AuditReport:
                 f"{scenario.parties} parties, clusters of {clustering.size}, R = {clustering.reclusterings},"
                 f" {len(recorded.records)} rounds",
             ),
-            ("secrets", "INSECURE, from a seed" if recorded.seeded else "from the operating system"),
-            ("transcripts", f"{kept}, all chains hold, {ended} of them to their end"),
+            ("secrets", _secrets(recorded)),
+            ("transcripts", f"{kept}, all chains hold, {ended} of them to their end" if kept else "none"),
             ("supposed colluders", listed(sorted(recorded.colluders)) or "none"),
             ("ground truth", "looked at" if self.lab else "not looked at"),
             ("allowed breaches", listed(sorted(allowed(scenario))) or "none"),
@@ -104,6 +104,12 @@ class AuditReport:
                 for chapter in self.chapters
             ],
         }
+
+
+def _secrets(recorded: Recorded) -> str:
+    if recorded.simulated:
+        return "none: simulated"
+    return "INSECURE, from a seed" if recorded.seeded else "from the operating system"
 
 
 def _finding(finding: Finding) -> JsonValue:
