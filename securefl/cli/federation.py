@@ -27,6 +27,7 @@ from securefl.report.privacy import Accounts, forgoing, header_lines, why_none
 from securefl.report.progress import Progress
 from securefl.report.rundir import RunDirectory
 from securefl.report.witness import Ending, Fact, Refusal, Remark, Traffic
+from securefl.rounds.leakage import drawn_lines
 from securefl.runtime.children import Children, Died, Fatal, Said
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.stage import Stage, set_stage
@@ -155,7 +156,8 @@ class Federation:
     def _settle(self, stage: Stage) -> tuple[str, ...]:
         """Settle the scenario's privacy and say what follows; write down the scenario as it is run."""
         if self._scenario.privacy.unit == "none":
-            return (*check(self._scenario).notes, "differential privacy: none")
+            notes = (*check(self._scenario).notes, *drawn_lines(self._scenario))
+            return (*notes, "differential privacy: none")
         # A second or two of imports that only runs with privacy cost.
         from securefl.runtime.privacy import settle_stage  # noqa: PLC0415 - torch and dp_accounting
 
@@ -168,7 +170,8 @@ class Federation:
             without = forgoing(plan.scenario, self._options.seed)
             self._metrics.account_for(Accounts(plan, plan.mechanism, void=void, without=without))
         self._metrics.watch(plan, behaviours_of(plan.scenario, self._options.seed))
-        return (*plan.limits.notes, *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void))
+        notes = (*plan.limits.notes, *drawn_lines(plan.scenario))
+        return (*notes, *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void))
 
     def _header(self, notes: tuple[str, ...]) -> tuple[str, ...]:
         lines = [f"run {self._options.run}", *notes[:-1]]

@@ -26,6 +26,7 @@ from securefl.report.privacy import Accounts, forgoing, header_lines, why_none
 from securefl.report.progress import progress_for
 from securefl.report.rundir import RunDirectory
 from securefl.report.summary import Summary
+from securefl.rounds.leakage import drawn_lines
 from securefl.rounds.server_phases import Standing
 from securefl.simulation.checkpoint import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
 from securefl.simulation.course import Course
@@ -168,6 +169,7 @@ def _header(federation: Federation, options: SimulationOptions) -> tuple[str, ..
         *notes(plan.scenario),
         federation.note,
         *plan.limits.notes,
+        *drawn_lines(plan.scenario),
         f"seed: {options.seed}; {drawn}",
         *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void),
     )

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from securefl.config import odds
-from securefl.config.atom_limits import leaks_all_at, on_atoms, p_atom_exposed, tolerated_dropouts
+from securefl.config.atom_limits import on_atoms, p_atom_exposed, tolerated_dropouts
 from securefl.config.attacks import described
 from securefl.config.cast import is_byzantine, is_of_server
 from securefl.config.check_limits import on_checks
+from securefl.config.leakage_notes import on_leakage
 from securefl.config.presence import shares_fail_in_run
 from securefl.config.privacy_limits import noise_of
 from securefl.config.privacy_notes import on_noise
@@ -170,22 +171,7 @@ def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
         yield "NO SECURE SUM: the server sees every update"
     if scenario.clustering.fixed:
         yield "CLUSTERS ARE FIXED: whoever starts the run chooses them"
-    again = scenario.clustering.reclusterings
-    if limits.clusters > 1 and again > 1 and works_of(scenario) == 1:
-        enough = leaks_all_at(scenario, limits.clusters)
-        if again >= enough and scenario.clustering.atoms > 1:
-            yield (
-                f"leakage: {enough} random reclusterings as a rule give away the sum of each atom, and this"
-                f" run makes {again}; further ones give away no more"
-            )
-        elif again >= enough:
-            yield (
-                f"LEAKAGE: {enough} random reclusterings of {limits.participants} parties into"
-                f" {limits.clusters} clusters as a rule give away every update, and this run makes {again};"
-                " nothing vetoes that yet"
-            )
-    if scenario.leakage.mode == "report":
-        yield "LEAKAGE IS ONLY REPORTED: parties release sums that cross the published limits"
+    yield from on_leakage(scenario)
     if plan.colluders:
         bound = odds.all_within(
             limits.cluster_sizes,

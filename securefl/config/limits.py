@@ -13,6 +13,7 @@ from securefl.config.check_limits import check_checks
 from securefl.config.clustering_limits import check_clustering
 from securefl.config.data_limits import check_data
 from securefl.config.derived import Limits, derive
+from securefl.config.leakage_limits import check_leakage
 from securefl.config.privacy_limits import check_privacy, noise_of
 from securefl.config.rules import clusters_needed_by, needs_server_gradient, withstood
 from securefl.config.scenario import Scenario
@@ -57,6 +58,7 @@ def check(scenario: Scenario) -> Limits:
     _check_largest(scenario)
     sizes = planned_sizes(scenario)
     _check_secure_sum(scenario, sizes)
+    check_leakage(scenario)
     ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
     _check_aggregation(scenario, len(sizes))
     _check_odds_and_ends(scenario)

@@ -140,9 +140,14 @@ Audit = Literal[
 
 
 class Leakage(_Section, frozen=True, kw_only=True):
-    """``veto``: a party releases nothing that crosses a published limit. ``report``: experiments only."""
+    """What all sums of one update may give away together, besides ``secure_sum.k_anonymity``."""
 
     mode: Literal["veto", "report"] = "veto"
+    """``veto``: a party releases nothing that crosses anybody's limit. ``report``: experiments only."""
+    colluders: NonNegative | None = None
+    """Colluders that a combination of sums is reckoned to hold; f unless given."""
+    leverage: Annotated[float, Meta(ge=1e-6, le=1)] = 1.0
+    """The most that a party's leverage may be; 1 is no limit of its own."""
     allow: tuple[Audit, ...] = ()
     """Audits whose breaches this scenario is about: ``securefl audit`` reports them and ends with 0."""
 

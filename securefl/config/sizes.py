@@ -123,6 +123,12 @@ def quorum_of(parties: int, colluders: int) -> int:
     return (parties + colluders) // 2 + 1
 
 
+def leakage_colluders(scenario: Scenario) -> int:
+    """Colluders that a combination of sums is reckoned to hold: f unless ``leakage`` says otherwise."""
+    given = scenario.leakage.colluders
+    return scenario.secure_sum.colluders_per_cluster if given is None else given
+
+
 def works_of(scenario: Scenario) -> int:
     """How many times a party trains in a round, each from the same model: R with ``new_work``, else once."""
     return scenario.clustering.reclusterings if scenario.clustering.new_work else 1

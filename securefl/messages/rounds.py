@@ -24,6 +24,7 @@ from securefl.messages.base import (
 
 Founding = Annotated[bytes, Meta(max_length=32)]
 """A seed of 32 bytes, or nothing."""
+MILLION = 1_000_000
 
 
 class Invite(Message, frozen=True, kw_only=True):
@@ -47,6 +48,10 @@ class Limits(Message, frozen=True, kw_only=True):
     min_survivors: Annotated[int, Meta(ge=1, le=MAX_CLUSTER)]
     k_anonymity: Annotated[int, Meta(ge=1, le=MAX_CLUSTER)]
     leakage: Literal["veto", "report"]
+    colluders: Annotated[int, Meta(ge=0, le=MAX_PARTIES)]
+    """Of the parties in a combination of sums."""
+    leverage: Annotated[int, Meta(ge=1, le=MILLION)]
+    """The most, in millionths."""
 
 
 class Hello(Message, frozen=True, kw_only=True):

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from securefl.clustering.assignment import Assignment, draw_assignment
 from securefl.clustering.atoms import draw_unions, form_atoms
 from securefl.clustering.leakage.admission import admit
+from securefl.clustering.leakage.ledger import planned
 from securefl.clustering.leakage.leverage import leverages
 from securefl.clustering.leakage.limits import LeakageLimits
+from securefl.clustering.leakage.modular import prime_from
 from securefl.config.cast import party_names
 from securefl.ids import PartyId
 from securefl.planning.design import Shape
@@ -79,9 +81,8 @@ def disclosed(parties: int, colluders: int, shape: Shape, f: int, k: int, draws:
     for draw in range(draws):
         seed = hashlib.sha256(f"securefl/1/plan clusters {draw}".encode()).digest()
         drawn = drawn_clusters(seed, names, shape)
-        free = admit(drawn, names, {}, round_=0, seed=seed, new_work=False)
         kept = admit(drawn, names, limits, round_=0, seed=seed, new_work=False)
-        (ledger,) = free.ledgers
+        (ledger,) = planned(drawn, names, 0, prime_from(seed), new_work=False)
         ledger = ledger.without(names[:colluders]) if colluders else ledger
         own = leverages(ledger)
         exposed.append(len(ledger.exposed))

@@ -28,6 +28,7 @@ from securefl.messages.masking import (
     SharePair,
 )
 from securefl.messages.rounds import (
+    MILLION,
     Announce,
     Certificate,
     Endorse,
@@ -188,7 +189,13 @@ _ENDORSE = Endorse(statement=_HASH, lists=_HASH, ledger_head=_HASH)
 
 
 def _hello(cohort: Cohort) -> Hello:
-    limits = Limits(min_survivors=cohort.min_survivors, k_anonymity=cohort.k, leakage="veto")
+    limits = Limits(
+        min_survivors=cohort.min_survivors,
+        k_anonymity=cohort.k,
+        leakage="veto",
+        colluders=0,
+        leverage=MILLION,
+    )
     return Hello(
         samples=cohort.samples, model_digest=_HASH, config_digest=_HASH, commitment=_HASH, limits=limits
     )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from securefl.ids import PartyId
 from securefl.report.records import (
+    CLOSED,
     NOT_THERE,
     RESTING,
     WITHHELD,
@@ -29,6 +31,7 @@ from securefl.rounds.reports import (
     StepReached,
     SumChecked,
     SumOpened,
+    SumsWithheld,
     SurvivorsFrozen,
 )
 
@@ -55,6 +58,7 @@ class RoundDraft:
     _resting: frozenset[PartyId] = frozenset()
     _lost: dict[ClusterKey, str] = field(default_factory=dict)
     _failed: dict[ClusterKey, str] = field(default_factory=dict)
+    _closed: dict[int, str] = field(default_factory=dict)
     _norm: float | None = None
     _redraws: int = 0
     _retries: int = 0
@@ -73,12 +77,10 @@ class RoundDraft:
             case InstanceRetried(excluded=excluded):
                 self._retries += 1
                 self._excluded.update(excluded)
-            case InstanceLost(reclustering=r, cluster=j, reason=reason):
-                self._lost[r, j] = reason
+            case InstanceLost() | SumChecked() | SumsWithheld():
+                self._take_failure(report)
             case SurvivorsFrozen(survivors=survivors):
                 self._frozen = frozenset(survivors)
-            case SumChecked(reclustering=r, cluster=j, ok=False, reason=reason):
-                self._failed[r, j] = reason
             case SumOpened(opened=opened):
                 seen = SumSeen(opened.reclustering, opened.cluster, opened.members, opened.survivors)
                 self.sums.append(seen)
@@ -87,6 +89,19 @@ class RoundDraft:
                 self._enter("evaluate", now)
             case _:
                 pass
+
+    def _take_failure(self, report: InstanceLost | SumChecked | SumsWithheld) -> None:
+        """Note what keeps sums from being opened or used."""
+        match report:
+            case InstanceLost(reclustering=r, cluster=j, reason=reason):
+                self._lost[r, j] = reason
+            case SumChecked(reclustering=r, cluster=j, ok=ok, reason=reason):
+                if not ok:
+                    self._failed[r, j] = reason
+            case SumsWithheld(reclusterings=reclusterings, reason=reason):
+                self._closed = dict.fromkeys(reclusterings, f"{CLOSED}: {reason}")
+            case _:
+                assert_never(report)
 
     def carry(self, party: str, direction: Direction, frames: int, size: int) -> None:
         """Note traffic."""
@@ -115,9 +130,8 @@ class RoundDraft:
         """
         self._enter("", now)
         counted = {party for seen in self.sums for party in seen.counted}
-        lost = {
-            key: self._lost.get(key, "too few of its members were left at the freeze") for key in done.lost
-        }
+        few = "too few of its members were left at the freeze"
+        lost = {key: self._lost.get(key, self._closed.get(key[0], few)) for key in done.lost}
         out = [LeftOut(p, self._why(p, lost)) for p in done.participants if p not in counted]
         absent = sorted(expected - set(done.participants))
         out += [LeftOut(party, self._why_not_drawn(party)) for party in absent]
@@ -160,7 +174,11 @@ class RoundDraft:
         """Why a participant is in no opened sum; the most telling of what the server knows."""
         if party in self._excluded:
             return "left out when its sum started over"
-        reasons = [reason for key, reason in lost.items() if party in self._members.get(key, ())]
+        mine = {key: reason for key, reason in lost.items() if party in self._members.get(key, ())}
+        # What the ledger keeps closed holds everybody, those too that fell silent.
+        reasons = [reason for key, reason in mine.items() if key[0] not in self._closed]
+        if party in self._frozen and mine and not reasons:
+            return f"all its sums were {next(iter(mine.values()))}"
         if reasons:
             return f"its sum was lost: {reasons[0]}"
         if party in self._frozen:

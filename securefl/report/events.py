@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from securefl.report.records import CLOSED
 from securefl.report.text import counted, listed, percent, printable, seconds
 from securefl.rounds.reports import (
     ConsultingFailed,
@@ -14,6 +15,7 @@ from securefl.rounds.reports import (
     RoundDone,
     SatOut,
     SumChecked,
+    SumsWithheld,
     SurvivorsFrozen,
     UpdateEncoded,
 )
@@ -35,6 +37,8 @@ def event_text(report: object) -> str | None:
         case SurvivorsFrozen(round=round_, survivors=survivors, dropped=dropped) if dropped:
             everybody = len(survivors) + len(dropped)
             text = f"round {round_}: {len(survivors)} of {everybody} counted, without {listed(dropped)}"
+        case SumsWithheld():
+            text = _on_withheld(report)
         case RoundDone():
             text = round_text(report)
         case SatOut(round=round_, reason=reason):
@@ -44,6 +48,13 @@ def event_text(report: object) -> str | None:
         case _:
             pass
     return text
+
+
+def _on_withheld(report: SumsWithheld) -> str:
+    """Which reclusterings stay closed, and why."""
+    which = "reclustering" if len(report.reclusterings) == 1 else "reclusterings"
+    numbers = " and ".join(map(str, report.reclusterings))
+    return f"round {report.round}: {which} {numbers} {CLOSED}: {printable(report.reason)}"
 
 
 def _on_sum(report: InstanceRetried | InstanceLost | SumChecked) -> str | None:

@@ -18,7 +18,7 @@ from securefl.errors import EXIT_EXPECTED
 from securefl.report.checks import check_lines
 from securefl.report.events import backdoor_text
 from securefl.report.expect import MEANING
-from securefl.report.records import LeftOut, RoundRecord
+from securefl.report.records import CLOSED, LeftOut, RoundRecord
 from securefl.report.summary import Summary
 from securefl.report.text import counted, curve, listed, percent, printable, seconds, size
 
@@ -130,6 +130,8 @@ def _view(summary: Summary) -> Iterator[Text]:
         )
     elif view.opened:
         yield Text("no single update was opened; combinations of the sums were not searched", style="yellow")
+    if view.closed:
+        yield Text(f"{counted(view.closed, 'sum')} stayed closed: with the others they would cross a limit")
     if works_of(summary.scenario) > 1:
         yield Text(
             "a party's updates of one round resemble each other, and are the same where a batch holds all of"
@@ -244,6 +246,8 @@ def _events(record: RoundRecord) -> Iterator[str]:
         yield f"{counted(len(record.failed), 'sum')} out by checks"
     if record.rejected:
         yield f"{counted(len(record.rejected), 'cluster')} out by rule"
+    if closed := sum(reason.startswith(CLOSED) for reason in record.lost.values()):
+        yield f"{counted(closed, 'sum')} kept closed"
     if record.redraws:
         yield counted(record.redraws, "void draw")
     if record.retries:

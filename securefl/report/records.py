@@ -18,6 +18,8 @@ Direction = Literal["up", "down"]
 WITHHELD: Final = "withheld its nonce"
 NOT_THERE: Final = "did not turn up"
 RESTING: Final = "not drawn for this round"
+CLOSED: Final = "kept closed by the leakage ledger"
+"""Why a sum was not opened that could have been."""
 ABSENCES: Final = frozenset({WITHHELD, NOT_THERE, RESTING})
 """Why a party was left out that was no participant."""
 

@@ -118,6 +118,7 @@ class Summary:
                 "smallest_sum": self.view.smallest,
                 "single_updates": [{"round": r, "party": party} for r, party in self.view.exposed],
                 "combinations_searched": self.view.searched,
+                "kept_closed": self.view.closed,
                 "differential_privacy": "none" if self.privacy is None else self.privacy.text,
                 "insecure_seeded_entropy": self.insecure,
             },

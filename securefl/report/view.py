@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from securefl.report.records import RoundRecord
+from securefl.report.records import CLOSED, RoundRecord
 
 _MAX_PARTIES: Final = 2000
 """Beyond it, combinations of overlapping sums are not searched."""
@@ -27,6 +27,8 @@ class ServerView:
     """(round, party): updates that are a sum of their own, or follow from the sums of their round."""
     searched: bool
     """Whether all linear combinations of the sums of one round were searched."""
+    closed: int = 0
+    """Sums that stayed closed, as together with others they would have crossed somebody's limit."""
 
     @property
     def smallest(self) -> int | None:
@@ -51,7 +53,8 @@ def server_view(records: Sequence[RoundRecord], *, new_work: bool = False) -> Se
         if alone is None:
             alone = {party for seen in record.sums if len(seen.counted) == 1 for party in seen.counted}
         exposed += [(record.round, party) for party in sorted(alone)]
-    return ServerView(sizes.total(), dict(sorted(sizes.items())), tuple(exposed), searched)
+    closed = sum(reason.startswith(CLOSED) for record in records for reason in record.lost.values())
+    return ServerView(sizes.total(), dict(sorted(sizes.items())), tuple(exposed), searched, closed)
 
 
 def determined(sums: Sequence[Collection[str]]) -> set[str] | None:

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 
 from securefl.arrays import F32, F64
 from securefl.clustering.assignment import Assignment
+from securefl.clustering.leakage.admission import NO_OPENINGS, Admission, Openings
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
 from securefl.messages.rounds import Hello
+from securefl.rounds.leakage import Question
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey
 from securefl.rounds.upload import HONEST, Seams, Upload
@@ -55,6 +57,8 @@ class Past:
     """What per-example momentum goes on from in the next training, f64 (d,); None for zeros."""
     founding: bytes = b""
     """Seed of the run's atoms, kept from the first draw that this party saw; empty before, or without."""
+    openings: Openings = field(default_factory=lambda: NO_OPENINGS)
+    """Sums of its last released updates that count as opened, since others may have released too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,11 @@ class Endorsed:
     round: int
     statement: bytes
     survivors: frozenset[PartyId]
+    question: Question
+    admission: Admission
+    """What the ledger says may be opened, and the question that it answers."""
     instances: Mapping[ClusterKey, Submitted]
+    """Those that may."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from securefl.clustering.atoms import splits
+from securefl.clustering.leakage.admission import Admission
 from securefl.clustering.survivors import is_closed
+from securefl.config.sizes import works_of
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Journal, Report, Send
@@ -17,12 +19,12 @@ from securefl.kernel.events import Place
 from securefl.messages.masking import Receipt
 from securefl.messages.rounds import Certificate, Endorse, Freeze, Release, ReleasedShares
 from securefl.rounds.carrying import carries, own_upload
+from securefl.rounds.leakage import Question, certified_prime_seed, first_crossing, withheld
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.party_phases import Endorsed, PartyContext, PartyPhase, Working, sit_out
 from securefl.rounds.party_sums import submitted_instances
 from securefl.rounds.reports import ClusterKey, SatOut, SharesReleased, SurvivorsFrozen
 from securefl.rounds.statement import (
-    LEDGER_PASS_THROUGH,
     announced_digest,
     lists_statement,
     release_context,
@@ -46,8 +48,13 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     if instances is None:
         raise PeerError(SERVER, "counts this party although it has not submitted everywhere")
     _check_survivors(ctx, phase, survivors)
+    question = _question(ctx, phase, survivors)
+    admission = question.answer()
+    if not admission.admitted:
+        raise _crossed(admission)
+    instances = {key: i for key, i in instances.items() if key[0] in admission.admitted}
     _check_attempts(instances, message)
-    _check_receipts(ctx, phase, instances, survivors, message)
+    _check_receipts(ctx, phase, instances, survivors, message, admission)
     statement = round_statement(
         ctx.plan.run,
         phase.round,
@@ -57,16 +64,17 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
         phase.assignment,
         survivors,
     )
-    after = phase.past
+    after = replace(phase.past, openings=admission.openings)
     if carries(ctx.plan, "own"):
         after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weight))
-    endorsed = Endorsed(phase.past, after, phase.round, statement, survivors, instances)
+    endorsed = Endorsed(phase.past, after, phase.round, statement, survivors, question, admission, instances)
+    told: Effects = (frozen, *map(Report, withheld(phase.round, admission)))
     if ctx.plan.limits.quorum is None:
         outside, effects = _release(ctx, endorsed)
-        return outside, (frozen, *effects)
+        return outside, (*told, *effects)
     own_lists = lists_statement((r, j, i.lists_digest) for (r, j), i in instances.items())
-    endorse = Endorse(statement=statement, lists=own_lists, ledger_head=LEDGER_PASS_THROUGH)
-    return endorsed, (frozen, Send(SERVER, Place(phase.round), endorse))
+    endorse = Endorse(statement=statement, lists=own_lists, ledger_head=admission.head())
+    return endorsed, (*told, Send(SERVER, Place(phase.round), endorse))
 
 
 def on_certificate(
@@ -76,6 +84,7 @@ def on_certificate(
     if place.round != phase.round:
         raise PeerError(SERVER, f"certifies round {place.round}, this is round {phase.round}")
     signers: set[PartyId] = set()
+    head = phase.admission.head()
     for frame in message.endorsements:
         delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
         endorse = delivery.message
@@ -83,7 +92,7 @@ def on_certificate(
             not isinstance(endorse, Endorse)
             or delivery.place != Place(phase.round)
             or endorse.statement != phase.statement
-            or endorse.ledger_head != LEDGER_PASS_THROUGH
+            or endorse.ledger_head != head
             or delivery.sender not in phase.survivors
         ):
             raise PeerError(SERVER, "the certificate holds something else than endorsements of our statement")
@@ -91,6 +100,11 @@ def on_certificate(
     quorum = ctx.plan.limits.quorum
     if quorum is None or len(signers) < quorum:
         raise PeerError(SERVER, f"certificate with {len(signers)} signatures, needed: {quorum}")
+    if not phase.admission.certain:
+        # Who survives may have been chosen to suit the first primes; nobody knew these.
+        seed = certified_prime_seed(phase.statement, message.endorsements)
+        if phase.question.answer(seed).admitted != phase.admission.admitted:
+            raise PeerError(SERVER, "the survivors were chosen to mislead the leakage ledger")
     return _release(ctx, phase)
 
 
@@ -121,6 +135,23 @@ def _given(phase: Endorsed, released: ReleasedShares) -> SharesReleased:
         tuple(tuple(m[k] for k, _ in i.seed_shares) for i, m in zip(items, members, strict=True)),
         tuple(tuple(m[k] for k, _ in i.key_shares) for i, m in zip(items, members, strict=True)),
     )
+
+
+def _question(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> Question:
+    """What the ledger is asked: with everybody's published limits, and this party's as it has them itself."""
+    limits = {party: hello.limits for party, hello in phase.hellos.items()}
+    return Question(
+        phase.round,
+        phase.assignment,
+        survivors,
+        limits | {ctx.me: ctx.plan.published_limits},
+        works_of(ctx.plan.scenario) > 1,
+        phase.past.openings,
+    )
+
+
+def _crossed(admission: Admission) -> PeerError:
+    return PeerError(SERVER, f"asks for sums that cross limits of leakage: {first_crossing(admission)}")
 
 
 def _check_survivors(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> None:
@@ -154,6 +185,7 @@ def _check_receipts(
     instances: Mapping[ClusterKey, Submitted],
     survivors: frozenset[PartyId],
     message: Freeze,
+    admission: Admission,
 ) -> None:
     """Every survivor of our instances was masked under the lists that we saw.
 
@@ -167,6 +199,8 @@ def _check_receipts(
         delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
         key = (delivery.place.reclustering, delivery.place.cluster)
         instance = instances.get(key)
+        if delivery.place.reclustering in admission.withheld:
+            raise _crossed(admission)
         if (
             instance is None
             or delivery.place != instance.setup.place

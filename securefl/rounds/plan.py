@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -10,12 +11,14 @@ from securefl.config.derived import Limits
 from securefl.config.presence import fewest_present, wanted_of
 from securefl.config.resolved import scenario_digest
 from securefl.config.scenario import Scenario, ServerOptimiser
+from securefl.config.sizes import leakage_colluders
 from securefl.crypto.labels import digest
 from securefl.crypto.roster import Roster
 from securefl.encoding.fixed_point import FixedPoint
 from securefl.encoding.ring import to_ring
 from securefl.ids import Instance, PartyId, RunId
 from securefl.kernel.events import Place
+from securefl.messages.rounds import MILLION
 from securefl.messages.rounds import Limits as PublishedLimits
 from securefl.privacy.components import ComponentPlan
 from securefl.privacy.mechanism import Mechanism, mechanism_of
@@ -67,12 +70,7 @@ class Plan:
     @property
     def published_limits(self) -> PublishedLimits:
         """What a party with this configuration demands before it releases anything."""
-        sums = self.scenario.secure_sum
-        return PublishedLimits(
-            min_survivors=sums.min_survivors,
-            k_anonymity=sums.k_anonymity,
-            leakage=self.scenario.leakage.mode,
-        )
+        return published_limits(self.scenario)
 
     @property
     def fewest(self) -> int:
@@ -112,3 +110,14 @@ class Plan:
         return Removable(
             shares.planned, len(shares.stds), lambda number, key: to_ring(drawn(number, key), bits)
         )
+
+
+def published_limits(scenario: Scenario) -> PublishedLimits:
+    """Return what a party with this scenario demands."""
+    return PublishedLimits(
+        min_survivors=scenario.secure_sum.min_survivors,
+        k_anonymity=scenario.secure_sum.k_anonymity,
+        leakage=scenario.leakage.mode,
+        colluders=leakage_colluders(scenario),
+        leverage=math.floor(scenario.leakage.leverage * MILLION + 0.5),
+    )

@@ -117,6 +117,18 @@ class SurvivorsFrozen:
 
 
 @dataclass(frozen=True, slots=True)
+class SumsWithheld:
+    """Server and party: what the leakage ledger keeps closed, as somebody's limit would be crossed."""
+
+    round: int
+    reclusterings: tuple[int, ...]
+    crossed: tuple[tuple[PartyId, ...], ...]
+    """For each of them, whose limits it would cross on top of those that are opened."""
+    reason: str
+    """Of the first crossing, for people."""
+
+
+@dataclass(frozen=True, slots=True)
 class SumOpened:
     """Server: one cluster sum was opened."""
 

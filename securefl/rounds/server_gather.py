@@ -155,7 +155,8 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
         for j, members in enumerate(row)
     }
     deadlines = dict.fromkeys(instances, now + plan.scenario.deadlines.keys)
-    view = RoundView(phase.model, announced, drawn)
+    limits = {party: hello.limits for party, hello in phase.hellos.items()}
+    view = RoundView(phase.model, announced, limits, drawn)
     summing = Summing(standing, view, instances, deadlines)
     return summing, (
         Report(drawn_report(round_, drawn, samples)),

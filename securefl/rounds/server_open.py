@@ -41,7 +41,7 @@ from securefl.rounds.server_phases import (
     Standing,
 )
 from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum
-from securefl.rounds.statement import LEDGER_PASS_THROUGH, release_context
+from securefl.rounds.statement import release_context
 from securefl.rounds.stepping import after_evaluation, after_sums, to_consult
 from securefl.rounds.suspicion import weighed
 from securefl.secagg.opening import check_release, open_sum, survivors_of
@@ -60,7 +60,7 @@ def on_endorse(
         raise PeerError(sender, "endorses out of turn")
     if sender in phase.endorsements:
         raise PeerError(sender, "endorses twice")
-    if message.statement != phase.frozen.statement or message.ledger_head != LEDGER_PASS_THROUGH:
+    if message.statement != phase.frozen.statement or message.ledger_head != phase.frozen.ledger:
         raise PeerError(sender, "endorses another statement than the frozen one")
     return replace(phase, endorsements={**phase.endorsements, sender: (message, signed)})
 
@@ -71,7 +71,7 @@ def close_certifying(ctx: ServerContext, phase: Certifying, now: float) -> tuple
     if len(phase.endorsements) < quorum:
         reason = f"{len(phase.endorsements)} endorsements, a certificate needs {quorum}"
         lost = tuple(Report(InstanceLost(round_, r, j, reason)) for r, j in sorted(phase.frozen.instances))
-        nothing = Frozen(frozenset(), phase.frozen.statement, {})
+        nothing = Frozen(frozenset(), phase.frozen.statement, phase.frozen.ledger, {})
         return Releasing(phase.standing, phase.view, nothing, frozenset(), {}, now), lost
     frames = tuple(frame for _, (_, frame) in sorted(phase.endorsements.items()))
     deadline = now + ctx.plan.scenario.deadlines.release

@@ -17,7 +17,7 @@ from securefl.clustering.assignment import Assignment
 from securefl.crypto.identity import Identity
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
-from securefl.messages.rounds import Endorse, Hello, InstanceShares, Reveal
+from securefl.messages.rounds import Endorse, Hello, InstanceShares, Limits, Reveal
 from securefl.rounds.budget import NO_RELEASES, Releases
 from securefl.rounds.draw import Draw
 from securefl.rounds.plan import Plan
@@ -114,6 +114,8 @@ class RoundView:
     model: bytes
     announced: bytes
     """Digest of all hellos."""
+    limits: Mapping[PartyId, Limits] = field(repr=False)
+    """What each of them demands."""
     drawn: Draw
 
     @property
@@ -138,6 +140,8 @@ class Frozen:
 
     survivors: frozenset[PartyId]
     statement: bytes
+    ledger: bytes
+    """Head of the leakage ledger, as every survivor signs it."""
     instances: Mapping[ClusterKey, CollectingInputs]
 
 

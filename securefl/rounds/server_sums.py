@@ -6,31 +6,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from securefl.clustering.survivors import survivor_set
 from securefl.errors import PeerError
 from securefl.ids import PartyId
 from securefl.kernel.effects import Reject, Report, Send
-from securefl.kernel.events import Place, Received
+from securefl.kernel.events import Received
 from securefl.messages.masking import Complaint, KeyAdvert, MaskedInput, Receipt, Retry, ShareBoxes
-from securefl.messages.rounds import Freeze, InstanceAttempt
 from securefl.messages.union import AnyMessage
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.reports import (
     ClusterKey,
     InstanceLost,
     InstanceRetried,
-    StepReached,
-    SurvivorsFrozen,
 )
+from securefl.rounds.server_freeze import freeze
 from securefl.rounds.server_phases import (
     Certifying,
-    Frozen,
     Releasing,
     ServerContext,
-    Standing,
     Summing,
 )
-from securefl.rounds.statement import round_statement
 from securefl.rounds.waiting import shortened
 from securefl.secagg.server import (
     CollectingBoxes,
@@ -102,7 +96,7 @@ def advance(
     current = replace(phase, instances=instances, deadlines=deadlines)
     if not all(_is_at_end(instances[key], deadlines[key], now) for key in instances):
         return current, flat
-    frozen, sent = _freeze(ctx, current, now)
+    frozen, sent = freeze(ctx, current, now)
     return frozen, flat + sent
 
 
@@ -186,62 +180,6 @@ def _on_complaint(
     retried = InstanceRetried(place.round, *key, place.attempt, tuple(sorted({sender, accused})))
     ask: Effects = tuple(Send(m, place, Retry(members=after.setup.members)) for m in setup.members)
     return _with(phase, key, after, deadline), (rejected, Report(retried), *ask)
-
-
-def _freeze(ctx: ServerContext, phase: Summing, now: float) -> tuple[Certifying | Releasing, Effects]:
-    """Fix the global survivor set and send each survivor what it needs to check it."""
-    plan, view, standing = ctx.plan, phase.view, phase.standing
-    clusters = {(r, j): m for r, row in enumerate(view.assignment.clusters) for j, m in enumerate(row)}
-    waiting = {key: i for key, i in phase.instances.items() if isinstance(i, CollectingInputs)}
-    survivors = survivor_set(
-        clusters,
-        {key: instance.submitted for key, instance in waiting.items()},
-        plan.scenario.secure_sum.min_survivors,
-        view.assignment.atoms,
-    )
-    if plan.limits.quorum is not None and len(survivors) < plan.limits.quorum:
-        survivors = frozenset()  # nobody would release anything
-    statement = round_statement(
-        plan.run, standing.round, view.model, plan.config_digest(), view.announced, view.assignment, survivors
-    )
-    alive = {k: i for k, i in waiting.items() if survivors.intersection(i.setup.members)}
-    frozen = Frozen(survivors, statement, alive)
-    dropped = tuple(p for p in view.assignment.participants if p not in survivors)
-    late = standing.late | frozenset(dropped)
-    standing = replace(standing, late=late)
-    effects: Effects = (
-        Report(SurvivorsFrozen(standing.round, tuple(sorted(survivors)), dropped)),
-        *_freeze_messages(standing, frozen),
-    )
-    deadlines = plan.scenario.deadlines
-    if plan.limits.quorum is not None:
-        certifying = Certifying(standing, view, frozen, {}, now + deadlines.certify)
-        return certifying, (*effects, Report(StepReached(standing.round, "certify")))
-    releasing = Releasing(standing, view, frozen, frozenset(), {}, now + deadlines.release)
-    return releasing, (*effects, Report(StepReached(standing.round, "release")))
-
-
-def _freeze_messages(standing: Standing, frozen: Frozen) -> Effects:
-    attempts = tuple(
-        InstanceAttempt(reclustering=r, cluster=j, attempt=i.setup.instance.attempt)
-        for (r, j), i in sorted(frozen.instances.items())
-        if i.setup.instance.attempt
-    )
-    receipts: dict[PartyId, list[bytes]] = {party: [] for party in frozen.survivors}
-    for instance in frozen.instances.values():
-        members = instance.setup.members
-        alive = [i for i in sorted(instance.sharers) if members[i] in frozen.survivors]
-        for index in alive:
-            receipts[members[index]] += [instance.receipts[other] for other in alive if other != index]
-    names = tuple(sorted(frozen.survivors))
-    return tuple(
-        Send(
-            party,
-            Place(standing.round),
-            Freeze(survivors=names, attempts=attempts, receipts=tuple(receipts[party])),
-        )
-        for party in names
-    )
 
 
 def _with(phase: Summing, key: ClusterKey, instance: InstancePhase, deadline: float) -> Summing:

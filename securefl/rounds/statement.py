@@ -11,9 +11,6 @@ from securefl.ids import PartyId, RunId
 from securefl.messages.rounds import Hello
 from securefl.wire.codec import encode
 
-LEDGER_PASS_THROUGH = digest("leakage ledger: pass-through, no openings are counted yet")
-"""The ledger head until the leakage ledger exists (protocol.md, step 8)."""
-
 
 def model_digest(params: F32) -> bytes:
     """Return the digest (32 bytes) of a model's parameters, as they are sent."""

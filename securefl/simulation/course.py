@@ -20,6 +20,7 @@ from securefl.rounds.budget import spent_by
 from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.checking import checks_of, failed
 from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage, unfit
+from securefl.rounds.leakage import withheld
 from securefl.rounds.reports import (
     ConsultingFailed,
     InstanceLost,
@@ -175,8 +176,10 @@ class Course:
         """Report what the server of a run learns between training and the new model."""
         for key, reason in fate.unready.items():
             self._report(InstanceLost(round_, *key, reason))
-        dropped = tuple(p for p in drawn.assignment.participants if p not in fate.survivors)
-        self._report(SurvivorsFrozen(round_, tuple(sorted(fate.survivors)), dropped))
+        dropped = tuple(p for p in drawn.assignment.participants if p not in fate.eligible)
+        self._report(SurvivorsFrozen(round_, tuple(sorted(fate.eligible)), dropped))
+        for item in withheld(round_, fate.admission):
+            self._report(item)
         if self._plan.limits.quorum is not None:
             self._report(StepReached(round_, "certify"))
         if fate.certified:

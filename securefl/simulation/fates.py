@@ -16,9 +16,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from securefl.clustering.assignment import Assignment
+from securefl.clustering.leakage.admission import Admission
 from securefl.clustering.survivors import survivor_set
 from securefl.config.behaviours import Phase
+from securefl.config.sizes import works_of
 from securefl.ids import PartyId
+from securefl.rounds.leakage import Question
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey
 
@@ -47,8 +50,12 @@ class Fates:
 
     unready: Mapping[ClusterKey, str]
     """Sums that came to nothing before any update was submitted, and why."""
+    eligible: frozenset[PartyId]
+    """The survivor set, before the ledger was asked."""
+    admission: Admission
+    """What the ledger says may be opened."""
     survivors: frozenset[PartyId]
-    """The frozen survivor set."""
+    """The frozen survivor set: nobody, where nothing may be opened."""
     certified: bool
     """Whether the survivor set got its certificate; always so where none is needed."""
     opened: frozenset[ClusterKey]
@@ -62,11 +69,12 @@ class Fates:
     """Whose training decides something; what the others compute is used nowhere."""
 
 
-def fates(plan: Plan, assignment: Assignment, deviations: Deviations) -> Fates:
+def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviations) -> Fates:
     """Work out one round.
 
     Args:
         plan: thresholds and quorum.
+        round_: the round's number.
         assignment: the round's clusters.
         deviations: of parties that may or may not take part.
     """
@@ -77,8 +85,15 @@ def fates(plan: Plan, assignment: Assignment, deviations: Deviations) -> Fates:
     survivors = survivor_set(clusters, submitted, plan.scenario.secure_sum.min_survivors, assignment.atoms)
     if quorum is not None and len(survivors) < quorum:
         survivors = frozenset()
+    limits = dict.fromkeys(assignment.participants, plan.published_limits)
+    admission = Question(round_, assignment, survivors, limits, works_of(plan.scenario) > 1).answer()
+    eligible, survivors = survivors, survivors if admission.admitted else frozenset()
     talking = survivors - deviations.silent.keys()
-    frozen = {key: survivors.intersection(m) for key, m in clusters.items() if survivors.intersection(m)}
+    frozen = {
+        key: survivors.intersection(m)
+        for key, m in clusters.items()
+        if key[0] in admission.admitted and survivors.intersection(m)
+    }
     opened: set[ClusterKey] = set()
     unopened: dict[ClusterKey, str] = {}
     refused: list[tuple[PartyId, ClusterKey]] = []
@@ -97,6 +112,8 @@ def fates(plan: Plan, assignment: Assignment, deviations: Deviations) -> Fates:
     silenced = _silenced(assignment, deviations, summing, survivors)
     return Fates(
         unready=summing.unready,
+        eligible=eligible,
+        admission=admission,
         survivors=survivors,
         certified=certified,
         opened=frozenset(opened),

@@ -30,6 +30,7 @@ from securefl.learning.server_gradient import ServerGradient
 from securefl.learning.shards import shards_of
 from securefl.learning.split import split
 from securefl.privacy.settling import settle
+from securefl.rounds.leakage import tried_draws
 from securefl.rounds.plan import Plan
 from securefl.rounds.randomness import party_entropy, server_entropy
 from securefl.simulation.grapevine import Grapevine
@@ -106,6 +107,7 @@ def assemble(
     """
     check(scenario)
     check_simulable(scenario)
+    tried_draws(scenario)
     limit_threads()
     where = pick_device(cast("Literal['auto', 'cpu', 'cuda']", device or scenario.training.device))
     names = party_names(scenario.parties)

@@ -54,7 +54,7 @@ def sum_up(
     occasions = [Occasion(round_, work, params, clusters) for work in range(works_of(plan.scenario))]
     failed: set[PartyId] = set()
     while True:
-        fate = _fate(plan, drawn, deviations, failed)
+        fate = _fate(plan, round_, drawn, deviations, failed)
         totals = _Totals(plan, drawn.assignment)
         before = len(failed)
         for occasion in occasions:
@@ -65,7 +65,7 @@ def sum_up(
                     upload = parties[name].encode(plan, occasion, update, drawn.weights[name])
                     totals.add(name, occasion.work, upload.ring)
         if len(failed) > before:
-            fate = _fate(plan, drawn, deviations, failed)
+            fate = _fate(plan, round_, drawn, deviations, failed)
         if all(totals.added(key) == fate.survivors.intersection(totals.members[key]) for key in fate.opened):
             sums = [totals.opened(key) for key in sorted(fate.opened)]
             for opened in sums if plan.removable is not None else ():
@@ -83,9 +83,9 @@ def _keep_noise(
             np.add(opened.ring, component, out=opened.ring)
 
 
-def _fate(plan: Plan, drawn: Draw, known: Deviations, failed: Collection[PartyId]) -> Fates:
+def _fate(plan: Plan, round_: int, drawn: Draw, known: Deviations, failed: Collection[PartyId]) -> Fates:
     deviations = Deviations(known.silent, frozenset(failed), known.wrong_shares)
-    return fates(plan, drawn.assignment, deviations)
+    return fates(plan, round_, drawn.assignment, deviations)
 
 
 class _Totals:

@@ -27,7 +27,7 @@ HELLO = Hello(
     model_digest=bytes(32),
     config_digest=bytes(32),
     commitment=bytes(32),
-    limits=Limits(min_survivors=3, k_anonymity=2, leakage="veto"),
+    limits=Limits(min_survivors=3, k_anonymity=2, leakage="veto", colluders=0, leverage=1_000_000),
 )
 KEYS = KeyAdvert(mask_key=bytes(32), box_key=bytes(32), seed_digest=bytes(32), shares_root=bytes(32))
 REAL: list[AnyMessage] = [HELLO, KEYS, BoxList(boxes=((1, bytes(40)), (300, bytes(28))))]

@@ -69,8 +69,11 @@ def test_a_kill_at_each_phase_leaves_the_exact_sum_of_the_survivors(server: str,
         counted = set(row["survivors"])
         assert not counted & dead, (row["round"], counted & dead)
         sums = [set(seen["survivors"]) for seen in row["clusters"]["opened"]]
+        # With so many dead the leakage ledger may keep the second one closed.
+        reclusterings = {seen["reclustering"] for seen in row["clusters"]["opened"]}
         for party in counted:
-            assert sum(party in members for members in sums) in {0, 2}, "in all reclusterings or in none"
+            times = sum(party in members for members in sums)
+            assert times in {0, len(reclusterings)}, "in all opened reclusterings or in none"
 
 
 def test_more_kills_than_a_cluster_stands_lose_that_cluster_and_no_other(tmp_path: Path) -> None:

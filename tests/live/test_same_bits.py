@@ -54,12 +54,17 @@ def test_with_attacks_at_every_seam(tmp_path: Path) -> None:
     assert any(not np.array_equal(one[name], two[name]) for name in one), "the seed decides"
 
 
-def test_with_dropouts_at_two_phases_and_reclustering(tmp_path: Path) -> None:
+def test_with_dropouts_at_two_phases_and_sums_that_stay_closed(tmp_path: Path) -> None:
+    """Most draws of three reclusterings of nine parties would expose one of them, once one is gone."""
     silence = behaviour("drop", "p01", phase="after-shares", rounds=[0])
     silence += behaviour("drop", "p06", phase="after-masked-input", rounds=[1])
     silence += behaviour("kill", "p08", phase="before-keys", rounds=[1])
-    scenario = write_scenario(tmp_path, silence, parties=12, size=4, reclusterings=2, rounds=3)
-    assert_same_bits(scenario, tmp_path)
+    scenario = write_scenario(tmp_path, silence, parties=9, reclusterings=3, rounds=3)
+    real = assert_same_bits(scenario, tmp_path)
+    reasons = [lost["reason"] for row in real.rows for lost in row["clusters"]["lost"]]
+    assert any(reason.startswith("kept closed by the leakage ledger") for reason in reasons)
+    assert real.summary["server_view"]["single_updates"] == []
+    assert real.summary["server_view"]["kept_closed"] > 0
 
 
 def test_with_new_work_and_a_dropout(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from securefl.arrays import Ring
+from securefl.arrays import I64, Ring
 from securefl.crypto.prg import Sign, add_masks
 from securefl.crypto.shamir import combine
-from securefl.encoding.ring import from_wire, to_ring
+from securefl.encoding.ring import from_ring, from_wire, to_ring
 from securefl.entropy import Entropy
 from securefl.ids import Instance, PartyId
 from securefl.messages.masking import KeyAdvert, MaskedInput, Receipt, SharePair
@@ -141,6 +141,29 @@ class Grasp:
                 if np.linalg.matrix_rank(np.vstack([matrix, unit])) == rank:
                     exposed.add(name)
         return exposed
+
+    def recovered(self, party: PartyId) -> I64 | None:
+        """Its update in steps, from the sums of a round and nothing else; None where they do not give it."""
+        for round_ in {instance.round for instance, name in self._spy.masked if name == party}:
+            groups = [group for group in self.groups() if group.instance.round == round_]
+            if not groups:
+                continue
+            rows = [sorted(group.members - self._colluders) for group in groups]
+            names = sorted({name for row in rows for name in row} | {party})
+            matrix = np.array([[float(name in row) for name in names] for row in rows])
+            unit = np.eye(len(names))[names.index(party)]
+            factors = np.linalg.lstsq(matrix.T, unit, rcond=None)[0]
+            if np.abs(matrix.T @ factors - unit).max() > 1e-9:
+                continue
+            return np.rint(factors @ np.array([self._honest_part(group) for group in groups])).astype(
+                np.int64
+            )
+        return None
+
+    def _honest_part(self, group: Group) -> I64:
+        known = [self._spy.masked[group.instance, name].encoded for name in group.members & self._colluders]
+        total: I64 = from_ring(group.opened) - sum((from_ring(one) for one in known), np.int64(0))
+        return total
 
     def both_kinds(self) -> set[tuple[Instance, PartyId]]:
         """Members of whom shares of seed *and* key left honest hands."""

@@ -68,6 +68,7 @@ def test_every_opened_sum(server: str, parties: int, reclusterings: int) -> None
         parties,
         server=server,
         reclusterings=str(reclusterings),
+        leakage__mode="report",
         threshold=threshold,
         min_survivors=threshold,
         rounds="2",
@@ -104,7 +105,13 @@ DROPS: Sequence[tuple[Op, ...]] = (
 @pytest.mark.parametrize("ops", DROPS)
 def test_with_dropouts(server: str, reclusterings: int, ops: tuple[Op, ...]) -> None:
     made = scenario(
-        12, size="4", threshold="3", min_survivors="3", server=server, reclusterings=str(reclusterings)
+        12,
+        size="4",
+        threshold="3",
+        min_survivors="3",
+        server=server,
+        reclusterings=str(reclusterings),
+        leakage__mode="report",
     )
     with spying() as spy:
         world = World(made, train=uneven, samples=samples, ops=ops).run()

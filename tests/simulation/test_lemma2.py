@@ -101,7 +101,7 @@ EXACT = pytest.mark.parametrize("case", [case for case in CASES if case.exact], 
 def plan_for(case: Case, clusters: int, parties: int, reclusterings: int) -> Plan:
     """A plan in which ``parties`` make so many clusters."""
     size = parties // clusters
-    sets = {"aggregation__rule": inline(case.rule)}
+    sets = {"aggregation__rule": inline(case.rule), "leakage__mode": "report"}
     if case.before:
         sets["aggregation__pre_aggregation"] = f"[{', '.join(map(inline, case.before))}]"
     if case.rule in {FlTrust(), CASES[-1].rule}:

@@ -50,6 +50,7 @@ from securefl.rounds import (
     party_release,
     party_sums,
     server,
+    server_freeze,
     server_gather,
     server_sums,
 )
@@ -259,7 +260,7 @@ class TestSurvivorSets:
                 return spy.shares_for(replace(phase, setup=alone), survivors)
 
             with patch.object(party_release, "shares_for", lenient):
-                world = World(scenario(6), train=distinct)
+                world = World(scenario(6, leakage__mode="report"), train=distinct)
                 world.server.seam = self._single(clusters)
                 world.run()
         mate = next(n for c in clusters[0] if P[0] in c for n in c if n != P[0])
@@ -409,7 +410,7 @@ class TestCountedInOneSumOnly:
             threshold="3" if kind == "active" else "2",
             min_survivors="2" if kind == "curious" else "3",
         )
-        with spying() as spy, patch.object(server_sums, "survivor_set", lambda *_args: frozenset(P)):
+        with spying() as spy, patch.object(server_freeze, "survivor_set", lambda *_args: frozenset(P)):
             world = World(made, train=distinct)
             world.nodes[P[7]].seam = accuse
             world.run()

@@ -7,45 +7,46 @@ as many sums as any other.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from securefl.clustering.assignment import Assignment
 from securefl.clustering.leakage.ledger import LeakageLedger, UpdateVersion
-from securefl.clustering.leakage.limits import Crossing, LeakageLimits, crossings
+from securefl.clustering.leakage.limits import TOLERANCE, Crossing, LeakageLimits, crossings
 from securefl.clustering.leakage.modular import prime_from
 from securefl.crypto.labels import digest, encode
 from securefl.ids import PartyId
 
 Sums = tuple[tuple[PartyId, ...], ...]
 """The members of each sum, sorted."""
+Openings = Mapping[UpdateVersion, Sums]
+"""Sums that were opened, or must be taken to be, by update version."""
 
-NO_SUMS: Mapping[UpdateVersion, Sums] = {}
+NO_OPENINGS: Openings = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
     """What may be opened of one round."""
 
-    ledgers: tuple[LeakageLedger, ...]
-    """By update version: what was opened before, and all that is admitted now, taken as opened."""
+    openings: Openings
+    """What was opened before of its update versions, and all that is admitted now, taken as opened."""
     admitted: tuple[int, ...]
     """Reclusterings, ascending."""
     withheld: Mapping[int, tuple[Crossing, ...]]
     """Whose limits each other reclustering would cross, on top of those admitted before it."""
-
-    @property
-    def opened(self) -> dict[UpdateVersion, Sums]:
-        """All sums that count as opened, by update version: the history of whatever comes later."""
-        return {ledger.version: _named(ledger) for ledger in self.ledgers}
+    certain: bool
+    """Whether it is right whatever prime was drawn; otherwise but for the doubt of the ledger, squared."""
 
     def head(self) -> bytes:
-        """Hash (32 bytes) of the ledgers, for the parties to sign. The prime is drawn later and no part."""
-        fields: list[bytes] = []
-        for ledger in self.ledgers:
-            fields.append(encode(*ledger.version, *ledger.parties))
-            fields += [encode(*members) for members in _named(ledger)]
-        return digest("leakage ledger", encode(*self.admitted), *fields)
+        """Hash (32 bytes) of all openings, for the parties to sign. No prime is a part of it."""
+        fields = [encode(*self.admitted)]
+        for version, sums in sorted(self.openings.items()):
+            fields.append(encode(*version, len(sums)))
+            fields += [encode(*members) for members in sums]
+        return digest("leakage ledger", *fields)
 
 
 def admit(
@@ -56,7 +57,7 @@ def admit(
     round_: int,
     seed: bytes,
     new_work: bool,
-    history: Mapping[UpdateVersion, Sums] = NO_SUMS,
+    history: Openings = NO_OPENINGS,
 ) -> Admission:
     """Decide, reclustering by reclustering in their order, whether to open it: none crosses any limit.
 
@@ -67,69 +68,101 @@ def admit(
         survivors: the certified survivor set S.
         limits: of all parties that demand any; of nobody where leakage is only reported.
         round_: the global round.
-        seed: that the prime follows from. Whoever shapes assignment or survivors should not have known it;
-            where that matters (see ``_judge``) two primes are drawn.
+        seed: that primes follow from. Whoever shapes assignment or survivors should not have known it,
+            unless the answer is ``certain``.
         new_work: whether each reclustering sums an update of its own.
         history: sums of the same update versions that were released before. They are never withheld.
     """
-    versions = [UpdateVersion(round_, r) for r in range(len(assignment.clusters))]
-    grouped: list[tuple[UpdateVersion, list[int]]] = (
-        [(version, [version.work]) for version in versions]
-        if new_work
-        else [(UpdateVersion(round_), [version.work for version in versions])]
+    every = range(len(assignment.clusters))
+    grouped = (
+        [(UpdateVersion(round_, r), [r]) for r in every] if new_work else [(UpdateVersion(round_), every)]
     )
-    ledgers: list[LeakageLedger] = []
+    openings: dict[UpdateVersion, Sums] = {}
     admitted: list[int] = []
     withheld: dict[int, tuple[Crossing, ...]] = {}
+    certain = True
     for version, reclusterings in grouped:
-        before = history.get(version, ())
-        columns = {*assignment.participants, *(party for members in before for party in members)}
-        ledger = _with(LeakageLedger.begin(version, columns, prime_from(seed)), before)
         rows = {r: _alive(assignment, survivors, r) for r in reclusterings}
-        ledger, kept, crossed = _admitted(ledger, rows, limits, seed)
-        ledgers.append(ledger)
+        book = _Book(version, history.get(version, ()), limits, seed)
+        kept, crossed = book.admitted(rows)
+        openings[version] = book.before + tuple(row for r in kept for row in rows[r])
         admitted += kept
         withheld |= crossed
-    return Admission(tuple(ledgers), tuple(admitted), withheld)
+        certain = certain and book.certain
+    return Admission(openings, tuple(admitted), withheld, certain)
 
 
-def _admitted(
-    ledger: LeakageLedger, rows: Mapping[int, Sums], limits: Mapping[PartyId, LeakageLimits], seed: bytes
-) -> tuple[LeakageLedger, list[int], dict[int, tuple[Crossing, ...]]]:
-    # More sums cross more limits, never fewer: if all together are harmless, each of them is.
-    everything = ledger
-    for sums in rows.values():
-        everything = _with(everything, sums)
-    if not limits or not _judge(everything, len(rows), limits, seed):
-        return everything, list(rows), {}
-    kept: list[int] = []
-    crossed: dict[int, tuple[Crossing, ...]] = {}
-    for r, sums in rows.items():
-        grown = _with(ledger, sums)
-        found = _judge(grown, len(kept) + 1, limits, seed)
-        if found:
-            crossed[r] = found
-        else:
-            ledger = grown
-            kept.append(r)
-    return ledger, kept, crossed
+class _Book:
+    """One update version: finds out which reclusterings go together."""
+
+    def __init__(
+        self, version: UpdateVersion, before: Sums, limits: Mapping[PartyId, LeakageLimits], seed: bytes
+    ) -> None:
+        self.before = before
+        self.certain = True
+        self._version = version
+        self._limits = limits
+        self._seed = seed
+
+    def admitted(self, rows: Mapping[int, Sums]) -> tuple[list[int], dict[int, tuple[Crossing, ...]]]:
+        together = self.before + tuple(row for sums in rows.values() for row in sums)
+        if not together or _harmless(together, self._limits):
+            return list(rows), {}
+        columns = sorted({party for row in together for party in row})
+        ledger = _with(LeakageLedger.begin(self._version, columns, prime_from(self._seed)), self.before)
+        # More sums cross more limits, never fewer: if all together are harmless, each of them is.
+        everything = ledger
+        for sums in rows.values():
+            everything = _with(everything, sums)
+        if not self._judge(everything, len(rows)):
+            return list(rows), {}
+        kept: list[int] = []
+        crossed: dict[int, tuple[Crossing, ...]] = {}
+        for r, sums in rows.items():
+            grown = _with(ledger, sums)
+            found = self._judge(grown, len(kept) + 1)
+            if found:
+                crossed[r] = found
+            else:
+                ledger = grown
+                kept.append(r)
+        return kept, crossed
+
+    def _judge(self, ledger: LeakageLedger, partitions: int) -> tuple[Crossing, ...]:
+        """Crossings, modulo a second prime too unless the rank is certain.
+
+        Each of ``partitions`` reclusterings sums up to the same total, so that no rank is above the number of
+        sums less all but one of them. Where the rank modulo the prime reaches that it is the rational one,
+        and all searches for supports are proofs, whatever the prime. Otherwise somebody may have tried which
+        survivors suit the prime; two primes that mislead together are out of reach.
+        """
+        found = crossings(ledger, self._limits)
+        most = min(len(ledger.openings) - partitions + 1, len(ledger.parties))
+        if found or ledger.echelon.rank == most or not ledger.doubt:
+            return found
+        self.certain = False
+        return crossings(ledger.modulo(prime_from(self._seed + b"again")), self._limits)
 
 
-def _judge(
-    ledger: LeakageLedger, partitions: int, limits: Mapping[PartyId, LeakageLimits], seed: bytes
-) -> tuple[Crossing, ...]:
-    """Crossings, modulo a second prime too unless the rank is certain.
+def _harmless(sums: Sums, limits: Mapping[PartyId, LeakageLimits]) -> bool:
+    """Whether what is said here without any algebra keeps everybody's limits.
 
-    Each of ``partitions`` reclusterings sums up to the same total, so that no rank is above the number of
-    sums less all but one of them. Where the rank modulo the prime reaches that it is the rational one, and
-    all searches for supports are proofs, whatever the prime. Otherwise somebody may have tried which
-    survivors suit the prime; two primes that mislead together are out of reach.
+    Parties that are in the very same sums, as in one clustering or in an atom, have equal coefficients in
+    every combination: it contains all of them or none, and no leverage is above 1 over their number.
     """
-    found = crossings(ledger, limits)
-    most = min(len(ledger.openings) - partitions + 1, len(ledger.parties))
-    if found or ledger.echelon.rank == most or not ledger.doubt:
-        return found
-    return crossings(ledger.modulo(prime_from(seed + b"again")), limits)
+    if not limits:
+        return True
+    places: dict[PartyId, list[int]] = {}
+    for number, row in enumerate(sums):
+        for party in row:
+            places.setdefault(party, []).append(number)
+    alike = Counter(map(tuple, places.values()))
+    return all(
+        alike[tuple(places[party])] >= demand.support
+        and demand.leverage + TOLERANCE >= 1 / max(alike[tuple(places[party])] - demand.colluders, 1)
+        for party, demand in limits.items()
+        if party in places
+    )
 
 
 def _alive(assignment: Assignment, survivors: Collection[PartyId], reclustering: int) -> Sums:
@@ -142,7 +175,3 @@ def _with(ledger: LeakageLedger, sums: Sequence[tuple[PartyId, ...]]) -> Leakage
     for members in sums:
         ledger = ledger.open(members)
     return ledger
-
-
-def _named(ledger: LeakageLedger) -> Sums:
-    return tuple(tuple(ledger.parties[column] for column in row) for row in ledger.openings)

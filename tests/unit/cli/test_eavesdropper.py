@@ -30,7 +30,7 @@ ROUND = Place(4)
 
 
 def hello(samples: int) -> Hello:
-    limits = Limits(min_survivors=2, k_anonymity=2, leakage="veto")
+    limits = Limits(min_survivors=2, k_anonymity=2, leakage="veto", colluders=0, leverage=1_000_000)
     return Hello(samples=samples, model_digest=ZERO, config_digest=ZERO, commitment=ZERO, limits=limits)
 
 

@@ -56,5 +56,5 @@ def test_headers_say_what_was_chosen() -> None:
     )
     text = notes("clustering={new_work=true, reclusterings=4}")
     assert "new work: parties train 4 times a round" in text
-    for nothing in (notes(), notes("clustering.new_work=true"), notes("clustering.reclusterings=4")):
+    for nothing in (notes(), notes("clustering.new_work=true"), notes("clustering.reclusterings=3")):
         assert not any(words in nothing for words in (fixed, secure, new))

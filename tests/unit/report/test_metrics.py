@@ -13,6 +13,7 @@ from securefl.kernel.effects import Reject
 from securefl.report.entries import brief_entry_of, entry_of
 from securefl.report.metrics import RunMetrics
 from securefl.report.records import Refusal, RoundRecord, Volume
+from securefl.report.view import server_view
 from securefl.rounds.reports import (
     ClustersDrawn,
     DrawVoided,
@@ -23,6 +24,7 @@ from securefl.rounds.reports import (
     RoundDone,
     RoundStarted,
     SumOpened,
+    SumsWithheld,
     SurvivorsFrozen,
 )
 from securefl.rounds.stacking import ClusterSum
@@ -164,6 +166,36 @@ def test_members_of_a_sum_lost_after_the_freeze_are_not_counted() -> None:
     assert metrics.outcome().survivors == 3
     assert metrics.outcome().clusters_lost == 1
     assert record.row()["loss"] is None
+
+
+def test_what_the_ledger_keeps_closed_is_said() -> None:
+    """Whoever fell silent is in sums that stay closed too, and is left out for being silent."""
+    metrics = drive(
+        ClustersDrawn(0, b"", ((LEFT, RIGHT), (RIGHT, LEFT))),
+        SurvivorsFrozen(0, tuple(P[:5]), (P[5],)),
+        SumsWithheld(0, (1,), ((P[0],),), "p00, its update follows from the sums"),
+        opened(0, 0, 1, 2, members=LEFT),
+        opened(1, 3, 4, members=RIGHT),
+        ModelStepped(0, ((0, 0),), (), 1.0),
+        replace(DONE, opened=((0, 0), (0, 1)), lost=((1, 0), (1, 1))),
+    )
+    (record,) = metrics.records
+    closed = "kept closed by the leakage ledger: p00, its update follows from the sums"
+    assert record.lost == {(1, 0): closed, (1, 1): closed}
+    assert dict(record.left_out) == {P[5]: "silent before its masked input"}
+    assert server_view(metrics.records).closed == 2
+
+
+def test_a_round_of_which_all_stays_closed_says_why() -> None:
+    metrics = drive(
+        ClustersDrawn(0, b"", ((LEFT, RIGHT),)),
+        SurvivorsFrozen(0, tuple(P[:5]), (P[5],)),
+        SumsWithheld(0, (0,), (tuple(P),), "p00, leverage 0.5, above 0.3"),
+        replace(DONE, survivors=(), opened=(), lost=((0, 0), (0, 1))),
+    )
+    reasons = dict(metrics.records[0].left_out)
+    why = "all its sums were kept closed by the leakage ledger: p00, leverage 0.5, above 0.3"
+    assert reasons == dict.fromkeys(P[:5], why) | {P[5]: "silent before its masked input"}
 
 
 def test_excluded_and_refused_members_are_told_apart() -> None:

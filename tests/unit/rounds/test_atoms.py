@@ -139,7 +139,7 @@ def test_a_server_that_splits_an_atom_gets_nothing() -> None:
 
 def hello(founding: bytes) -> Hello:
     zero = bytes(32)
-    limits = Limits(min_survivors=2, k_anonymity=2, leakage="veto")
+    limits = Limits(min_survivors=2, k_anonymity=2, leakage="veto", colluders=0, leverage=1_000_000)
     return Hello(
         samples=1, model_digest=zero, config_digest=zero, commitment=zero, limits=limits, founding=founding
     )

@@ -25,7 +25,7 @@ MESSAGES: list[AnyMessage] = [
         model_digest=D,
         config_digest=D,
         commitment=D,
-        limits=Limits(min_survivors=1, k_anonymity=1024, leakage="veto"),
+        limits=Limits(min_survivors=1, k_anonymity=1024, leakage="veto", colluders=0, leverage=1_000_000),
     ),
     Invite(model_digest=D, config_digest=D),
 ]

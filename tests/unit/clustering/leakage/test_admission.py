@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from unittest.mock import patch
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from securefl.clustering.assignment import Assignment, draw_assignment
 from securefl.clustering.leakage import admission
@@ -11,6 +13,7 @@ from securefl.clustering.leakage.admission import Admission, admit
 from securefl.clustering.leakage.ledger import LeakageLedger, UpdateVersion
 from securefl.clustering.leakage.limits import Crossing, LeakageLimits, crossings
 from securefl.ids import PartyId
+from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import names
 
 P = names(100)
@@ -60,7 +63,7 @@ def test_survivors_count_and_not_the_plan() -> None:
 def test_new_work_in_each_reclustering_makes_a_ledger_each() -> None:
     found = decided(PAIRS, new_work=True)
     assert found.admitted == (0, 1, 2)
-    assert [ledger.version for ledger in found.ledgers] == [UpdateVersion(3, r) for r in range(3)]
+    assert list(found.openings) == [UpdateVersion(3, r) for r in range(3)]
 
 
 def test_what_was_released_before_counts() -> None:
@@ -69,18 +72,18 @@ def test_what_was_released_before_counts() -> None:
     limits = dict.fromkeys(P[:6], LeakageLimits())
     first = admit(assignment, P[:6], limits, round_=0, seed=SEED, new_work=False)
     assert first.admitted == (0,)
-    again = admit(assignment, P[1:6], limits, round_=0, seed=SEED, new_work=False, history=first.opened)
+    again = admit(assignment, P[1:6], limits, round_=0, seed=SEED, new_work=False, history=first.openings)
     assert again.admitted == ()
     assert [crossing.party for crossing in again.withheld[0]] == [P[0]]
-    later = admit(assignment, P[1:6], limits, round_=1, seed=SEED, new_work=False, history=first.opened)
+    later = admit(assignment, P[1:6], limits, round_=1, seed=SEED, new_work=False, history=first.openings)
     assert later.admitted == (0,)
 
 
 def test_nobody_who_demands_anything_withholds_nothing() -> None:
     found = admit(PAIRS, PAIRS.participants, {}, round_=0, seed=SEED, new_work=False)
     assert found.admitted == (0, 1, 2)
-    assert found.ledgers[0].exposed == set(PAIRS.participants)
-    assert admit(PAIRS, (), {}, round_=0, seed=SEED, new_work=False).opened == {UpdateVersion(0): ()}
+    assert [len(sums) for sums in found.openings.values()] == [6]
+    assert admit(PAIRS, (), {}, round_=0, seed=SEED, new_work=False).openings == {UpdateVersion(0): ()}
 
 
 def test_one_party_that_demands_is_enough() -> None:
@@ -112,8 +115,34 @@ def test_a_prime_that_misleads_does_not_decide_alone() -> None:
         return crossings(ledger, limits)
 
     with patch.object(admission, "crossings", spied):
-        decided(both)
+        assert not decided(both).certain
         assert len(set(asked)) == 2
         asked.clear()
-        decided(Assignment(tuple(P), shuffled.clusters))
+        assert decided(Assignment(tuple(P), shuffled.clusters)).certain
         assert len(asked) == 1
+
+
+@given(st.integers(0, 2**32), st.integers(1, 3), st.integers(0, 2), st.sampled_from([1.0, 0.5, 0.34, 0.2]))
+@settings(max_examples=30)
+def test_single_clusterings_are_decided_as_by_the_ledger(seed: int, k: int, f: int, leverage: float) -> None:
+    """Without any algebra: in sums that have no party in common only their sizes count."""
+    assignment = draw_assignment(seed.to_bytes(32, "big"), P[:11], 11, 3, 1)
+    gone, demand = P[seed % 11 : seed % 11 + seed % 4], LeakageLimits(k, f, leverage)
+    with patch.object(admission, "_harmless", lambda *_args: False):
+        expected = decided(assignment, gone, demand)
+    assert decided(assignment, gone, demand) == expected
+
+
+@given(st.integers(0, 2**32), st.sampled_from([(5, 2), (6, 3), (7, 3), (9, 3), (9, 2)]), st.integers(0, 2))
+@settings(max_examples=12)
+def test_no_draw_ever_exposes_anybody(seed: int, shape: tuple[int, int], dropouts: int) -> None:
+    """Many reclusterings and dropouts, against an elimination over the rationals."""
+    parties, size = shape
+    assignment = draw_assignment(seed.to_bytes(32, "big"), P[:parties], parties, size, 5)
+    gone = P[:dropouts]
+    if any(len(set(m) - set(gone)) < 2 for row in assignment.clusters for m in row):
+        return
+    (sums,) = decided(assignment, gone).openings.values()
+    rows = [oracle.indicator([P.index(name) for name in members], parties) for members in sums]
+    assert not oracle.exposed(rows)
+    assert len(rows) >= len(assignment.clusters[0])

@@ -1,0 +1,135 @@
+"""Step 8 of the protocol: what may be opened of a round, as server, party and simulation find it alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from securefl.clustering.assignment import Assignment, draw_assignment
+from securefl.clustering.leakage.admission import NO_OPENINGS, Admission, Openings, admit
+from securefl.clustering.leakage.limits import LeakageLimits
+from securefl.config.cast import party_names
+from securefl.config.scenario import Scenario
+from securefl.config.sizes import participants_of, works_of
+from securefl.crypto.labels import digest
+from securefl.errors import ConfigError
+from securefl.ids import PartyId
+from securefl.messages.rounds import MILLION, Limits
+from securefl.rounds.plan import published_limits
+from securefl.rounds.reports import SumsWithheld
+
+TRIED_DRAWS = 3
+"""Draws of clusters that are tried before a run."""
+
+
+def demands(limits: Mapping[PartyId, Limits]) -> dict[PartyId, LeakageLimits]:
+    """What parties demand by their published limits: nothing where they only report."""
+    return {
+        party: LeakageLimits(said.k_anonymity, said.colluders, said.leverage / MILLION)
+        for party, said in limits.items()
+        if said.leakage == "veto"
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What may be opened, as a question that public signed data answer."""
+
+    round: int
+    assignment: Assignment
+    survivors: frozenset[PartyId]
+    """The frozen survivor set."""
+    limits: Mapping[PartyId, Limits]
+    """By party, as published in its hello."""
+    new_work: bool
+    """Whether each reclustering sums an update of its own."""
+    history: Openings = field(default_factory=lambda: NO_OPENINGS)
+    """What was released of the same updates before."""
+
+    def answer(self, seed: bytes | None = None) -> Admission:
+        """Decide which reclusterings may be opened.
+
+        Args:
+            seed: what primes follow from; of the question itself unless given.
+        """
+        own = digest("ledger prime", self.round, self.assignment.digest(), *sorted(self.survivors))
+        return admit(
+            self.assignment,
+            self.survivors,
+            demands(self.limits),
+            round_=self.round,
+            seed=own if seed is None else seed,
+            new_work=self.new_work,
+            history=self.history,
+        )
+
+
+def certified_prime_seed(statement: bytes, endorsements: Iterable[bytes]) -> bytes:
+    """Return what primes follow from once the survivors are certified, 32 bytes.
+
+    Nobody who had a say in who survives knew it: it takes honest parties' signatures of that very set.
+    """
+    return digest("certified ledger prime", statement, *sorted(endorsements))
+
+
+def withheld(round_: int, decided: Admission) -> tuple[SumsWithheld, ...]:
+    """What to report: nothing where all reclusterings are admitted."""
+    if not decided.withheld:
+        return ()
+    crossed = {r: tuple(dict.fromkeys(one.party for one in found)) for r, found in decided.withheld.items()}
+    return (SumsWithheld(round_, tuple(crossed), tuple(crossed.values()), first_crossing(decided)),)
+
+
+def first_crossing(decided: Admission) -> str:
+    """Return whose limit is crossed first, and how; nothing where all is admitted."""
+    for found in decided.withheld.values():
+        others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return f"{found[0].party}, {found[0].reason}{others}"
+    return ""
+
+
+def tried_draws(scenario: Scenario) -> tuple[int, ...]:
+    """Try a few draws of clusters without dropouts: how many reclusterings each allows, fewest first.
+
+    The draws are the same for everybody and have nothing to do with those of a run. Nothing is tried where
+    there is no choice: one reclustering, new work for each, atoms, or leakage that is only reported.
+
+    Raises:
+        ConfigError: no draw allows all reclusterings of the scenario.
+    """
+    clustering = scenario.clustering
+    planned = clustering.reclusterings
+    sheltered = works_of(scenario) > 1 or clustering.atoms > 1
+    if planned == 1 or sheltered or scenario.leakage.mode == "report":
+        return ()
+    parties = party_names(scenario.parties)
+    limits = dict.fromkeys(parties, published_limits(scenario))
+    allowed = []
+    for number in range(TRIED_DRAWS):
+        seed = digest("tried draw", number)
+        drawn = draw_assignment(seed, parties, participants_of(scenario), clustering.size, planned)
+        question = Question(0, drawn, frozenset(drawn.participants), limits, new_work=False)
+        allowed.append(len(question.answer().admitted))
+    if max(allowed) < planned:
+        raise ConfigError(
+            "clustering.reclusterings",
+            f"{planned}, but none of {TRIED_DRAWS} random draws allows more than {max(allowed)} without"
+            " crossing the limits of leakage",
+            f'{max(allowed)}, new_work = true, lower limits, or leakage.mode = "report" for experiments',
+        )
+    return tuple(sorted(allowed))
+
+
+def drawn_lines(scenario: Scenario) -> Iterator[str]:
+    """Yield the header line on how many reclusterings are opened as a rule, where that is a question.
+
+    Raises:
+        ConfigError: as :func:`tried_draws`.
+    """
+    allowed = tried_draws(scenario)
+    if allowed:
+        shown = f"{allowed[0]}" if allowed[0] == allowed[-1] else f"{allowed[0]} to {allowed[-1]}"
+        yield (
+            f"leakage ledger: {shown} of {scenario.clustering.reclusterings} reclusterings may be opened in"
+            f" {len(allowed)} draws that were tried; with dropouts it may be fewer"
+        )

@@ -1,0 +1,92 @@
+"""The server's freeze: who survives, what the ledger lets open, and what each survivor needs to check it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from securefl.clustering.survivors import survivor_set
+from securefl.config.sizes import works_of
+from securefl.ids import PartyId
+from securefl.kernel.effects import Report, Send
+from securefl.kernel.events import Place
+from securefl.messages.rounds import Freeze, InstanceAttempt
+from securefl.rounds.leakage import Question, withheld
+from securefl.rounds.party_draw import Effects
+from securefl.rounds.reports import StepReached, SurvivorsFrozen
+from securefl.rounds.server_phases import (
+    Certifying,
+    Frozen,
+    Releasing,
+    ServerContext,
+    Standing,
+    Summing,
+)
+from securefl.rounds.statement import round_statement
+from securefl.secagg.server import CollectingInputs
+
+
+def freeze(ctx: ServerContext, phase: Summing, now: float) -> tuple[Certifying | Releasing, Effects]:
+    """Fix the global survivor set and what may be opened; send each survivor what it needs to check it.
+
+    Where nothing may be opened, or nobody could certify it, the round ends without an opening.
+    """
+    plan, view, standing = ctx.plan, phase.view, phase.standing
+    clusters = {(r, j): m for r, row in enumerate(view.assignment.clusters) for j, m in enumerate(row)}
+    waiting = {key: i for key, i in phase.instances.items() if isinstance(i, CollectingInputs)}
+    survivors = survivor_set(
+        clusters,
+        {key: instance.submitted for key, instance in waiting.items()},
+        plan.scenario.secure_sum.min_survivors,
+        view.assignment.atoms,
+    )
+    if plan.limits.quorum is not None and len(survivors) < plan.limits.quorum:
+        survivors = frozenset()  # nobody would release anything
+    question = Question(standing.round, view.assignment, survivors, view.limits, works_of(plan.scenario) > 1)
+    admission = question.answer()
+    eligible, survivors = survivors, survivors if admission.admitted else frozenset()
+    statement = round_statement(
+        plan.run, standing.round, view.model, plan.config_digest(), view.announced, view.assignment, survivors
+    )
+    alive = {
+        k: i
+        for k, i in waiting.items()
+        if k[0] in admission.admitted and survivors.intersection(i.setup.members)
+    }
+    frozen = Frozen(survivors, statement, admission.head(), alive)
+    dropped = tuple(p for p in view.assignment.participants if p not in eligible)
+    late = standing.late | frozenset(dropped)
+    standing = replace(standing, late=late)
+    effects: Effects = (
+        Report(SurvivorsFrozen(standing.round, tuple(sorted(eligible)), dropped)),
+        *map(Report, withheld(standing.round, admission)),
+        *_freeze_messages(standing, frozen),
+    )
+    deadlines = plan.scenario.deadlines
+    if plan.limits.quorum is not None:
+        certifying = Certifying(standing, view, frozen, {}, now + deadlines.certify)
+        return certifying, (*effects, Report(StepReached(standing.round, "certify")))
+    releasing = Releasing(standing, view, frozen, frozenset(), {}, now + deadlines.release)
+    return releasing, (*effects, Report(StepReached(standing.round, "release")))
+
+
+def _freeze_messages(standing: Standing, frozen: Frozen) -> Effects:
+    attempts = tuple(
+        InstanceAttempt(reclustering=r, cluster=j, attempt=i.setup.instance.attempt)
+        for (r, j), i in sorted(frozen.instances.items())
+        if i.setup.instance.attempt
+    )
+    receipts: dict[PartyId, list[bytes]] = {party: [] for party in frozen.survivors}
+    for instance in frozen.instances.values():
+        members = instance.setup.members
+        alive = [i for i in sorted(instance.sharers) if members[i] in frozen.survivors]
+        for index in alive:
+            receipts[members[index]] += [instance.receipts[other] for other in alive if other != index]
+    names = tuple(sorted(frozen.survivors))
+    return tuple(
+        Send(
+            party,
+            Place(standing.round),
+            Freeze(survivors=names, attempts=attempts, receipts=tuple(receipts[party])),
+        )
+        for party in names
+    )
