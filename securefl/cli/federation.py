@@ -156,8 +156,7 @@ class Federation:
     def _settle(self, stage: Stage) -> tuple[str, ...]:
         """Settle the scenario's privacy and say what follows; write down the scenario as it is run."""
         if self._scenario.privacy.unit == "none":
-            notes = (*check(self._scenario).notes, *drawn_lines(self._scenario))
-            return (*notes, "differential privacy: none")
+            return (*check(self._scenario).notes, *drawn_lines(self._scenario), "differential privacy: none")
         # A second or two of imports that only runs with privacy cost.
         from securefl.runtime.privacy import settle_stage  # noqa: PLC0415 - torch and dp_accounting
 

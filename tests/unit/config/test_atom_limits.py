@@ -145,7 +145,7 @@ def test_headers_say_what_atoms_promise_and_cost() -> None:
     assert "5 %: 18.5 % and" in text
     assert "leakage: 4 random reclusterings as a rule give away the sum of each atom" in text
     assert "LEAKAGE" not in text
-    assert "atoms" not in " | ".join(checked("clustering.reclusterings=5").notes)
+    assert "atoms" not in " | ".join(checked("clustering.reclusterings=3").notes)
 
 
 def test_an_active_server_has_more_than_one_founding_draw_to_void() -> None:
