@@ -178,7 +178,8 @@ def test_together_they_cost_a_cluster_and_apart_the_round_which_ends_like_any_ot
     """A run of four rounds does not end by the three in a row that have no update; only at its end."""
     home = homes(world(2))
     mate = next(p for p in home if p != party(2) and home[p] == home[party(2)])
-    stranger = next(p for p in home if home[p] != home[party(2)])
+    longer = homes(world(2, rounds=4))
+    stranger = next(p for p in longer if longer[p] != longer[party(2)])
     together, apart = world(2, int(mate[1:])), world(2, int(stranger[1:]), rounds=4)
     assert [done.failed for done in together.reports(RoundDone)] == [((0, home[party(2)]),)] * 2
     assert all(report.update_norm is not None for report in together.reports(ModelStepped))
