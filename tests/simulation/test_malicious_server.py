@@ -569,7 +569,10 @@ class TestModelsAndHellos:
 
     def test_it_opens_that_party_before_any_release(self) -> None:
         silent = [Op("drop", name, "Hello") for name in P[1:4]]
-        with patch.object(Plan, "fewest", PropertyMock(return_value=3)):
+        with (
+            patch.object(Plan, "fewest", PropertyMock(return_value=3)),
+            patch.object(Plan, "wanted", lambda _self, present: present),
+        ):
             world, spy = attacked(rewriting(Freeze, lambda _send, _message: []), self.MADE, silent)
         assert not released(world)
         assert Grasp(spy, [P[4], P[5]]).alone() == {P[0]}
