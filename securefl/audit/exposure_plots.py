@@ -77,7 +77,7 @@ def _leverages(recorded: Recorded, versions: Sequence[Exposed]) -> HeatMap:
         f"{one.opened.version.round}/{one.opened.version.work}" if works else str(one.opened.version.round)
         for one in shown
     )
-    values = tuple(tuple(row.get(party) for party in parties) for row in table)
+    values = tuple(tuple(row.get(party) or None for party in parties) for row in table)
     rows, columns = ("round / work" if works else "round", names), ("party", tuple(parties))
     if len(parties) <= len(shown):
         rows, columns, values = columns, rows, tuple(zip(*values, strict=True))

@@ -49,16 +49,14 @@ def plot_svg(plot: Plot) -> str:
 
 def heat_map_svg(table: HeatMap) -> str:
     """The cells, with a tooltip each, and the scale of colours."""
-    left = 16 + 7 * max(map(len, (*table.rows, "party")))
+    left = 16 + 7 * max(map(len, (*table.rows, table.row_name)))
     cell = max(9.0, min(54.0, (_WIDTH - left - 80) / max(1, len(table.columns))))
     tall = max(11.0, min(22.0, cell))
     bottom = _TOP + tall * len(table.rows)
     parts = []
     for i, (name, row) in enumerate(zip(table.rows, table.values, strict=True)):
         at = _TOP + tall * i
-        parts.append(
-            f'<text class="end small" x="{left - 6}" y="{at + tall / 2 + 4:.1f}">{_safe(name)}</text>'
-        )
+        parts.append(_label("end small", left - 6, at + tall / 2 + 4, name))
         for k, value in enumerate(row):
             where = f'x="{left + cell * k:.1f}" y="{at:.1f}" width="{cell - 1:.1f}" height="{tall - 1:.1f}"'
             told = f"{name}, {table.column_name} {table.columns[k]}: " + (
@@ -68,14 +66,9 @@ def heat_map_svg(table: HeatMap) -> str:
             parts.append(f"<rect {where} {fill}><title>{_safe(told)}</title></rect>")
     every = max(1, -(-len(table.columns) * 26 // max(1, round(cell * len(table.columns)))))
     for k in range(0, len(table.columns), every):
-        x = left + cell * (k + 0.5)
-        parts.append(
-            f'<text class="middle small" x="{x:.1f}" y="{bottom + 14:.1f}">{_safe(table.columns[k])}</text>'
-        )
-    middle = left + cell * len(table.columns) / 2
-    parts.append(
-        f'<text class="middle" x="{middle:.1f}" y="{bottom + 32:.1f}">{_safe(table.column_name)}</text>'
-    )
+        parts.append(_label("middle small", left + cell * (k + 0.5), bottom + 14, table.columns[k]))
+    parts.append(_label("end small", left - 6, bottom + 14, table.row_name))
+    parts.append(_label("middle", left + cell * len(table.columns) / 2, bottom + 32, table.column_name))
     parts += _scale(table, left + cell * len(table.columns) + 18, max(60.0, bottom - _TOP))
     return _svg(table.title, _WIDTH, round(max(bottom, _TOP + 60)) + 44, parts)
 
