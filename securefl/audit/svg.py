@@ -65,8 +65,10 @@ def heat_map_svg(table: HeatMap) -> str:
             fill = 'class="gap"' if value is None else f'fill="{_shade(value, table.low, table.high)}"'
             parts.append(f"<rect {where} {fill}><title>{_safe(told)}</title></rect>")
     every = max(1, -(-len(table.columns) * 26 // max(1, round(cell * len(table.columns)))))
-    for k in range(0, len(table.columns), every):
-        parts.append(_label("middle small", left + cell * (k + 0.5), bottom + 14, table.columns[k]))
+    parts += [
+        _label("middle small", left + cell * (k + 0.5), bottom + 14, table.columns[k])
+        for k in range(0, len(table.columns), every)
+    ]
     parts.append(_label("end small", left - 6, bottom + 14, table.row_name))
     parts.append(_label("middle", left + cell * len(table.columns) / 2, bottom + 32, table.column_name))
     parts += _scale(table, left + cell * len(table.columns) + 18, max(60.0, bottom - _TOP))
