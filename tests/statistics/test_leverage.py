@@ -19,7 +19,7 @@ from securefl.privacy.table import noise_table
 from tests.unit.privacy.oracles import exact_law, gaussian_delta
 
 STD = 4
-DRAWS = 10_000
+DRAWS = 6_000
 REACH = 24
 """Steps along the line: 10 standard deviations of where the noise may lie on it, or more."""
 UNLIKELY = 4.5
@@ -53,9 +53,8 @@ def likelihood(noise: I64, unseen: I64) -> F64:
 
 
 @pytest.mark.parametrize(("rows", "unseen"), [CHAIN, TWICE, LONG, DIFFERENCE])
-@pytest.mark.parametrize("shift", [3, 7])
-def test_the_best_test_finds_what_leverage_says(rows: Rows, unseen: I64, shift: int) -> None:
-    parties = rows.shape[1]
+def test_the_best_test_finds_what_leverage_says(rows: Rows, unseen: I64) -> None:
+    parties, shift = rows.shape[1], 5
     assert not (rows @ unseen).any()
     exposure = leverage(rows, np.full(parties, float(STD**2)), 0)
     mu = shift / STD * math.sqrt(exposure)

@@ -97,12 +97,12 @@ def test_membership_has_two_targets_and_a_breach_where_epsilon_allows_less() -> 
 
 
 @pytest.mark.parametrize(
-    ("experiment", "size"), [(audit_inversion, 8), (audit_properties, 400)], ids=["inversion", "properties"]
+    ("experiment", "size"), [(audit_inversion, 4), (audit_properties, 400)], ids=["inversion", "properties"]
 )
 def test_samples_leave_traces(experiment: Callable[[Case], Chapter], size: int) -> None:
     one_step = ("stop.rounds=1", "training.epochs=1", "training.batch_size=256")
     mixed = "data.partition={type='dirichlet', alpha=0.3}"
-    held = case(scenario(*one_step, *((mixed,) if size > 8 else ())), size)
+    held = case(scenario(*one_step, *((mixed,) if size > 4 else ())), size)
     chapter = experiment(held)
     assert {finding.severity for finding in chapter.findings} <= {Severity.WARNING, Severity.BREACH}
     assert chapter.exhibits
