@@ -5,6 +5,7 @@ what is opened is a sum over all integer noises that give it: those on a line wh
 dimension open, a single one where they leave none. Nothing in it is Gaussian, and nothing knows of leverage.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -36,6 +37,7 @@ LONG = np.array([[1, 1, 1, 0], [1, 1, 0, 1], [0, 1, 1, 1]]), np.array([1, -2, 1,
 DIFFERENCE = np.array([[1, 1, 1], [0, 1, 1], [0, 1, 0]]), np.array([0, 0, 0])
 
 
+@functools.cache
 def log_law() -> F64:
     """log P(X = k) for k = -128 ... 128, and as good as nothing at both ends."""
     half = np.array([float(mass) for mass in exact_law("skellam", STD, 128)])

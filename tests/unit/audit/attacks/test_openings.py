@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.audit.attacks.openings import best_estimate, log_ratio
@@ -10,6 +10,7 @@ from securefl.errors import UsageError
 from securefl.privacy.exposure import leverage
 
 
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(1, 5))
 def test_it_is_unbiased_and_as_noisy_as_leverage_says(seed: int, openings: int) -> None:
     rows = np.random.default_rng(seed).integers(0, 2, (openings, 5))

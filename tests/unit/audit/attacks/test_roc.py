@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
@@ -10,6 +10,7 @@ from securefl.audit.attacks.roc import roc_of
 from securefl.errors import UsageError
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(2, 200), st.integers(1, 30))
 def test_the_area_is_that_of_scikit_learn(seed: int, size: int, levels: int) -> None:
     generator = np.random.default_rng(seed)
