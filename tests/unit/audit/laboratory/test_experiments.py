@@ -16,7 +16,7 @@ from securefl.audit.laboratory.experiments import EXPERIMENTS
 from securefl.audit.load import load, load_truth
 from securefl.audit.recorded import Recorded
 from securefl.audit.replay_rounds import Model, ReplayRound
-from securefl.cli.audit import _EXPERIMENTS
+from securefl.cli.audit import _EXPERIMENTS, _experiments
 from securefl.config.cast import party_names
 from securefl.config.limits import check
 from securefl.config.scenario import Scenario
@@ -140,3 +140,6 @@ def test_ground_truth_and_whole_vectors_are_asked_for(plain: Path) -> None:
 
 def test_the_command_line_knows_them_all() -> None:
     assert tuple(EXPERIMENTS) == _EXPERIMENTS
+    assert _experiments("canary, membership") == ["canary", "membership"]
+    with pytest.raises(ConfigError, match=r"'inversions' is no experiment \(one of membership"):
+        _experiments("canary,inversions")
