@@ -42,6 +42,15 @@ KeyOption = Annotated[Path | None, typer.Option(help="Private key of --tls-cert 
 DeviceOption = Annotated[
     str | None, typer.Option(help="Override training.device on this machine: auto, cpu or cuda.")
 ]
+BudgetOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help="This party's own limit of epsilon, earlier runs included. The scenario's counts as well."
+    ),
+]
+SpentOption = Annotated[
+    float, typer.Option(min=0, help="Epsilon that earlier runs on the same data have spent.")
+]
 PasswordFileOption = Annotated[
     Path | None, typer.Option(help="File with the broker password of the user in the URL.")
 ]
@@ -117,6 +126,8 @@ def settings_of(
     tls: tuple[Path | None, Path | None, Path | None],
     password_file: Path | None,
     device: str | None = None,
+    own_budget: float | None = None,
+    own_spent: float = 0.0,
 ) -> ProcessSettings:
     """Return the settings of one process.
 
@@ -136,6 +147,8 @@ def settings_of(
         insecure_seed=seed if insecure else None,
         lab=lab,
         device=device_name(device),
+        own_budget=own_budget,
+        own_spent=own_spent,
     )
     check(settings.scenario)
     try:

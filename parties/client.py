@@ -10,6 +10,7 @@ import typer
 
 from parties.arguments import (
     BrokerOption,
+    BudgetOption,
     CaOption,
     CertOption,
     DeviceOption,
@@ -23,6 +24,7 @@ from parties.arguments import (
     ScenarioArgument,
     SeedOption,
     SetOption,
+    SpentOption,
     party_id,
     settings_of,
 )
@@ -59,6 +61,8 @@ def party(
     tls_key: KeyOption = None,
     password_file: PasswordFileOption = None,
     device: DeviceOption = None,
+    budget: BudgetOption = None,
+    spent: SpentOption = 0.0,
 ) -> None:
     """Take part in a run as one party, with its own key and its own data."""
     with one_line_errors():
@@ -78,6 +82,8 @@ def party(
             tls=(tls_ca, tls_cert, tls_key),
             password_file=password_file,
             device=device,
+            own_budget=budget,
+            own_spent=spent,
         )
         finish(main(settings, plain_news(settings.name)))
 

@@ -76,8 +76,8 @@ def check_budget(scenario: Scenario, length: int) -> None:
         )
 
 
-def allowed_releases(mechanism: Mechanism, budget: float, most: int) -> int:
-    """How many releases keep to ``budget``, at most ``most``.
+def allowed_releases(mechanism: Mechanism, budget: float, most: int, path: str = "privacy.budget") -> int:
+    """How many releases keep to ``budget``, at most ``most``; ``path``: where the budget was given.
 
     Raises:
         ConfigError: not even one does, or dp_accounting is missing.
@@ -90,7 +90,7 @@ def allowed_releases(mechanism: Mechanism, budget: float, most: int) -> int:
         return most
     if not spent(1) <= budget:
         raise ConfigError(
-            "privacy.budget",
+            path,
             f"one release spends {named(spent(1), mechanism.event, mechanism.delta)}, more than {budget:g}",
             "more noise, a larger budget, or smaller batches",
         )

@@ -31,9 +31,20 @@ def with_round(plan: Plan, releases: Releases, participants: Iterable[PartyId]) 
     return MappingProxyType(counted)
 
 
-def is_spent(plan: Plan, made: int) -> bool:
+def allowed_of(plan: Plan, own: int | None = None) -> int | None:
+    """How many updates a party may release; None where nothing limits them.
+
+    Args:
+        plan: of the run.
+        own: what the party's own budget allows, which counts where it is less than the scenario's.
+    """
+    limits = [limit for limit in (plan.scenario.privacy.releases, own) if limit is not None]
+    return min(limits, default=None)
+
+
+def is_spent(plan: Plan, made: int, own: int | None = None) -> bool:
     """Whether one more round would take a party that has released ``made`` updates beyond its budget."""
-    allowed = plan.scenario.privacy.releases
+    allowed = allowed_of(plan, own)
     return allowed is not None and made + works_of(plan.scenario) > allowed
 
 

@@ -19,7 +19,7 @@ from securefl.kernel.machine import Effect
 from securefl.messages.masking import KeyAdvert
 from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
 from securefl.messages.union import AnyMessage
-from securefl.rounds.budget import is_spent
+from securefl.rounds.budget import allowed_of, is_spent
 from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage
 from securefl.rounds.founding import founding_of
@@ -88,8 +88,8 @@ def on_invite(
         raise PeerError(SERVER, f"invites with another model than it sent in round {place.round}")
     if ctx.me in message.excluded:
         return _sit_out(phase, "excluded for a withheld nonce")
-    if is_spent(ctx.plan, phase.past.releases):
-        made, allowed = phase.past.releases, ctx.plan.scenario.privacy.releases
+    if is_spent(ctx.plan, phase.past.releases, ctx.allowed):
+        made, allowed = phase.past.releases, allowed_of(ctx.plan, ctx.allowed)
         return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")
     nonce = nonce_entropy(ctx.entropy, place.round, place.attempt).draw(32)
     hello = Hello(

@@ -41,6 +41,8 @@ class PartyContext:
     """Updates in the journal: each counts against the privacy budget."""
     founding: bytes = b""
     """Seed of the run's atoms in the journal; empty for none."""
+    allowed: int | None = None
+    """Updates that the party's own budget allows in this run; None without one."""
 
 
 @dataclass(frozen=True, slots=True)

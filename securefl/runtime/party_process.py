@@ -32,7 +32,7 @@ from securefl.runtime.assemble import (
 from securefl.runtime.ground_truth import recording
 from securefl.runtime.journal import FileJournal
 from securefl.runtime.ports import LocalWork, Witness
-from securefl.runtime.privacy import check_own_privacy
+from securefl.runtime.privacy import check_own_privacy, own_releases
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.shell import Shell
 from securefl.wire.outbox import Outbox
@@ -66,10 +66,13 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     trainer = RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
     plan = make_plan(settings, roster, dimension(module))
     check_own_privacy(plan, len(shard.y), trusted=settings.accounted or root.insecure)
+    allowed = own_releases(plan, settings.own_budget, settings.own_spent)
     journal = FileJournal(settings.out / f"{me}.journal", settings.run)
     seams = recording(behaviour.seams, settings) if settings.lab else behaviour.seams
     released = len(journal.submitted) * works_of(scenario)
-    context = PartyContext(plan, me, len(shard.y), own, seams, journal.spent, released, journal.founding)
+    context = PartyContext(
+        plan, me, len(shard.y), own, seams, journal.spent, released, journal.founding, allowed
+    )
 
     def train(asked: Train) -> F64:
         limit_threads()  # in the thread that trains, too

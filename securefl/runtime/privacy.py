@@ -11,7 +11,9 @@ from securefl.learning.flatten import dimension
 from securefl.learning.models import build_model
 from securefl.learning.shards import Shard, load_shard
 from securefl.privacy.accountant import need_dp_accounting
-from securefl.privacy.settling import check_budget, settle
+from securefl.privacy.sensitivity import planned_releases
+from securefl.privacy.settling import allowed_releases, check_budget, settle
+from securefl.rounds.budget import is_spent
 from securefl.rounds.plan import Plan
 from securefl.runtime.stage import Stage
 
@@ -71,3 +73,37 @@ def check_own_privacy(plan: Plan, records: int, *, trusted: bool) -> None:
         )
     if not trusted:
         check_budget(plan.scenario, plan.length)
+
+
+def own_releases(plan: Plan, budget: float | None, spent: float) -> int | None:
+    """How many releases a party's own budget leaves it in this run; None without one.
+
+    Epsilons of runs are added (basic composition), whatever their noise was.
+
+    Args:
+        plan: of the run.
+        budget: epsilon for this party's data over all runs; None for the budget of the scenario.
+        spent: epsilon of earlier runs on the same data.
+
+    Raises:
+        ConfigError: there is no privacy to count, no budget, or too little is left of it for one round;
+            dp_accounting is missing.
+    """
+    if budget is None and not spent:
+        return None
+    path = "--budget" if budget is not None else "--spent"
+    mechanism, limit = plan.mechanism, plan.scenario.privacy.budget if budget is None else budget
+    if mechanism is None:
+        raise ConfigError(path, "without [privacy] no epsilon bounds what a round tells", "leave this run")
+    if limit is None:
+        raise ConfigError(
+            path, "the scenario has no budget that it would count against", "give --budget, too"
+        )
+    left = limit - spent
+    if not left > 0:
+        raise ConfigError(path, f"epsilon {spent:g} of {limit:g} is spent", "leave this run")
+    allowed = allowed_releases(mechanism, left, planned_releases(plan.scenario), path)
+    if is_spent(plan, 0, allowed):
+        reason = f"what is left of it, epsilon {left:.4g}, is less than one round spends"
+        raise ConfigError(path, reason, "leave this run")
+    return allowed

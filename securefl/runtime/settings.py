@@ -33,6 +33,10 @@ class ProcessSettings:
     """Tests and replay only: derive all secrets from this seed."""
     accounted: bool = False
     """Whether the launcher has checked on this machine that the releases keep to the privacy budget."""
+    own_budget: float | None = None
+    """A party's own limit of epsilon for its data, earlier runs included; the scenario's counts as well."""
+    own_spent: float = 0.0
+    """The epsilon that earlier runs have spent of it."""
     lab: bool = False
     """Record whole vectors and ground truth."""
     device: str | None = None

@@ -48,6 +48,29 @@ def test_a_complete_party_gets_as_far_as_the_broker(site: Path) -> None:
     assert files(site) == before | {"out"}, "no transcript, no journal"
 
 
+def test_a_party_keeps_to_its_own_budget(site: Path) -> None:
+    """The options reach the accountant: one release of this scenario spends more than what is left."""
+    config = """
+[training.dp_sgd]
+[encoding]
+scale_bits = 12
+[weighting]
+mode = "equal"
+[privacy]
+unit = "record"
+multiplier = 1.5
+records = 20
+delta = 0.01
+"""
+    scenario = site / "small.toml"
+    scenario.write_text(f"{scenario.read_text()}\n{config}")
+    less = "training.batch_size=4"
+    reason = refusal(call(*party(site, "--set", less, budget="3", spent="2.99")))
+    assert reason.startswith("--budget: one release spends epsilon")
+    assert "epsilon 3 of 3 is spent" in refusal(call(*party(site, "--set", less, budget="3", spent="3")))
+    assert "is out of reach" in refusal(call(*party(site, "--set", less, budget="99")), code=3)
+
+
 def test_another_partys_key_is_refused(site: Path) -> None:
     before = files(site)
     reason = refusal(call(*party(site, key=site / "p01.key")))

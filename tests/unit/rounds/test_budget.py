@@ -114,6 +114,20 @@ def test_a_restarted_party_goes_on_with_what_its_journal_says() -> None:
     assert submitted(world)[PartyId("p03")] == 2
 
 
+@pytest.mark.parametrize(("own", "made"), [(1, 1), (2, 2), (9, 2), (None, 2)])
+def test_a_partys_own_budget_counts_where_it_is_less(own: int | None, made: int) -> None:
+    world = World(private(rounds="3"))
+    mine = PartyId("p02")
+    node = world.nodes[mine]
+    node.machine = type(node.machine)(replace(node.machine._ctx, allowed=own))  # type: ignore[arg-type]
+    world.run()
+    assert submitted(world)[mine] == made
+    assert submitted(world)[PartyId("p03")] == 2, "the run goes on without it"
+    if made < 2:
+        reasons = {report.reason for report in world.reports(SatOut, mine)}
+        assert reasons == {"its privacy budget is spent: 1 of 1 releases are made"}
+
+
 def test_counting() -> None:
     plan = plan_of(private())
     a, b = PartyId("p00"), PartyId("p01")
