@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 import numpy as np
@@ -55,9 +55,11 @@ class Lab(World):
     def __init__(
         self,
         scenario: Scenario,
-        cast: Mapping[str, tuple[Behaviour, ...]],
+        cast: Mapping[str, tuple[Behaviour, ...]] | Mapping[PartyId, tuple[Behaviour, ...]],
         unit: float = 1 / 16,
         length: int = 4,
+        initial: F32 | None = None,
+        samples: Callable[[PartyId], int] = lambda _party: 10,
     ) -> None:
         names = party_names(scenario.parties)
         self.worth = {name: unit * 2.0**index for index, name in enumerate(names)}
@@ -66,6 +68,8 @@ class Lab(World):
             scenario,
             length=length,
             train=self._trained,
+            samples=samples,
+            initial=initial,
             seams={name: behaviour.seams for name, behaviour in behaviours.items()},
         )
         self.raw = 0
