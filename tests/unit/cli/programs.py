@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from securefl.cli.app import app
 
+_command_of = cache(get_command)
+"""To inspect the parameters of every command takes longer than most refusals: once is enough."""
 ANSI = re.compile(r"\x1b\[[0-9;]*[a-zA-Z]")
 
 SCENARIO = """
@@ -39,9 +44,9 @@ def write_scenario(folder: Path, text: str = SCENARIO) -> Path:
 
 
 def call(*arguments: str | Path, width: int = 120) -> Result:
-    return CliRunner().invoke(
-        app, [str(one) for one in arguments], env={"COLUMNS": str(width), "TERM": "dumb", "NO_COLOR": "1"}
-    )
+    shown = {"COLUMNS": str(width), "TERM": "dumb", "NO_COLOR": "1"}
+    with patch("typer.testing._get_command", _command_of):
+        return CliRunner().invoke(app, [str(one) for one in arguments], env=shown)
 
 
 def refusal(result: Result, code: int = 2) -> str:

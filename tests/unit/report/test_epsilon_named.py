@@ -17,7 +17,7 @@ from securefl.report.summary import Summary, summarise
 from tests.unit.cli.programs import call
 from tests.unit.report.test_privacy import LENGTH, metrics, plan, played, printed_summary
 
-CALIBRATE = ("dp", "calibrate", "--epsilon", "3", "--records", "200", "--batch", "20", "--epochs", "1")
+CALIBRATE = ("dp", "calibrate", "--epsilon", "3", "--records", "200", "--batch", "200", "--epochs", "1")
 
 NUMBER = re.compile(r"epsilon(?: nothing)?(?: =|,| of| at most)? *[0-9]", re.IGNORECASE)
 PARTS = (
