@@ -40,7 +40,7 @@ delta = 1e-4
 [stop]
 rounds = 1
 """
-OFTEN = ("clustering.reclusterings=6", "privacy.placement=local")
+OFTEN = ("clustering.reclusterings=6", "privacy.placement=local", "leakage.mode=report")
 SILENT = 'behaviours=[{kind="no-noise", parties=["p00", "p01", "p02", "p03", "p04", "p05"]}]'
 
 
