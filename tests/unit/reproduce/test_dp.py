@@ -28,6 +28,7 @@ from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.sheets.exhibits import Exhibit, exhibits
 from securefl.reproduce.sheets.sources import Source, nowhere, with_auxiliary
 from securefl.reproduce.sheets.tabulate import Done, sheet_key, tabulate
+from tests.unit.cli.programs import call, files, refusal
 
 SCALES: tuple[ScaleName, ...] = ("desk", "paper")
 OURS = ("baselines", "clipping", "first-stage", "m")
@@ -282,3 +283,23 @@ def test_desk_scale_takes_minutes_and_says_what_it_leaves_out() -> None:
         assert {made.description for made in desk.scenarios.values()} == {
             "one dense network of 32, also on MNIST (not the paper's CNN)"
         }
+
+
+@pytest.mark.parametrize(
+    ("dataset", "said"),
+    [
+        ("usps", "--dataset usps: there is no usps.npz in "),
+        ("fashion-mnist", "--dataset fashion-mnist: there is no fashion-mnist in "),
+        (
+            "npz:lost.npz",
+            "--dataset npz:lost.npz: no such file or folder (x_train, y_train, x_test, ",
+        ),
+    ],
+)
+def test_a_table_without_its_data_is_refused_in_a_line(dataset: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    asked = ("--dataset", dataset, "--data-dir", tmp_path / "data", "--out", tmp_path / "results" / "dp")
+    reason = refusal(call("reproduce", "dp", "--table", "15", *asked))
+    assert reason.startswith(said), reason
+    assert reason.endswith(")")
+    assert files(tmp_path) == {"data"}
