@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import TypeVar
 
 from securefl.behaviours.seam import acts
+from securefl.behaviours.server_dropping import DropsMates, ServerLike
 from securefl.clustering.assignment import Assignment
-from securefl.config.behaviours import Behaviour, ServerWithholdsNonces
+from securefl.config.behaviours import Behaviour, ServerDropsMates, ServerWithholdsNonces
 from securefl.ids import PartyId
 from securefl.kernel.events import DeadlinePassed, Received
-from securefl.kernel.machine import Effect, Event, Machine
+from securefl.kernel.machine import Effect, Event
 from securefl.messages.rounds import Reveal
 from securefl.messages.union import AnyMessage
 from securefl.rounds.draw import draw_round
@@ -25,7 +26,6 @@ from securefl.rounds.party_draw import MAX_REDRAWS
 from securefl.rounds.plan import Plan
 from securefl.rounds.server_phases import Revealing, ServerPhase
 
-ServerLike = Machine[ServerPhase, Event[AnyMessage], Effect[AnyMessage]]
 _MachineT = TypeVar("_MachineT", bound=ServerLike)
 
 
@@ -90,4 +90,6 @@ def server_machine(
     for behaviour in behaviours:
         if isinstance(behaviour, ServerWithholdsNonces):
             wrapped = WithholdsNonces(wrapped, plan, behaviour)
+        elif isinstance(behaviour, ServerDropsMates):
+            wrapped = DropsMates(wrapped, plan, behaviour)
     return wrapped

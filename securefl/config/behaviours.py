@@ -207,12 +207,22 @@ class ServerReopensAttempt(ServerBehaviour, tag="server-reopens-attempt", frozen
     """Retries a sum after its freeze."""
 
 
-class ServerWithholdsNonces(ServerBehaviour, tag="server-withholds-nonces", frozen=True, kw_only=True):
-    """Voids draws until the mates of its victim are accomplices, by saying that a nonce never came."""
+class IsolatingServer(ServerBehaviour, frozen=True, kw_only=True):
+    """Follows the protocol but for what it says never came, to be left with one party's update."""
 
     victim: Name
-    accomplices: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1_000)]
+    accomplices: Annotated[tuple[Name, ...], Meta(max_length=1_000)] = ()
     """Parties that tell it their updates."""
+
+
+class ServerWithholdsNonces(IsolatingServer, tag="server-withholds-nonces", frozen=True, kw_only=True):
+    """Voids draws until the mates of its victim are accomplices, by saying that a nonce never came."""
+
+    accomplices: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1_000)]
+
+
+class ServerDropsMates(IsolatingServer, tag="server-drops-mates", frozen=True, kw_only=True):
+    """Says that masked inputs of its victim's mates never came, so that what is opened tells its update."""
 
 
 PartyBehaviour = (
@@ -245,4 +255,5 @@ AnyBehaviour = (
     | ServerSplitsModel
     | ServerReopensAttempt
     | ServerWithholdsNonces
+    | ServerDropsMates
 )

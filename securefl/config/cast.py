@@ -13,12 +13,12 @@ from securefl.config.behaviours import (
     Behaviour,
     DataAttack,
     Drop,
+    IsolatingServer,
     Kill,
     NoClip,
     Phase,
     Poisoning,
     ServerBehaviour,
-    ServerWithholdsNonces,
     UpdateAttack,
 )
 from securefl.config.scenario import Scenario
@@ -130,7 +130,7 @@ def _check_actors(behaviour: Behaviour, path: str, names: set[PartyId], parties:
         if behaviour.parties or behaviour.count:
             field = "parties" if behaviour.parties else "count"
             raise ConfigError(f"{path}.{field}", f"{behaviour.kind} is shown by the server", "leave it out")
-        if isinstance(behaviour, ServerWithholdsNonces):
+        if isinstance(behaviour, IsolatingServer):
             _check_isolation(behaviour, path, names)
         return
     if behaviour.parties and behaviour.count:
@@ -147,7 +147,7 @@ def _check_actors(behaviour: Behaviour, path: str, names: set[PartyId], parties:
         raise ConfigError(f"{path}.parties", "names a party twice", "name each once")
 
 
-def _check_isolation(behaviour: ServerWithholdsNonces, path: str, names: set[PartyId]) -> None:
+def _check_isolation(behaviour: IsolatingServer, path: str, names: set[PartyId]) -> None:
     for field, named in (("victim", {behaviour.victim}), ("accomplices", set(behaviour.accomplices))):
         unknown = sorted(named - names)
         if unknown:
