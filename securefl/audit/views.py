@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from securefl.audit.chapter import Chapter
 from securefl.audit.exhibits import Table
 from securefl.audit.finding import Evidence, Finding, Severity
+from securefl.audit.never_came import never_came
 from securefl.audit.recorded import Recorded
 from securefl.ids import SERVER, PartyId
 from securefl.report.text import counted, listed
@@ -79,10 +80,9 @@ def audit_views(recorded: Recorded) -> Chapter:
         method=(
             "Each party's transcript has the SHA-256 of every message it received, the assignment that it"
             " computed itself and the survivor set that it was told. They are compared with each other and"
-            " with"
-            " the server's."
+            " with the server's. So is what the server says never came: nonces of voided draws, and inputs."
         ),
-        findings=(*findings, *_missing(recorded)),
+        findings=(*findings, *never_came(recorded, AUDIT), *_missing(recorded)),
         exhibits=(
             Table(
                 title="What was compared", columns=("what", "rounds", "sightings", "splits"), rows=tuple(rows)

@@ -29,7 +29,9 @@ Effects = tuple[Effect[AnyMessage], ...]
 
 def test_an_honest_run_has_one_view(plain: Path) -> None:
     chapter = audit_views(load(plain))
-    assert [f.severity for f in chapter.findings] == [Severity.HOLDS]
+    assert [f.severity for f in chapter.findings] == [Severity.HOLDS, Severity.WARNING]
+    assert "In round 1 p04 dropped out before submitting, says the server" in chapter.findings[1].claim
+    assert "by their transcripts p04 sent it: it was lost, late or suppressed" in chapter.findings[1].claim
     assert "6 party transcripts agree" in chapter.findings[0].claim
     assert "2 rounds" in chapter.findings[0].claim
 
@@ -46,8 +48,8 @@ def test_missing_transcripts_are_said(plain: Path) -> None:
         whole, transcripts={k: v for k, v in whole.transcripts.items() if k not in {"p01", "p02"}}
     )
     found = audit_views(fewer).findings
-    assert [f.severity for f in found] == [Severity.HOLDS, Severity.NOTE]
-    assert "2 transcripts missing (p01, p02)" in found[1].claim
+    assert [f.severity for f in found] == [Severity.HOLDS, Severity.WARNING, Severity.NOTE]
+    assert "2 transcripts missing (p01, p02)" in found[2].claim
 
 
 def telling(
