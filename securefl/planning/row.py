@@ -150,5 +150,12 @@ def looked_at(demand: Demand, row: Row) -> Row:
 
 
 def is_open(row: Row) -> bool:
-    """Whether parties open all of its reclusterings, as far as the ledger has looked."""
-    return row.admitted is None or row.admitted >= row.design.shape.openings
+    """Whether parties open all of its reclusterings, to colluders' no gain, as far as the ledger has looked.
+
+    In one opening, and with atoms, colluders expose somebody only if they are all of its mates: a chance
+    that ``p_exceeded`` bounds.
+    """
+    shape = row.design.shape
+    if shape.openings > 1 and shape.atoms == 1 and row.exposed:
+        return False
+    return row.admitted is None or row.admitted >= shape.openings

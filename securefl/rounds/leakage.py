@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from securefl.clustering.assignment import Assignment, draw_assignment
 from securefl.clustering.leakage.admission import NO_OPENINGS, Admission, Openings, admit
+from securefl.clustering.leakage.ledger import LeakageLedger, UpdateVersion
 from securefl.clustering.leakage.limits import LeakageLimits
+from securefl.clustering.leakage.modular import prime_from
 from securefl.config.cast import party_names
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import participants_of, works_of
@@ -97,6 +99,11 @@ def tried_draws(scenario: Scenario) -> tuple[int, ...]:
     Raises:
         ConfigError: no draw allows all reclusterings of the scenario.
     """
+    return tuple(sorted(len(decided.admitted) for decided in _tried(scenario)))
+
+
+def _tried(scenario: Scenario) -> tuple[Admission, ...]:
+    """What is opened in each of the draws of :func:`tried_draws`."""
     clustering = scenario.clustering
     planned = clustering.reclusterings
     sheltered = works_of(scenario) > 1 or clustering.atoms > 1
@@ -109,27 +116,50 @@ def tried_draws(scenario: Scenario) -> tuple[int, ...]:
         seed = digest("tried draw", number)
         drawn = draw_assignment(seed, parties, participants_of(scenario), clustering.size, planned)
         question = Question(0, drawn, frozenset(drawn.participants), limits, new_work=False)
-        allowed.append(len(question.answer().admitted))
-    if max(allowed) < planned:
+        allowed.append(question.answer())
+    most = max(len(decided.admitted) for decided in allowed)
+    if most < planned:
         raise ConfigError(
             "clustering.reclusterings",
-            f"{planned}, but none of {TRIED_DRAWS} random draws allows more than {max(allowed)} without"
+            f"{planned}, but none of {TRIED_DRAWS} random draws allows more than {most} without"
             " crossing the limits of leakage",
-            f'{max(allowed)}, new_work = true, lower limits, or leakage.mode = "report" for experiments',
+            f'{most}, new_work = true, lower limits, or leakage.mode = "report" for experiments',
         )
-    return tuple(sorted(allowed))
+    return tuple(allowed)
 
 
 def drawn_lines(scenario: Scenario) -> Iterator[str]:
-    """Yield the header line on how many reclusterings are opened as a rule, where that is a question.
+    """Yield how many reclusterings are opened as a rule and what q colluders find, where that is a question.
 
     Raises:
         ConfigError: as :func:`tried_draws`.
     """
-    allowed = tried_draws(scenario)
-    if allowed:
+    tried = _tried(scenario)
+    if tried:
+        allowed = sorted(len(decided.admitted) for decided in tried)
         shown = f"{allowed[0]}" if allowed[0] == allowed[-1] else f"{allowed[0]} to {allowed[-1]}"
         yield (
             f"leakage ledger: {shown} of {scenario.clustering.reclusterings} reclusterings may be opened in"
             f" {len(allowed)} draws that were tried; with dropouts it may be fewer"
         )
+        yield from _on_colluders(scenario, tried)
+
+
+def _on_colluders(scenario: Scenario, tried: tuple[Admission, ...]) -> Iterator[str]:
+    """Yield how many updates q colluders find in what is opened; clusters are random, so the first ones."""
+    colluders = scenario.secure_sum.colluders
+    if not colluders:
+        return
+    found = []
+    for decided in tried:
+        columns = {party for sums in decided.openings.values() for row in sums for party in row}
+        ledger = LeakageLedger.begin(UpdateVersion(0), columns, prime_from(decided.head()))
+        for row in (row for sums in decided.openings.values() for row in sums):
+            ledger = ledger.open(row)
+        known = columns.intersection(party_names(scenario.parties)[:colluders])
+        found.append(len(ledger.without(known).exposed) if known else 0)
+    shown = f"{min(found)}" if min(found) == max(found) else f"{min(found)} to {max(found)}"
+    yield (
+        f"leakage ledger: the server and q = {colluders} random colluders find {shown} updates of other"
+        " parties in these draws"
+    )

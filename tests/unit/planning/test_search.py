@@ -44,6 +44,13 @@ def test_every_row_keeps_the_demands(found: Plan) -> None:
         assert row.design.honest >= demand.k
 
 
+def test_a_plan_does_not_hand_everybody_to_the_declared_colluders() -> None:
+    """Below R* as well: 5 reclusterings of (200, 5) would expose 195 parties to 5 colluders."""
+    found = plan(Demand(parties=200, colluders=5, size=5, reclusterings=5, rounds=5), "digits")
+    assert found.rows[found.chosen].exposed == 0
+    assert all(row.exposed == 0 for row in found.rows)
+
+
 def test_no_row_beats_another(found: Plan) -> None:
     for row in found.rows:
         others = [merits(other) for other in found.rows if other is not row]

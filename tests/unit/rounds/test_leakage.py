@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -74,6 +76,15 @@ def test_draws_are_tried_before_a_run() -> None:
     assert tried_draws(scenario(12, reclusterings="2")) == (2, 2, 2)
     (line,) = drawn_lines(scenario(12, reclusterings="2"))
     assert line.startswith("leakage ledger: 2 of 2 reclusterings may be opened in 3 draws")
+
+
+def test_the_header_says_what_the_declared_colluders_find() -> None:
+    """Just below R*, 4 for (60, 3), two colluders expose nearly everybody else."""
+    made = scenario(60, reclusterings="3", secure_sum__colluders="2", leakage__colluders="0")
+    _, line = drawn_lines(made)
+    told = re.search(r"q = 2 random colluders find (?:\d+ to )?(\d+) updates", line)
+    assert told is not None
+    assert 50 <= int(told.group(1)) <= 58
 
 
 @pytest.mark.parametrize(
