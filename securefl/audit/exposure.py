@@ -17,6 +17,7 @@ from securefl.audit.finding import Evidence, Finding, Severity
 from securefl.audit.recorded import Recorded
 from securefl.clustering.leakage.ledger import LeakageLedger, UpdateVersion
 from securefl.clustering.leakage.proofs import Combination
+from securefl.config.sizes import leakage_colluders
 from securefl.ids import PartyId
 from securefl.report.text import counted, listed
 
@@ -110,8 +111,8 @@ def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
         return []
     size, least, support = min(known, key=lambda item: item[0])
     parties = support.parties
-    sums = recorded.scenario.secure_sum
-    needed = sums.colluders_per_cluster + sums.k_anonymity
+    colluders, k = leakage_colluders(recorded.scenario), recorded.scenario.secure_sum.k_anonymity
+    needed = colluders + k
     at = f"round {least.opened.version.round}"
     if size == 1:
         claim = "A single party's update is a combination of the opened sums; no colluder is needed."
@@ -120,7 +121,7 @@ def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
             f"The fewest parties that a combination of sums is about are {size} ({listed(parties)}, {at}):"
             f" {counted(size - 1, 'colluder')} among them would know the last one's update."
         )
-    claim += f" The scenario asks for f + k = {sums.colluders_per_cluster} + {sums.k_anonymity} = {needed}."
+    claim += f" The scenario asks for leakage.colluders + k = {colluders} + {k} = {needed}."
     if not support.exact:
         claim += f" (Searched exhaustively below {support.at_least}; the figure is an upper bound.)"
     broken = size < needed

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from securefl.audit.chapter import Chapter
@@ -53,7 +54,18 @@ def test_one_sum_for_each_party_exposes_nobody(plain: Path) -> None:
         Severity.NOTE,
     ]
     assert "knows no party's update" in found.findings[0].claim
-    assert "f + k = 0 + 2 = 2" in found.findings[1].claim
+    assert "leakage.colluders + k = 0 + 2 = 2" in found.findings[1].claim
+
+
+def test_the_smallest_support_is_judged_by_the_limit_that_parties_enforce(plain: Path) -> None:
+    """The smallest sum is of two, f is 0, and leakage.colluders = 1 asks for three."""
+    recorded = load(plain)
+    leakage = msgspec.structs.replace(recorded.scenario.leakage, colluders=1)
+    judged = chapter(
+        replace(recorded, scenario=msgspec.structs.replace(recorded.scenario, leakage=leakage))
+    ).findings[1]
+    assert judged.severity is Severity.BREACH
+    assert "leakage.colluders + k = 1 + 2 = 3" in judged.claim
 
 
 def test_colluders_who_are_all_the_rest_of_a_sum_learn_it(plain: Path) -> None:
