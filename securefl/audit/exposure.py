@@ -144,21 +144,24 @@ def _thresholds(recorded: Recorded, theory: Expectation | None) -> list[Finding]
     if theory is None:
         return []
     clustering = recorded.scenario.clustering
+    atoms = theory.atoms < theory.participants
+    what = "determine the sum of each atom" if atoms else "expose everybody"
     measured = (
-        f"from R = {theory.measured} on random reclusterings of this size expose everybody (simulated)"
+        f"from R = {theory.measured} on random reclusterings of this size {what} (simulated)"
         if theory.measured is not None
-        else f"none of up to {theory.most} random reclusterings expose everybody (simulated)"
+        else f"none of up to {theory.most} random reclusterings {what} (simulated)"
     )
     ran = f"The run had R = {clustering.reclusterings}" + (
         " with new work for each." if clustering.new_work else "."
     )
+    count = f" for {theory.atoms} atoms" if atoms else ""
     return [
         Finding(
             audit=AUDIT,
             severity=Severity.NOTE,
             claim=(
                 f"SHARE's necessary bound R >= n/c is {theory.share_bound} here, the estimate"
-                f" (N - 1) / (C - 1) is {theory.estimate}, and {measured}. {ran}"
+                f" (N - 1) / (C - 1) is {theory.estimate}{count}, and {measured}. {ran}"
             ),
         )
     ]

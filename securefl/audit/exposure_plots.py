@@ -34,6 +34,9 @@ def _against_r(recorded: Recorded, versions: Sequence[Exposed], theory: Expectat
         Curve(label="predicted, server alone", x=axis, y=theory.alone, predicted=True),
         Curve(label=f"predicted, with {theory.colluders} colluders", x=axis, y=theory.pooled, predicted=True),
     ]
+    if theory.atoms < theory.participants:
+        label = "predicted, atoms whose sum is determined"
+        curves.append(Curve(label=label, x=axis, y=theory.determined, predicted=True))
     if not recorded.scenario.clustering.new_work and versions:
         curves.append(_measured("measured, server alone", recorded, versions, pooled=False))
         if named:

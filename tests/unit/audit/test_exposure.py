@@ -112,6 +112,22 @@ def test_predictions_agree_with_the_figures_of_the_issue(leaky: Path) -> None:
     assert 40 < theory.pooled[2] <= 58
 
 
+def test_predictions_of_atoms_are_about_their_sums(leaky: Path) -> None:
+    """Eight atoms of three, two to a cluster: R* = 7 / 3; nobody is exposed unless two atom mates collude."""
+    made = scenario(24, size="6", reclusterings="2", clustering__atoms="3")
+    recorded = replace(load(leaky), scenario=made)
+    theory = expectation(recorded, colluders=16)
+    assert theory is not None
+    assert (theory.atoms, theory.share_bound, theory.estimate) == (8, 2, 3)
+    assert theory.measured in {3, 4}
+    assert set(theory.alone) == {0.0}
+    assert theory.determined[0] == 0
+    assert 0 < theory.pooled[-1] < 8
+    claims = [one.claim for one in audit_exposure(recorded, ()).findings]
+    assert any("random reclusterings of this size determine the sum of each atom" in c for c in claims)
+    assert not any("expose everybody" in c for c in claims)
+
+
 def test_one_cluster_has_no_prediction(leaky: Path) -> None:
     assert expectation(replace(load(leaky), scenario=scenario(3))) is None
 
