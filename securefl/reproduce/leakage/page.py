@@ -19,7 +19,7 @@ draws, with lowest and highest where they differ. Below it: the largest exposure
 fresh in each opening, in units of one party's noise (1 is an update on its own; 1 / m one opening of a whole
 cluster). With dropouts the clusters that are left too small may take all others with them, so that a draw
 opens nothing; it does not count. **Bold** is R* = ceil((N - 1) / (C - 1)), at which everybody is exposed,
-as a rule.
+as a rule, but for atoms.
 """
 
 
