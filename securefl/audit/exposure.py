@@ -89,7 +89,7 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
             severity=Severity.HOLDS,
             claim=f"{listed(colluders)} and the server together can compute no more than the server alone.",
         )
-    bound = max(recorded.scenario.secure_sum.colluders, recorded.scenario.secure_sum.colluders_per_cluster)
+    bound = leakage_colluders(recorded.scenario)
     allowed = len(colluders) <= bound
     hit = next(one for one in versions if one.pooled.exposed.keys() - one.alone.exposed.keys())
     return Finding(
@@ -97,7 +97,7 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
         severity=Severity.BREACH if allowed and not recorded.noisy else Severity.WARNING,
         claim=(
             f"{listed(colluders)} and the server together can compute updates of {len(more)} more parties"
-            f" ({listed(more)}); the scenario reckons with {counted(bound, 'colluder')}."
+            f" ({listed(more)}); a combination of sums is reckoned to hold {counted(bound, 'colluder')}."
         ),
         evidence=_combination(hit, {p: proof for p, proof in hit.pooled.exposed.items() if p in more}),
         remedy=_REMEDY,

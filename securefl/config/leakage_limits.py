@@ -74,9 +74,9 @@ def _check_single_sums(scenario: Scenario) -> None:
     if sums.min_survivors < colluders + sums.k_anonymity:
         raise ConfigError(
             "secure_sum.min_survivors",
-            f"{sums.min_survivors}, but besides {colluders} colluders (leakage.colluders)"
-            f" k = {sums.k_anonymity} honest members must remain in every sum",
-            f"at least {colluders + sums.k_anonymity}",
+            f"{sums.min_survivors}, but besides {colluders} colluders (leakage.colluders; unless set, q for"
+            f" several sums of one update) k = {sums.k_anonymity} honest members must remain in every sum",
+            f"at least {colluders + sums.k_anonymity}, or a smaller leakage.colluders",
         )
     honest = sums.min_survivors - colluders
     if leakage.leverage * honest < 1:

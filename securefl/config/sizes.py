@@ -124,9 +124,16 @@ def quorum_of(parties: int, colluders: int) -> int:
 
 
 def leakage_colluders(scenario: Scenario) -> int:
-    """Colluders that a combination of sums is reckoned to hold: f unless ``leakage`` says otherwise."""
-    given = scenario.leakage.colluders
-    return scenario.secure_sum.colluders_per_cluster if given is None else given
+    """Colluders that a combination of sums is reckoned to hold, unless ``leakage`` says how many.
+
+    f where every combination has whole clusters or atoms. Several sums of one update combine in more ways,
+    of parties from any clusters, and f is no bound on these: then q.
+    """
+    given, clustering = scenario.leakage.colluders, scenario.clustering
+    if given is not None:
+        return given
+    together = clustering.reclusterings > 1 and works_of(scenario) == 1 and clustering.atoms == 1
+    return scenario.secure_sum.colluders if together else scenario.secure_sum.colluders_per_cluster
 
 
 def works_of(scenario: Scenario) -> int:

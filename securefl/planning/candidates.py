@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from securefl.planning.demand import Demand
 from securefl.planning.design import Design, Shape, rules, shapes, threshold_of
 from securefl.planning.losses import p_round_loses
-from securefl.planning.resilience import colluders_per_cluster, spoiled_clusters
+from securefl.planning.resilience import colluders_per_cluster, colluders_together, spoiled_clusters
 from securefl.privacy.shares import Placement
 
 _SHARED: tuple[Placement, ...] = ("threshold", "dropout-exact")
@@ -36,9 +36,12 @@ def designs(demand: Demand) -> Iterator[Design]:
 
 
 def fewest_survivors(demand: Demand, shape: Shape, f: int) -> int:
-    """How few survivors may be insisted on: f + k, and as many as must open against an active server."""
+    """How few survivors may be insisted on: f + k (or q + k), and what must open against an active server."""
     most = max(shape.sizes(demand.parties))
-    least = max(f + demand.k, (most + f) // 2 + 1 if demand.server == "active" else 0)
+    least = max(
+        colluders_together(demand, shape, f) + demand.k,
+        (most + f) // 2 + 1 if demand.server == "active" else 0,
+    )
     return -(-least // shape.atoms) * shape.atoms
 
 

@@ -110,6 +110,11 @@ def p_exceeded(demand: Demand, shape: Shape, f: int, *, shared: bool = False) ->
     return odds.once_in(odds.tail(crowd - 1, demand.colluders, largest - 1, f + 1), draws)
 
 
+def colluders_together(demand: Demand, shape: Shape, f: int) -> int:
+    """Colluders in a combination of sums by the planned scenario (``config.sizes.leakage_colluders``)."""
+    return demand.colluders if shape.openings > 1 and shape.atoms == 1 else f
+
+
 def colluders_per_cluster(demand: Demand, shape: Shape, *, shared: bool = False) -> int:
     """f: the fewest colluders to reckon with, so that :func:`p_exceeded` is what is demanded at most."""
     low, high = 0, demand.colluders

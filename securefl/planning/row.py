@@ -17,7 +17,7 @@ from securefl.planning.drafting import draft
 from securefl.planning.effort import Burden, cpu_seconds
 from securefl.planning.losses import freezes, p_cluster_lost, p_round_loses
 from securefl.planning.noise import multiplier_of
-from securefl.planning.resilience import p_alone, p_clean, p_exceeded
+from securefl.planning.resilience import colluders_together, p_alone, p_clean, p_exceeded
 from securefl.planning.spread import noise_deviation, sampling_variance
 from securefl.planning.traffic import Cohort, Traffic, traffic
 
@@ -139,7 +139,8 @@ def looked_at(demand: Demand, row: Row) -> Row:
     if shape.reclusterings > 1 and row.p_lost > _RARE:
         cascade = freezes(demand, shape, row.design.min_survivors, FREEZES).p_cascade
     still = replace(shape, reclusterings=shape.openings, new_work=False)
-    found = disclosed(n, demand.colluders, still, row.design.colluders, demand.k, DRAWS)
+    reckoned = colluders_together(demand, shape, row.design.colluders)
+    found = disclosed(n, demand.colluders, still, reckoned, demand.k, DRAWS)
     return replace(
         row,
         p_cascade=cascade,

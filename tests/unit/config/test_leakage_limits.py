@@ -7,6 +7,7 @@ import pytest
 from securefl.clustering.leakage import leverage, support
 from securefl.config import leakage_limits
 from securefl.config.leakage_limits import all_exposed_at
+from securefl.config.sizes import leakage_colluders
 from tests.unit.config.samples import attempt, checked, complaint, refusal, small
 
 COLLUDERS = "secure_sum={threshold=2, min_survivors=3, colluders=3, colluders_per_cluster=1}"
@@ -71,6 +72,18 @@ def test_limits_that_no_round_keeps_are_refused(overrides: tuple[str, ...], path
     assert "refused" not in str(attempt(*overrides, "leakage.mode=report"))
 
 
+def test_several_sums_of_one_update_hold_all_colluders_unless_set() -> None:
+    """f bounds those of a cluster only: two of 60 find some 56 of 58 updates at R = 3 with f = 0."""
+    declared = ("parties=60", "secure_sum.colluders=2")
+    again = (*declared, "clustering.reclusterings=3")
+    assert [leakage_colluders(small(*one)) for one in (declared, again)] == [0, 2]
+    assert refusal(*again).path == "secure_sum.min_survivors"
+    for escape in ("clustering.new_work=true", "leakage.colluders=0", "leakage.mode=report"):
+        checked(*again, escape)
+    atoms = "clustering={size=4, atoms=2, reclusterings=3}"
+    assert leakage_colluders(small(*declared, atoms)) == 0
+
+
 @pytest.mark.parametrize("value", ["0", "1.5", "-1", "nan"])
 def test_a_leverage_is_a_share(value: str) -> None:
     error = complaint(f"leakage.leverage={value}")
@@ -83,7 +96,7 @@ def test_headers_say_what_parties_keep_to() -> None:
         return [note for note in checked(*overrides).notes if note.lower().startswith("leakage")]
 
     assert said() == []
-    assert said("clustering.reclusterings=2", COLLUDERS, "leakage.leverage=0.75") == [
+    assert said("clustering.reclusterings=2", COLLUDERS, "leakage={leverage=0.75, colluders=1}") == [
         "leakage: no combination of a round's sums may tell about fewer than 3 parties (k = 2 and"
         " 1 colluder); reclusterings that would cross that stay closed",
         "leakage: no party's leverage may be above 0.75",
