@@ -15,6 +15,9 @@ from securefl.clustering.leakage.leverage import leverages
 from securefl.clustering.leakage.modular import prime_from
 from securefl.clustering.leakage.proofs import Decision, decide
 from securefl.clustering.leakage.support import LeastSupport, least_support
+from securefl.ids import PartyId
+from securefl.privacy.exposure import leverage
+from securefl.report.privacy import forgoing
 
 _SEARCHED = 150
 """Parties up to which smallest supports are searched: minutes beyond."""
@@ -33,7 +36,8 @@ class Exposed:
     support: LeastSupport | None
     """None where nothing was opened, or where it was not searched."""
     leverage: F64
-    """By party of ``ledger``, in [0, 1], for equal noise, with the colluders; they have 1."""
+    """By party of ``ledger``, in [0, 1], with the colluders; they have 1, and so have parties without noise.
+    Those who add noise add equally much; without privacy, as if everybody added it."""
 
 
 def exposed_in(recorded: Recorded) -> tuple[Exposed, ...]:
@@ -57,12 +61,34 @@ def _decided(recorded: Recorded, opened: OpenedVersion) -> Exposed:
         without = ledger.without(colluders)
         pooled = decide(without)
     searched = len(ledger.parties) <= _SEARCHED
-    rest = dict(zip(without.parties, leverages(without).tolist(), strict=True))
     return Exposed(
         opened,
         ledger,
         alone,
         pooled,
         least_support(ledger) if searched else None,
-        np.array([rest.get(party, 1.0) for party in ledger.parties]),
+        _leverages(recorded, ledger, without),
     )
+
+
+def _leverages(recorded: Recorded, ledger: LeakageLedger, without: LeakageLedger) -> F64:
+    """Of the parties of ``ledger``, where those that ``without`` lacks collude."""
+    noiseless = _noiseless(recorded).intersection(without.parties)
+    if not noiseless:
+        rest = dict(zip(without.parties, leverages(without).tolist(), strict=True))
+        return np.array([rest.get(party, 1.0) for party in ledger.parties])
+    hiding = frozenset(without.parties) - noiseless
+    variances = np.array([float(party in hiding) for party in ledger.parties])
+    return np.array(
+        [
+            leverage(ledger.matrix, variances, column) if party in hiding else 1.0
+            for column, party in enumerate(ledger.parties)
+        ]
+    )
+
+
+def _noiseless(recorded: Recorded) -> frozenset[PartyId]:
+    """The parties whose noise nobody can count on, as far as the run's seed tells."""
+    if recorded.scenario.privacy.unit == "none" or recorded.seed is None:
+        return frozenset()
+    return forgoing(recorded.scenario, recorded.seed)

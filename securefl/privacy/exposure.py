@@ -25,8 +25,11 @@ import numpy.typing as npt
 from securefl.arrays import F64
 from securefl.errors import UsageError
 
-_RANGE_TOLERANCE = 1e-9
-"""A residual of a unit-scale system above it is no rounding: the party lies outside the range."""
+MOST_UNEQUAL = 1e8
+"""Ratio of positive variances up to which doubles tell small noises from rounding."""
+
+_RANK_TOLERANCE = 1e-9
+"""Singular values below it, of the largest, are rounding."""
 
 
 def fresh_exposure(survivors: Iterable[int]) -> float:
@@ -48,33 +51,38 @@ def fresh_exposure(survivors: Iterable[int]) -> float:
 def leverage(rows: npt.NDArray[np.integer], variances: F64, party: int) -> float:
     """Exposure of a party whose noise is added once: a_i^T (A Sigma A^T)^+ a_i, times its own variance.
 
+    It is the diagonal element i of the projection on the row space of A Sigma^(1/2).
+
     Args:
         rows: A, ``(openings, parties)``, 1 where the opening contains the party, else 0.
         variances: diagonal of Sigma, ``(parties,)``, >= 0: the variance of each party's noise that the
-            adversary does not know, in any unit; 0 for colluders and for parties that add none.
+            adversary does not know, in any unit; 0 for colluders and for parties that add none. The largest
+            is at most ``MOST_UNEQUAL`` times the smallest that is positive.
         party: i, column of ``rows``. The result is in units of ``variances[party]``, so that
             mu = Delta / s_i * sqrt(leverage); it is 0 for a party that is in no opening.
 
     Returns:
-        At least 0; infinite where some combination of the sums contains the party and no unknown noise.
-        With equal variances and without colluders it lies in [1/h, 1].
+        In [0, 1]: 1 where some combination of the sums holds no unknown noise but the party's own. With equal
+        variances and without colluders it is at least 1/h of each opening that the party is in.
 
     Raises:
-        UsageError: wrong shapes, entries other than 0 and 1, or a party without noise of its own.
+        UsageError: wrong shapes, entries other than 0 and 1, a party without noise of its own, or variances
+            too unequal for the rank to be known.
     """
     if rows.ndim != 2 or variances.shape != (rows.shape[1],) or not 0 <= party < rows.shape[1]:
         raise UsageError(f"rows {rows.shape}, variances {variances.shape} and party {party} do not fit")
     if not np.isin(rows, (0, 1)).all():
         raise UsageError("a row of openings holds 0 and 1 only")
-    own = float(variances[party])
-    if not (np.isfinite(variances).all() and (variances >= 0).all() and own > 0):
+    if not (np.isfinite(variances).all() and (variances >= 0).all() and variances[party] > 0):
         raise UsageError("variances are finite and not negative, and the party's own is positive")
-    column = rows[:, party].astype(np.float64)
-    if not column.any():
+    positive = variances[variances > 0]
+    if positive.max() > MOST_UNEQUAL * positive.min():
+        raise UsageError(
+            f"variances from {positive.min():g} to {positive.max():g}: beyond a ratio of {MOST_UNEQUAL:g} the"
+            " rank of the sums' noise is not known in doubles"
+        )
+    if not rows[:, party].any():
         return 0.0
-    # Colluders know their own updates: a sum of which only the party is left is that party's update.
-    gram = (rows * (variances / own)) @ rows.T.astype(np.float64)
-    solution = np.linalg.lstsq(gram, column, rcond=_RANGE_TOLERANCE)[0]
-    if float(np.abs(gram @ solution - column).max()) > _RANGE_TOLERANCE * len(column):
-        return math.inf
-    return float(column @ solution)
+    _, singular, basis = np.linalg.svd(rows * np.sqrt(variances / positive.max()), full_matrices=False)
+    seen = basis[singular > _RANK_TOLERANCE * singular[0], party]
+    return min(1.0, float(seen @ seen))

@@ -15,6 +15,8 @@ from securefl.audit.finding import Severity
 from securefl.audit.load import load, with_colluders
 from securefl.audit.openings import opened_versions
 from securefl.audit.recorded import Recorded
+from securefl.config.behaviours import NoNoise
+from securefl.config.scenario import Scenario
 from securefl.ids import PartyId
 from tests.simulation.world import scenario
 
@@ -81,6 +83,25 @@ def test_colluders_who_are_all_the_rest_of_a_sum_learn_it(plain: Path) -> None:
         Severity.HOLDS,
         Severity.WARNING,
     }
+
+
+def test_a_mate_that_adds_no_noise_raises_the_leverage(plain: Path) -> None:
+    """1 / 3 in a sum of three, and 1 / 2 beside a party without noise, which has no protection of its own."""
+    recorded = load(plain)
+    skipper, *mates = opened_versions(recorded)[0].openings[0].survivors
+    noise = {"privacy__unit": '"party"', "privacy__multiplier": "4.0", "encoding__clip": "1.0"}
+    made = scenario(6, rounds="2", **noise)
+    skips = msgspec.structs.replace(made, behaviours=(NoNoise(parties=(skipper,)),))
+
+    def found(of: Scenario) -> dict[PartyId, float]:
+        one = exposed_in(replace(recorded, scenario=of))[0]
+        return dict(zip(one.ledger.parties, one.leverage.tolist(), strict=True))
+
+    assert list(found(made).values()) == [pytest.approx(1 / 3)] * 6
+    raised = found(skips)
+    assert raised[skipper] == 1.0
+    assert [raised[mate] for mate in mates] == [pytest.approx(1 / 2)] * 2
+    assert sorted(raised.values())[:3] == [pytest.approx(1 / 3)] * 3
 
 
 def test_many_reclusterings_of_one_update_expose_everybody(leaky: Path) -> None:

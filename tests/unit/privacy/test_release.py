@@ -56,6 +56,15 @@ def test_more_noise_of_others_hides_better() -> None:
     assert leverage(rows, np.array([1.0, 4.0, 1.0]), 0) == pytest.approx(1 / 5)
 
 
+def test_unequal_variances_as_far_as_their_rank_is_known() -> None:
+    """x0 - x2 is known with two small noises, however large the third is; beyond 1e8 it is refused."""
+    rows = np.array([[1, 1, 0], [0, 1, 1]])
+    assert leverage(rows, np.array([1.0, 1e8, 1.0]), 0) == pytest.approx(1 / 2, rel=1e-6)
+    assert leverage(rows, np.array([1e-8, 1.0, 0.0]), 0) == pytest.approx(1.0)
+    with pytest.raises(UsageError, match=r"from 1 to 1e\+12: beyond a ratio of 1e\+08"):
+        leverage(rows, np.array([1.0, 1e12, 1.0]), 0)
+
+
 @pytest.mark.parametrize(
     ("rows", "variances", "party"),
     [
