@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from securefl.arrays import I64
 from securefl.entropy import Entropy, InsecureSeededEntropy
-from securefl.privacy.checks.family import CheckPlan, OpenedSum, check_sums
+from securefl.privacy.checks.family import CHECKS, CheckPlan, OpenedSum, check_sums
+from securefl.privacy.checks.projection import projection
 from securefl.privacy.checks.published import first_stage
 from securefl.reproduce.deviations import DEVIATIONS, STD, Deviation, Setting
 
@@ -28,6 +29,7 @@ SETTINGS: Final = (
 )
 PUBLISHED: Final = ("published norm", "published KS", "published pair")
 ALL: Final = "all checks"
+"""Those of a run (:func:`securefl.rounds.checking.checks_of`), where there is no projection."""
 
 
 class PowerRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,6 +106,8 @@ def kinds(setting: Setting) -> int:
 def failures(values: I64, before: I64, setting: Setting, plan: CheckPlan) -> dict[str, bool]:
     """Which checks a sum fails, by name: the published pair at its own levels, ours at theirs.
 
+    The projection is judged at the level of one of ours, by itself.
+
     Args:
         values: the sum, i64 ``(d,)``, steps.
         before: the last round's, with the same deviation: the reference.
@@ -111,14 +115,16 @@ def failures(values: I64, before: I64, setting: Setting, plan: CheckPlan) -> dic
         plan: of the checks.
     """
     published = first_stage(values.astype(np.float64), setting.spread)
-    reference = before.astype(np.float64)
-    judged = check_sums([OpenedSum(values, setting.members)], plan, [reference])[0]
+    judged = check_sums([OpenedSum(values, setting.members)], plan)[0]
+    null, level = plan.null(setting.members), plan.alpha / len(CHECKS)
+    along = projection(values, before.astype(np.float64), null, level)
     return {
         PUBLISHED[0]: not published.norm.ok,
         PUBLISHED[1]: not published.distribution.ok,
         PUBLISHED[2]: not published.ok,
         **{check.check: not check.ok for check in judged.checks},
         ALL: not judged.ok,
+        along.check: not along.ok,
     }
 
 

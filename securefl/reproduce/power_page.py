@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from securefl.privacy.checks.family import CHECKS
 from securefl.reproduce.power import ALL, PUBLISHED, PowerBlock, PowerRecord, PowerRow
 
 _INTRODUCTION = """\
@@ -20,9 +21,10 @@ otherwise; deviations come on top.
 
 - `norm`, `KS`, `pair`: the published first stage (Xiang et al. 2023, algorithm 2) at its own levels,
   applied to the sum with the variance of n noises. It has no allowance for a signal.
-- The other columns: our checks, at {each:.2g} each, so that all together (`all`) fail an honest sum with
-  probability {alpha:g} at most. `projection` knows the sum of the round before, in which the same
-  happened with fresh noise.
+- The columns up to `all`: our checks, at {each:.2g} each, so that all together (`all`) fail an honest sum
+  with probability {alpha:g} at most. `all` is what a run does (`checks.kind = "corrected"`).
+- `projection`: at the level of one check, **in no run and not in `all`**. It knows the sum of the round
+  before, in which the same happened with fresh noise.
 """
 
 _CONCLUSION = """\
@@ -40,9 +42,9 @@ tail counts); constant shifts beyond the allowance (coordinates).
   the noise hides it. The robust rule behind the checks has to deal with it.
 - *Sorted noise*: a member draws its noise as agreed and puts the values in the order of a direction of
   its choice. The sum has exactly the coordinates that it should have, and a vector of the noise's whole
-  norm along that direction. Only `projection` sees it, if it knows the direction (here because the attack
-  pulled the same way a round before) and the allowance is small. Whoever changes the direction every
-  round, or uses other coordinates every round, passes.
+  norm along that direction. **No check of a run sees it.** `projection` does, if it knows the direction
+  (here because the attack pulled the same way a round before) and the allowance is small. Whoever changes
+  the direction every round, or uses other coordinates every round, passes that too.
 
 **Not told:** which member it was. A failed sum says that its members together left the plan.
 
@@ -56,7 +58,7 @@ _SHORT = {PUBLISHED[0]: "norm", PUBLISHED[1]: "KS", PUBLISHED[2]: "pair", ALL: "
 
 def page(record: PowerRecord) -> str:
     """The whole page."""
-    checks = len(record.blocks[0].rows[0].failed) - len(PUBLISHED) - 1
+    checks = len(CHECKS)
     lines = [
         _INTRODUCTION.format(each=record.alpha / checks, alpha=record.alpha),
         f"{record.trials} sums for each row, seed {record.seed}: a share is known to"
