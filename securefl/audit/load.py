@@ -18,6 +18,7 @@ from securefl.ids import SERVER, PartyId
 from securefl.report.records import RoundRecord
 from securefl.report.rundir import RunDirectory
 from securefl.transcript.chain import Transcript
+from securefl.transcript.ends import check_ends
 
 
 def load(path: Path, colluders: Collection[str] = ()) -> Recorded:
@@ -28,8 +29,9 @@ def load(path: Path, colluders: Collection[str] = ()) -> Recorded:
         colluders: names of parties that are taken to pool what they know with the server.
 
     Raises:
-        ConfigError: no run, a broken hash chain or an entry that is none (file and entry), transcripts of
-            different runs, a summary of another run, an unknown colluder, or nobody else left.
+        ConfigError: no run, a broken hash chain or an entry that is none (file and entry), a transcript that
+            ends otherwise than the summary says, transcripts of different runs, a summary of another run, an
+            unknown colluder, or nobody else left.
     """
     directory = RunDirectory.open(path)
     scenario = directory.read_scenario()
@@ -49,12 +51,14 @@ def load(path: Path, colluders: Collection[str] = ()) -> Recorded:
         raise ConfigError(
             str(directory.path / "transcripts"), "holds no transcript", "audit the directory of a whole run"
         )
+    by_vantage = _by_vantage(transcripts, parties)
+    check_ends(summary.get("transcripts", {}), transcripts)
     return Recorded(
         run=next(iter(runs), str(stated)),
         scenario=scenario,
         limits=check(scenario),
         parties=parties,
-        transcripts=_by_vantage(transcripts, parties),
+        transcripts=by_vantage,
         records=_records(directory),
         summary=summary,
         colluders=supposed,

@@ -16,6 +16,7 @@ from securefl.report.present import print_summary
 from securefl.report.progress import JsonProgress, Progress
 from securefl.report.rundir import RunDirectory
 from securefl.report.summary import Summary, summarise
+from securefl.transcript.ends import ends_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ def conclude(
         simulated=simulated,
         seconds=seconds,
         files=files,
+        ends=ends_in(directory.path / "transcripts"),
     )
     directory.write_json(directory.summary_file.name, summary.to_json())
     if isinstance(progress, JsonProgress):

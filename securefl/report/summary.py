@@ -50,6 +50,8 @@ class Summary:
     seconds: float
     files: Mapping[str, str]
     """What lies where: a word for people and a path."""
+    ends: Mapping[str, JsonValue]
+    """How far each transcript went (:func:`securefl.transcript.ends.ends_in`)."""
 
     @property
     def destroyed(self) -> bool:
@@ -133,6 +135,7 @@ class Summary:
                 "down": {"messages": self.down.messages, "bytes": self.down.size},
             },
             "files": dict(self.files),
+            **({"transcripts": dict(self.ends)} if self.ends else {}),
         }
 
 
@@ -150,6 +153,7 @@ def summarise(
     seconds: float,
     files: Mapping[str, str],
     simulated: bool = False,
+    ends: Mapping[str, JsonValue] | None = None,
 ) -> Summary:
     """Draw up the summary of a run that has ended.
 
@@ -161,6 +165,7 @@ def summarise(
         seconds: how long it took.
         files: label to path, in the order in which they are to be printed.
         simulated: whether it was a simulation.
+        ends: how far its transcripts went, where it left any.
     """
     outcome = metrics.outcome()
     volumes = metrics.traffic().values()
@@ -184,4 +189,5 @@ def summarise(
         checked=metrics.checked(),
         seconds=seconds,
         files=files,
+        ends=ends or {},
     )

@@ -21,6 +21,7 @@ from securefl.report.witness import ProcessWitness
 from securefl.rounds.upload import HONEST, Seams
 from securefl.runtime.ground_truth import LAB_FRAMES, recording
 from securefl.runtime.settings import ProcessSettings
+from securefl.transcript.ends import ends_in
 from securefl.transport.base import BrokerUrl
 from securefl.wire.inbox import Delivery
 from tests.simulation.world import RUN, Node, Op, World
@@ -103,7 +104,13 @@ def record(
     assert outcome is not None
     (world.metrics.on_finished if isinstance(outcome, Finished) else world.metrics.on_aborted)(outcome.reason)
     summary = summarise(
-        run=RUN, scenario=scenario, metrics=world.metrics, insecure=True, seconds=1.0, files={}
+        run=RUN,
+        scenario=scenario,
+        metrics=world.metrics,
+        insecure=True,
+        seconds=1.0,
+        files={},
+        ends=ends_in(directory.path / "transcripts"),
     )
     directory.write_json(directory.summary_file.name, summary.to_json())
     return directory

@@ -9,9 +9,9 @@ import pytest
 
 from securefl.audit.load import load, load_truth
 from securefl.errors import ConfigError
-from securefl.ids import SERVER
+from securefl.ids import SERVER, PartyId
 from securefl.transcript.chain import TranscriptWriter
-from tests.simulation.world import scenario
+from tests.simulation.world import Op, scenario
 from tests.unit.audit.runs import record
 
 
@@ -62,6 +62,31 @@ def test_a_removed_entry_is_named(copy: Path) -> None:
     path.write_bytes(b"\n".join(lines[:5] + lines[6:]))
     with pytest.raises(ConfigError, match=r"p00\.jsonl: entry 5 does not follow"):
         load(copy)
+
+
+@pytest.mark.parametrize("missing", [1, 3])
+def test_entries_cut_off_the_end_are_noticed(copy: Path, missing: int) -> None:
+    """The chain of what is left holds."""
+    path = transcript(copy, "p03")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-missing]))
+    last = len(lines) - missing - 1
+    with pytest.raises(ConfigError, match=rf"p03\.jsonl: ends with entry {last}, .*{len(lines)} entries"):
+        load(copy)
+    (copy / "summary.json").write_text('{"transcripts": {"p03": 1}}')
+    with pytest.raises(ConfigError, match=r"summary\.json: transcripts: is no table"):
+        load(copy)
+
+
+def test_a_process_that_left_no_end_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    stopped = Op("crash", PartyId("p02"), "MaskedInput")
+    record(tmp_path / "run", scenario(6, min_survivors="2", deadlines__training="9"), ops=(stopped,))
+    stated = json.loads((tmp_path / "run" / "summary.json").read_text())["transcripts"]
+    recorded = load(tmp_path / "run")
+    ended = {t.path.stem: t.head for ts in recorded.transcripts.values() for t in ts if t.complete}
+    assert {name: end["head"] for name, end in stated.items()} == ended
+    assert "p02" in recorded.watched
+    assert "p02" not in ended
 
 
 def test_transcripts_of_different_runs_are_refused(copy: Path) -> None:
