@@ -13,12 +13,14 @@ from securefl.config.scenario import Scenario
 from securefl.config.sizes import cluster_sizes, leakage_colluders, participants_of, works_of
 from securefl.errors import ConfigError
 
-MOST_SEARCHED = 4
-"""Combinations of so many parties are searched whatever it costs (``leakage.support.ALWAYS``)."""
+MOST_SEARCHED = 3
+"""Combinations of so many parties are searched whatever it costs (``leakage.support.IN_A_ROUND``)."""
 SEARCH_BUDGET = 1_000_000
 """Beyond, as long as that is no more sets of one party fewer (``leakage.support.searchable``)."""
 MOST_COLLUDERS = 2
 """With more, the leverage in overlapping sums is not computed (``leakage.leverage.MOST_COLLUDERS``)."""
+LEVERAGE_BUDGET = 100_000_000
+"""Most steps for it (``leakage.leverage.BUDGET``)."""
 
 
 def all_exposed_at(scenario: Scenario) -> int | None:
@@ -108,4 +110,10 @@ def _check_searchable(scenario: Scenario) -> None:
             "leakage.leverage",
             f"with {colluders} unnamed colluders it is not computed for several reclusterings",
             f"leakage.colluders of at most {MOST_COLLUDERS}, reclusterings = 1, or leave it out",
+        )
+    if scenario.leakage.leverage < 1 and math.comb(parties, colluders) * parties**2 > LEVERAGE_BUDGET:
+        raise ConfigError(
+            "leakage.leverage",
+            f"of {parties} parties with any {colluders} colluders it takes longer than parties wait for it",
+            "a smaller leakage.colluders or participation, reclusterings = 1, or leave it out",
         )

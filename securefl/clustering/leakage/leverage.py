@@ -8,6 +8,8 @@ hides its update as s^2 / leverage would hide an update that is opened alone.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from securefl.arrays import F64, I64
@@ -16,6 +18,8 @@ from securefl.errors import UsageError
 
 MOST_COLLUDERS = 2
 """Beyond it, sets of unnamed colluders are too many to try, unless the sums have no party in common."""
+BUDGET = 100_000_000
+"""Most steps, N^2 for each set of colluders: some 0.5 s, which every party takes before it releases."""
 
 _NOTHING_LEFT = 1e-9
 """A variance below it, of 1, is rounding: the party's noise is known already."""
@@ -23,7 +27,9 @@ _NOTHING_LEFT = 1e-9
 
 def computable(ledger: LeakageLedger, colluders: int) -> bool:
     """Whether :func:`leverages` can say what any so many colluders reach."""
-    return colluders <= MOST_COLLUDERS or _disjoint(ledger)
+    width = len(ledger.parties)
+    affordable = colluders <= MOST_COLLUDERS and math.comb(width, colluders) * width**2 <= BUDGET
+    return affordable or _disjoint(ledger)
 
 
 def leverages(ledger: LeakageLedger, colluders: int = 0) -> F64:
@@ -36,7 +42,10 @@ def leverages(ledger: LeakageLedger, colluders: int = 0) -> F64:
         UsageError: more colluders than :func:`computable`.
     """
     if not computable(ledger, colluders):
-        raise UsageError(f"{colluders} unnamed colluders: leverage covers up to {MOST_COLLUDERS}")
+        raise UsageError(
+            f"{colluders} unnamed colluders among {len(ledger.parties)} parties: leverage covers up to"
+            f" {MOST_COLLUDERS}, of fewer parties the more colluders"
+        )
     found = np.zeros(len(ledger.parties))
     if _disjoint(ledger):
         for row in ledger.openings:
@@ -65,12 +74,14 @@ def _least_variances(variances: F64, helpers: I64, colluders: int) -> F64:
     least: F64 = variances.diagonal().copy()
     if not colluders:
         return least
-    for helper in helpers.tolist():
+    for place, helper in enumerate(helpers.tolist()):
         own = variances[helper, helper]
         if own < _NOTHING_LEFT:
             continue
         column = variances[:, helper]
-        rest = _least_variances(variances - np.outer(column, column) / own, helpers, colluders - 1)
+        # In whichever order they are known: each set is tried once.
+        given = variances - np.outer(column, column) / own
+        rest = _least_variances(given, helpers[place + 1 :], colluders - 1)
         rest[helper] = own
         least = np.minimum(least, rest)
     return least

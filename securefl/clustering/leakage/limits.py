@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from securefl.clustering.leakage.colluders import coalitions
 from securefl.clustering.leakage.ledger import LeakageLedger
 from securefl.clustering.leakage.leverage import computable, leverages
-from securefl.clustering.leakage.support import ALWAYS, searchable, support_below
+from securefl.clustering.leakage.support import ALWAYS, IN_A_ROUND, searchable, support_below
 from securefl.ids import PartyId
 
 TOLERANCE = 1e-9
@@ -74,7 +74,7 @@ def _on_groups(ledger: LeakageLedger, demands: Mapping[PartyId, LeakageLimits]) 
         return ()
     if not searchable(ledger, bound):
         return _undecided(
-            demands, ALWAYS + 1, f"combinations of up to {bound - 1} parties are too many to search"
+            demands, IN_A_ROUND + 1, f"combinations of up to {bound - 1} parties are too many to search"
         )
     smallest = support_below(ledger, bound)
     if smallest is None:

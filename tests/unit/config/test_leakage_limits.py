@@ -14,7 +14,8 @@ COLLUDERS = "secure_sum={threshold=2, min_survivors=3, colluders=3, colluders_pe
 
 
 def test_the_numbers_are_those_of_the_ledger() -> None:
-    assert leakage_limits.MOST_SEARCHED == support.ALWAYS
+    assert leakage_limits.MOST_SEARCHED == support.IN_A_ROUND
+    assert leakage_limits.LEVERAGE_BUDGET == leverage.BUDGET
     assert leakage_limits.MOST_COLLUDERS == leverage.MOST_COLLUDERS
 
 
@@ -62,6 +63,25 @@ def test_reclusterings_that_are_never_opened_are_refused() -> None:
             ),
             "leakage.leverage",
             "with 3 unnamed colluders",
+        ),
+        (
+            (
+                "parties=300",
+                "clustering={size=6, reclusterings=2}",
+                "secure_sum={threshold=5, min_survivors=5, k_anonymity=5}",
+            ),
+            "clustering.reclusterings",
+            "a combination of 4 or fewer is too much to search",
+        ),
+        (
+            (
+                "parties=200",
+                "clustering={size=6, reclusterings=2}",
+                "leakage.leverage=0.9",
+                "secure_sum={threshold=5, min_survivors=5, colluders=2, colluders_per_cluster=2}",
+            ),
+            "leakage.leverage",
+            "200 parties with any 2 colluders",
         ),
     ],
 )

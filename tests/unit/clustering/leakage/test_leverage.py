@@ -39,6 +39,13 @@ def test_one_opening_has_one_over_h() -> None:
     np.testing.assert_allclose(leverages(ledger, 3), [1] * 4 + [1 / 3] * 6 + [0])
 
 
+def test_what_takes_longer_than_a_round_is_not_computed() -> None:
+    for parties, affordable in ((115, True), (125, False)):
+        assert computable(drawn(parties, 5, 2, seed=1), 2) is affordable
+    assert computable(drawn(125, 5, 2, seed=1), 1)
+    assert computable(drawn(125, 5, 1, seed=1), 2)
+
+
 def test_exposed_parties_have_exactly_one() -> None:
     assert (leverages(drawn(60, 3, 4, seed=1)) == 1).all()
 
