@@ -46,7 +46,7 @@ def test_the_audit_recovers_the_victim(
     colluders: tuple[str, ...],
     recovered: list[str],
 ) -> None:
-    def breaches(mode: Mapping[str, str], out: Path) -> list[Finding]:
+    def breaches(mode: Mapping[str, Any], out: Path) -> list[Finding]:
         with clusters_are(clusters):
             record(out, scenario(**fields, **mode), ops=ops, length=16, lab=True)
         recorded = load(out, colluders)
