@@ -155,9 +155,9 @@ class Grasp:
             factors = np.linalg.lstsq(matrix.T, unit, rcond=None)[0]
             if np.abs(matrix.T @ factors - unit).max() > 1e-9:
                 continue
-            return np.rint(factors @ np.array([self._honest_part(group) for group in groups])).astype(
-                np.int64
-            )
+            found = factors @ np.array([self._honest_part(group) for group in groups])
+            steps: I64 = np.rint(found).astype(np.int64)
+            return steps
         return None
 
     def _honest_part(self, group: Group) -> I64:

@@ -18,6 +18,7 @@ import pytest
 
 from securefl.arrays import F32
 from securefl.clustering.assignment import Assignment
+from securefl.clustering.leakage.admission import Admission
 from securefl.config import limits
 from securefl.config.scenario import Scenario
 from securefl.ids import SERVER, PartyId
@@ -51,7 +52,7 @@ HALVES: Clusters = [[[0, 1, 2], [3, 4, 5]]]
 FOURS: Clusters = [[[0, 1, 2, 3], [4, 5, 6, 7]]]
 TWICE_FOUR: Clusters = [[[0, 1, 2, 7], [3, 4, 5, 6]], [[0, 3, 5, 7], [1, 2, 4, 6]]]
 
-REPORT = {"leakage__mode": "report"}
+REPORT: dict[str, Any] = {"leakage__mode": "report"}
 
 
 def distinct(name: PartyId, _round: int, params: F32) -> F32:
@@ -190,7 +191,7 @@ class TestTheVictimsVetoAlone:
 
     @both
     def test_does_not_save_it(self, kind: str) -> None:
-        heads = patch.object(party_release.Admission, "head", lambda _self: bytes(32))
+        heads = patch.object(Admission, "head", lambda _self: bytes(32))
         world, spy = attacked(small(kind), ALONE, greedy(), asking(self._lonely), heads)
         assert V not in released(world)
         assert_recovered(spy)
@@ -242,12 +243,12 @@ class TestDropouts:
     @both
     def test_a_ledger_of_plans_lets_the_difference_out(self, kind: str) -> None:
         made = small(kind, parties=6, size="3")
-        heads = patch.object(party_release.Admission, "head", lambda _self: bytes(32))
+        heads = patch.object(Admission, "head", lambda _self: bytes(32))
         _, spy = attacked(made, BY_DROPOUT, greedy(), asking(self._by_the_plan), heads, ops=self.SILENT)
         assert_recovered(spy)
 
 
-ONE_COLLUDER = {
+ONE_COLLUDER: dict[str, Any] = {
     "size": "4",
     "threshold": "3",
     "min_survivors": "3",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from parties.eavesdropper import Eavesdropper
-from parties.observer import LAB_FRAMES, Observations, Watch
+from parties.observer import Observations, Watch
 from securefl.crypto.keyfiles import write_roster
 from securefl.errors import PeerError
 from securefl.ids import EVERYONE, SERVER, PartyId
@@ -20,6 +20,7 @@ from securefl.messages.control import Goodbye
 from securefl.messages.masking import KeyAdvert, MaskedInput
 from securefl.messages.rounds import Hello, Limits, ModelAnnounce, Release
 from securefl.messages.union import AnyMessage
+from securefl.runtime.ground_truth import LAB_FRAMES
 from securefl.transcript.chain import read_transcript
 from securefl.transport.base import BrokerUrl, Delivery
 from securefl.wire import topics

@@ -38,7 +38,10 @@ CHECKED = {
     "aggregation__byzantine": "1",
     "leakage__mode": "report",
 }
-SUSPICION = {(A,): Evidence((1 / 3, -0.1, 200.0), 300.5, 7), (C,): Evidence((0.0, -1.0, 2.0), 0.1, 1)}
+SUSPICION: dict[tuple[PartyId, ...], Evidence] = {
+    (A,): Evidence((1 / 3, -0.1, 200.0), 300.5, 7),
+    (C,): Evidence((0.0, -1.0, 2.0), 0.1, 1),
+}
 
 
 def written(path: Path, trust: Trust) -> Plan:
