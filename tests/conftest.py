@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import gc
-import os
 
 from hypothesis import HealthCheck, settings
 
 # Machines that run tests are shared and slow at times: a deadline would fail tests that are right.
 settings.register_profile("securefl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("securefl")
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: live tests wait for brokers and processes half of their time."""
-    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_finish() -> None:
