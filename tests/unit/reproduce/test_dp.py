@@ -273,9 +273,9 @@ def test_desk_scale_takes_minutes_and_says_what_it_leaves_out() -> None:
         name = next((d.name for d in one.datasets() if d.name == "fashion-mnist"), one.datasets()[0].name)
         desk, paper = plan(key, "desk", name), plan(key, "paper", name)
         steps = sum(made.stop.rounds * made.parties for made in desk.scenarios.values())
-        # A step of one worker takes 3.1 ms of a free processor, noise and its share of all else included; two
-        # simulations beside each other are somewhat slower.
-        assert steps * 3.7e-3 / 2 <= 12 * 60 or one.sheet.shows == "labels", key
+        # A step of one worker takes 4.1 ms of a processor, noise and its share of all else included, with two
+        # simulations beside each other (table 17: 65,250 steps in 264 s); 15 minutes on two, less a reserve.
+        assert steps * 4.1e-3 / 2 <= 14 * 60 or one.sheet.shows == "labels", key
         note = one.sheet.scale["desk"].note
         assert len(one.sheet.kept("desk")) == len(one.sheet.kept("paper")) or "only" in note, key
         rounds = [max(made.stop.rounds for made in of.scenarios.values()) for of in (desk, paper)]
