@@ -42,6 +42,8 @@ class System:
     """S, (openings, coordinates), in steps; colluders' updates are taken off."""
     updates: F64
     """X, (parties, coordinates), in steps: the truth."""
+    unsaid: int = 0
+    """Sums that members released for and the server does not say that it opened: added up from the truth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,15 @@ class Estimated:
 
 
 def system_of(recorded: Recorded, truth: GroundTruth, one: Exposed) -> System | None:
-    """The equations of one update version; None where no sum was opened or the truth was not kept."""
+    """The equations of one update version; None where no sum was opened or the truth was not kept.
+
+    A server that opened more than it says has the sum of what the survivors encoded; with dropout-exact noise
+    it has less than that, and such sums are left out.
+    """
     version = one.opened.version
     rings = _rings(recorded, version.round)
-    known = [o for o in one.opened.openings if (o.reclustering, o.cluster, o.survivors) in rings]
+    whole = recorded.scenario.privacy.placement != "dropout-exact"
+    known = [o for o in one.opened.openings if whole or o.key in rings]
     counted = sorted({party for opening in known for party in opening.survivors})
     uploads = {party: truth.upload(party, version.round, version.work) for party in counted}
     parties = tuple(party for party in counted if party not in recorded.colluders)
@@ -70,7 +77,12 @@ def system_of(recorded: Recorded, truth: GroundTruth, one: Exposed) -> System | 
     places = sample_positions(recorded.run, length)
     values = {p: cast("Any", upload)[places].astype(np.float64) for p, upload in uploads.items()}
     sums = np.stack(
-        [from_ring(rings[o.reclustering, o.cluster, o.survivors]).astype(np.float64) for o in known]
+        [
+            from_ring(rings[o.key]).astype(np.float64)
+            if o.key in rings
+            else np.sum([values[party] for party in o.survivors], axis=0)
+            for o in known
+        ]
     )
     rows = np.zeros((len(known), len(parties)))
     for number, opening in enumerate(known):
@@ -80,7 +92,12 @@ def system_of(recorded: Recorded, truth: GroundTruth, one: Exposed) -> System | 
             else:
                 rows[number, parties.index(party)] = 1.0
     return System(
-        parties, rows, tuple(o.reclustering for o in known), sums, np.stack([values[p] for p in parties])
+        parties,
+        rows,
+        tuple(o.reclustering for o in known),
+        sums,
+        np.stack([values[p] for p in parties]),
+        sum(o.key not in rings for o in known),
     )
 
 

@@ -28,6 +28,11 @@ class Opening:
     """Whose updates it contains, ascending."""
     evidence: Evidence
 
+    @property
+    def key(self) -> tuple[int, int, tuple[PartyId, ...]]:
+        """What makes it another sum than others of its version."""
+        return self.reclustering, self.cluster, self.survivors
+
 
 @dataclass(frozen=True, slots=True)
 class OpenedVersion:
@@ -53,8 +58,7 @@ def opened_versions(recorded: Recorded) -> tuple[OpenedVersion, ...]:
     rows = _from_records(recorded) if recorded.simulated else _from_transcripts(recorded)
     for round_, opening in rows:
         version = UpdateVersion(round_, work_of(recorded.scenario, opening.reclustering))
-        key = (opening.reclustering, opening.cluster, opening.survivors)
-        found[version].setdefault(key, opening)
+        found[version].setdefault(opening.key, opening)
     present = _participants(recorded)
     return tuple(
         OpenedVersion(

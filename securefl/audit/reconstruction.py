@@ -19,7 +19,7 @@ from securefl.audit.finding import Evidence, Finding, Severity
 from securefl.audit.reconstruction_plots import Attacked, reconstruction_exhibits
 from securefl.audit.recorded import Recorded
 from securefl.audit.truth import GroundTruth
-from securefl.report.text import listed
+from securefl.report.text import counted, listed
 
 AUDIT: Final = "reconstruction"
 _NEAR: Final = 0.5
@@ -41,6 +41,7 @@ def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Seque
     else:
         together = over_rounds([one.system for one in attacked], recorded)
         findings += [*_disagreements(attacked), *_recovered(recorded, attacked), *_hidden(attacked)]
+        findings += _unsaid(attacked)
         findings += _over_rounds(together)
         exhibits = reconstruction_exhibits(recorded, attacked, together)
     return Chapter(
@@ -119,6 +120,21 @@ def _hidden(attacked: Sequence[Attacked]) -> Iterator[Finding]:
         ),
         evidence=(Evidence("lab", None, "true encoded updates"),),
     )
+
+
+def _unsaid(attacked: Sequence[Attacked]) -> Iterator[Finding]:
+    some = [done for done in attacked if done.system.unsaid]
+    if some:
+        rounds = sorted({done.one.opened.version.round for done in some})
+        added = counted(sum(done.system.unsaid for done in some), "sum")
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.NOTE,
+            claim=(
+                f"Added up from true updates (rounds: {listed(map(str, rounds))}): {added} for which members"
+                " released shares, and which the server does not say that it opened."
+            ),
+        )
 
 
 def _over_rounds(together: Sequence[Estimated]) -> Iterator[Finding]:

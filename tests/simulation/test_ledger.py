@@ -6,8 +6,8 @@ the victim's update exactly, in the steps of its encoding; with it the sums stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -17,42 +17,37 @@ import numpy as np
 import pytest
 
 from securefl.arrays import F32
-from securefl.clustering.assignment import Assignment
-from securefl.clustering.leakage.admission import Admission
 from securefl.config import limits
 from securefl.config.scenario import Scenario
 from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Aborted, Finished, Send
-from securefl.kernel.events import Received
-from securefl.messages.masking import BoxList, Complaint
-from securefl.messages.rounds import Freeze
-from securefl.rounds import draw, party, party_release, server, server_freeze
+from securefl.kernel.effects import Aborted, Finished
+from securefl.rounds import party_release, server
 from securefl.rounds.leakage import Question
 from securefl.rounds.party import PartyMachine
-from securefl.rounds.party_phases import Outside, PartyContext, PartyPhase, Working
+from securefl.rounds.party_phases import PartyContext, Working
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import RoundDone, SharesReleased, SumOpened, SumsWithheld
 from securefl.rounds.server_phases import Greeting
+from tests.simulation.ledger_attacks import (
+    ALONE,
+    ATTACKS,
+    BY_COLLUSION,
+    BY_DROPOUT,
+    ONE_COLLUDER,
+    P05_IS_SILENT,
+    PAIRS,
+    REPORT,
+    Clusters,
+    P,
+    V,
+    clusters_are,
+    demanding_nothing,
+    forgetful,
+    greedy,
+    small,
+)
 from tests.simulation.spy import Grasp, Spy, spying
-from tests.simulation.world import Op, World, scenario
-
-P = [PartyId(f"p{i:02d}") for i in range(8)]
-V = P[0]
-"""The victim."""
-Clusters = Sequence[Sequence[Sequence[int]]]
-ALONE: Clusters = [[[0, 1, 2], [3, 4]], [[1, 2], [0, 3, 4]]]
-"""p00 is what the first sum has and the third has not; nobody else is determined."""
-PAIRS: Clusters = [[[0, 1], [2, 3, 4]], [[1, 2], [0, 3, 4]], [[0, 2], [1, 3, 4]]]
-"""x0 + x1, x1 + x2 and x0 + x2."""
-BY_DROPOUT: Clusters = [[[0, 1, 2], [3, 4, 5]], [[1, 2, 5], [0, 3, 4]]]
-"""Harmless, unless p05 drops out."""
-BY_COLLUSION: Clusters = [[[0, 1, 2, 3], [4, 5, 6, 7]], [[1, 2, 3, 4], [0, 5, 6, 7]]]
-"""The difference of two sums is x0 - x4."""
-HALVES: Clusters = [[[0, 1, 2], [3, 4, 5]]]
-FOURS: Clusters = [[[0, 1, 2, 3], [4, 5, 6, 7]]]
-TWICE_FOUR: Clusters = [[[0, 1, 2, 7], [3, 4, 5, 6]], [[0, 3, 5, 7], [1, 2, 4, 6]]]
-
-REPORT: dict[str, Any] = {"leakage__mode": "report"}
+from tests.simulation.world import Op, World
 
 
 def distinct(name: PartyId, _round: int, params: F32) -> F32:
@@ -63,56 +58,31 @@ def truth(name: PartyId, length: int = 8) -> list[int]:
     return [(1 + int(name[1:])) * 1024] * length
 
 
-@contextmanager
-def clusters_are(clusters: Clusters) -> Iterator[None]:
-    """The draw comes out so."""
-    rows = tuple(tuple(tuple(P[k] for k in members) for members in row) for row in clusters)
-    assignment = Assignment(tuple(sorted(p for members in rows[0] for p in members)), rows)
-    with patch.object(draw, "draw_assignment", lambda *_args: assignment):
-        yield
-
-
-def demanding_nothing(question: Question) -> Question:
-    return replace(question, limits={})
-
-
-def greedy() -> AbstractContextManager[object]:
-    """A server that asks for all sums."""
-
-    def asked(*fields: Any) -> Question:
-        return demanding_nothing(Question(*fields))
-
-    return patch.object(server_freeze, "Question", asked)
-
-
-def asking(change: Callable[[PartyContext, Question], Question]) -> AbstractContextManager[object]:
-    """Parties that ask their ledger something else."""
-    real = party_release._question
-
-    def changed(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> Question:
-        return change(ctx, real(ctx, phase, survivors))
-
-    return patch.object(party_release, "_question", changed)
-
-
 def attacked(
     made: Scenario,
     clusters: Clusters,
     *patches: AbstractContextManager[object],
     ops: Collection[Op] = (),
-    seam: Any = None,
-    party_seam: tuple[PartyId, Any] | None = None,
+    prepare: Callable[[World], None] = lambda _world: None,
 ) -> tuple[World, Spy]:
     with ExitStack() as stack:
         for one in (clusters_are(clusters), *patches):
             stack.enter_context(one)
         spy = stack.enter_context(spying())
         world = World(made, train=distinct, ops=ops)
-        world.server.seam = seam
-        if party_seam is not None:
-            world.nodes[party_seam[0]].seam = party_seam[1](world)
+        prepare(world)
         world.run()
     return world, spy
+
+
+def attempted(
+    name: str, kind: str, *patches: AbstractContextManager[object], guarded: bool
+) -> tuple[World, Spy]:
+    """One of the attacks, where the parties forgo nothing or what it needs."""
+    attack = ATTACKS[name]
+    made = attack.scenario(kind, guarded=guarded)
+    under_way = attack.under_way(guarded=guarded)
+    return attacked(made, attack.clusters, under_way, *patches, ops=attack.ops, prepare=attack.prepare)
 
 
 def assert_recovered(spy: Spy, victim: PartyId = V, colluders: Collection[PartyId] = ()) -> None:
@@ -142,11 +112,6 @@ def refusals(world: World, reason: str) -> set[PartyId]:
 
 CROSSED = "asks for sums that cross limits of leakage"
 both = pytest.mark.parametrize("kind", ["curious", "active"])
-
-
-def small(kind: str, reclusterings: int = 2, parties: int = 5, **more: str) -> Scenario:
-    size = more.pop("size", "2")
-    return scenario(parties, size=size, server=kind, reclusterings=str(reclusterings), **more)
 
 
 class TestTheHonestServer:
@@ -185,20 +150,15 @@ class TestTheHonestServer:
 class TestTheVictimsVetoAlone:
     """The victim is not in the second opening, and the first one takes no share of its own."""
 
-    @staticmethod
-    def _lonely(ctx: PartyContext, question: Question) -> Question:
-        return question if ctx.me == V else demanding_nothing(question)
-
     @both
     def test_does_not_save_it(self, kind: str) -> None:
-        heads = patch.object(Admission, "head", lambda _self: bytes(32))
-        world, spy = attacked(small(kind), ALONE, greedy(), asking(self._lonely), heads)
+        world, spy = attempted("the victim's veto alone", kind, guarded=False)
         assert V not in released(world)
         assert_recovered(spy)
 
     @both
     def test_everybodys_does(self, kind: str) -> None:
-        world, spy = attacked(small(kind), ALONE, greedy())
+        world, spy = attempted("the victim's veto alone", kind, guarded=True)
         assert refusals(world, f"{CROSSED}: p00, its update follows from the sums") == set(P[:5])
         assert not released(world)
         assert_hidden(spy)
@@ -210,30 +170,27 @@ class TestTheVictimsVetoAlone:
 
 
 class TestPairs:
-    def test_three_pairs_of_three(self) -> None:
-        world, spy = attacked(small("curious", 3), PAIRS)
+    @both
+    def test_three_pairs_of_three(self, kind: str) -> None:
+        world, spy = attacked(small(kind, 3), PAIRS)
         assert [done.opened for done in world.reports(RoundDone)] == [((0, 0), (0, 1), (1, 0), (1, 1))]
         assert_hidden(spy)
-        _, spy = attacked(small("curious", 3), PAIRS, greedy())
+        world, spy = attempted("pairs", kind, guarded=True)
+        assert not released(world)
         assert_hidden(spy)
 
-    def test_reported_only_all_three_are_open(self) -> None:
-        _, spy = attacked(small("curious", 3, **REPORT), PAIRS)
+    @both
+    def test_reported_only_all_three_are_open(self, kind: str) -> None:
+        _, spy = attempted("pairs", kind, guarded=False)
         for name in P[:3]:
             assert_recovered(spy, name)
 
 
 class TestDropouts:
-    SILENT = (Op("drop", P[5], "MaskedInput", 0), Op("drop", P[5], "MaskedInput", 1))
-
-    @staticmethod
-    def _by_the_plan(_ctx: object, question: Question) -> Question:
-        return replace(question, survivors=frozenset(question.assignment.participants))
-
     @both
     def test_what_counts_is_who_survived(self, kind: str) -> None:
         made = small(kind, parties=6, size="3")
-        world, spy = attacked(made, BY_DROPOUT, ops=self.SILENT)
+        world, spy = attacked(made, BY_DROPOUT, ops=P05_IS_SILENT)
         assert {s.opened.reclustering for s in world.reports(SumOpened)} == {0}
         assert_hidden(spy)
         world, spy = attacked(made, BY_DROPOUT)
@@ -242,31 +199,21 @@ class TestDropouts:
 
     @both
     def test_a_ledger_of_plans_lets_the_difference_out(self, kind: str) -> None:
-        made = small(kind, parties=6, size="3")
-        heads = patch.object(Admission, "head", lambda _self: bytes(32))
-        _, spy = attacked(made, BY_DROPOUT, greedy(), asking(self._by_the_plan), heads, ops=self.SILENT)
+        _, spy = attempted("dropout", kind, guarded=False)
         assert_recovered(spy)
 
 
-ONE_COLLUDER: dict[str, Any] = {
-    "size": "4",
-    "threshold": "3",
-    "min_survivors": "3",
-    "secure_sum__colluders": "1",
-    "secure_sum__colluders_per_cluster": "1",
-}
-
-
 class TestColludersDifference:
-    def test_one_colluder_and_a_difference_of_two_parties(self) -> None:
-        world, spy = attacked(small("curious", parties=8, **ONE_COLLUDER), BY_COLLUSION)
+    @both
+    def test_one_colluder_and_a_difference_of_two_parties(self, kind: str) -> None:
+        world, spy = attacked(small(kind, parties=8, **ONE_COLLUDER), BY_COLLUSION)
         (withheld,) = world.reports(SumsWithheld)
         assert withheld.crossed == ((V, P[4]),)
         assert_hidden(spy, [P[4]])
 
-    def test_without_the_ledger_it_is_open_to_that_colluder(self) -> None:
-        made = small("curious", parties=8, **ONE_COLLUDER, **REPORT)
-        _, spy = attacked(made, BY_COLLUSION)
+    @both
+    def test_without_the_ledger_it_is_open_to_that_colluder(self, kind: str) -> None:
+        _, spy = attempted("collusion", kind, guarded=False)
         assert_recovered(spy, V, [P[4]])
         assert Grasp(spy).recovered(V) is None
 
@@ -274,100 +221,51 @@ class TestColludersDifference:
 class TestRetries:
     """A second sum of the same updates without the victim, once the first is released."""
 
-    @staticmethod
-    def _again(_event: object, effects: Any) -> Any:
-        out = []
-        for effect in effects:
-            out.append(effect)
-            if isinstance(effect, Send) and isinstance(effect.message, Freeze):
-                fewer = tuple(name for name in effect.message.survivors if name != V)
-                out.append(replace(effect, message=msgspec.structs.replace(effect.message, survivors=fewer)))
-        return tuple(out)
-
-    @staticmethod
-    def _forgetful() -> AbstractContextManager[object]:
-        """Parties that would answer a second freeze; all that they remember is what counts as opened."""
-        real = party_release.on_freeze
-
-        def on_freeze(*args: Any) -> tuple[PartyPhase, Any]:
-            phase, effects = real(*args)
-            return (replace(args[1], past=phase.past) if isinstance(phase, Outside) else phase), effects
-
-        return patch.object(party, "on_freeze", on_freeze)
-
-    def test_are_refused_by_whoever_has_released(self) -> None:
-        world, spy = attacked(small("curious", 1, 6, size="3"), HALVES, seam=self._again)
+    @both
+    def test_are_refused_by_whoever_has_released(self, kind: str) -> None:
+        world, spy = attempted("retry", kind, guarded=True)
         assert refusals(world, "to a party that is outside") == set(P[:6])
         assert_hidden(spy)
 
-    def test_are_refused_by_the_ledger_too(self) -> None:
+    @both
+    def test_are_refused_by_the_ledger_too(self, kind: str) -> None:
         """Whether or not the server says that it opened the first."""
-        made = small("curious", 1, 6, size="3")
-        world, spy = attacked(made, HALVES, self._forgetful(), seam=self._again)
+        world, spy = attempted("retry", kind, forgetful(), guarded=True)
         assert refusals(world, f"{CROSSED}: p00, its update follows from the sums") == set(P[1:6])
         assert_hidden(spy)
 
-    def test_work_where_neither_looks(self) -> None:
-        made = small("curious", 1, 6, size="3", **REPORT)
-        _, spy = attacked(made, HALVES, self._forgetful(), seam=self._again)
+    @both
+    def test_work_where_neither_looks(self, kind: str) -> None:
+        _, spy = attempted("retry", kind, guarded=False)
         assert_recovered(spy)
 
 
 class TestTwoSurvivorSets:
     """Half of each cluster is told that the victim survived, half that it did not."""
 
-    @staticmethod
-    def _split(_event: object, effects: Any) -> Any:
-        def told(effect: Any) -> Any:
-            if not (isinstance(effect, Send) and isinstance(effect.message, Freeze)):
-                return effect
-            if effect.to in {V, P[1], P[4], P[5]}:
-                return effect
-            fewer = tuple(name for name in effect.message.survivors if name != V)
-            return replace(effect, message=msgspec.structs.replace(effect.message, survivors=fewer))
-
-        return tuple(map(told, effects))
-
     def test_make_no_certificate(self) -> None:
-        made = small("active", 1, 8, size="4", threshold="3", min_survivors="3")
-        world, spy = attacked(made, FOURS, seam=self._split)
+        world, spy = attempted("two survivor sets", "active", guarded=True)
         assert not released(world)
         assert_hidden(spy)
 
     def test_open_the_victim_where_none_is_needed(self) -> None:
         """As everywhere with a curious server: each party's ledger is about the set that it was told."""
-        _, spy = attacked(small("curious", 1, 8, size="4"), FOURS, seam=self._split)
+        _, spy = attempted("two survivor sets", "active", guarded=False)
         assert_recovered(spy)
 
 
 class TestMissingFromOneReclusteringOnly:
     """p07 accuses p00 in the first reclustering, whose sum goes on without both; the freeze counts them."""
 
-    @staticmethod
-    def _accusing(world: World) -> Any:
-        def seam(event: Any, effects: Any) -> Any:
-            if isinstance(event, Received) and isinstance(event.message, BoxList):
-                if event.place.reclustering or event.place.attempt:
-                    return effects
-                accusation = Send(SERVER, event.place, Complaint(accused=V))
-                return (*(e for e in effects if not isinstance(e, Send)), accusation)
-            return effects
-
-        del world
-        return seam
-
-    def _run(self, *patches: AbstractContextManager[object], **more: str) -> tuple[World, Spy]:
-        counted = patch.object(server_freeze, "survivor_set", lambda *_args: frozenset(P))
-        made = small("curious", 2, 8, size="4", threshold="2", min_survivors="2", **more)
-        return attacked(made, TWICE_FOUR, counted, *patches, party_seam=(P[7], self._accusing))
-
-    def test_is_counted_nowhere(self) -> None:
-        world, spy = self._run()
-        assert refusals(world, "counts members that share no masks") >= {P[1], P[2]}
+    @both
+    def test_is_counted_nowhere(self, kind: str) -> None:
+        world, spy = attempted("missing from one reclustering", kind, guarded=True)
+        assert refusals(world, "counts members that share no masks") >= {P[1], P[2], P[8]}
         assert_hidden(spy, [P[7]])
 
-    def test_its_update_is_the_difference_of_two_totals(self) -> None:
-        _, spy = self._run(patch.object(party_release, "_check_receipts", lambda *_args: None), **REPORT)
+    @both
+    def test_its_update_is_the_difference_of_two_totals(self, kind: str) -> None:
+        _, spy = attempted("missing from one reclustering", kind, guarded=False)
         assert_recovered(spy, V, [P[7]])
 
 

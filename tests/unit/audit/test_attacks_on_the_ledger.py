@@ -1,59 +1,51 @@
-"""Attacks that the leakage ledger stops: where it only reports, the audit recovers the victim's update."""
+"""Attacks that enforcement stops: without it the audit recovers the victim's update to the last step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from securefl.audit.chapter import Chapter
 from securefl.audit.exposed import exposed_in
-from securefl.audit.finding import Finding, Severity
+from securefl.audit.finding import Severity
 from securefl.audit.load import load, load_truth
 from securefl.audit.reconstruction import audit_reconstruction
-from tests.simulation.test_ledger import (
-    BY_COLLUSION,
-    BY_DROPOUT,
-    ONE_COLLUDER,
-    PAIRS,
-    REPORT,
-    Clusters,
-    P,
-    V,
-    clusters_are,
-)
-from tests.simulation.world import Op, scenario
+from tests.simulation.ledger_attacks import ATTACKS, Attack
 from tests.unit.audit.runs import record
 
-SILENT = (Op("drop", P[5], "MaskedInput", 0), Op("drop", P[5], "MaskedInput", 1))
+EACH = [
+    pytest.param(attack, kind, id=f"{name}, {kind}")
+    for name, attack in ATTACKS.items()
+    for kind in attack.kinds
+]
 
 
-@pytest.mark.parametrize(
-    ("clusters", "fields", "ops", "colluders", "recovered"),
-    [
-        (PAIRS, {"parties": 5, "size": "2", "reclusterings": "3"}, (), (), P[:3]),
-        (BY_DROPOUT, {"parties": 6, "size": "3", "reclusterings": "2"}, SILENT, (), [V]),
-        (BY_COLLUSION, {"parties": 8, "reclusterings": "2", **ONE_COLLUDER}, (), (P[4],), [V]),
-    ],
-    ids=["pairs", "dropout", "collusion"],
-)
-def test_the_audit_recovers_the_victim(
-    tmp_path: Path,
-    clusters: Clusters,
-    fields: Mapping[str, Any],
-    ops: tuple[Op, ...],
-    colluders: tuple[str, ...],
-    recovered: list[str],
-) -> None:
-    def breaches(mode: Mapping[str, Any], out: Path) -> list[Finding]:
-        with clusters_are(clusters):
-            record(out, scenario(**fields, **mode), ops=ops, length=16, lab=True)
-        recorded = load(out, colluders)
-        found = audit_reconstruction(recorded, load_truth(out, recorded), exposed_in(recorded))
-        return [one for one in found.findings if one.severity is Severity.BREACH]
+def audited(out: Path, attack: Attack, kind: str, *, guarded: bool) -> Chapter:
+    with attack.under_way(guarded=guarded):
+        made = attack.scenario(kind, guarded=guarded)
+        record(out, made, ops=attack.ops, length=16, lab=True, prepare=attack.prepare)
+    recorded = load(out, attack.colluders)
+    return audit_reconstruction(recorded, load_truth(out, recorded), exposed_in(recorded))
 
-    (breach,) = breaches(REPORT, tmp_path / "reported")
+
+@pytest.mark.parametrize(("attack", "kind"), EACH)
+def test_enforced_nothing_is_recovered(tmp_path: Path, attack: Attack, kind: str) -> None:
+    found = audited(tmp_path, attack, kind, guarded=True)
+    assert max(one.severity for one in found.findings) < Severity.WARNING
+
+
+@pytest.mark.parametrize(("attack", "kind"), EACH)
+def test_otherwise_the_audit_recovers_the_victim(tmp_path: Path, attack: Attack, kind: str) -> None:
+    found = audited(tmp_path, attack, kind, guarded=False)
+    (breach,) = [one for one in found.findings if one.severity is Severity.BREACH]
     assert "recovered to the last step of the encoding" in breach.claim
-    assert set(recovered) <= set(breach.parties)
-    assert not breaches({}, tmp_path / "enforced")
+    assert set(attack.victims) <= set(breach.parties)
+
+
+def test_a_sum_that_the_server_keeps_quiet_about_counts(tmp_path: Path) -> None:
+    """Honest machines inside both servers open the first sum only; members released for the second, too."""
+    found = audited(tmp_path, ATTACKS["retry"], "curious", guarded=False)
+    (note,) = [one for one in found.findings if "does not say" in one.claim]
+    assert note.severity is Severity.NOTE
+    assert note.claim.startswith("Added up from true updates (rounds: 0): 1 sum ")
