@@ -11,6 +11,9 @@ import numpy as np
 import psutil
 import pytest
 
+from securefl.audit.finding import Severity
+from securefl.audit.load import load, load_truth
+from securefl.audit.run import audit
 from securefl.learning.checkpoint import load_model
 from securefl.transport.broker import find_mosquitto
 from tests.live.federated import (
@@ -152,6 +155,36 @@ def test_each_game_of_a_malicious_server_ends_in_refusals_or_in_rightly_released
         for entry in ended.transcript(party).of_kind("refused")
     )
     assert assert_sums_are_exact(ended) == 5
+
+
+def test_a_server_that_lies_about_what_never_came_gains_nothing_and_is_found_out(tmp_path: Path) -> None:
+    """The bundled scenario without its last round, seeded: draws decide what the server can try."""
+    names = ("hello", "reveal", "keys", "shares", "training", "release")
+    patient = (f"deadlines.{name}=30" for name in names)
+    settings = (part for one in ("stop.rounds=3", "expect=[]", *patient) for part in ("--set", one))
+    seeded = ("--insecure-seeded-entropy", "--seed", "7")
+    ended = run(Path("curious_server"), tmp_path / "run", "--lab", *seeded, *settings)
+    assert ended.exit_code == 0, ended.stderr
+    honest, voids, drops = ended.rows
+    everybody = [f"p{index:02d}" for index in range(12)]
+    assert honest["survivors"] == everybody
+    assert voids["redraws"] == 2, "two voided draws, and then it is stuck with what comes"
+    blamed = [one["party"] for one in voids["left_out"]]
+    assert len(blamed) == 2
+    assert not {"p00", "p01", "p02", "p03", "p04", "p05"}.intersection(blamed)
+    assert "p00" in drops["survivors"]
+    assert len(drops["survivors"]) < 12
+    (stays_closed,) = {one["reclustering"] for one in drops["clusters"]["lost"]}
+    assert stays_closed == 1
+    assert all("p00, its update follows from the sums" in one["reason"] for one in drops["clusters"]["lost"])
+    assert ended.summary["outcome"]["refusals"] == 0, "nobody can prove that a message came"
+    assert assert_sums_are_exact(ended) == sum(len(row["clusters"]["opened"]) for row in ended.rows)
+    recorded = load(ended.directory.path)
+    found = audit(recorded, load_truth(ended.directory.path, recorded)).findings
+    breaches = [one for one in found if one.severity is Severity.BREACH]
+    assert {one.audit for one in breaches} == {"views"}
+    dropped = sorted(set(everybody) - set(drops["survivors"]))
+    assert sorted(party for one in breaches for party in one.parties) == sorted(blamed + dropped)
 
 
 @pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
