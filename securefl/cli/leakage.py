@@ -12,10 +12,12 @@ from rich.text import Text
 import scenarios
 from parties.console import one_line_errors, say
 from securefl.errors import ConfigError
+from securefl.privacy.accountant import need_dp_accounting
 from securefl.report.console import Terminal
 from securefl.report.figures import draw_sweep, need_matplotlib
 from securefl.reproduce.leakage.page import leakage_page
 from securefl.reproduce.leakage.record import (
+    CellRecord,
     RowRecord,
     SweepRecord,
     plot_of,
@@ -67,6 +69,8 @@ def leakage(
 
 def _run(sweep: Sweep, out: Path) -> None:
     say(f"{sweep.name}: {sweep.title}")
+    if sweep.accounting is not None:
+        need_dp_accounting()
     rows = sum(1 for _ in sweep.settings())
 
     def on_row(number: int, row: RowRecord) -> None:
@@ -79,7 +83,8 @@ def _run(sweep: Sweep, out: Path) -> None:
     write_whole(out / f"{record.name}.json", encode(record))
     write_whole(out / f"{record.name}.png", picture)
     Terminal().print(_table(record))
-    say(f"  {out / record.name}.json and .png; share of exposed parties, mean of {record.draws} draws")
+    entries = "share of exposed parties, mean" if sweep.accounting is None else "epsilon of the run, worst"
+    say(f"  {out / record.name}.json and .png; {entries} of {record.draws} draws")
 
 
 def _table(record: SweepRecord) -> Table:
@@ -89,9 +94,15 @@ def _table(record: SweepRecord) -> Table:
     for column in columns:
         table.add_column(f"R={column}", justify="right", no_wrap=True)
     for row in record.rows:
-        means = {cell.reclusterings: "-" if cell.mean is None else f"{cell.mean:.0%}" for cell in row.cells}
-        table.add_row(*map(Text, (row.label, *(means.get(column, "") for column in columns))))
+        shown = {cell.reclusterings: _shown(cell) for cell in row.cells}
+        table.add_row(*map(Text, (row.label, *(shown.get(column, "") for column in columns))))
     return table
+
+
+def _shown(cell: CellRecord) -> str:
+    if cell.epsilon is not None:
+        return f"{cell.epsilon:.3g}"
+    return "-" if cell.mean is None else f"{cell.mean:.0%}"
 
 
 def _names() -> list[str]:

@@ -28,6 +28,8 @@ _ACROSS: Final = 5
 """Small plots side by side."""
 _LEAST_SPAN: Final = 0.05
 """Of the accuracies that a sweep shows."""
+_LEGEND: Final = 30
+"""Letters of a label that fit beside the axes of a sweep; longer ones take some of their width."""
 _SETTLED: Final = 1 / 3
 """Of the rounds: what comes before may lie below the axis, so that the rest can be told apart."""
 
@@ -84,7 +86,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Final accuracies over the choices of one axis, such as epsilon. Bars go from lowest to highest seed."""
+    """Final accuracies (or what ``value_name`` says) over the choices of one axis, such as epsilon.
+
+    Bars go from lowest to highest seed.
+    """
 
     title: str
     notes: tuple[str, ...] = ()
@@ -93,6 +98,8 @@ class Sweep:
     columns: tuple[str, ...]
     lines: tuple[Series, ...]
     value_name: str = "test accuracy"
+    logarithmic: bool = False
+    """The axis of the values, which are positive then and of any size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +184,8 @@ def draw_sweep(sweep: Sweep) -> bytes:
     Raises:
         ConfigError: matplotlib is missing.
     """
-    figure, axes = _canvas(sweep, 3.5, _LEFT, 0.62)
+    longest = max((len(line.label) for line in sweep.lines), default=0)
+    figure, axes = _canvas(sweep, 3.5, _LEFT, 0.62 if longest <= _LEGEND else 0.5)
     colours, baselines = iter(_COLOURS * 3), iter(_BASELINES * 3)
     for line in sweep.lines:
         colour, dashes = next(baselines) if line.baseline else (next(colours), "-")
@@ -188,10 +196,14 @@ def draw_sweep(sweep: Sweep) -> bytes:
         axes.vlines(columns, [min(v) for _, v in known], [max(v) for _, v in known], color=colour, alpha=0.5)
     axes.set_xticks(range(len(sweep.columns)), sweep.columns)
     axes.set_xlim(-0.3, len(sweep.columns) - 0.7)
-    low, high = axes.get_ylim()
-    # What differs by less is hardly more than chance and shall not fill the plot.
-    room = max(0.0, _LEAST_SPAN - (high - low)) / 2
-    axes.set_ylim(low - room, high + room)
+    if sweep.logarithmic:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+    else:
+        low, high = axes.get_ylim()
+        # What differs by less is hardly more than chance and shall not fill the plot.
+        room = max(0.0, _LEAST_SPAN - (high - low)) / 2
+        axes.set_ylim(low - room, high + room)
     axes.set_xlabel(sweep.column_name)
     axes.set_ylabel(sweep.value_name)
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)

@@ -19,7 +19,9 @@ draws, with lowest and highest where they differ. Below it: the largest exposure
 fresh in each opening, in units of one party's noise (1 is an update on its own; 1 / m one opening of a whole
 cluster). With dropouts the clusters that are left too small may take all others with them, so that a draw
 opens nothing; it does not count. **Bold** is R* = ceil((N - 1) / (C - 1)), at which everybody is exposed,
-as a rule, but for atoms.
+as a rule, but for atoms. Where noise is accounted for, entries are the epsilon of the whole run and, below,
+the exposure that it comes of, in units of one opening of a sum with all of its noise: both of the worst draw
+and party.
 """
 
 
@@ -51,6 +53,9 @@ def _section(record: SweepRecord, folder: str) -> Iterator[str]:
 
 
 def _entry(cell: CellRecord, *, bold: bool) -> str:
+    if cell.epsilon is not None and cell.exposure is not None:
+        spent = f"{cell.epsilon:.3g}"
+        return f"{f'**{spent}**' if bold else spent}<br>{cell.exposure:.2f}"
     empty = len(cell.exposed) - len(cell.seen)
     if cell.mean is None:
         return "nothing is opened"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,13 +10,15 @@ from msgspec import Struct
 
 from securefl.errors import ConfigError
 from securefl.report.figures import Series, Sweep
-from securefl.reproduce.leakage.draws import look
+from securefl.reproduce.leakage.draws import Found, look
+from securefl.reproduce.leakage.noise import Accounting, honest, relative_exposure, spent
+from securefl.reproduce.leakage.sweep import Setting
 from securefl.reproduce.leakage.sweep import Sweep as SweepFile
 
 FORMAT = 1
 
 
-class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One setting at one R; the lists have an entry per draw."""
 
     reclusterings: int
@@ -28,11 +30,20 @@ class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Largest leverage."""
     fresh: tuple[float, ...]
     """Largest exposure under fresh noise in each opening."""
+    exposure: float | None = None
+    """Where noise is accounted for: mu^2 sigma^2 of the draw that is worst (:mod:`.noise`)."""
+    epsilon: float | None = None
+    """Of that draw, over the whole run."""
 
     @property
     def seen(self) -> tuple[float, ...]:
         """``exposed`` in the draws that open anything."""
         return tuple(share for share, some in zip(self.exposed, self.counted, strict=True) if some)
+
+    @property
+    def spent(self) -> tuple[float, ...]:
+        """``epsilon``, if there is one."""
+        return () if self.epsilon is None else (self.epsilon,)
 
     @property
     def mean(self) -> float | None:
@@ -74,6 +85,7 @@ def run_sweep(sweep: SweepFile, on_row: Callable[[int, RowRecord], None]) -> Swe
                     exposed=tuple(round(one.exposed, 4) for one in found),
                     once=tuple(round(one.once, 4) for one in found),
                     fresh=tuple(round(one.fresh, 4) for one in found),
+                    **_accounted(setting, sweep.accounting, reclusterings, found),
                 )
             )
         rows.append(RowRecord(label=setting.label(), threshold=setting.threshold, cells=tuple(cells)))
@@ -86,6 +98,17 @@ def run_sweep(sweep: SweepFile, on_row: Callable[[int, RowRecord], None]) -> Swe
         draws=sweep.draws,
         rows=tuple(rows),
     )
+
+
+def _accounted(
+    setting: Setting, accounting: Accounting | None, reclusterings: int, found: Sequence[Found]
+) -> dict[str, float]:
+    if accounting is None or setting.noise is None:
+        return {}
+    h = honest(setting.size, setting.colluders)
+    exposure = max(relative_exposure(setting.noise, h, once=one.once, fresh=one.fresh) for one in found)
+    works = reclusterings if setting.work == "new" else 1
+    return {"exposure": round(exposure, 4), "epsilon": round(spent(accounting, exposure, works), 3)}
 
 
 def read_sweep_records(folder: Path) -> tuple[SweepRecord, ...]:
@@ -106,18 +129,28 @@ def read_sweep_records(folder: Path) -> tuple[SweepRecord, ...]:
 
 
 def plot_of(record: SweepRecord) -> Sweep:
-    """The share of exposed parties over R, a line per setting."""
+    """The share of exposed parties over R, or epsilon where it is accounted for; a line per setting."""
     columns = sorted({cell.reclusterings for row in record.rows for cell in row.cells})
-    lines = []
+    spends = any(cell.epsilon is not None for row in record.rows for cell in row.cells)
+    common, lines = _common(record), []
     for row in record.rows:
-        by_column = {cell.reclusterings: cell.seen for cell in row.cells}
+        label = ", ".join(part for part in row.label.split(", ") if part not in common)
+        by_column = {cell.reclusterings: cell.spent if spends else cell.seen for cell in row.cells}
         values = tuple(by_column.get(column, ()) for column in columns)
-        lines.append(Series(f"{row.label} (R* = {row.threshold})", values))
+        lines.append(Series(label if spends else f"{label} (R* = {row.threshold})", values))
+    drawn = "the worst of them" if spends else "bars from lowest to highest"
     return Sweep(
-        title=record.title,
-        notes=(record.claim, f"{record.draws} draws; bars from lowest to highest"),
+        title=record.title + "".join(f", {part}" for part in common),
+        notes=(record.claim, f"{record.draws} draws; {drawn}"),
         column_name="reclusterings R of one update",
         columns=tuple(map(str, columns)),
         lines=tuple(lines),
-        value_name="exposed parties (share)",
+        value_name="epsilon of the run" if spends else "exposed parties (share)",
+        logarithmic=spends,
     )
+
+
+def _common(record: SweepRecord) -> tuple[str, ...]:
+    """What the labels of all rows say, where there are several."""
+    first, *others = (row.label.split(", ") for row in record.rows)
+    return tuple(part for part in first if others and all(part in other for other in others))

@@ -17,6 +17,7 @@ from msgspec import Meta
 from securefl.config.section import Name, Positive, Section
 from securefl.errors import ConfigError
 from securefl.reproduce.figure import Text
+from securefl.reproduce.leakage.noise import IN_WORDS, Accounting, Noise
 from securefl.reproduce.shelf import read_section
 
 MATES: Final = "mates"
@@ -53,14 +54,24 @@ class Sweep(Section, frozen=True, kw_only=True):
     """Whether reclusterings sum the same updates, or each one of its own."""
     atoms: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (1,)
     """Fewest members of an atom (:mod:`securefl.clustering.atoms`); 1: there are none."""
+    noise: tuple[Noise, ...] = ()
+    """Where privacy noise is added, of which ``accounting`` says how much; nothing is said of it without."""
+    accounting: Accounting | None = None
 
     def settings(self) -> Iterator[Setting]:
-        """The rows, without sizes that make a single cluster, which exposes nobody, or do not hold atoms."""
+        """The rows, without sizes that make a single cluster, which exposes nobody, or do not hold atoms.
+
+        New work has noise of its own each time, so that it is not shown as if that was added once.
+        """
         lists = (self.parties, self.sizes, self.colluders, self.dropout, self.work, self.atoms)
         made = (
-            Setting(parties, size, size - 1 if colluders == MATES else colluders, dropout, work, atoms)
-            for parties, size, colluders, dropout, work, atoms in product(*lists)
-            if parties // size >= 2 and (atoms == 1 or (size % atoms == 0 and size // atoms >= 2))
+            Setting(parties, size, size - 1 if colluders == MATES else colluders, dropout, work, atoms, noise)
+            for parties, size, colluders, dropout, work, atoms, noise in product(
+                *lists, self.noise or (None,)
+            )
+            if parties // size >= 2
+            and (atoms == 1 or (size % atoms == 0 and size // atoms >= 2))
+            and not (work == "new" and noise == "once")
         )
         yield from dict.fromkeys(made)
 
@@ -81,6 +92,7 @@ class Setting:
     dropout: float
     work: Work
     atoms: int = 1
+    noise: Noise | None = None
 
     @property
     def clusters(self) -> int:
@@ -103,6 +115,8 @@ class Setting:
             parts.append(f"atoms of {self.atoms}")
         if self.work == "new":
             parts.append("new work")
+        if self.noise:
+            parts.append(IN_WORDS[self.noise])
         return ", ".join(parts)
 
 
@@ -111,7 +125,8 @@ def read_sweep(path: Path) -> Sweep:
 
     Raises:
         ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; no
-            setting has two clusters; more colluders than parties; more sums than the ledger should take.
+            setting has two clusters; more colluders than parties; more sums than the ledger should take;
+            noise that nothing is known of, or that dropouts would take away.
     """
     sweep = read_section(path, Sweep)
     if sweep.name != path.stem:
@@ -123,6 +138,7 @@ def read_sweep(path: Path) -> Sweep:
             f"{max(sweep.parties)} parties make no two clusters of {min(sweep.sizes)}",
             "a single cluster opens one sum, again and again: smaller sizes",
         )
+    _check_noise(path, sweep)
     for setting in settings:
         if setting.colluders > setting.parties - 2:
             raise ConfigError(
@@ -136,3 +152,23 @@ def read_sweep(path: Path) -> Sweep:
                 f"at most {MOST_SUMS:,}: fewer reclusterings or parties",
             )
     return sweep
+
+
+def _check_noise(path: Path, sweep: Sweep) -> None:
+    accounting = sweep.accounting
+    if bool(sweep.noise) != (accounting is not None):
+        raise ConfigError(
+            f"{path}, {'accounting' if sweep.noise else 'noise'}",
+            "is missing: noise is added somewhere, and there is so much of it",
+            "both or neither",
+        )
+    if sweep.noise and any(sweep.dropout):
+        raise ConfigError(
+            f"{path}, dropout",
+            "parties share the noise of a sum of whole clusters, which dropouts would make less",
+            "leave it out, or noise",
+        )
+    if accounting is not None and accounting.batch > accounting.records:
+        raise ConfigError(
+            f"{path}, accounting.batch", f"a batch of {accounting.batch} from {accounting.records} records"
+        )

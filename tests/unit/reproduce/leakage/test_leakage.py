@@ -10,13 +10,24 @@ import pytest
 
 import scenarios
 from securefl.errors import ConfigError
+from securefl.privacy.accountant import epsilon
+from securefl.privacy.release import ReleaseEvent
 from securefl.reproduce.leakage.draws import look
+from securefl.reproduce.leakage.noise import Accounting, relative_exposure, spent
 from securefl.reproduce.leakage.page import leakage_page
-from securefl.reproduce.leakage.record import CellRecord, RowRecord, SweepRecord
+from securefl.reproduce.leakage.record import (
+    CellRecord,
+    RowRecord,
+    SweepRecord,
+    plot_of,
+    read_sweep_records,
+    run_sweep,
+)
 from securefl.reproduce.leakage.sweep import Setting, Sweep, Work, read_sweep
 from tests.unit.cli.programs import call, refusal
 
 BUNDLED = Path(scenarios.__path__[0]) / "leakage"
+RESULTS = Path(__file__).parents[4] / "docs" / "results" / "leakage"
 SMALL = """
 name = "small"
 title = "A small one"
@@ -121,6 +132,101 @@ def test_settings_are_the_product_without_single_clusters(tmp_path: Path) -> Non
     ]
 
 
+NOISY = """
+name = "noisy"
+title = "With noise"
+claim = "Local noise is the best, and the most."
+draws = 3
+parties = [12]
+sizes = [3]
+reclusterings = [1, 6]
+colluders = [0, 1]
+work = ["same", "new"]
+noise = ["once", "fresh", "local"]
+
+[accounting]
+multiplier = 6.0
+rounds = 1
+delta = 1e-3
+"""
+
+
+def test_noise_once_fresh_and_local(tmp_path: Path) -> None:
+    path = tmp_path / "noisy.toml"
+    path.write_text(NOISY)
+    record = run_sweep(read_sweep(path), lambda _number, _row: None)
+    cells = {row.label.removeprefix("N = 12, m = 3, "): row.cells for row in record.rows}
+    assert len(cells) == 10, "new work has noise of its own: it is not added once"
+    for alone in ("", "1 colluder, "):
+        h = 2 if alone else 3
+        once, fresh, local, again = (
+            [cell.exposure or 0.0 for cell in cells[alone + noise]]
+            for noise in ("shared noise once", "fresh shared noise", "local noise", "new work, local noise")
+        )
+        assert once[0] == fresh[0] == pytest.approx(1, abs=1e-4), "one opening: all of a sum's noise"
+        assert local[0] == again[0] == pytest.approx(1 / h, abs=1e-4)
+        # Exposed at R = 6, each party has its own noise left: 1 / h of a sum's, or all of it.
+        assert (once[1], local[1], again[1]) == pytest.approx((h, 1, 1 / h), abs=1e-4)
+        assert fresh[1] > 3 if alone else fresh[1] == pytest.approx(6, abs=1e-4)
+    spends = {label: [cell.epsilon or 0.0 for cell in row] for label, row in cells.items()}
+    assert spends["fresh shared noise"][1] == spends["new work, fresh shared noise"][1], "without sampling"
+    assert spends["shared noise once"][1] > spends["local noise"][1] == spends["shared noise once"][0]
+    assert plot_of(record).logarithmic
+    assert plot_of(record).lines[0].label == "shared noise once"
+    page = leakage_page([record], "x")
+    assert f"| N = 12, m = 3, shared noise once | {spends['shared noise once'][0]:.3g}<br>1.00 |" in page
+
+
+def test_openings_are_one_release_before_they_are_sampled() -> None:
+    run = Accounting(multiplier=2.0, rounds=10, records=50, batch=5, delta=1e-3)
+    exposure = relative_exposure("fresh", 4, once=0.9, fresh=5 / 4)
+    event = ReleaseEvent(
+        noise_multiplier=1.0,
+        steps=10,
+        survivors=(4,) * 5,
+        records=50,
+        batch=5,
+        sampler="poisson",
+        denominator=5,
+    )
+    assert exposure == 5
+    assert spent(run, exposure, 1) == pytest.approx(epsilon([event], 1e-3))
+    assert spent(run, 1.0, 5) < spent(run, exposure, 1), "not five sampled releases"
+
+
+def test_the_recorded_sweep_of_noise_is_of_the_bundled_file() -> None:
+    sweep = read_sweep(BUNDLED / "noise.toml")
+    record = next(one for one in read_sweep_records(RESULTS) if one.name == "noise")
+    assert [row.label for row in record.rows] == [one.label() for one in sweep.settings()]
+    assert record.claim == " ".join(sweep.claim.split())
+    once, fresh, local = record.rows[:3]
+    assert once.cells[0].epsilon == fresh.cells[0].epsilon == pytest.approx(2.0, abs=0.01)
+    exposures = [[cell.exposure for cell in row.cells] for row in (once, fresh, local)]
+    assert exposures[0][-1] == pytest.approx(5), "exposed: h times"
+    assert exposures[1] == pytest.approx([1, 2, 3, 5, 8])
+    assert exposures[2][-1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("noise = []", "accounting|noise: is missing"),
+        ("dropout = [0.1]", "dropout: parties share the noise of a sum of whole clusters"),
+        ("noise = ['twice']", r"noise\[0\]"),
+        ("batch = 2", r"accounting.batch: a batch of 2 from 1 records"),
+        ("delta = 0.0", "delta"),
+    ],
+)
+def test_noise_that_cannot_be_accounted_for(change: str, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "noisy.toml"
+    key = change.split(" ", maxsplit=1)[0]
+    kept = [line for line in NOISY.splitlines() if line.split(" ")[0] != key]
+    at = len(kept) if key in {"batch", "delta"} else kept.index("[accounting]")
+    path.write_text("\n".join([*kept[:at], change, *kept[at:]]))
+    with pytest.raises(ConfigError, match=reason):
+        read_sweep(path)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -142,7 +248,8 @@ def test_bad_files(change: str, reason: str, tmp_path: Path) -> None:
 
 def test_bundled_sweeps_can_be_read() -> None:
     found: list[Sweep] = [read_sweep(path) for path in sorted(BUNDLED.glob("*.toml"))]
-    assert {one.name for one in found} >= {"atoms", "colluders", "dropouts", "new-work", "reclusterings"}
+    names = {"atoms", "colluders", "dropouts", "new-work", "noise", "reclusterings"}
+    assert {one.name for one in found} >= names
     wide = next(one for one in found if one.name == "reclusterings")
     assert (wide.parties, wide.sizes, wide.draws) == ((20, 60, 100), (3, 4, 5, 10, 20), 10)
 
@@ -163,7 +270,7 @@ def test_from_file_to_page(tmp_path: Path) -> None:
 
 
 def test_bad_calls_are_one_line(tmp_path: Path) -> None:
-    names = "atoms, colluders, dropouts, new-work, reclusterings"
+    names = "atoms, colluders, dropouts, new-work, noise, reclusterings"
     assert refusal(call("leakage", "--out", tmp_path)).startswith(f"SWEEP: nothing to do (one of {names}")
     said = refusal(call("leakage", "lost", "--out", tmp_path))
     assert said.startswith(f"SWEEP: there is no sweep 'lost' (one of {names}")
