@@ -29,6 +29,7 @@ _OPTIONAL = {
     "pillow": "data sets of pictures; pip install 'securefl[images]'",
     "matplotlib": "plots of reproduce; pip install 'securefl[plots]'",
     "dp-accounting": "privacy accounting; pip install 'securefl[dp]'",
+    "crypten": "CrypTen sums; pip install 'securefl[crypten]'; pip install --no-deps crypten==0.4.1",
     "amqtt": "the embedded broker; pip install 'securefl[embedded-broker]'",
 }
 
