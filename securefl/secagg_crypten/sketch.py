@@ -1,4 +1,4 @@
-"""Public ternary projections of a vector over Z_2^64, from a seed that nobody chose alone (ADR 0023).
+"""Public ternary projections of a vector over Z_2^64, from a seed that nobody chose alone (ADR 0024).
 
 Entry (j, i) of the projection matrix is -1, 0 or 1 with probability 1/4, 1/2, 1/4, all independent: the
 difference of two bits of a stream. Projections are linear, so that members compute them from shares alone and
