@@ -52,8 +52,8 @@ def within(library: Library, projections: U64, test: NormTest, rank: int) -> boo
     """
     torch, arithmetic, binary = library.torch, library.arithmetic, library.binary
     share = arithmetic.from_shares(torch.from_numpy(projections.view(np.int64).copy()), precision=0)
-    # Not the tensor's own ``square``: between more than two, CrypTen divides its result by a scale of 1, at the
-    # price of wrap counts.
+    # Not the tensor's own ``square``: between more than two, CrypTen divides its result by a scale of 1, at
+    # the price of wrap counts.
     total = library.mpc.primitives.beaver.square(share).share.sum()
     words = torch.cat([share.share, -total.view(1)])
     if rank == 0:
