@@ -74,7 +74,7 @@ def audit(
         report = audited(recorded, truth)
         if wanted:
             # They train, and torch need not be there for anything else.
-            from securefl.audit.laboratory.experiments import attacked  # noqa: PLC0415
+            from securefl.audit.laboratory.experiments import attacked  # noqa: PLC0415 - imports torch
 
             told = Terminal(stderr=True, highlight=False)
             more = attacked(recorded, truth, wanted, data_dir, lambda line: told.print(printable(line)))

@@ -169,7 +169,7 @@ def test_party(at: str, kind: str) -> None:
     machine = recorded().node("party").machine
     for phase in spread(recorded().phases("party", at), 6):
         for event in received(kind):
-            after, effects = machine.step(phase, event)  # type: ignore[arg-type]
+            after, effects = machine.step(phase, event)
             rejected = any(isinstance(effect, Reject) for effect in effects)
             if at == "Ended":
                 assert effects == ()
@@ -214,7 +214,7 @@ def test_events_that_are_no_messages_never_raise(side: str) -> None:
                 PresenceHint(1e6, PartyId("p03"), present=False),
                 PresenceHint(1e6, PartyId("nobody"), present=True),
             ):
-                after, effects = node.machine.step(phase, event)  # type: ignore[arg-type]
+                after, effects = node.machine.step(phase, event)
                 if side == "party":
                     assert after is phase
                     assert effects == ()
@@ -225,7 +225,7 @@ def test_the_server_never_asks_to_be_woken_in_the_past(at: str) -> None:
     record = recorded()
     machine = record.world.server.machine
     for phase in spread(record.phases("server", at), 12):
-        _, effects = machine.step(phase, DeadlinePassed(0.0))  # type: ignore[arg-type]
+        _, effects = machine.step(phase, DeadlinePassed(0.0))
         for effect in effects:
             if isinstance(effect, WakeAt) and effect.when is not None:
                 assert effect.when > 0.0

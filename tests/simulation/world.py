@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -44,7 +44,7 @@ from securefl.kernel.events import (
     Received,
     Trained,
 )
-from securefl.kernel.machine import Effect, Event
+from securefl.kernel.machine import Effect, Event, Machine
 from securefl.messages.masking import ShareBoxes
 from securefl.messages.rounds import ModelAnnounce
 from securefl.messages.union import AnyMessage
@@ -98,7 +98,8 @@ class Node:
     """One process: machine, phase, and its ends of the wire."""
 
     name: PartyId
-    machine: PartyMachine | ServerMachine
+    machine: Machine[Any, Event[AnyMessage], Effect[AnyMessage]]
+    """Of a party or of the server, perhaps inside a behaviour."""
     outbox: Outbox
     inbox: Inbox
     phase: object = None
@@ -259,7 +260,7 @@ class World:
 
     def _step(self, node: Node, event: Event[AnyMessage]) -> None:
         before = node.phase
-        node.phase, effects = node.machine.step(before, event)  # type: ignore[arg-type]
+        node.phase, effects = node.machine.step(before, event)
         for observer in self.observers:
             observer(node, before, event, node.phase, effects)
         if node.seam is not None:

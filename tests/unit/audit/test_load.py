@@ -33,8 +33,8 @@ def test_a_run_is_read_whole(plain: Path) -> None:
     assert len(recorded.records) == 2
     assert recorded.seeded
     assert recorded.seed == 1
-    entries = list(recorded.messages(SERVER, "sent", "ModelAnnounce"))
-    assert [entry.fields["place"][0] for entry, _ in entries] == [0, 1]  # type: ignore[index]
+    places: list[Any] = [e.fields["place"] for e, _ in recorded.messages(SERVER, "sent", "ModelAnnounce")]
+    assert [place[0] for place in places] == [0, 1]
 
 
 def test_a_truncated_transcript_is_named_with_its_entry(copy: Path) -> None:

@@ -84,7 +84,7 @@ def test_each_pattern_is_seen_by_its_family(dtype: npt.DTypeLike) -> None:
 
 def test_only_ring_words_are_taken() -> None:
     with pytest.raises(UsageError, match="u32 or u64"):
-        angles_of(np.zeros((1, 4), dtype=np.int64))  # type: ignore[arg-type]
+        angles_of(np.zeros((1, 4), dtype=np.int64))  # type: ignore[arg-type]  # the point
 
 
 def test_an_honest_run_has_masks(plain: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def lied(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     )
 
     def prepare(world: World) -> None:
-        world.server.machine = server_machine(world.server.machine, world.plan, attacks)  # type: ignore[assignment, type-var]
+        world.server.machine = server_machine(world.server.machine, world.plan, attacks)
 
     record(out, scenario(9, size="4", rounds="4"), prepare=prepare)
     return load(out)
@@ -88,7 +89,8 @@ def test_who_drops_out_along_with_others_is_nobodys_lie(tmp_path: Path) -> None:
     record(tmp_path / "run", made, ops=(Op("drop", "p04", "MaskedInput"),))
     recorded = load(tmp_path / "run")
     (frozen,) = (entry for entry, _ in recorded.of(SERVER, "survivors_frozen"))
-    assert len(list(frozen.fields["dropped"])) == 3  # type: ignore[arg-type]
+    dropped: Any = frozen.fields["dropped"]
+    assert len(dropped) == 3
     (one,) = found(recorded)
     assert one.severity is Severity.WARNING
     assert one.parties == ("p04",)

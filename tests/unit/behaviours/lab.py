@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -35,16 +36,16 @@ def shown(kind: str, **fields: object) -> Behaviour:
 
 
 class _Misbehaving:
-    """A machine and its effect seam, as the shell applies it."""
+    """A machine and its effect seam, as the shell applies it. A :class:`Lab` performs its faults."""
 
-    def __init__(self, machine: Machine[object, Event[AnyMessage], Action], seam: EffectSeam) -> None:
+    def __init__(self, machine: Machine[Any, Event[AnyMessage], Action], seam: EffectSeam) -> None:
         self._machine = machine
         self._seam = seam
 
-    def start(self, now: float) -> tuple[object, tuple[Action, ...]]:
+    def start(self, now: float) -> tuple[Any, tuple[Any, ...]]:
         return self._machine.start(now)
 
-    def step(self, phase: object, event: Event[AnyMessage]) -> tuple[object, tuple[Action, ...]]:
+    def step(self, phase: Any, event: Event[AnyMessage]) -> tuple[Any, tuple[Any, ...]]:
         after, effects = self._machine.step(phase, event)
         return after, self._seam(event, phase, effects)
 
@@ -79,10 +80,10 @@ class Lab(World):
         if SERVER in cast:
             effects[SERVER] = server_behaviour(cast[SERVER])
             server = self.nodes[SERVER]
-            server.machine = server_machine(server.machine, self.plan, cast[SERVER])  # type: ignore[assignment, type-var]
+            server.machine = server_machine(server.machine, self.plan, cast[SERVER])
         for name, seam in effects.items():
             node = self.nodes[name]
-            node.machine = _Misbehaving(node.machine, seam)  # type: ignore[assignment, arg-type]
+            node.machine = _Misbehaving(node.machine, seam)
 
     def _trained(self, party: PartyId, _round: int, params: F32) -> F32:
         return params + np.float32(self.worth[party])

@@ -15,6 +15,7 @@ from securefl.planning.noise import multiplier_of
 from securefl.privacy.accountant import quick_epsilon
 from securefl.privacy.release import ReleaseEvent
 from securefl.privacy.settling import settle
+from securefl.privacy.shares import Placement
 
 DEMAND = Demand(parties=20, colluders=1, epsilon=2.0, unit="party", rounds=5)
 DESIGN = Design(
@@ -23,9 +24,9 @@ DESIGN = Design(
 
 
 @pytest.mark.parametrize("noise", ["local", "threshold", "dropout-exact"])
-def test_a_run_settles_on_as_much(noise: str) -> None:
+def test_a_run_settles_on_as_much(noise: Placement) -> None:
     multiplier = multiplier_of(DEMAND, 1)
-    scenario = draft(DEMAND, replace(DESIGN, noise=noise), "digits", multiplier)  # type: ignore[arg-type]
+    scenario = draft(DEMAND, replace(DESIGN, noise=noise), "digits", multiplier)
     settled = settle(scenario, DEMAND.parameters, None).privacy
     assert settled.multiplier is not None
     assert settled.multiplier == pytest.approx(multiplier, rel=0.02)

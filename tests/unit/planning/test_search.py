@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -133,11 +134,9 @@ def test_the_refusal_says_what_to_relax_and_that_is_enough(changed: dict[str, fl
     assert ways[-1] == "fewer colluders, liars or dropouts"
     for way in ways[:-1]:
         values = dict(re.findall(r"--(\w+) ([\w.e-]+)", way))
-        relaxed = replace(
-            demand,
-            **{
-                name: int(value) if name == "k" else value if name == "case" else float(value)
-                for name, value in values.items()
-            },  # type: ignore[arg-type]
-        )
+        fields: dict[str, Any] = {
+            name: int(value) if name == "k" else value if name == "case" else float(value)
+            for name, value in values.items()
+        }
+        relaxed = replace(demand, **fields)
         assert any(True for _ in designs(relaxed)), way

@@ -14,9 +14,11 @@ from securefl.kernel.events import Place
 from securefl.messages.masking import MaskedInput
 from securefl.messages.rounds import Invite
 from securefl.rounds.budget import NO_RELEASES, ending, is_spent, spent_by, with_round
+from securefl.rounds.party import PartyMachine
 from securefl.rounds.party_draw import on_invite
 from securefl.rounds.party_phases import Informed, Outside, PartyContext, Past
 from securefl.rounds.reports import RoundDone, SatOut
+from securefl.rounds.server import ServerMachine
 from securefl.rounds.statement import model_digest
 from tests.simulation.world import World, scenario
 from tests.unit.rounds.samples import plan_of
@@ -40,6 +42,12 @@ def submitted(world: World, before: int = 99) -> Counter[PartyId]:
     """In how many rounds each party's masked input left."""
     rounds = {(s.sender, s.place.round) for s in world.sent if isinstance(s.message, MaskedInput)}
     return Counter(sender for sender, round_ in rounds if round_ < before)
+
+
+def context(world: World, name: PartyId) -> PartyContext:
+    machine = world.nodes[name].machine
+    assert isinstance(machine, PartyMachine)
+    return machine._ctx
 
 
 def ended(world: World) -> Finished | Aborted | None:
@@ -89,10 +97,10 @@ def test_a_party_refuses_whatever_the_server_asks() -> None:
     """From its own count: the server may have forgotten, or lie."""
     plan = plan_of(private(rounds="9"))
     world = World(private(rounds="9"))
-    machine = world.nodes[PartyId("p00")].machine
-    ctx = machine._ctx
-    assert isinstance(ctx, PartyContext)
-    params = world.server.machine._ctx.initial  # type: ignore[union-attr]
+    ctx = context(world, PartyId("p00"))
+    server = world.server.machine
+    assert isinstance(server, ServerMachine)
+    params = server._ctx.initial
     config = ctx.plan.config_digest()
     invite = Invite(model_digest=model_digest(params), config_digest=config, excluded=())
     for made, takes_part in ((0, True), (1, True), (2, False), (7, False)):
@@ -108,7 +116,7 @@ def test_a_party_refuses_whatever_the_server_asks() -> None:
 def test_a_restarted_party_goes_on_with_what_its_journal_says() -> None:
     world = World(private(rounds="4"))
     node = world.nodes[PartyId("p02")]
-    node.machine = type(node.machine)(replace(node.machine._ctx, releases=1))  # type: ignore[arg-type]
+    node.machine = PartyMachine(replace(context(world, node.name), releases=1))
     world.run()
     assert submitted(world)[PartyId("p02")] == 1
     assert submitted(world)[PartyId("p03")] == 2
@@ -119,7 +127,7 @@ def test_a_partys_own_budget_counts_where_it_is_less(own: int | None, made: int)
     world = World(private(rounds="3"))
     mine = PartyId("p02")
     node = world.nodes[mine]
-    node.machine = type(node.machine)(replace(node.machine._ctx, allowed=own))  # type: ignore[arg-type]
+    node.machine = PartyMachine(replace(context(world, mine), allowed=own))
     world.run()
     assert submitted(world)[mine] == made
     assert submitted(world)[PartyId("p03")] == 2, "the run goes on without it"

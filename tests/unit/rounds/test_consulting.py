@@ -186,7 +186,7 @@ def test_it_waits_without_a_deadline_for_its_own_result_only(moment: tuple[World
     assert isinstance(after, Evaluating)
     assert [type(effect) for effect in effects] == [Report, Evaluate, WakeAt]
     assert after.standing.params.tolist() == [1.0] * 8
-    again, effects = world.server.machine.step(after, Consulted(9.0, 0, gradients(2)))  # type: ignore[arg-type]
+    again, effects = world.server.machine.step(after, Consulted(9.0, 0, gradients(2)))
     assert again is after
     assert effects == (WakeAt(None),)
 
@@ -203,7 +203,7 @@ def test_messages_come_too_late_but_who_joins_is_heard(moment: tuple[World, Cons
     join: Received[AnyMessage] = Received(
         9.0, party, Place(-1), Join(config_digest=world.plan.config_digest())
     )
-    back, effects = world.server.machine.step(gone, join)  # type: ignore[arg-type]
+    back, effects = world.server.machine.step(gone, join)
     assert back == phase
     assert effects == (WakeAt(None),)
 

@@ -250,7 +250,7 @@ def test_garbage_alone_is_left_out_and_said(tmp_path: Path) -> None:
     ],
 )
 def test_bad_arguments_leave_nothing(arguments: tuple[str, str], reason: str, tmp_path: Path) -> None:
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415 - a second that only this test costs
 
     if "cuda" in arguments and torch.cuda.is_available():
         pytest.skip("there is a GPU here")
