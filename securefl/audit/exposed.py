@@ -16,7 +16,7 @@ from securefl.clustering.leakage.modular import prime_from
 from securefl.clustering.leakage.proofs import Decision, decide
 from securefl.clustering.leakage.support import LeastSupport, least_support
 from securefl.ids import PartyId
-from securefl.privacy.exposure import leverage
+from securefl.privacy.exposure import exposures
 from securefl.report.privacy import forgoing
 
 _SEARCHED = 150
@@ -36,8 +36,9 @@ class Exposed:
     support: LeastSupport | None
     """None where nothing was opened, or where it was not searched."""
     leverage: F64
-    """By party of ``ledger``, in [0, 1], with the colluders; they have 1, and so have parties without noise.
-    Those who add noise add equally much; without privacy, as if everybody added it."""
+    """By party of ``ledger``, in [0, 1], with the colluders, who have 1. Those who add noise add equally
+    much; without privacy, as if everybody added it. A party that adds none has what the noise of others
+    leaves of it, in the same unit; 1 stands for more, too."""
 
 
 def exposed_in(recorded: Recorded) -> tuple[Exposed, ...]:
@@ -74,17 +75,15 @@ def _decided(recorded: Recorded, opened: OpenedVersion) -> Exposed:
 def _leverages(recorded: Recorded, ledger: LeakageLedger, without: LeakageLedger) -> F64:
     """Of the parties of ``ledger``, where those that ``without`` lacks collude."""
     noiseless = _noiseless(recorded).intersection(without.parties)
+    rest = np.full(len(without.parties), 1.0)
     if not noiseless:
-        rest = dict(zip(without.parties, leverages(without).tolist(), strict=True))
-        return np.array([rest.get(party, 1.0) for party in ledger.parties])
-    hiding = frozenset(without.parties) - noiseless
-    variances = np.array([float(party in hiding) for party in ledger.parties])
-    return np.array(
-        [
-            leverage(ledger.matrix, variances, column) if party in hiding else 1.0
-            for column, party in enumerate(ledger.parties)
-        ]
-    )
+        rest = leverages(without)
+    elif len(noiseless) < len(without.parties):
+        variances = np.array([float(party not in noiseless) for party in without.parties])
+        rank = without.without(noiseless).echelon.rank
+        rest = exposures(without.matrix, variances, rank=rank).clip(0.0, 1.0)
+    known = dict(zip(without.parties, rest.tolist(), strict=True))
+    return np.array([known.get(party, 1.0) for party in ledger.parties])
 
 
 def _noiseless(recorded: Recorded) -> frozenset[PartyId]:

@@ -92,7 +92,7 @@ def _leverages(recorded: Recorded, versions: Sequence[Exposed]) -> HeatMap:
         columns=columns[1],
         values=values,
         note=(
-            "1/h in one sum of h parties with noise, 1 for a party that is exposed or adds none"
+            "1/h in one sum of h parties with noise, 1 for a party that is exposed"
             + (" or colludes" if recorded.colluders else "")
             + ". Empty: not counted. Noise that is added once hides a party by 1 / leverage of its variance."
             + (f" The first {_ROWS} parties and {_COLUMNS} versions." if left_out else "")

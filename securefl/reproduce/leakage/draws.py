@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from securefl.clustering.assignment import Assignment, draw_assignment
 from securefl.clustering.atoms import draw_unions, form_atoms
 from securefl.clustering.leakage.ledger import LeakageLedger, planned
+from securefl.clustering.leakage.leverage import leverages
 from securefl.clustering.leakage.modular import draw_prime
 from securefl.clustering.survivors import survivor_set
 from securefl.entropy import Entropy, InsecureSeededEntropy
@@ -73,12 +72,9 @@ def _seen(ledger: LeakageLedger, others: frozenset[PartyId]) -> tuple[float, flo
     rows = ledger.matrix
     counts = rows.sum(axis=1)
     hidden = [column for column, name in enumerate(ledger.parties) if name in others]
-    # The rank is known exactly; no tolerance decides which directions are seen.
-    _, _, directions = np.linalg.svd(rows.astype(np.float64), full_matrices=False)
-    leverages = np.square(directions[: ledger.echelon.rank]).sum(axis=0)
-    once = max(float(leverages[column]) for column in hidden)
+    once = float(leverages(ledger)[hidden].max())
     fresh = max(fresh_exposure(counts[rows[:, column] == 1].tolist()) for column in hidden)
-    return len(ledger.exposed & others) / len(others), min(once, 1.0), fresh
+    return len(ledger.exposed & others) / len(others), once, fresh
 
 
 def _chance(entropy: Entropy, purpose: str, name: PartyId) -> float:

@@ -86,7 +86,7 @@ def test_colluders_who_are_all_the_rest_of_a_sum_learn_it(plain: Path) -> None:
 
 
 def test_a_mate_that_adds_no_noise_raises_the_leverage(plain: Path) -> None:
-    """1 / 3 in a sum of three, and 1 / 2 beside a party without noise, which has no protection of its own."""
+    """1 / 3 in a sum of three, and 1 / 2 beside a party without noise, which only the others' noise hides."""
     recorded = load(plain)
     skipper, *mates = opened_versions(recorded)[0].openings[0].survivors
     noise = {"privacy__unit": '"party"', "privacy__multiplier": "4.0", "encoding__clip": "1.0"}
@@ -99,9 +99,10 @@ def test_a_mate_that_adds_no_noise_raises_the_leverage(plain: Path) -> None:
 
     assert list(found(made).values()) == [pytest.approx(1 / 3)] * 6
     raised = found(skips)
-    assert raised[skipper] == 1.0
-    assert [raised[mate] for mate in mates] == [pytest.approx(1 / 2)] * 2
+    assert [raised[member] for member in (skipper, *mates)] == [pytest.approx(1 / 2)] * 3
     assert sorted(raised.values())[:3] == [pytest.approx(1 / 3)] * 3
+    nobody = msgspec.structs.replace(made, behaviours=(NoNoise(parties=tuple(recorded.parties)),))
+    assert set(found(nobody).values()) == {1.0}
 
 
 def test_many_reclusterings_of_one_update_expose_everybody(leaky: Path) -> None:
