@@ -67,17 +67,25 @@ def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
     if evaluators < 2:
         raise UsageError("a check has at least two evaluators: clusters of 3 members or more")
     words = projections + 1
-    requests = [Request("square", (projections,))]
-    terms = evaluators
-    while terms > 1:
-        half = terms // 2
-        requests.append(Request("and", (half, words)))
-        requests += [Request("and", (2, half, words))] * 6
-        terms -= half
+    requests = [Request("square", (projections,)), *addition_requests(evaluators, (words,))]
     while words > 1:
         requests.append(Request("and", (words // 2,)))
         words -= words // 2
     return (*requests, *[Request("and", (1,))] * 6)
+
+
+def addition_requests(terms: int, shape: tuple[int, ...]) -> tuple[Request, ...]:
+    """What CrypTen asks for when it adds ``terms`` XOR-shared words of 64 bits, ``shape`` such sums at once.
+
+    As many additions as there are pairs happen together; each is one AND and a tree of 6 for the carries.
+    """
+    requests: list[Request] = []
+    while terms > 1:
+        half = terms // 2
+        requests.append(Request("and", (half, *shape)))
+        requests += [Request("and", (2, half, *shape))] * 6
+        terms -= half
+    return tuple(requests)
 
 
 def deal_context(

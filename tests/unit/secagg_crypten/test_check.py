@@ -3,67 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from securefl.arrays import U64
-from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import UsageError
 from securefl.ids import PartyId
 from securefl.secagg_crypten.check import check_session, check_zeros
-from securefl.secagg_crypten.communicator import Incoming
-from securefl.secagg_crypten.dealing import Deal, Request, Tuples, deal, requests_of
+from securefl.secagg_crypten.dealing import Deal, Request, Tuples, requests_of
 from securefl.secagg_crypten.norm_test import NormTest, norm_test
-from securefl.secagg_crypten.session import Done, Failed, Session
+from securefl.secagg_crypten.session import Session
 from securefl.secagg_crypten.world import World
+from tests.unit.secagg_crypten.driving import CONTEXT, drive, shared, worlds
 
-CONTEXT = b"c" * 32
 TEST = norm_test(1000, 64, 1e-3, 100)
 ROOT = math.isqrt(TEST.threshold)
 BOUND = 1 << TEST.range_bits
-Spy = Callable[[int, bytes], bytes]
 
 
 def sessions(values: list[int], evaluators: int, test: NormTest, seed: int = 1) -> list[Session[bool]]:
     """One check of these projections, shared at random."""
-    generator = np.random.default_rng(seed)
-    shares = generator.integers(0, 2**64 - 1, (evaluators, len(values)), np.uint64, endpoint=True)
-    shares[0] -= shares.sum(0, dtype=np.uint64) - np.array([v % 2**64 for v in values], np.uint64)
-    root = InsecureSeededEntropy(seed)
-    requests = requests_of(evaluators, len(values))
-    deals = deal(CONTEXT, evaluators, requests, root)
-    names = [PartyId(f"p{rank}") for rank in range(evaluators)]
-    everybody = tuple(range(evaluators))
-    made = []
-    for rank in everybody:
-        keys = {o: root.child("pair", *sorted((rank, o))).draw(32) for o in everybody if o != rank}
-        world = World(names, rank, check_zeros(keys, everybody, rank))
-        tuples = Tuples(deals[rank], rank, CONTEXT, requests, "dealer")
-        made.append(check_session(world, shares[rank], test, tuples))
-    return made
-
-
-def drive(made: list[Session[bool]], spy: Spy = lambda _sender, payload: payload) -> tuple[list[bool], int]:
-    """Run all to their results; also how many times they waited for each other."""
-    inboxes: list[list[Incoming]] = [[] for _ in made]
-    results: dict[int, bool] = {}
-    for turn in range(100):
-        waiting, inboxes = inboxes, [[] for _ in made]
-        for rank, session in enumerate(made):
-            if rank in results:
-                continue
-            progress = session.resume(waiting[rank])
-            if isinstance(progress, Failed):
-                raise progress.error
-            for out in progress.outbound:
-                inboxes[out.to].append(Incoming(rank, out.number, spy(rank, out.payload)))
-            if isinstance(progress, Done):
-                results[rank] = progress.result
-        if len(results) == len(made):
-            return [results[rank] for rank in range(len(made))], turn
-    raise AssertionError("the check does not end")
+    shares = shared(values, evaluators, seed)
+    everybody = worlds(evaluators, requests_of(evaluators, len(values)), seed)
+    return [
+        check_session(world, share, test, tuples)
+        for share, (world, tuples) in zip(shares, everybody, strict=True)
+    ]
 
 
 CASES = {
@@ -155,14 +121,8 @@ def test_a_deviating_evaluator_turns_the_bit() -> None:
 
 def test_triples_are_for_one_check() -> None:
     """A check that is dealt too little stops with its reason, and does not go on with used ones."""
-    requests = requests_of(2, 64)[:-1]
-    deals = deal(CONTEXT, 2, requests, InsecureSeededEntropy(1))
-    keys = {0: {1: bytes(32)}, 1: {0: bytes(32)}}
-    made = []
-    for rank in (0, 1):
-        world = World([PartyId("a"), PartyId("b")], rank, check_zeros(keys[rank], (0, 1), rank))
-        tuples = Tuples(deals[rank], rank, CONTEXT, requests, "dealer")
-        made.append(check_session(world, np.zeros(64, np.uint64), TEST, tuples))
+    everybody = worlds(2, requests_of(2, 64)[:-1], seed=1)
+    made = [check_session(world, np.zeros(64, np.uint64), TEST, tuples) for world, tuples in everybody]
     with pytest.raises(UsageError, match="exhausted"):
         drive(made)
 
