@@ -3,8 +3,7 @@
 All members hold additive shares of all vectors. The values go to XOR shares once, then through a sorting
 network of compare-and-swaps (odd-even transposition: m layers for m members), and what is left in the middle
 is added up and opened. Nobody sees a single value, nor who had it. One lying member moves each coordinate no
-further than to another member's value, inside one cluster, where a rule on cluster means has nothing to choose
-from.
+further than to another member's value, inside a single cluster, where no rule on cluster means can help.
 
 The price is m (m - 1) / 2 comparisons of 64-bit words for each coordinate; :func:`order_cost` counts it.
 """
