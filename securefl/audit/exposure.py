@@ -14,6 +14,7 @@ from securefl.audit.exposed import Exposed, prime_of
 from securefl.audit.exposure_plots import exhibits
 from securefl.audit.exposure_theory import Expectation, expectation
 from securefl.audit.finding import Evidence, Finding, Severity
+from securefl.audit.founding import founded
 from securefl.audit.recorded import Recorded
 from securefl.clustering.leakage.ledger import LeakageLedger, UpdateVersion
 from securefl.clustering.leakage.proofs import Combination
@@ -38,6 +39,7 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
     if recorded.colluders:
         findings.append(_pooled(recorded, versions))
     findings += [*_supports(recorded, versions), *_thresholds(recorded, theory), *_across(recorded, versions)]
+    findings += founded(recorded, AUDIT)
     return Chapter(
         audit=AUDIT,
         title="Exposure: whom the server knows",
@@ -46,6 +48,11 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
             " several sums gives several rows. A party is exposed if its unit vector is a combination of the"
             " rows, whatever the updates are. Rows are the survivors for whom members released shares. Who is"
             " exposed and who is not is proved over the integers."
+            + (
+                " Atoms are formed again from the founding seed."
+                if recorded.scenario.clustering.atoms > 1
+                else ""
+            )
         ),
         findings=tuple(findings),
         exhibits=exhibits(recorded, versions, theory),

@@ -21,7 +21,6 @@ from securefl.audit.recorded import Recorded
 from securefl.audit.replay_rounds import ReplayRound, Vectors, replay_rounds
 from securefl.audit.restepping import restepped
 from securefl.audit.truth import GroundTruth
-from securefl.clustering.assignment import draw_assignment
 from securefl.config.aggregation import CoordinateRule
 from securefl.config.rules import needs_server_gradient
 from securefl.config.sizes import work_of
@@ -30,6 +29,7 @@ from securefl.encoding.ring import to_ring
 from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import RunId
 from securefl.report.text import counted
+from securefl.rounds.draw import clusters_of
 from securefl.rounds.optimiser import past_update, server_step
 from securefl.rounds.plan import Plan
 from securefl.rounds.stacking import aggregate_round
@@ -174,12 +174,12 @@ def _draws(recorded: Recorded, rounds: Sequence[ReplayRound]) -> Iterator[Findin
     clustering = recorded.scenario.clustering
     if clustering.fixed or not rounds:
         return
+    plan = _plan(recorded, rounds[0].before.values.size)
     bad = []
     for one in rounds:
         present = {*one.resting, *(p for members in one.clusters[0] for p in members)}
-        wanted = len(present) - len(one.resting)
-        again = draw_assignment(one.seed, present, wanted, clustering.size, clustering.reclusterings)
-        if again.clusters != one.clusters:
+        again = clusters_of(plan, one.seed, present, one.founding)
+        if again.clusters != one.clusters or bool(one.founding) != (clustering.atoms > 1):
             bad.append(one)
     if bad:
         yield _breach(

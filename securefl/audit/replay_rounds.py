@@ -44,6 +44,8 @@ class ReplayRound:
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     resting: tuple[PartyId, ...]
     seed: bytes
+    founding: bytes
+    """The seed of the run's atoms; empty where there are none."""
     counts: Counts
     sums: tuple[ClusterSum, ...] = field(repr=False)
     excluded: frozenset[Key]
@@ -113,6 +115,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
             clusters=tuple(tuple(tuple(map(PartyId, m)) for m in row) for row in draw["clusters"]),
             resting=tuple(map(PartyId, draw["resting"])),
             seed=bytes.fromhex(draw["seed"]),
+            founding=bytes.fromhex(draw.get("founding", "")),
             counts={PartyId(party): int(count) for party, count in draw["counts"]},
             sums=tuple(sorted(sums.get(round_, []), key=lambda one: one.key)),
             excluded=frozenset(failed.get(round_, ())),

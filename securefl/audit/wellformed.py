@@ -5,7 +5,7 @@ A chain that holds says nothing about what is in it: whoever wrote a transcript 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -13,6 +13,8 @@ from securefl.errors import ConfigError
 from securefl.transcript.chain import Transcript
 
 _Names = tuple[str, ...]
+_Seed = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
+"""32 bytes in hex; empty: there is none."""
 _Key = tuple[int, int]
 
 
@@ -28,8 +30,9 @@ class _ClustersDrawn(msgspec.Struct):
     assignment_digest: str
     clusters: tuple[tuple[_Names, ...], ...]
     resting: _Names = ()
-    seed: str | None = None
+    seed: _Seed | None = None
     counts: tuple[tuple[str, int], ...] = ()
+    founding: _Seed = ""
 
 
 class _SurvivorsFrozen(msgspec.Struct):

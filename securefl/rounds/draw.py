@@ -97,18 +97,29 @@ def draw_round(
     clustering, weighting = plan.scenario.clustering, plan.scenario.weighting
     seed = certified_seed(nonces, plan.run, round_, draw, model, plan.config_digest())
     founding = (founding or seed) if clustering.atoms > 1 else b""
-    if founding:
-        assignment = _unions(plan, seed, founding, nonces.keys())
-    elif clustering.fixed:
-        assignment = _fixed(plan, nonces.keys())
-    else:
-        assignment = draw_assignment(
-            seed, nonces, plan.wanted(len(nonces)), clustering.size, clustering.reclusterings
-        )
+    assignment = clusters_of(plan, seed, nonces.keys(), founding)
     counts = {party: samples[party] for party in assignment.participants}
     resting = tuple(sorted(nonces.keys() - counts.keys()))
     weights = public_weights(counts, weighting.mode, weighting.cap) if counts else {}
     return Draw(seed, assignment, weights, resting, founding, draw)
+
+
+def clusters_of(plan: Plan, seed: bytes, present: Collection[PartyId], founding: bytes) -> Assignment:
+    """Return the clusters that follow from a round's certified seed, for whoever draws or audits them.
+
+    Args:
+        plan: of the run.
+        seed: 32 bytes, of the round.
+        present: everybody who said hello.
+        founding: seed of the run's atoms; empty where there are none.
+    """
+    clustering = plan.scenario.clustering
+    if founding:
+        return _unions(plan, seed, founding, present)
+    if clustering.fixed:
+        return _fixed(plan, present)
+    wanted = plan.wanted(len(present))
+    return draw_assignment(seed, present, wanted, clustering.size, clustering.reclusterings)
 
 
 def _atoms(plan: Plan, founding: bytes) -> tuple[tuple[PartyId, ...], ...]:

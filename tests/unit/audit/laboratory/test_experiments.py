@@ -66,6 +66,7 @@ def case(held: Scenario, records: int) -> Case:
         clusters=(),
         resting=(),
         seed=b"",
+        founding=b"",
         counts={name: len(own) for name, own in rows.items()},
         sums=tuple(heard.sums),
         excluded=frozenset(),
