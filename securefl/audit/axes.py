@@ -29,16 +29,24 @@ class Axis:
 
 
 def axis(
-    values: Iterable[float], *, log: bool = False, fixed: tuple[float, float] | None = None, wanted: int = 6
+    values: Iterable[float],
+    *,
+    log: bool = False,
+    fixed: tuple[float, float] | None = None,
+    wanted: int = 6,
+    whole: bool = False,
 ) -> Axis:
-    """An axis that shows all of ``values``, or from ``fixed[0]`` to ``fixed[1]``."""
+    """An axis that shows all of ``values``, or from ``fixed[0]`` to ``fixed[1]``.
+
+    ``whole``: there is nothing between whole numbers.
+    """
     known = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
     low, high = fixed or (min(known, default=1.0 if log else 0.0), max(known, default=1.0))
     if log:
         return _logarithmic(max(low, 1e-300), high)
     if high <= low:
         low, high = low - 0.5, high + 0.5
-    step = _step((high - low) / wanted)
+    step = _step(max((high - low) / wanted, 1.0 if whole else 0.0))
     if fixed is None:
         low, high = step * math.floor(low / step), step * math.ceil(high / step)
     first = math.ceil(low / step - 1e-9)

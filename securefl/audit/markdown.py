@@ -20,10 +20,10 @@ def markdown(report: AuditReport) -> str:
 
 
 def cell_text(cell: Cell) -> str:
-    """A cell of a table: four digits for floats, a dash for None."""
+    """A cell of a table: four digits for floats, thousands apart, a dash for None."""
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return "-"
-    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+    return f"{cell:.4g}" if isinstance(cell, float) else f"{cell:,}" if isinstance(cell, int) else cell
 
 
 def _lines(report: AuditReport) -> Iterator[str]:

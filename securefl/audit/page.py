@@ -15,6 +15,8 @@ from securefl.audit.svg import heat_map_svg, picture_html, plot_svg
 from securefl.report.text import printable
 
 _EVIDENCE = 40
+_LONG = 34
+"""Characters from which on a cell's text is broken into lines."""
 
 
 def page(report: AuditReport) -> str:
@@ -36,7 +38,8 @@ def page(report: AuditReport) -> str:
 
 
 def _head(report: AuditReport) -> Iterator[str]:
-    kind = "breach" if report.exceeding else "holds"
+    breaches = any(finding.severity is Severity.BREACH for finding in report.findings)
+    kind = "breach" if report.exceeding else "warning" if breaches else "holds"
     yield f"<header><p class='kicker'>securefl audit</p><h1>{_text(report.recorded.scenario.name)}</h1>"
     yield f"<p class='verdict {kind}'>{_text(report.verdict)}</p>"
     yield "<dl>"
@@ -86,23 +89,33 @@ def _finding(finding: Finding, *, stated: bool) -> Iterator[str]:
 def _exhibit(exhibit: Exhibit) -> Iterator[str]:
     match exhibit:
         case Plot():
-            yield plot_svg(exhibit)
+            yield f"<div class='scroll' tabindex=0>{plot_svg(exhibit)}</div>"
         case HeatMap():
-            yield heat_map_svg(exhibit)
+            yield f"<div class='scroll' tabindex=0>{heat_map_svg(exhibit)}</div>"
         case Table():
             yield from _table(exhibit)
         case Pictures():
             for row in exhibit.rows:
-                yield f"<div class='pictures'>{''.join(map(picture_html, row))}</div>"
+                abouts = (f"{picture.caption}, {k} of {len(row)}" for k, picture in enumerate(row, 1))
+                yield f"<div class='pictures'>{''.join(map(picture_html, row, abouts))}</div>"
 
 
 def _table(table: Table) -> Iterator[str]:
-    yield "<div class='scroll'><table><thead><tr>"
-    yield "".join(f"<th>{_text(column)}</th>" for column in table.columns)
+    yield "<div class='scroll' tabindex=0><table><thead><tr>"
+    first = table.rows[0] if table.rows else ()
+    for number, column in enumerate(table.columns):
+        words = number < len(first) and isinstance(first[number], str)
+        yield f"<th{' class=t' if words else ''}>{_text(column)}</th>"
     yield "</tr></thead><tbody>"
     for row in table.rows:
-        cells = ((isinstance(cell, str), cell_text(cell)) for cell in row)
-        yield "<tr>" + "".join(f"<td{' class=t' if t else ''}>{_text(c)}</td>" for t, c in cells) + "</tr>"
+        yield "<tr>"
+        for cell in row:
+            text = cell_text(cell)
+            style = (
+                "" if not isinstance(cell, str) else " class=t" if len(text) < _LONG else " class='t long'"
+            )
+            yield f"<td{style}>{_text(text)}</td>"
+        yield "</tr>"
     yield "</tbody></table></div>"
 
 

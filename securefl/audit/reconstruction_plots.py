@@ -15,6 +15,8 @@ from securefl.ids import PartyId
 
 _HIGHEST = 2.0
 """Where larger errors are drawn."""
+_DIGITS = 9
+"""What double precision leaves of a recovered update is none of its error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +146,9 @@ def _table(attacked: Sequence[Attacked]) -> Table:
                 len(done.system.parties),
                 len(done.exposed.intersection(done.system.parties)),
                 sum(done.found.recovered),
-                float(np.median(done.found.error)),
-                float(np.median(done.found.predicted)),
-                float(done.found.error.min()),
+                round(float(np.median(done.found.error)), _DIGITS),
+                round(float(np.median(done.found.predicted)), _DIGITS),
+                round(float(done.found.error.min()), _DIGITS),
             )
             for done in attacked
         ),

@@ -16,15 +16,15 @@ STYLE: Final = """
   --c2:#3fc79a;
   --c3:#e29fc6;--c4:#f0c050;--c5:#9ad0f5;--c6:#aaaaaa}}
 *{box-sizing:border-box}
-body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,'Segoe
-  UI',Helvetica, Arial,sans-serif}
+body{margin:0;background:var(--bg);color:var(--ink);
+  font:15px/1.5 system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif}
 main{max-width:860px;margin:0 auto;padding:28px 18px 60px}
 h1{margin:.1em 0 .4em;font-size:30px;line-height:1.15}
 h2{margin:0 0 .3em;font-size:20px}
 .kicker{margin:0;color:var(--soft);font-size:12px;letter-spacing:.09em;text-transform:uppercase}
-.verdict{display:inline-block;margin:0 0 18px;padding:7px
-  13px;border-radius:8px;font-weight:600;color:#fff}
+.verdict{display:inline-block;margin:0 0 18px;padding:7px 13px;border-radius:8px;font-weight:600;color:#fff}
 .verdict.holds{background:var(--holds)}
+.verdict.warning{background:var(--warning)}
 .verdict.breach{background:var(--breach)}
 @media (prefers-color-scheme:dark){.verdict{color:#0d1117}}
 dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(260px,1fr));gap:8px 22px;margin:0 0 20px}
@@ -39,8 +39,8 @@ nav a.holds{border-top-color:var(--holds)}
 nav a.note{border-top-color:var(--note)}
 nav a.warning{border-top-color:var(--warning)}
 nav a.breach{border-top-color:var(--breach)}
-section{margin-top:26px;padding:20px 22px;border:1px solid
-  var(--line);border-radius:12px;background:var(--card)}
+section{margin-top:26px;padding:20px 22px;border:1px solid var(--line);border-radius:12px;
+  background:var(--card)}
 .method{margin:0 0 14px;color:var(--soft)}
 article{margin:10px 0;padding:10px 14px;border-left:4px solid var(--soft);background:var(--bg);
   border-radius:0 8px 8px 0}
@@ -65,9 +65,11 @@ figure.exhibit>figcaption{font-weight:600;margin-bottom:8px}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}
 th,td{padding:4px 11px;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
-th{color:var(--soft);font-weight:600}
-td.t{text-align:left;white-space:normal}
-svg{display:block;width:100%;height:auto}
+th{color:var(--soft);font-weight:600;white-space:normal;vertical-align:bottom}
+.t{text-align:left}
+td.long{min-width:17em;white-space:normal}
+.scroll>svg{display:block;width:100%;min-width:600px;height:auto}
+@media (max-width:600px){main{padding:18px 10px 40px}section{padding:14px 12px}}
 svg text{fill:var(--ink);font-size:12.5px}
 svg .small{font-size:11px;fill:var(--soft)}
 svg .end{text-anchor:end}
@@ -77,22 +79,29 @@ svg .gap{fill:var(--line);opacity:.45}
 svg .diagonal{stroke:var(--soft);stroke-dasharray:2 4;fill:none}
 svg .curve{fill:none;stroke-width:2.2;stroke-linejoin:round}
 svg .predicted{stroke-dasharray:6 4}
-svg circle.predicted{stroke-dasharray:none}
 svg .dot{stroke:var(--card);stroke-width:1}
 svg .curve.c0{stroke:var(--c0)}
 svg .dot.c0{fill:var(--c0)}
+svg .dot.c0.predicted{fill:var(--card);stroke:var(--c0)}
 svg .curve.c1{stroke:var(--c1)}
 svg .dot.c1{fill:var(--c1)}
+svg .dot.c1.predicted{fill:var(--card);stroke:var(--c1)}
 svg .curve.c2{stroke:var(--c2)}
 svg .dot.c2{fill:var(--c2)}
+svg .dot.c2.predicted{fill:var(--card);stroke:var(--c2)}
 svg .curve.c3{stroke:var(--c3)}
 svg .dot.c3{fill:var(--c3)}
+svg .dot.c3.predicted{fill:var(--card);stroke:var(--c3)}
 svg .curve.c4{stroke:var(--c4)}
 svg .dot.c4{fill:var(--c4)}
+svg .dot.c4.predicted{fill:var(--card);stroke:var(--c4)}
 svg .curve.c5{stroke:var(--c5)}
 svg .dot.c5{fill:var(--c5)}
+svg .dot.c5.predicted{fill:var(--card);stroke:var(--c5)}
 svg .curve.c6{stroke:var(--c6)}
 svg .dot.c6{fill:var(--c6)}
+svg .dot.c6.predicted{fill:var(--card);stroke:var(--c6)}
+svg .dot.predicted{stroke-width:1.6;stroke-dasharray:none}
 .pictures{display:flex;flex-wrap:wrap;gap:10px;margin-bottom:10px}
 .picture{margin:0;font-size:11px;color:var(--soft);text-align:center}
 .picture img{display:block;width:84px;image-rendering:pixelated;border:1px solid var(--line)}

@@ -27,24 +27,28 @@ _STOPS = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 
 
 def plot_svg(plot: Plot) -> str:
     """The plot with axes, legend and a title for readers that do not see it."""
-    x = axis((v for c in plot.curves for v in c.x), log=plot.x_log, fixed=plot.x_range, wanted=8)
+    whole = all(float(v).is_integer() for c in plot.curves for v in c.x)
+    x = axis((v for c in plot.curves for v in c.x), log=plot.x_log, fixed=plot.x_range, wanted=8, whole=whole)
     y = axis((v for c in plot.curves for v in c.y), log=plot.y_log, fixed=plot.y_range)
     height = _HEIGHT + _LEGEND_ROW * len(plot.curves)
     parts = [*_frame(plot, x, y)]
+    lines: list[str] = []
+    points: list[str] = []
     if plot.diagonal:
-        parts.append(_path(Curve(label="", x=(x.low, x.high), y=(x.low, x.high)), x, y, "diagonal"))
+        lines.append(_path(Curve(label="", x=(x.low, x.high), y=(x.low, x.high)), x, y, "diagonal"))
     colours = _colours(plot)
     for number, (curve, colour) in enumerate(zip(plot.curves, colours, strict=True)):
         style = f"c{colour}" + (" predicted" if curve.predicted else "")
         if not curve.dots:
-            parts.append(_path(curve, x, y, f"curve {style}"))
-        parts += _points(curve, x, y, style)
+            lines.append(_path(curve, x, y, f"curve {style}"))
+        points += _points(curve, x, y, style)
         at = _HEIGHT + _LEGEND_ROW * number + 4
         mark = f'<line class="curve {style}" x1="{_LEFT}" x2="{_LEFT + 26}" y1="{at}" y2="{at}"/>'
         if curve.dots:
             mark = f'<circle class="dot {style}" cx="{_LEFT + 13}" cy="{at}" r="3.5"/>'
         parts.append(f'{mark}<text x="{_LEFT + 34}" y="{at + 4}">{_safe(curve.label)}</text>')
-    return _svg(plot.title, _WIDTH, height, parts)
+    about = f"{plot.title}: {plot.y_name} against {plot.x_name}. " + "; ".join(c.label for c in plot.curves)
+    return _svg(about, _WIDTH, height, [*parts, _inside(lines), *points])
 
 
 def heat_map_svg(table: HeatMap) -> str:
@@ -69,19 +73,23 @@ def heat_map_svg(table: HeatMap) -> str:
         _label("middle small", left + cell * (k + 0.5), bottom + 14, table.columns[k])
         for k in range(0, len(table.columns), every)
     ]
-    parts.append(_label("end small", left - 6, bottom + 14, table.row_name))
+    parts.append(_label("end small", left - 6, _TOP - 4, table.row_name))
     parts.append(_label("middle", left + cell * len(table.columns) / 2, bottom + 32, table.column_name))
     parts += _scale(table, left + cell * len(table.columns) + 18, max(60.0, bottom - _TOP))
-    return _svg(table.title, _WIDTH, round(max(bottom, _TOP + 60)) + 44, parts)
+    about = f"{table.title}: {label(table.low)} to {label(table.high)}"
+    about += f", by {table.row_name} and {table.column_name}"
+    return _svg(about, _WIDTH, round(max(bottom + 44, _TOP + 70)), parts)
 
 
-def picture_html(picture: Picture) -> str:
-    """The picture as PNG inside the page, enlarged without smoothing, with its caption."""
+def picture_html(picture: Picture, about: str) -> str:
+    """The picture as PNG inside the page, enlarged without smoothing, with its caption.
+
+    ``about`` is what readers hear that do not see it.
+    """
     code = base64.b64encode(_png(picture.pixels)).decode("ascii")
-    caption = _safe(picture.caption)
     return (
-        f'<figure class="picture"><img alt="{caption}" src="data:image/png;base64,{code}"/>'
-        f"<figcaption>{caption}</figcaption></figure>"
+        f'<figure class="picture"><img alt="{_safe(about)}" src="data:image/png;base64,{code}"/>'
+        f"<figcaption>{_safe(picture.caption)}</figcaption></figure>"
     )
 
 
@@ -98,6 +106,15 @@ def _frame(plot: Plot, x: Axis, y: Axis) -> Iterator[str]:
     yield _label("middle", (_LEFT + right) / 2, bottom + 34, plot.x_name)
     turned = f"translate(14 {(_TOP + bottom) / 2:.0f}) rotate(-90)"
     yield f'<text class="middle" transform="{turned}">{_safe(plot.y_name)}</text>'
+
+
+def _inside(lines: list[str]) -> str:
+    """Lines, cut off at the frame: a logarithmic axis does not show all of a curve."""
+    width, height = _WIDTH - _RIGHT - _LEFT, _HEIGHT - _BOTTOM - _TOP
+    # Half a line's width more, so that a line along the frame is whole.
+    box = f"{_LEFT - 2} {_TOP - 2} {width + 4} {height + 4}"
+    x, y, wide, tall = box.split()
+    return f'<svg x="{x}" y="{y}" width="{wide}" height="{tall}" viewBox="{box}">{"".join(lines)}</svg>'
 
 
 def _label(style: str, x: float, y: float, text: str) -> str:
@@ -120,11 +137,16 @@ def _points(curve: Curve, x: Axis, y: Axis, style: str) -> Iterator[str]:
     if len(curve.x) > 80 and not curve.dots:
         return
     for a, b in zip(curve.x, curve.y, strict=True):
-        at = x.place(a), y.place(b)
-        if at[0] is not None and at[1] is not None:
-            where = f'cx="{_across(at[0]):.1f}" cy="{_down(at[1]):.1f}" r="3.2"'
-            told = _safe(f"{curve.label}: {a:.4g}, {b:.4g}")
-            yield f'<circle class="dot {style}" {where}><title>{told}</title></circle>'
+        across, down = x.place(a), y.place(b)
+        if across is None or down is None or not (_shown(across) and _shown(down)):
+            continue
+        where = f'cx="{_across(across):.1f}" cy="{_down(down):.1f}" r="3.2"'
+        told = _safe(f"{curve.label}: {a:.4g}, {b:.4g}")
+        yield f'<circle class="dot {style}" {where}><title>{told}</title></circle>'
+
+
+def _shown(place: float) -> bool:
+    return -1e-9 <= place <= 1 + 1e-9
 
 
 def _colours(plot: Plot) -> list[int]:
@@ -165,8 +187,9 @@ def _scale(table: HeatMap, left: float, height: float) -> Iterator[str]:
     yield _label("small", left + 17, _TOP + height, label(table.low))
 
 
-def _svg(title: str, width: int, height: int, parts: list[str]) -> str:
-    head = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{_safe(title)}">'
+def _svg(about: str, width: int, height: int, parts: list[str]) -> str:
+    told = escape(printable(about, 400))
+    head = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{told}">'
     return head + "".join(parts) + "</svg>"
 
 

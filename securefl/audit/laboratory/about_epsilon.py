@@ -42,7 +42,7 @@ def _finding(found: CanaryAudit) -> Finding:
     bound, (epsilon, delta) = found.bound, found.announced
     claim = (
         f"From {found.present.size} canaries in {found.releases} releases epsilon is at least"
-        f" {bound.epsilon:.3g} at delta {found.delta:.2g}, with {bound.confidence:.0%} confidence;"
+        f" {bound.epsilon:.3g} at delta {found.delta:.2g}, with {100 * bound.confidence:.0f} % confidence;"
         f" the ledger claims {found.claimed:.3g} there, and {epsilon:.3g} at its delta {delta:.2g}."
     )
     if found.gaussian is not None:

@@ -17,7 +17,7 @@ from securefl.audit.laboratory.case import Case
 from securefl.audit.laboratory.membership import MembershipAttack, confidences_in, shadow_scores
 from securefl.config.scenario import Scenario
 from securefl.learning.dataset import Dataset
-from securefl.report.text import seconds
+from securefl.report.text import percent, seconds
 from securefl.simulation.shadows import Pool, one_cluster
 
 AUDIT: Final = "membership"
@@ -26,6 +26,7 @@ RECORDS: Final = 4000
 """Members that are asked about at most."""
 FEW: Final = 0.01
 """False alarms at which hits are counted."""
+_FEW: Final = f"{100 * FEW:.0f} %"
 _REMEDY: Final = (
     "fewer epochs, a smaller model or more samples for each party; differential privacy bounds it"
 )
@@ -56,7 +57,7 @@ def audit_membership(case: Case, shadows: int = SHADOWS) -> Chapter:
         method=(
             f"Records of the parties and records that nobody held are told apart by the model's confidence,"
             f" and by its likelihood ratio over {shadows} shadow models that were trained like it on random"
-            f" halves of them (LiRA). Chance hits {FEW:.0%} of members at {FEW:.0%} of false alarms."
+            f" halves of them (LiRA). Chance hits {_FEW} of members at {_FEW} of false alarms."
         ),
         findings=tuple(_finding(case, name, attack) for name, attack in found.items()),
         exhibits=(_table(found), _plot(found)),
@@ -97,15 +98,15 @@ def _finding(case: Case, name: str, attack: MembershipAttack) -> Finding:
     hits, interval = ratio.hits_at(FEW), ratio.interval_at(FEW, 0.99)
     severity = Severity.WARNING if interval.low > 2 * FEW else Severity.HOLDS
     claim = (
-        f"Of the {ratio.members} records behind {name} {hits:.1%} are named at {FEW:.0%} of false alarms"
-        f" (area {ratio.area:.3f}; by confidence alone {attack.threshold.hits_at(FEW):.1%},"
+        f"Of the {ratio.members:,} records behind {name} {percent(hits)} are named at {_FEW} of false alarms"
+        f" (area {ratio.area:.3f}; by confidence alone {percent(attack.threshold.hits_at(FEW))},"
         f" {attack.threshold.area:.3f})."
     )
     privacy = case.recorded.summary.get("privacy") or {}
     epsilon, delta = privacy.get("epsilon"), privacy.get("delta")
     if isinstance(epsilon, int | float) and isinstance(delta, int | float):
         allowed = math.exp(min(float(epsilon), 30.0)) * FEW + float(delta)
-        claim += f" Epsilon {epsilon:.3g} allows {min(1.0, allowed):.0%}."
+        claim += f" Epsilon {epsilon:.3g} allows {percent(min(1.0, allowed))}."
         if interval.low > allowed:
             severity = Severity.BREACH
     remedy = "" if severity is Severity.HOLDS else _REMEDY

@@ -13,7 +13,7 @@ from securefl.audit.finding import Evidence, Finding, Severity
 from securefl.audit.laboratory.case import Case
 from securefl.audit.laboratory.inversion import Inversion, invert
 from securefl.audit.laboratory.properties import LabelAttack, infer_labels, learn_labels, shares_in
-from securefl.report.text import listed
+from securefl.report.text import listed, percent
 
 CLUSTERS: Final = 2
 """Sums that are inverted."""
@@ -95,9 +95,9 @@ def audit_properties(case: Case) -> Chapter:
 
 def _inverted(case: Case, name: str, found: Inversion) -> Finding:
     claim = (
-        f"Of {len(found.matches)} samples behind the sum of {name}, {found.recognised:.0%} are reconstructed"
-        f" as good as the original ({found.blind_recognised:.0%} by as many unrelated pictures); mean"
-        f" similarity {found.ssim:.2f} ({found.blind_ssim:.2f})."
+        f"Of {len(found.matches)} samples behind the sum of {name}, {percent(found.recognised)} are"
+        f" reconstructed as good as the original ({percent(found.blind_recognised)} by as many unrelated"
+        f" pictures); mean similarity {found.ssim:.2f} ({found.blind_ssim:.2f})."
     )
     evidence = (Evidence("server", case.first.before.evidence.entry, "the model before"),)
     if found.recognised > found.blind_recognised:
@@ -110,7 +110,7 @@ def _inverted(case: Case, name: str, found: Inversion) -> Finding:
 
 def _inferred(found: LabelAttack) -> Finding:
     claim = (
-        f"The classes of clusters are known with an error of {found.error:.2f} (without sums"
+        f"The label shares of clusters are guessed with an error of {found.error:.2f} (without sums"
         f" {found.blind:.2f}), those of single parties with {found.error_by_party:.2f}"
         f" ({found.blind_by_party:.2f})."
     )

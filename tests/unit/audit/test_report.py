@@ -19,6 +19,8 @@ from securefl.audit.markdown import markdown
 from securefl.audit.page import page
 from securefl.audit.report import AuditReport
 from securefl.audit.run import audit
+from securefl.audit.style import STYLE
+from securefl.audit.svg import plot_svg
 from tests.simulation.world import scenario
 
 EVIL = "<script>alert(1)</script>|`x`\x1b[2J"
@@ -77,6 +79,28 @@ def test_the_page_needs_nothing_from_outside_and_runs_nothing(plain: Path) -> No
     assert "\x1b" not in text
 
 
+def test_browsers_read_the_whole_style_sheet() -> None:
+    """A string that is not closed on its line takes its rule along, and the one after it."""
+    assert all(line.count("'") % 2 == 0 for line in STYLE.splitlines())
+    assert not re.search(r"\{[^{}]*\Z|^[^{}]*\}", STYLE)
+
+
+def test_what_an_axis_does_not_show_is_cut_off() -> None:
+    curve = Curve(label="c", x=(1.0, 2.0, 3.0), y=(0.05, 0.2, 0.4))
+    drawn = plot_svg(Plot(title="t", x_name="x", y_name="y", curves=(curve,), y_range=(0.1, 0.5)))
+    assert drawn.count("<title>c: ") == 2
+    outer, _, inner = drawn.partition("<svg ")[2].partition("<svg ")
+    assert "<path" not in outer
+    assert inner.count("<path") == 1
+    assert 'aria-label="t: y against x. c"' in outer
+
+
+def test_a_breach_that_the_scenario_states_is_no_green_verdict(leaky: Path, plain: Path) -> None:
+    assert "<p class='verdict warning'>" in page(audit(load(leaky)))
+    assert "<p class='verdict breach'>" in page(evil_report(plain))
+    assert "<p class='verdict holds'>" in page(evil_report(plain, Severity.HOLDS))
+
+
 def test_markdown_has_no_markup_of_others(plain: Path) -> None:
     text = markdown(evil_report(plain))
     assert "<script" not in re.sub(r"`[^`]*`", "", text)
@@ -131,6 +155,11 @@ def test_axes_have_round_ticks(values: tuple[float, ...], log: bool, ticks: tupl
     assert made.place(made.high) == pytest.approx(1)
     assert made.place(float("inf")) is None
     assert not log or made.place(0.0) is None
+
+
+def test_there_are_no_ticks_between_whole_things() -> None:
+    assert axis((1.0, 2.0), whole=True).ticks == (1, 2)
+    assert axis((1.0, 60.0), whole=True, wanted=8).ticks == (0, 10, 20, 30, 40, 50, 60)
 
 
 def test_labels_are_short() -> None:

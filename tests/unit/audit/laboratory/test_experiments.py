@@ -93,7 +93,7 @@ def test_membership_has_two_targets_and_a_breach_where_epsilon_allows_less() -> 
     assert [finding.audit for finding in chapter.findings] == ["membership"] * 2
     assert "behind the final model" in chapter.findings[0].claim
     assert "behind a sum of 2 parties" in chapter.findings[1].claim
-    assert all("allows 1%" in finding.claim for finding in chapter.findings)
+    assert all("allows 1.1 %" in finding.claim for finding in chapter.findings)
     assert len(chapter.exhibits) == 2
 
 
