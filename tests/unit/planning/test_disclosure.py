@@ -49,7 +49,7 @@ def test_from_r_star_on_everybody_is_exposed_and_parties_open_fewer_sums() -> No
 
 
 def test_colluders_end_it_sooner() -> None:
-    """(60, 3) at R = 3: none without colluders, about 52 of 58 with two (privacy-notes, section 1)."""
+    """(60, 3) at R = 3: none without colluders, 54.5 of 58 with two on average (docs/leakage.md)."""
     shape = Shape(size=3, reclusterings=3)
     assert disclosed(60, 0, shape, 0, 2, 1).exposed == 0
     assert disclosed(60, 2, shape, 0, 2, 2).exposed > 40

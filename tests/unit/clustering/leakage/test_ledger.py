@@ -56,18 +56,23 @@ def test_one_partition_exposes_nobody_and_its_colluders_only_their_last_mate() -
 
 
 @pytest.mark.parametrize(
-    ("parties", "size", "reclusterings"), [(100, 5, 6), (60, 3, 4), (40, 5, 6), (100, 10, 11), (20, 4, 6)]
+    ("parties", "size", "enough"), [(100, 5, 6), (60, 3, 4), (40, 5, 6), (100, 10, 11), (20, 4, 6)]
 )
-def test_the_measured_table_of_random_reclusterings(parties: int, size: int, reclusterings: int) -> None:
-    """Privacy-notes, section 1: all are exposed at R*, nobody just below; the seeds are fixed."""
-    ledger = drawn(parties, size, reclusterings, seed=1)
-    assert ledger.exposed == set(ledger.parties)
-    assert ledger.kernel_dimension == 0
-    clusters = parties // size
-    below = -(-(parties - 1) // (clusters - 1)) - 1
-    left = drawn(parties, size, below, seed=1)
-    assert left.exposed == frozenset()
-    assert left.kernel_dimension == parties - 1 - below * (clusters - 1)
+def test_the_measured_table_of_random_reclusterings(parties: int, size: int, enough: int) -> None:
+    """Privacy-notes, section 1: in ten draws all are exposed at R*, and nobody just below; fixed seeds."""
+    ids, clusters = names(parties), parties // size
+    for seed in range(10):
+        rows = draw_assignment(seed.to_bytes(32, "big"), ids, parties, size, enough).clusters
+        ledger = LeakageLedger.begin(VERSION, ids, PRIME)
+        found = []
+        for row in rows:
+            for members in row:
+                ledger = ledger.open(members)
+            found.append((len(ledger.exposed), ledger.kernel_dimension))
+        assert found[-1] == (parties, 0)
+        if parties > 20:
+            assert found[-2] == (0, parties - 1 - (enough - 1) * (clusters - 1))
+            assert enough == -(-(parties - 1) // (clusters - 1))
 
 
 @pytest.mark.parametrize(("seed", "exposed"), [(0, 20), (4, 0), (29, 16), (57, 14)])
@@ -80,7 +85,7 @@ def test_20_parties_in_fours_are_sometimes_partly_exposed_at_five(seed: int, exp
 
 
 def test_two_colluders_expose_most_of_60_in_threes_at_three() -> None:
-    """R = 3 is below R*, and the kernel has dimension 2: 52 of 58 on average (privacy-notes, section 1)."""
+    """R = 3 is below R*, and the kernel has dimension 2: 54.5 of 58 over 2,000 draws (docs/leakage.md)."""
     falls = [len(drawn(60, 3, 3, seed).without(names(60)[:2]).exposed) for seed in range(6)]
     assert 40 < sum(falls) / len(falls) <= 58
 
