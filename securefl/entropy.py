@@ -72,8 +72,8 @@ class InsecureSeededEntropy:
         for label in labels:
             raw = f"{type(label).__name__}:{label}".encode()
             node.update(len(raw).to_bytes(4, "big") + raw)
-        child = InsecureSeededEntropy(0)
-        child._path = node.digest()
+        child = InsecureSeededEntropy.__new__(InsecureSeededEntropy)
+        child._path, child._calls = node.digest(), 0
         return child
 
     def draw(self, size: int) -> bytes:

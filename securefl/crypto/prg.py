@@ -91,9 +91,14 @@ def expand(key: bytes, words: int, dtype: type[np.uint32] | type[np.uint64]) -> 
         raise UsageError(f"a mask cannot have {words} words")
     if dtype not in (np.uint32, np.uint64):
         raise UsageError(f"a mask has dtype uint32 or uint64, not {np.dtype(dtype)}")
-    mask: Ring = np.zeros(words, np.uint32) if dtype == np.uint32 else np.zeros(words, np.uint64)
-    add_masks(mask, [(key, 1)])
-    return mask
+    [(stream, _)] = _streams([(key, 1)])
+    size = words * np.dtype(dtype).itemsize
+    raw = np.empty(size + _BLOCK_BYTES - 1, dtype=np.uint8)
+    zeros = memoryview(_ZEROS)
+    for start in range(0, size, CHUNK_BYTES):
+        stream.update_into(zeros[: size - start], raw[start:].data)
+    mask = raw[:size].view(np.dtype(dtype).newbyteorder("<"))
+    return mask.astype(np.uint32, copy=False) if dtype == np.uint32 else mask.astype(np.uint64, copy=False)
 
 
 def _streams(terms: Iterable[tuple[bytes, Sign]]) -> list[tuple[CipherContext, np.ufunc]]:

@@ -102,8 +102,9 @@ class FixedPoint:
         limit = float(self.steps)
         with np.errstate(over="ignore"):
             scaled = values * float(1 << self.scale_bits)
-        saturated = int(np.count_nonzero(np.abs(scaled) > limit))
-        if saturated:
+        saturated = 0
+        if max(scaled.max(), -scaled.min()) > limit:
+            saturated = int(np.count_nonzero(np.abs(scaled) > limit))
             np.clip(scaled, -limit, limit, out=scaled)
         below = np.floor(scaled)
         scaled -= below

@@ -5,13 +5,13 @@ significant bits for differential privacy"); this noise is an integer from the s
 exactly: every probability is a multiple of 2^-64.
 
 A 64-bit word gives one draw. Its lowest bit is the sign; the other 63, read as an integer u, give the
-magnitude #{k : T_k <= u}, where T_k is P(|X| <= k) * 2^63 rounded to the nearest integer. The look-up has
-two levels: the leading 14 bits of u name a first guess that one comparison settles, for all draws alike,
-unless the slot holds several thresholds (the tails); there the magnitude is found by bisection.
+magnitude #{k : T_k <= u}, where T_k is P(|X| <= k) * 2^63 rounded to the nearest integer. The leading 16 bits
+of u name the magnitude, unless thresholds lie among the u that begin with them; there it is found by
+bisection.
 
-Hazard: the time does not depend on single draws, but on how many of a block lie in such slots (0.01 to 8 %
-of the law), and the addresses that are read depend on the draws. This is no constant-time code for a machine
-that is shared with the adversary.
+Hazard: the time does not depend on single draws, but on how many of a block are found by bisection (0.03 to
+17 % of the law), and the addresses that are read depend on the draws. This is no constant-time code for a
+machine that is shared with the adversary.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ BLOCK = 1 << 14
 """Draws looked up at a time: the temporaries stay in the second-level cache."""
 
 _WORD_BITS = 63
-_SLOT_BITS = 14
+_SLOT_BITS = 16
+_UNSETTLED = 2**16 - 1
+"""Instead of a magnitude, of which none is so large."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,10 +56,8 @@ class NoiseTable:
     """T_0 <= T_1 <= ... < 2^63, read-only: P(|draw| <= k) = T_k / 2^63, and 1 from ``largest`` on."""
     table_error: Fraction
     """At least the statistical (total variation) distance between one draw and the true law."""
-    _first: npt.NDArray[np.int32]
-    """For each value of the leading bits of u: how many thresholds lie at or below the slot's start."""
-    _several: npt.NDArray[np.bool_]
-    """For each value of the leading bits of u: whether one comparison may not settle it."""
+    _settled: npt.NDArray[np.uint16]
+    """For each value of the leading bits of u: the magnitude, or that it depends on the others."""
 
     @property
     def largest(self) -> int:
@@ -90,13 +90,12 @@ class NoiseTable:
         return draws
 
     def _look_up(self, words: U64, out: I64) -> None:
-        uniform = (words >> np.uint64(1)).view(np.int64)
-        slot = uniform >> (_WORD_BITS - _SLOT_BITS)
-        first = self._first[slot]
-        # The last threshold lies in the last slot, so ``first`` is an index of ``thresholds``.
-        np.add(first, self.thresholds[first] <= uniform, out=out)
-        several = np.flatnonzero(self._several[slot])
-        out[several] = np.searchsorted(self.thresholds, uniform[several], side="right")
+        # Every index is in range; this mode is the one that numpy does not copy for.
+        magnitudes = self._settled.take((words >> np.uint64(64 - _SLOT_BITS)).view(np.int64), mode="wrap")
+        out[:] = magnitudes
+        unsettled = np.flatnonzero(magnitudes == _UNSETTLED)
+        uniform = (words[unsettled] >> np.uint64(1)).view(np.int64)
+        out[unsettled] = np.searchsorted(self.thresholds, uniform, side="right")
         sign = -(words & np.uint64(1)).view(np.int64)
         out ^= sign
         out -= sign
@@ -130,10 +129,10 @@ def _build(law: NoiseLaw, std: float) -> NoiseTable:
     thresholds = np.array(steps, dtype=np.int64)
     thresholds.flags.writeable = False
     starts = np.arange(1 << _SLOT_BITS, dtype=np.int64) << (_WORD_BITS - _SLOT_BITS)
-    first = np.searchsorted(thresholds, starts, side="right").astype(np.int32)
     ends = starts + ((1 << (_WORD_BITS - _SLOT_BITS)) - 1)
-    last = np.searchsorted(thresholds, ends, side="right")
-    return NoiseTable(law, std, thresholds, error, first, last - first > 1)
+    first, last = (np.searchsorted(thresholds, at, side="right") for at in (starts, ends))
+    settled = np.where(first == last, first, _UNSETTLED).astype(np.uint16)
+    return NoiseTable(law, std, thresholds, error, settled)
 
 
 def _rounded(true: Weights) -> tuple[list[int], Fraction]:

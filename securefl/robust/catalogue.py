@@ -91,6 +91,8 @@ def _prepared(plan: Aggregation, stack: Stack, seed: bytes) -> tuple[Stack, Plac
     if stack.clusters < needed:
         raise UsageError(f"this aggregation needs {needed} clusters, not {stack.clusters}")
     row_of: Places = np.arange(stack.clusters)
+    if not plan.pre_aggregation:
+        return stack, row_of
     trust = stack.trust
     stack = replace(stack, trust=None)
     for step in plan.pre_aggregation:

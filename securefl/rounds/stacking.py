@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -79,7 +80,6 @@ def stack_of(
     weights: Mapping[PartyId, float],
     reference: F64 | None = None,
     server_gradient: F64 | None = None,
-    trust: F64 | None = None,
     excluded: Collection[tuple[int, int]] = (),
 ) -> Stack:
     """Return cluster means (step 11): each sum divided by its survivors' known total weight.
@@ -99,7 +99,6 @@ def stack_of(
         survivors=np.array([len(opened.survivors) for opened in sums], dtype=np.int64),
         reference=reference,
         server_gradient=server_gradient,
-        trust=trust,
     )
 
 
@@ -133,8 +132,10 @@ def aggregate_round(
         rows = {r: opened for r, opened in rows.items() if r in gradients}
     drawn = {r: digest("pre-aggregation", seed, r) for r in rows}
 
-    def stack(r: int, earned: F64 | None = None) -> Stack:
-        return stack_of(plan, rows[r], weights, reference, gradients.get(r), earned, excluded)
+    # A rule with a memory asks twice. Stacks are large: with many reclusterings they are made twice, too.
+    @functools.lru_cache(maxsize=1)
+    def stack(r: int) -> Stack:
+        return stack_of(plan, rows[r], weights, reference, gradients.get(r), excluded)
 
     standings: dict[int, F64] = {}
     if isinstance(rule, InnerProduct):
@@ -148,7 +149,8 @@ def aggregate_round(
     results: list[F64] = []
     kept: dict[tuple[int, int], bool] = {}
     for r, opened in rows.items():
-        result = aggregate_all(aggregation, stack(r, standings.get(r)), drawn[r])
+        seen_by_rule = replace(stack(r), trust=standings[r]) if r in standings else stack(r)
+        result = aggregate_all(aggregation, seen_by_rule, drawn[r])
         results.append(result.vector)
         kept.update(zip((one.key for one in opened), result.kept.tolist(), strict=True))
     update = np.mean(results, axis=0) if results else None
