@@ -95,9 +95,11 @@ def _exhibit(exhibit: Exhibit) -> Iterator[str]:
         case Table():
             yield from _table(exhibit)
         case Pictures():
+            yield "<div class='scroll' tabindex=0>"
             for row in exhibit.rows:
                 abouts = (f"{picture.caption}, {k} of {len(row)}" for k, picture in enumerate(row, 1))
                 yield f"<div class='pictures'>{''.join(map(picture_html, row, abouts))}</div>"
+            yield "</div>"
 
 
 def _table(table: Table) -> Iterator[str]:

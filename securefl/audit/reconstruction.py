@@ -49,9 +49,8 @@ def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Seque
         title="Reconstruction: single updates from sums",
         method=(
             "What the server can compute: least squares for all updates of a version from its opened sums,"
-            " with"
-            " the mean of all as the prior, on the sampled coordinates. The error is compared with the true"
-            " encoded update, as a part of the prior's error."
+            " with the median of the sums' means as the prior, on the sampled coordinates. The error is"
+            " compared with the true encoded update, as a part of the prior's error."
         ),
         findings=tuple(findings),
         exhibits=exhibits,

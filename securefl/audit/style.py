@@ -102,7 +102,7 @@ svg .curve.c6{stroke:var(--c6)}
 svg .dot.c6{fill:var(--c6)}
 svg .dot.c6.predicted{fill:var(--card);stroke:var(--c6)}
 svg .dot.predicted{stroke-width:1.6;stroke-dasharray:none}
-.pictures{display:flex;flex-wrap:wrap;gap:10px;margin-bottom:10px}
+.pictures{display:flex;gap:10px;margin-bottom:10px}
 .picture{margin:0;font-size:11px;color:var(--soft);text-align:center}
 .picture img{display:block;width:84px;image-rendering:pixelated;border:1px solid var(--line)}
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,6 +25,14 @@ def test_every_bundled_scenario_is_feasible_and_expects_something(path: Path) ->
     assert check(scenario).notes
     assert scenario.expect
     assert path.read_text().startswith("# ")
+
+
+def test_all_bundled_files_are_part_of_an_installed_package() -> None:
+    root = Path(__file__).parents[3]
+    settings = tomllib.loads((root / "pyproject.toml").read_text())
+    patterns = settings["tool"]["setuptools"]["package-data"]["scenarios"]
+    folder = root / "scenarios"
+    assert {file for one in patterns for file in folder.glob(one)} == set(folder.rglob("*.toml"))
 
 
 def test_the_required_scenarios_are_bundled() -> None:
