@@ -14,10 +14,12 @@ from parties.arguments import DeviceOption, device_name
 from parties.console import one_line_errors, say
 from securefl.cli.run import DataDirOption
 from securefl.cli.study import Asked, reproduce_study
+from securefl.cli.trials import reproduce_trials
 from securefl.errors import ConfigError
 from securefl.report.console import Terminal
 from securefl.report.figures import need_matplotlib
 from securefl.reproduce.figure import ScaleName
+from securefl.reproduce.groups.sheet import trial_papers
 from securefl.reproduce.page import entries, page
 from securefl.reproduce.record import read_records, write_whole
 from securefl.reproduce.sheets.exhibits import studies
@@ -114,9 +116,13 @@ def reproduce(
         if paper in tabled:
             reproduce_study(asked)
             return
+        tried = trial_papers(_PRESETS)
+        if paper in tried:
+            reproduce_trials(asked)
+            return
         shelf = papers(_PRESETS)
         if paper not in shelf:
-            there = ", ".join(sorted((*shelf, *tabled)))
+            there = ", ".join(sorted((*shelf, *tabled, *tried)))
             raise ConfigError("PAPER", f"there are no figures of {paper!r}", f"one of {there}")
         for option, given in (("--table", table), ("--dataset", dataset), ("--aux", aux)):
             if given:

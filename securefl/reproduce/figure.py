@@ -19,6 +19,7 @@ Text = Annotated[str, Meta(min_length=1)]
 Label = Annotated[str, Meta(min_length=1, max_length=40)]
 Labels = Annotated[tuple[Text, ...], Meta(min_length=1)]
 """Of curves; that there are such curves is checked with the file as a whole."""
+Margin = Annotated[float, Meta(ge=-1, le=1e6)]
 Overrides = tuple[str, ...]
 """As for ``--set``: ``"path=value"`` each (:mod:`securefl.config.overrides`)."""
 
@@ -74,17 +75,19 @@ class Decreasing(Trend, tag="decreasing", frozen=True, kw_only=True):
 
 
 class Above(Claim, tag="above", frozen=True, kw_only=True):
-    """Every one of ``curves`` is above every one of ``than``, by ``margin`` at least."""
+    """Every one of ``curves`` is above every one of ``than``, by more than ``margin``."""
 
     than: Labels
-    margin: NonNegativeReal = 0.005
+    margin: Margin = 0.005
+    """Below 0: so much the other way is a tie, and counts too."""
 
 
 class Below(Claim, tag="below", frozen=True, kw_only=True):
-    """Every one of ``curves`` is below every one of ``than``, by ``margin`` at least."""
+    """Every one of ``curves`` is below every one of ``than``, by more than ``margin``."""
 
     than: Labels
-    margin: NonNegativeReal = 0.005
+    margin: Margin = 0.005
+    """Below 0: so much the other way is a tie, and counts too."""
 
 
 class Within(Claim, tag="within", frozen=True, kw_only=True):

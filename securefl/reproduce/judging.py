@@ -164,7 +164,8 @@ def _numbers(claim: AnyClaim, shown: Callable[[str], str]) -> str:
             return f"{mine}; {margin:g} from end to end, no step back by more than {tolerance:g}"
         case Above(than=than, margin=margin) | Below(than=than, margin=margin):
             others = ", ".join(f"{label} {shown(label)}" for label in than)
-            return f"{mine} against {others}, by more than {margin:g}"
+            apart = f"by more than {margin:g}" if margin >= 0 else f"{-margin:g} the other way is a tie"
+            return f"{mine} against {others}, {apart}"
         case Within(of=of, distance=distance):
             return f"{mine} against {of} {shown(of)}, {distance:g} allowed"
         case AtLeast(value=bound):

@@ -23,6 +23,8 @@ _WHERE = re.compile(r" - at `\$\.?(?P<path>.*)`$")
 _Table = TypeVar("_Table", bound=Section)
 STUDY: Final = "_study.toml"
 """Marks a folder whose files are sheets (:mod:`securefl.reproduce.sheets`)."""
+TRIALS: Final = "_trials.toml"
+"""Marks a folder whose figures are trials without a federation (:mod:`securefl.reproduce.groups`)."""
 ALL: Final = "all"
 """Instead of panels: every one of them."""
 
@@ -60,7 +62,7 @@ class Preset:
 
 
 def papers(root: Path) -> dict[str, tuple[Preset, ...]]:
-    """All figure files by paper, in the order of their panels; papers of sheets are left out.
+    """All figure files by paper, in the order of their panels; papers of sheets and of trials are left out.
 
     Args:
         root: folder with one folder per paper.
@@ -69,7 +71,8 @@ def papers(root: Path) -> dict[str, tuple[Preset, ...]]:
         ConfigError: a figure file is refused.
     """
     found: dict[str, tuple[Preset, ...]] = {}
-    for folder in sorted(path for path in root.iterdir() if path.is_dir() and not (path / STUDY).exists()):
+    marked = {path.parent for name in (STUDY, TRIALS) for path in root.glob(f"*/{name}")}
+    for folder in sorted(path for path in root.iterdir() if path.is_dir() and path not in marked):
         files = [path for path in folder.glob("*.toml") if not path.name.startswith("_")]
         if files:
             presets = (Preset(folder.name, path, read_figure(path)) for path in files)

@@ -1,0 +1,84 @@
+"""``securefl reproduce`` for papers whose figures are trials on drawn problems."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from parties.console import say
+from securefl.cli.study import Asked
+from securefl.errors import ConfigError
+from securefl.report.console import Terminal
+from securefl.report.figures import draw_sweep, need_matplotlib
+from securefl.report.text import seconds as spoken
+from securefl.reproduce.figure import ScaleName
+from securefl.reproduce.groups.page import trials_page
+from securefl.reproduce.groups.record import TrialsRecord, plot_of, read_trial_records
+from securefl.reproduce.groups.running import run_trials
+from securefl.reproduce.groups.sheet import Trials, choose_trials, read_trials
+from securefl.reproduce.judging import overall
+from securefl.reproduce.record import encode, write_whole
+
+
+def reproduce_trials(asked: Asked) -> None:
+    """Run figures, write the page, list: what is asked of a paper of trials.
+
+    Raises:
+        ConfigError: nothing is asked, or what is not there; a file is refused.
+    """
+    if asked.datasets or asked.auxiliary or any(kind == "table" for kind, _ in asked.items):
+        raise ConfigError("--table", f"{asked.paper} has figures of drawn problems only", "--figure")
+    there = read_trials(asked.presets, asked.paper)
+    chosen = choose_trials(there, tuple(name for _, name in asked.items)) if asked.items else ()
+    if not (chosen or asked.listing or asked.page):
+        raise ConfigError("--figure", "nothing to do", "--figure 1a, --figure all, --list or --page")
+    if chosen:
+        need_matplotlib()
+    for trials in chosen:
+        _run(asked, trials)
+    if asked.page:
+        records = read_trial_records(asked.out)
+        if not records:
+            raise ConfigError("--page", f"there is no figure in {asked.out}", "run one first: --figure 1a")
+        target = asked.out.parent / f"{asked.out.name}.md"
+        write_whole(target, trials_page(asked.paper, there, records, asked.out.name).encode())
+        say(f"wrote {target}")
+    if asked.listing:
+        _show(there, read_trial_records(asked.out))
+
+
+def _run(asked: Asked, trials: Trials) -> None:
+    sheet = trials.sheet
+    say(f"figure {sheet.panel} ({asked.scale} scale): {sheet.title}")
+    say(f"  claim: {' '.join(sheet.claim.split())}")
+    record = run_trials(
+        trials,
+        asked.scale,
+        asked.out,
+        number=asked.seeds,
+        jobs=asked.jobs,
+        fresh=asked.fresh,
+        on_trial=lambda at, number: say(f"  {at}, trial {number + 1}: done"),
+    )
+    write_whole(asked.out / f"{record.stem}.json", encode(record))
+    write_whole(asked.out / f"{record.stem}.png", draw_sweep(plot_of(trials, record)))
+    for cell in record.cells:
+        distance, recovered = cell.mean("matched"), cell.mean("recovered")
+        say(f"    {cell.method} @ {cell.at}: {distance:.3f}, {recovered:.0%} recovered")
+    for verdict in record.verdicts:
+        say(f"  {verdict}")
+    say(f"  {asked.out / record.stem}.png and .json, {spoken(record.seconds)} of computing")
+
+
+def _show(there: tuple[Trials, ...], records: dict[tuple[str, ScaleName], TrialsRecord]) -> None:
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for column in ("figure", "claim", "scale", "last verdict", "time"):
+        table.add_column(column, no_wrap=column in {"figure", "scale", "time"})
+    for trials in there:
+        for scale in trials.sheet.scale:
+            record = records.get((trials.sheet.panel, scale))
+            verdict = overall(record.verdicts) if record else "not run"
+            time = spoken(record.seconds) if record else ""
+            cells = (trials.sheet.panel, " ".join(trials.sheet.claim.split()), scale, verdict, time)
+            table.add_row(*map(Text, cells))
+    Terminal().print(table)

@@ -1,0 +1,148 @@
+"""Figures of trials: files, running with interruptions, verdicts, page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import scenarios
+from securefl.errors import ConfigError
+from securefl.reproduce.groups.page import trials_page
+from securefl.reproduce.groups.record import Cell, conclude, plot_of, trial_key
+from securefl.reproduce.groups.sheet import Method, Trials, choose_trials, read_trials, trial_papers
+from securefl.reproduce.groups.trial import Outcome, Trial
+from securefl.reproduce.shelf import papers
+
+PRESETS = Path(scenarios.__path__[0]) / "papers"
+COMMON = """
+title = "Tiny"
+byzantine = 0.1
+trim = 0.1
+noise = 0.2
+norm = 1.0
+byzantine_norm = 3.0
+points = 20
+rate = 0.1
+iterations = 40
+near = 0.25
+"""
+FIGURE = """
+panel = "1a"
+title = "A figure"
+claim = "It is robust."
+settings = "Small."
+
+[scale.desk]
+trials = 1
+points = [{ groups = 2, machines = 20, dimension = 4 }]
+
+[[methods]]
+label = "robust"
+
+[[methods]]
+label = "mean"
+rule = { type = "mean" }
+
+[[methods]]
+label = "staged"
+stages = "three"
+
+[[methods]]
+label = "found"
+start = "split"
+against = "smallest-group"
+
+[[claims]]
+kind = "below"
+says = "beats the mean"
+curves = ["robust @ d = 4"]
+than = ["mean @ d = 4"]
+margin = 0.01
+"""
+
+
+def _shelf(tmp_path: Path, figure: str = FIGURE) -> Path:
+    folder = tmp_path / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "_trials.toml").write_text(COMMON)
+    (folder / "1a.toml").write_text(figure)
+    return tmp_path
+
+
+def _only(root: Path) -> Trials:
+    (trials,) = read_trials(root, "tiny")
+    return trials
+
+
+def test_the_bundled_figures_are_read_and_no_others_are_taken_for_them() -> None:
+    assert trial_papers(PRESETS) == ("br-ifca",)
+    panels = [one.sheet.panel for one in read_trials(PRESETS, "br-ifca")]
+    assert panels[:3] == ["1a", "1b", "1c"]
+    assert "br-ifca" not in papers(PRESETS)
+
+
+def test_a_trial_is_the_same_whatever_is_run_beside_it(tmp_path: Path) -> None:
+    trials = _only(_shelf(tmp_path))
+    (point,) = trials.size("desk").points
+    trial = Trial(trials.setup(point), trials.common, 0)
+    found = {method.label: outcome for method, outcome in trial.run(trials.sheet.methods)}
+    for method in trials.sheet.methods:
+        ((_, alone),) = trial.run([method])
+        assert msgspec.structs.replace(alone, seconds=0) == msgspec.structs.replace(
+            found[method.label], seconds=0
+        )
+    assert found["robust"].matched < found["mean"].matched
+    assert found["staged"].recovered == 1.0
+    cells = [Cell(method=label, at="d = 4", trials=(one,)) for label, one in found.items()]
+    record = conclude(trials, "desk", cells, 1.0)
+    assert [verdict.ruling for verdict in record.verdicts] == ["holds"]
+    assert plot_of(trials, record).columns == ("d = 4",)
+    page = trials_page("tiny", [trials], {("1a", "desk"): record}, "tiny")
+    assert f"| robust | {found['robust'].matched:.3f}" in page
+    assert "**holds**: beats the mean" in page
+    assert "changed since" not in page
+    changed = _only(_shelf(tmp_path / "b", FIGURE.replace("margin = 0.01", "margin = 0.02")))
+    assert "changed since" in trials_page("tiny", [changed], {("1a", "desk"): record}, "tiny")
+
+
+def test_claims_about_points_that_were_not_run_are_not_judged(tmp_path: Path) -> None:
+    trials = _only(_shelf(tmp_path))
+    outcome = Outcome(nearest=0.1, matched=0.1, recovered=1.0, seconds=0.0)
+    record = conclude(trials, "desk", [Cell(method="robust", at="d = 4", trials=(outcome,))], 0.0)
+    assert record.verdicts == ()
+
+
+def test_what_is_kept_goes_by_what_an_outcome_follows_from(tmp_path: Path) -> None:
+    trials = _only(_shelf(tmp_path))
+    (point,) = trials.size("desk").points
+    trial = Trial(trials.setup(point), trials.common, 0)
+    plain = Method(label="a")
+    assert trial_key(trial, plain) == trial_key(trial, Method(label="b", baseline=True))
+    assert trial_key(trial, plain) != trial_key(trial, Method(label="a", start="random"))
+    assert trial_key(trial, plain) != trial_key(Trial(trial.setup, trial.common, 1), plain)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"1a"', '"1b"', "the file is called 1a.toml"),
+        ("robust @ d = 4", "robust @ d = 5", "there is no curve"),
+        ('label = "staged"', 'label = "robust"', "two methods have the same label"),
+        ("dimension = 4 }", "dimension = 4 }, { groups = 3, machines = 20, dimension = 4 }", "one place"),
+        ("machines = 20", "machines = 0", "machines"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read_trials(_shelf(tmp_path, FIGURE.replace(old, new)), "tiny")
+
+
+def test_scales_and_panels_that_are_not_there(tmp_path: Path) -> None:
+    trials = _only(_shelf(tmp_path))
+    with pytest.raises(ConfigError, match="no 'paper' scale"):
+        trials.size("paper")
+    with pytest.raises(ConfigError, match="no figure '2'"):
+        choose_trials((trials,), ("2",))
+    assert choose_trials((trials,), ("1",)) == choose_trials((trials,), ("all",)) == (trials,)
