@@ -134,7 +134,7 @@ def test_neighbouring_draws_are_uncorrelated() -> None:
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.integers(0, 2**64 - 1), max_size=40), st.sampled_from([4.0, 333.3]))
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=40), st.sampled_from([4.0, 333.3, 4096.0]))
 def test_look_up_agrees_with_bisection(words: list[int], std: float) -> None:
     table = noise_table("skellam", std)
     steps = table.thresholds.tolist()

@@ -24,6 +24,15 @@ def test_ks_against_scipy() -> None:
             assert found.p_value == pytest.approx(other.pvalue, rel=0.05)
 
 
+def test_the_distance_counts_every_coordinate_that_shares_a_value() -> None:
+    for std in (4.0, 31.0):
+        upload = noise(Null("skellam", std, 1, 0.0), 2_000, 5).astype(np.float64)
+        assert np.unique(upload).size < 250
+        # scipy sorts, and compares with the law on both sides of each coordinate, equal or not.
+        other = stats.kstest(upload, stats.norm(scale=std).cdf)
+        assert ks_test(upload, std).statistic == pytest.approx(other.statistic, abs=1e-12)
+
+
 def test_the_ks_threshold_is_where_p_is_5_percent() -> None:
     for size in (100, 25_450):
         upload = noise(FINE, size, 4).astype(np.float64)
