@@ -77,6 +77,12 @@ class Recorded:
         return tuple(party for party in self.parties if party in self.transcripts)
 
     @property
+    def gone(self) -> tuple[str, ...]:
+        """Transcripts that ended in good order, says the summary, and are not there, by name of file."""
+        there = {transcript.path.stem for some in self.transcripts.values() for transcript in some}
+        return tuple(sorted(set(self.summary.get("transcripts", ())) - there))
+
+    @property
     def has_server(self) -> bool:
         """Whether the server left a transcript."""
         return SERVER in self.transcripts

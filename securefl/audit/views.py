@@ -63,13 +63,14 @@ def audit_views(recorded: Recorded) -> Chapter:
         compared = sum(map(len, mine.values()))
         rows.append((topic.name, len({key[1] for key in mine}), compared, len(split)))
     if not findings and recorded.watched:
+        server = " and with the server's" if recorded.has_server else ""
         findings.append(
             Finding(
                 audit=AUDIT,
                 severity=Severity.HOLDS,
                 claim=(
-                    f"{counted(len(recorded.watched), 'party transcript')} agree with each other and with the"
-                    " server's: one model, one assignment and one survivor set in each of"
+                    f"{counted(len(recorded.watched), 'party transcript')} agree with each other{server}: one"
+                    " model, one assignment and one survivor set in each of"
                     f" {counted(len({key[1] for key in found}), 'round')}."
                 ),
             )
@@ -161,7 +162,18 @@ def _missing(recorded: Recorded) -> Iterator[Finding]:
             claim="A simulation has one view: there is nothing to compare.",
         )
         return
-    absent = sorted(set(recorded.parties).difference(recorded.watched))
+    gone = recorded.gone
+    if gone:
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.WARNING,
+            claim=(
+                f"{counted(len(gone), 'transcript')} that the run left, says summary.json, gone"
+                f" ({listed(gone)}): what they would show is not known."
+            ),
+            remedy="put them back: somebody took them out after the run",
+        )
+    absent = sorted(set(recorded.parties).difference(recorded.watched, gone))
     if absent:
         yield Finding(
             audit=AUDIT,

@@ -44,12 +44,16 @@ def test_an_honest_run_releases_one_kind_once(plain: Path) -> None:
 
 def test_missing_transcripts_are_said(plain: Path) -> None:
     whole = load(plain)
-    fewer = replace(
-        whole, transcripts={k: v for k, v in whole.transcripts.items() if k not in {"p01", "p02"}}
-    )
+    kept = {k: v for k, v in whole.transcripts.items() if k not in {"p01", "p02", SERVER}}
+    fewer = replace(whole, transcripts=kept)
     found = audit_views(fewer).findings
-    assert [f.severity for f in found] == [Severity.HOLDS, Severity.WARNING, Severity.NOTE]
-    assert "2 transcripts missing (p01, p02)" in found[2].claim
+    assert found[0].severity is Severity.HOLDS
+    assert "4 party transcripts agree with each other: one model" in found[0].claim
+    assert found[-1].severity is Severity.WARNING
+    assert "3 transcripts that the run left, says summary.json, gone (p01, p02, server)" in found[-1].claim
+    found = audit_views(replace(fewer, summary={})).findings
+    assert found[-1].severity is Severity.NOTE
+    assert "2 transcripts missing (p01, p02)" in found[-1].claim
 
 
 def telling(
