@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -28,6 +29,7 @@ from securefl.ids import SERVER, PartyId
 _DRAW_DOMAIN = b"securefl/1 behaviours\n"
 
 
+@lru_cache(maxsize=32)
 def party_names(parties: int) -> tuple[PartyId, ...]:
     """The parties' names ``p00``, ``p01``, ...: as many digits as the last one needs, at least 2."""
     width = max(2, len(str(parties - 1)))
