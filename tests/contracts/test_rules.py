@@ -142,6 +142,8 @@ WIDTH = 16
 """Coordinates in the attacks: more than clusters, so one direction is perpendicular to all honest rows."""
 
 QUICK = settings(max_examples=25, deadline=None)
+LAW = settings(max_examples=10, deadline=None)
+"""For laws that follow from the definitions, with which every rule is compared more often."""
 
 
 def stack_of(means: F64, weights: F64 | None = None) -> Stack:
@@ -199,7 +201,7 @@ def sum_of_distances(point: F64, means: F64, weights: F64) -> float:
 
 
 @EVERY
-@QUICK
+@LAW
 @given(data=st.data())
 def test_order_of_the_clusters_does_not_matter(case: Case, data: st.DataObject) -> None:
     means, weights = data.draw(small_stacks(case))
@@ -218,7 +220,7 @@ def identities(means: F64, weights: F64, kept: Kept) -> list[tuple[float, ...]]:
 
 
 @every([case for case in CASES if case.invariant])
-@QUICK
+@LAW
 @given(data=st.data(), shift=st.integers(-50, 50))
 def test_translation_moves_the_result_along(case: Case, data: st.DataObject, shift: int) -> None:
     means, weights = data.draw(small_stacks(case))
@@ -228,7 +230,7 @@ def test_translation_moves_the_result_along(case: Case, data: st.DataObject, shi
 
 
 @every([case for case in CASES if case.invariant])
-@QUICK
+@LAW
 @given(data=st.data(), scale=st.sampled_from([0.0, 2.0**-20, 0.375, 7.0, 2.0**30]))
 def test_scale_goes_through(case: Case, data: st.DataObject, scale: float) -> None:
     means, weights = data.draw(small_stacks(case))
@@ -239,7 +241,7 @@ def test_scale_goes_through(case: Case, data: st.DataObject, scale: float) -> No
 
 
 @every([case for case in CASES if case.negation])
-@QUICK
+@LAW
 @given(data=st.data())
 def test_negation_goes_through(case: Case, data: st.DataObject) -> None:
     """Not claimed by the rules that choose rows: their tie-break has a direction."""
@@ -249,7 +251,7 @@ def test_negation_goes_through(case: Case, data: st.DataObject) -> None:
 
 
 @EVERY
-@QUICK
+@LAW
 @given(row=arrays(np.float64, 5, elements=st.floats(-1e100, 1e100, allow_subnormal=False)))
 def test_clusters_that_agree_are_followed(case: Case, row: F64) -> None:
     for further in BEYOND:
