@@ -118,7 +118,7 @@ def _models(recorded: Recorded, rounds: Sequence[ReplayRound]) -> list[_Stepped]
     velocity: F64 = np.zeros(plan.length)
     done = []
     for one in rounds:
-        weights = public_weights(one.counts, weighting.mode, weighting.cap)
+        weights = public_weights(weighting, one.counts, one.participants)
         reference = past_update(plan.optimiser, velocity)
         result = aggregate_round(plan, one.sums, weights, one.seed, reference, excluded=one.excluded)
         params = one.before.values

@@ -47,6 +47,7 @@ class ReplayRound:
     founding: bytes
     """The seed of the run's atoms; empty where there are none."""
     counts: Counts
+    """Declared by all who were there."""
     sums: tuple[ClusterSum, ...] = field(repr=False)
     excluded: frozenset[Key]
     """Sums that failed a check."""
@@ -55,6 +56,11 @@ class ReplayRound:
     norm: float | None
     drawn: Evidence
     stepped: Evidence
+
+    @property
+    def participants(self) -> frozenset[PartyId]:
+        """Who was drawn, of those who were there."""
+        return frozenset(self.counts.keys() - set(self.resting))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,11 @@ class PartyBehaviour:
         """Whether the party trains on :meth:`data` in this round, and on its own data in the others."""
         return any(isinstance(b, kinds.DataAttack) and acts(b, round_) for b in self.behaviours)
 
+    def declared(self, samples: int) -> int:
+        """The sample count that the party declares, where it has so many."""
+        lies = [b.samples for b in self.behaviours if isinstance(b, kinds.FalseCount)]
+        return lies[0] if lies else samples
+
     def data(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
         """Return what the party trains on when it poisons; unchanged for a party that never does.
 

@@ -5,6 +5,7 @@ The rules themselves, with their formulas and sources, are in :mod:`securefl.rob
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -24,9 +25,19 @@ class Median(Section, tag="median", frozen=True, kw_only=True):
 
 
 class TrimmedMean(Section, tag="trimmed-mean", frozen=True, kw_only=True):
-    """Coordinate-wise mean without the ``trim`` smallest and ``trim`` largest values."""
+    """Coordinate-wise mean without the smallest and the largest values."""
 
-    trim: NonNegative
+    trim: NonNegative | Literal["count", "weight"]
+    """So many at each end; or the share ``beta``: of the values, or of their weight (between quantiles)."""
+    beta: Annotated[float, Meta(ge=0, lt=0.5)] | None = None
+    """Where ``trim`` is a word: how much of it at each end; a share of the values is rounded down."""
+
+    def at_each_end(self, values: int) -> int:
+        """How many of ``values`` values are trimmed at each end, were all of one weight."""
+        if isinstance(self.trim, int):
+            return self.trim
+        # 0.07 * 100 is 7.000000000000001, and 0.29 * 100 is 28.999999999999996.
+        return math.floor((self.beta or 0.0) * values + 1e-9)
 
 
 class MeanAroundMedian(Section, tag="mean-around-median", frozen=True, kw_only=True):

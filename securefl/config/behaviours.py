@@ -160,6 +160,12 @@ class NoNoise(Behaviour, tag="no-noise", frozen=True, kw_only=True):
     """Leaves out all of its privacy noise that is not going to be taken out of the sum."""
 
 
+class FalseCount(Behaviour, tag="false-count", frozen=True, kw_only=True):
+    """Declares another number of samples than it has, in every round; it trains on those that it has."""
+
+    samples: Annotated[int, Meta(ge=1, le=2**31)]
+
+
 class Drop(Behaviour, tag="drop", frozen=True, kw_only=True):
     """Falls silent in the round and is back in the next."""
 
@@ -242,6 +248,7 @@ PartyBehaviour = (
     | NoClip
     | SparseEnergy
     | NoNoise
+    | FalseCount
     | Drop
     | Kill
     | Garbage

@@ -14,6 +14,7 @@ from securefl.config.behaviours import (
     Behaviour,
     DataAttack,
     Drop,
+    FalseCount,
     IsolatingServer,
     Kill,
     NoClip,
@@ -98,7 +99,7 @@ def is_of_server(behaviour: Behaviour) -> bool:
 
 def is_byzantine(behaviour: Behaviour) -> bool:
     """Whether it changes what the party puts into the model, so that a rule has to withstand it."""
-    return isinstance(behaviour, Poisoning)
+    return isinstance(behaviour, Poisoning | FalseCount)
 
 
 def check_behaviours(scenario: Scenario) -> None:
@@ -180,6 +181,16 @@ def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
             )
     if isinstance(behaviour, Poisoning):
         check_attack(behaviour, path, scenario.parties)
+    if isinstance(behaviour, FalseCount):
+        if behaviour.rounds:
+            reason = "a count is declared for the whole run"
+            raise ConfigError(f"{path}.rounds", reason, "leave it out")
+        if scenario.weighting.mode == "ignore":
+            raise ConfigError(
+                f"{path}.kind",
+                'false-count does nothing where weighting.mode = "ignore"',
+                '"passthrough" or "truncate"',
+            )
 
 
 def _clashes(scenario: Scenario) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ from securefl.config.presence import shares_fail_in_run
 from securefl.config.privacy_limits import noise_of
 from securefl.config.privacy_notes import on_noise
 from securefl.config.rules import withstood
-from securefl.config.scenario import Scenario
+from securefl.config.scenario import Scenario, Weighting
 from securefl.config.server_notes import on_server_data, on_shares
 from securefl.config.sizes import (
     MAX_DRAWS,
@@ -209,11 +209,12 @@ def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:
     rule = ", then ".join(str(type(step).__struct_config__.tag) for step in steps)
     clusters = count(limits.clusters, "cluster")
     yield f"rule: {rule} on {clusters} withstands {limits.breakdown} with Byzantine members"
-    if plan.byzantine and scenario.weighting.mode == "samples":
+    if plan.byzantine and scenario.weighting.mode == "passthrough":
         yield (
             "weights: declared sample counts are believed, so that one liar can outweigh everybody;"
-            ' weighting.mode = "truncate" or "equal" bounds what a lie buys'
+            ' weighting.mode = "truncate" or "ignore" bounds what a lie buys'
         )
+    yield from _on_weights(scenario.weighting)
     if plan.byzantine:
         yield (
             f"claim: {plan.claim}, {plan.byzantine} Byzantine; a cluster of {max(limits.cluster_sizes)} is"
@@ -225,6 +226,16 @@ def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:
     shown = len(named) + sum(behaviour.count for behaviour in byzantine)
     if plan.claim != "none" and shown > plan.byzantine:
         yield f"claim: {shown} parties are Byzantine, more than the {plan.byzantine} reckoned with"
+
+
+def _on_weights(weighting: Weighting) -> Iterator[str]:
+    if weighting.alpha is not None:
+        yield (
+            f"weights: whatever is declared, {weighting.alpha:g} of the parties of a round weigh"
+            f" {weighting.alpha_star:g} of all at most, before anybody drops out"
+        )
+    if weighting.use == "truncated":
+        yield "weights: honest parties train on no more samples than they weigh for"
 
 
 def _on_behaviours(scenario: Scenario) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from securefl.config.aggregation import TrimmedMean
 from securefl.config.attacks import backdoor_of
 from securefl.config.cast import behaviours_of, check_behaviours, party_names
 from securefl.config.check_limits import check_checks
@@ -26,6 +27,7 @@ from securefl.config.sizes import (
     quorum_of,
     steps_of,
 )
+from securefl.config.weighting_limits import check_weighting
 from securefl.errors import ConfigError
 
 __all__ = [
@@ -61,6 +63,7 @@ def check(scenario: Scenario) -> Limits:
     check_leakage(scenario)
     ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
     _check_aggregation(scenario, len(sizes))
+    check_weighting(scenario)
     _check_odds_and_ends(scenario)
     check_data(scenario)
     check_behaviours(scenario)
@@ -201,6 +204,8 @@ def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
 def _check_aggregation(scenario: Scenario, clusters: int) -> None:
     plan = scenario.aggregation
     tag = type(plan.rule).__struct_config__.tag
+    if isinstance(plan.rule, TrimmedMean):
+        _check_trim(plan.rule)
     needed = clusters_needed_by(plan)
     if clusters < needed:
         raise ConfigError(
@@ -242,14 +247,24 @@ def _check_aggregation(scenario: Scenario, clusters: int) -> None:
         )
 
 
+def _check_trim(rule: TrimmedMean) -> None:
+    if isinstance(rule.trim, str) and rule.beta is None:
+        reason = f'trim = "{rule.trim}" does not say how much is trimmed'
+        raise ConfigError("aggregation.rule.beta", reason, "the share at each end, as in beta = 0.1")
+    if isinstance(rule.trim, int) and rule.beta is not None:
+        reason = f"trim = {rule.trim} says how many are trimmed"
+        raise ConfigError("aggregation.rule.beta", reason, 'leave it out, or trim = "count" or "weight"')
+
+
 def _check_odds_and_ends(scenario: Scenario) -> None:
-    weighting, stop = scenario.weighting, scenario.stop
-    if weighting.mode == "truncate" and weighting.cap is None:
-        raise ConfigError("weighting.cap", "truncate needs the count to truncate at", "as in cap = 500")
-    if weighting.mode != "truncate" and weighting.cap is not None:
-        raise ConfigError(
-            "weighting.cap", f'mode = "{weighting.mode}" has no cap', 'leave it out, or mode = "truncate"'
-        )
+    stop, training = scenario.stop, scenario.training
+    for field, given in (("batch_fraction", training.batch_fraction), ("steps", training.steps)):
+        if given is not None and training.dp_sgd is not None:
+            raise ConfigError(
+                f"training.{field}",
+                "DP-SGD takes one step with a batch of an expected size",
+                "leave it out, and give batch_size",
+            )
     for index, claim in enumerate(scenario.expect):
         path = f"expect.{index}"
         if claim.metric == "epsilon" and scenario.privacy.unit == "none":

@@ -20,6 +20,8 @@ class Mlp(Section, tag="mlp", frozen=True, kw_only=True):
 
     hidden: tuple[Positive, ...] = (64,)
     activation: Activation = "relu"
+    dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """Share of each hidden layer's outputs that are left out at random in training."""
 
 
 class Cnn(Section, tag="cnn", frozen=True, kw_only=True):

@@ -137,11 +137,11 @@ def _check_record(scenario: Scenario) -> None:
             "nothing bounds what one record does to an update of plain SGD",
             'a [training.dp_sgd] table, or privacy.unit = "party"',
         )
-    if scenario.weighting.mode != "equal":
+    if scenario.weighting.mode != "ignore":
         raise ConfigError(
             "weighting.mode",
             f"{scenario.weighting.mode} makes an update's weight depend on the number of records",
-            'mode = "equal"; batches have the same expected size',
+            'mode = "ignore"; batches have the same expected size',
         )
     records, batch = scenario.privacy.records, scenario.training.batch_size
     if records is not None and batch > records:

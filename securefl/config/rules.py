@@ -49,7 +49,7 @@ def clusters_needed(rule: Rule) -> int:
         ):
             return 1
         case TrimmedMean(trim=trim):
-            return 2 * trim + 1
+            return 2 * trim + 1 if isinstance(trim, int) else 1
         case MeanAroundMedian(byzantine=byzantine) | MinimumDiameter(byzantine=byzantine):
             return 2 * byzantine + 1
         case Krum(byzantine=byzantine):
@@ -67,8 +67,8 @@ def breakdown(rule: Rule, clusters: int) -> int:
 
     Up to this number the result stays within bounds that the honest clusters and the server's own data alone
     determine, whatever the others say. Fewer clusters than the rule needs tolerate none. The numbers of the
-    medians, of centred clipping and of votes on signs are for equal cluster weights; in general they tolerate
-    every set of clusters with less than half of the total weight.
+    medians, of centred clipping, of votes on signs and of trimming by weight are for equal cluster weights;
+    in general they tolerate every set of clusters with less than half, or with beta, of the total weight.
     """
     if clusters < clusters_needed(rule):
         return 0
@@ -78,7 +78,9 @@ def breakdown(rule: Rule, clusters: int) -> int:
             most = 0
         case Median() | GeometricMedian() | CentredClipping() | SignMajority():
             most = (clusters - 1) // 2
-        case TrimmedMean(trim=number) | MeanAroundMedian(byzantine=number):
+        case TrimmedMean():
+            most = rule.at_each_end(clusters)
+        case MeanAroundMedian(byzantine=number):
             most = number
         case MinimumDiameter(byzantine=number) | Bulyan(byzantine=number):
             most = number

@@ -25,6 +25,10 @@ class Training(_Section, frozen=True, kw_only=True):
 
     epochs: Positive = 1
     batch_size: Positive = 32
+    batch_fraction: Fraction | None = None
+    """Instead of ``batch_size``: the share of a party's samples that one of its batches holds."""
+    steps: Positive | None = None
+    """Stop after so many batches, in the middle of an epoch."""
     learning_rate: PositiveReal = 0.1
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     weight_decay: Annotated[float, Meta(ge=0)] = 0.0
@@ -86,11 +90,20 @@ class Encoding(_Section, frozen=True, kw_only=True):
 
 
 class Weighting(_Section, frozen=True, kw_only=True):
-    """Weight of a party: min(n, cap) / cap of its declared sample count n."""
+    """Weight of a party: min(n, cap) / cap of its declared sample count n (Portnoy et al. 2022)."""
 
-    mode: Literal["equal", "samples", "truncate"] = "samples"
-    """``equal``: all 1; ``samples``: cap = largest declared count; ``truncate``: cap as given."""
+    mode: Literal["ignore", "passthrough", "truncate"] = "passthrough"
+    """``ignore``: all 1; ``passthrough``: cap = largest declared count; ``truncate``: as the fields below
+    say."""
     cap: Positive | None = None
+    """``truncate`` only: a cap that is known beforehand, instead of ``alpha``."""
+    alpha: float | None = None
+    """``truncate`` only: share of the parties that may lie. The cap of a round is then the largest with which
+    so many of those who are present weigh ``alpha_star`` of all at most, whatever they declare."""
+    alpha_star: float = 0.5
+    """Share of the weight that the rule withstands; medians and trimmed means less than half."""
+    use: Literal["all", "truncated"] = "all"
+    """What an honest party trains on: all of its samples, or only as many as it weighs for."""
 
 
 class ServerOptimiser(_Section, frozen=True, kw_only=True):

@@ -53,6 +53,8 @@ class Train:
     params: F32 = field(repr=False)
     carry: F64 | None = field(default=None, repr=False)
     """What per-example momentum goes on from, f64 ``(d,)``, uphill as gradients are; None for zeros."""
+    samples: int | None = None
+    """Use so many of the own samples at most; None for all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from securefl.arrays import F32, F64
 from securefl.config.privacy import DpSgd
 from securefl.config.scenario import Training
 from securefl.entropy import Entropy
-from securefl.errors import ConfigError
+from securefl.errors import ConfigError, UsageError
 from securefl.learning.dp_layers import Layers
 from securefl.learning.dp_sampling import draw_batch
 from securefl.learning.dp_step import DpStep, Drawn
@@ -53,7 +53,7 @@ class DpSgdTrainer:
         twin._step = self._step_of(module)
         return twin
 
-    def update(self, params: F32, carry: F64 | None, entropy: Entropy) -> F64:
+    def update(self, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None) -> F64:
         """Minus the sum of bounded gradients over b_c, f64 ``(d,)``, no longer than drawn * norm / b_c.
 
         Each drawn record j adds bound((1 - beta) g_j + beta ``carry``), where g_j is the gradient of its loss
@@ -66,11 +66,14 @@ class DpSgdTrainer:
             carry: f64 ``(d,)``, uphill as gradients are: minus the last upload, or minus the last step of the
                 global model. None stands for zeros, as in the first step.
             entropy: of this one update. What is drawn of it must stay secret.
+            samples: None: a batch is drawn from all records, as its accounting says.
 
         Raises:
             TrainingDivergedError: ``params`` are beyond repair (:meth:`DpStep.load`); no record decides that.
-            UsageError: ``params`` or ``carry`` does not fit.
+            UsageError: ``params`` or ``carry`` does not fit, or ``samples`` is given.
         """
+        if samples is not None:
+            raise UsageError("DP-SGD draws from all records")
         rows = draw_batch(self._dp.sampler, self._records, self._batch, batch_entropy(entropy))
         with self._seeded(entropy):
             self._step.load(params)

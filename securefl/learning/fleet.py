@@ -50,7 +50,7 @@ def dense_widths(model: Model, input_shape: tuple[int, ...], classes: int) -> tu
     match model:
         case Softmax():
             return math.prod(input_shape), classes
-        case Mlp(hidden=hidden, activation="relu"):
+        case Mlp(hidden=hidden, activation="relu", dropout=0.0):
             return math.prod(input_shape), *hidden, classes
         case _:
             return None

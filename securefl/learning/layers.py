@@ -31,11 +31,16 @@ def activation(name: Activation) -> nn.Module:
             assert_never(name)
 
 
-def dense(widths: tuple[int, ...], between: Activation) -> list[nn.Module]:
-    """Fully connected layers of these widths, inputs first, with an activation between each two."""
+def dense(widths: tuple[int, ...], between: Activation, dropout: float = 0.0) -> list[nn.Module]:
+    """Fully connected layers of these widths, inputs first, with an activation between each two.
+
+    ``dropout`` is the share of the activations that are left out at random while a model is in training mode.
+    """
     layers: list[nn.Module] = []
     for i in range(len(widths) - 1):
         if i:
             layers.append(activation(between))
+            if dropout:
+                layers.append(nn.Dropout(dropout))
         layers.append(nn.Linear(widths[i], widths[i + 1]))
     return layers

@@ -50,9 +50,9 @@ def build_model(
                 return NextCharacter(config, classes)
             case Softmax():
                 return nn.Sequential(nn.Flatten(), *dense((math.prod(input_shape), classes), "relu"))
-            case Mlp(hidden=hidden, activation=activation):
+            case Mlp(hidden=hidden, activation=activation, dropout=dropout):
                 widths = (math.prod(input_shape), *hidden, classes)
-                return nn.Sequential(nn.Flatten(), *dense(widths, activation))
+                return nn.Sequential(nn.Flatten(), *dense(widths, activation, dropout))
             case Cnn() | GroupNormCnn() | ResidualCnn():
                 return convolutional(config, input_shape, classes)
             case CustomModel(factory=factory):

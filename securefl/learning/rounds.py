@@ -24,7 +24,7 @@ DataSeam = Callable[[Inputs, I64, int], tuple[Inputs, I64]]
 class Trainer(Protocol):
     """Trains on one set of samples."""
 
-    def update(self, params: F32, carry: F64 | None, entropy: Entropy) -> F64:
+    def update(self, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None) -> F64:
         """What training adds to ``params``, f64 ``(d,)``; see :meth:`RoundTrainer.update`."""
         ...
 
@@ -39,10 +39,10 @@ class Epochs:
     def __init__(self, trainer: LocalTrainer) -> None:
         self._trainer = trainer
 
-    def update(self, params: F32, carry: F64 | None, entropy: Entropy) -> F64:
+    def update(self, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None) -> F64:
         """See :class:`Trainer`; nothing is carried."""
         del carry
-        return change(params, self._trainer.train(params, entropy))
+        return change(params, self._trainer.train(params, entropy, samples))
 
     def with_module(self, module: torch.nn.Module) -> Epochs:
         """See :class:`Trainer`."""
@@ -94,7 +94,14 @@ class RoundTrainer:
         twin._poisoned = self._poisoned.with_module(module)
         return twin
 
-    def update(self, round_: int, params: F32, carry: F64 | None, entropy: Entropy) -> F64:
+    def update(
+        self,
+        round_: int,
+        params: F32,
+        carry: F64 | None,
+        entropy: Entropy,
+        samples: int | None = None,
+    ) -> F64:
         """What this round's training adds to ``params``, f64 ``(d,)``.
 
         See :meth:`LocalTrainer.train` and :meth:`DpSgdTrainer.update`.
@@ -104,10 +111,11 @@ class RoundTrainer:
             params: its model, f32 ``(d,)``.
             carry: what per-example momentum goes on from; for DP-SGD only.
             entropy: of this update.
+            samples: how many of the party's samples are used at most, the first ones; None for all of them.
 
         Raises:
             TrainingDivergedError: the result, or the model, is not finite.
             UsageError: ``params`` has the wrong dtype or length.
         """
         trainer = self._poisoned if self._poisons(round_) else self._honest
-        return trainer.update(params, carry, entropy)
+        return trainer.update(params, carry, entropy, samples)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import torch
@@ -38,12 +40,18 @@ class LocalTrainer:
         twin._module = module.to(self._device)
         return twin
 
-    def train(self, params: F32, entropy: Entropy) -> F32:
+    def train(self, params: F32, entropy: Entropy, samples: int | None = None) -> F32:
         """Parameters f32 ``(d,)`` after ``config.epochs`` passes over the shard, starting from ``params``.
 
-        Each epoch visits every sample once, in a fresh order, in batches of at most ``config.batch_size``
-        whose sizes differ by at most one. Momentum starts at zero. On the CPU the same arguments give the
+        Each epoch visits every sample once, in a fresh order, in batches of at most ``config.batch_size``,
+        or ``config.batch_fraction`` of the samples, whose sizes differ by at most one; ``config.steps``
+        batches in all where that is given. Momentum starts at zero. On the CPU the same arguments give the
         same bits (same torch, same number of threads).
+
+        Args:
+            params: f32 ``(d,)``.
+            entropy: of this update.
+            samples: the first so many of the shard's samples are all that is used; None for all of them.
 
         Raises:
             TrainingDivergedError: the result is not finite.
@@ -54,7 +62,7 @@ class LocalTrainer:
         # generator may draw it. It is still seeded by the party's own entropy: no two rounds share an order.
         seed = int.from_bytes(entropy.draw(8), "big")
         with seeded(seed, self._device):
-            self._descend(torch.Generator().manual_seed(seed))
+            self._descend(torch.Generator().manual_seed(seed), samples)
         result = to_vector(self._module)
         if not np.isfinite(result).all():
             raise TrainingDivergedError(
@@ -63,24 +71,28 @@ class LocalTrainer:
             )
         return result
 
-    def _descend(self, order: torch.Generator) -> None:
+    def _descend(self, order: torch.Generator, samples: int | None) -> None:
         """The update rule of ``torch.optim.SGD``, bit for bit, with a third less overhead on small models."""
-        config, x, y = self._config, self._x, self._y
+        config, x, y = self._config, self._x[:samples], self._y[:samples]
         self._module.train()
         weights = [weight for weight in self._module.parameters() if weight.requires_grad]
         velocities = [torch.zeros_like(weight) for weight in weights]
+        for batch in islice(self._batches(len(y), order), config.steps):
+            loss = cross_entropy(self._module(x[batch]), y[batch])
+            slopes = torch.autograd.grad(loss, weights, allow_unused=True)
+            with torch.no_grad():
+                for weight, velocity, slope in zip(weights, velocities, slopes, strict=True):
+                    if slope is not None:
+                        weight.add_(self._direction(weight, velocity, slope), alpha=-config.learning_rate)
+
+    def _batches(self, samples: int, order: torch.Generator) -> Iterator[torch.Tensor]:
+        """The batches of all epochs, as positions in the shard."""
         # Batches of almost equal size: a last batch of one or two samples would take a full step in a
         # direction that is mostly noise, and the parameters after that step are what the party sends.
-        batches = math.ceil(len(y) / config.batch_size)
-        for _ in range(config.epochs):
-            permutation = torch.randperm(len(y), generator=order).to(self._device)
-            for batch in torch.tensor_split(permutation, batches):
-                loss = cross_entropy(self._module(x[batch]), y[batch])
-                slopes = torch.autograd.grad(loss, weights, allow_unused=True)
-                with torch.no_grad():
-                    for weight, velocity, slope in zip(weights, velocities, slopes, strict=True):
-                        if slope is not None:
-                            weight.add_(self._direction(weight, velocity, slope), alpha=-config.learning_rate)
+        batches = math.ceil(samples / batch_size_of(self._config, samples))
+        for _ in range(self._config.epochs):
+            permutation = torch.randperm(samples, generator=order).to(self._device)
+            yield from torch.tensor_split(permutation, batches)
 
     def _direction(self, weight: torch.Tensor, velocity: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
         if self._config.weight_decay:
@@ -88,3 +100,10 @@ class LocalTrainer:
         if self._config.momentum:
             return velocity.mul_(self._config.momentum).add_(slope)
         return slope
+
+
+def batch_size_of(config: Training, samples: int) -> int:
+    """The most samples in a batch of a party that holds ``samples``; a share is rounded, 1 at least."""
+    if config.batch_fraction is None:
+        return config.batch_size
+    return max(1, math.floor(config.batch_fraction * samples + 0.5))

@@ -151,8 +151,8 @@ def rules(byzantine: int, clusters: int, spoiled: int) -> Iterator[Rule]:
 def kept_of(rule: Rule, clusters: int) -> int:
     """b: of how many cluster means a rule's result is made, at each coordinate."""
     match rule:
-        case TrimmedMean(trim=trim):
-            return clusters - 2 * trim
+        case TrimmedMean():
+            return clusters - 2 * rule.at_each_end(clusters)
         case MultiKrum(byzantine=number):
             return clusters - number
         case Median():

@@ -103,7 +103,7 @@ def draft(demand: Demand, design: Design, data: str, multiplier: float | None = 
             colluders=demand.colluders,
             k_anonymity=demand.k,
         ),
-        weighting=Weighting(mode="equal"),
+        weighting=Weighting(mode="ignore"),
         aggregation=Aggregation(
             rule=design.rule, byzantine=demand.liars, claim=_CLAIMS[demand.case] if demand.liars else "none"
         ),

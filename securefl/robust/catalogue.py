@@ -52,6 +52,7 @@ from securefl.robust.multi_krum import multi_krum
 from securefl.robust.sign_majority import sign_majority
 from securefl.robust.stack import Aggregate, Stack
 from securefl.robust.trimmed_mean import trimmed_mean
+from securefl.robust.weight_trimmed_mean import weight_trimmed_mean
 from securefl.robust.zeno import zeno_plus_plus
 
 __all__ = ["aggregate", "aggregate_all", "breakdown", "clusters_needed", "earned_by", "prepare"]
@@ -152,8 +153,10 @@ def _by_coordinate(rule: CoordinateRule, stack: Stack) -> Aggregate:
             return weighted_mean(stack)
         case Median():
             return weighted_median(stack)
-        case TrimmedMean(trim=trim):
-            return trimmed_mean(stack, trim)
+        case TrimmedMean(trim="weight", beta=beta):
+            return weight_trimmed_mean(stack, beta or 0.0)
+        case TrimmedMean():
+            return trimmed_mean(stack, rule.at_each_end(stack.clusters))
         case MeanAroundMedian(byzantine=byzantine):
             return mean_around_median(stack, byzantine)
         case SignMajority(step=step):

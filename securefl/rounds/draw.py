@@ -13,7 +13,7 @@ from securefl.config.sizes import atoms_per_cluster, participants_of
 from securefl.ids import PartyId
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClustersDrawn
-from securefl.weighting.weights import public_weights
+from securefl.weighting.weights import cap_of, public_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Draw:
     """The seed of the run's atoms, public; empty where there are none."""
     number: int = 0
     """How many draws of the round were void before this one."""
+    cap: int | None = None
+    """U: the declared count that weighs 1; None where all weigh the same."""
 
 
 def shortage(plan: Plan, present: Collection[PartyId], founding: bytes = b"") -> str | None:
@@ -98,10 +100,12 @@ def draw_round(
     seed = certified_seed(nonces, plan.run, round_, draw, model, plan.config_digest())
     founding = (founding or seed) if clustering.atoms > 1 else b""
     assignment = clusters_of(plan, seed, nonces.keys(), founding)
-    counts = {party: samples[party] for party in assignment.participants}
-    resting = tuple(sorted(nonces.keys() - counts.keys()))
-    weights = public_weights(counts, weighting.mode, weighting.cap) if counts else {}
-    return Draw(seed, assignment, weights, resting, founding, draw)
+    drawn = assignment.participants
+    resting = tuple(sorted(nonces.keys() - set(drawn)))
+    if not drawn:
+        return Draw(seed, assignment, {}, resting, founding, draw)
+    weights, cap = public_weights(weighting, samples, drawn), cap_of(weighting, samples, drawn)
+    return Draw(seed, assignment, weights, resting, founding, draw, cap)
 
 
 def clusters_of(plan: Plan, seed: bytes, present: Collection[PartyId], founding: bytes) -> Assignment:
@@ -138,16 +142,21 @@ def _unions(plan: Plan, seed: bytes, founding: bytes, present: Collection[PartyI
     )
 
 
+def usable_samples(plan: Plan, drawn: Draw) -> int | None:
+    """How many of its samples an honest party trains on at most; None for all (``weighting.use``)."""
+    return drawn.cap if plan.scenario.weighting.use == "truncated" else None
+
+
 def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> ClustersDrawn:
     """Return the report of a draw, the same at the server and at every party.
 
     Args:
         round_: the round's number.
         drawn: what follows from its nonces.
-        samples: declared sample counts, of the participants at least.
+        samples: declared sample counts of everybody who is present.
     """
     assignment = drawn.assignment
-    counts = tuple((party, samples[party]) for party in assignment.participants)
+    counts = tuple(sorted(samples.items()))
     return ClustersDrawn(
         round_,
         assignment.digest(),

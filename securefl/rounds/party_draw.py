@@ -21,7 +21,7 @@ from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Rev
 from securefl.messages.union import AnyMessage
 from securefl.rounds.budget import allowed_of, is_spent
 from securefl.rounds.carrying import carries, global_step
-from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage
+from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage, usable_samples
 from securefl.rounds.founding import founding_of
 from securefl.rounds.party_phases import (
     Ended,
@@ -148,10 +148,19 @@ def on_reveals(
         adverts.append(Send(SERVER, Place(phase.round, r, j, 0), advert))
     # From here on the update counts as released, whatever comes of it.
     past = replace(past, releases=past.releases + works_of(ctx.plan.scenario))
+    samples_used = usable_samples(ctx.plan, certified)
     working = Working(
-        past, phase.round, phase.params, phase.model, assignment, phase.hellos, weight, instances
+        past,
+        phase.round,
+        phase.params,
+        phase.model,
+        assignment,
+        phase.hellos,
+        weight,
+        samples_used,
+        instances,
     )
-    return working, (drawn, *adverts, Train(phase.round, 0, phase.params, past.carry))
+    return working, (drawn, *adverts, Train(phase.round, 0, phase.params, past.carry, samples_used))
 
 
 def begin_instance(

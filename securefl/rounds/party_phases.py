@@ -117,6 +117,8 @@ class Working:
     assignment: Assignment
     hellos: Mapping[PartyId, Hello]
     weight: float
+    samples: int | None
+    """How many of its own samples the party trains on at most; None for all of them."""
     instances: Mapping[ClusterKey, MemberPhase | None]
     """None: this party was left out of a retry and is not counted in this round."""
     uploads: tuple[Upload, ...] = ()

@@ -91,7 +91,7 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
         current, sent = _submit(ctx, current, key)
         effects.append(sent)
     if len(current.uploads) < works_of(ctx.plan.scenario):
-        effects.append((Train(phase.round, work + 1, phase.params, phase.past.carry),))
+        effects.append((Train(phase.round, work + 1, phase.params, phase.past.carry, phase.samples),))
     return current, tuple(effect for group in effects for effect in group)
 
 

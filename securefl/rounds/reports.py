@@ -81,7 +81,7 @@ class ClustersDrawn:
     seed: bytes = b""
     """The certified seed that the clusters follow from: public, as all nonces are."""
     counts: tuple[tuple[PartyId, int], ...] = ()
-    """Declared sample counts of the participants, from their signed hellos: the weights follow from them."""
+    """Declared sample counts of all who are there, from their signed hellos: the weights follow from them."""
     founding: bytes = b""
     """The seed of the run's atoms, public; empty where there are none."""
 

@@ -70,14 +70,23 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     journal = FileJournal(settings.out / f"{me}.journal", settings.run)
     seams = recording(behaviour.seams, settings) if settings.lab else behaviour.seams
     released = len(journal.submitted) * works_of(scenario)
+    declared = behaviour.declared(len(shard.y))
     context = PartyContext(
-        plan, me, len(shard.y), own, seams, journal.spent, released, journal.founding, allowed
+        plan,
+        me,
+        declared,
+        own,
+        seams,
+        journal.spent,
+        released,
+        journal.founding,
+        allowed,
     )
 
     def train(asked: Train) -> F64:
         limit_threads()  # in the thread that trains, too
         entropy = training_entropy(own, asked.round, asked.work)
-        return trainer.update(asked.round, asked.params, asked.carry, entropy)
+        return trainer.update(asked.round, asked.params, asked.carry, entropy, asked.samples)
 
     transport, frame_limit = await open_transport(settings)
     try:

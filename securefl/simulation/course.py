@@ -19,7 +19,7 @@ from securefl.learning.outcomes import Evaluation
 from securefl.rounds.budget import spent_by
 from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.checking import checks_of, failed
-from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage, unfit
+from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage, unfit, usable_samples
 from securefl.rounds.leakage import withheld
 from securefl.rounds.reports import (
     ConsultingFailed,
@@ -132,6 +132,7 @@ class Course:
         self._report(drawn_report(round_, drawn, samples))
         self._report(StepReached(round_, "training"))
         self._carry(standing)
+        self._federation.trainings.limit(usable_samples(self._plan, drawn))
         deviations, mortal = _deviations(present, round_)
         fate, sums = sum_up(
             self._plan, present, self._federation.trainings, round_, standing.params, drawn, deviations

@@ -127,7 +127,8 @@ def assemble(
         name: party_behaviour(behaviours.get(name, ()), name, party_entropy(root, name), grapevine.insight)
         for name in names
     }
-    parties = {name: SimulatedParty(name, cast_as[name], len(shards[name].y), root, hidden) for name in names}
+    declared = {name: cast_as[name].declared(len(shards[name].y)) for name in names}
+    parties = {name: SimulatedParty(name, cast_as[name], declared[name], root, hidden) for name in names}
     crew = staff(
         scenario.model,
         module,

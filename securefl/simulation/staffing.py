@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from securefl.behaviours.cast import PartyBehaviour
-from securefl.config.model import CustomModel, Model
+from securefl.config.model import CustomModel, Mlp, Model
 from securefl.config.scenario import Training
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
@@ -79,7 +79,9 @@ def staff(
         threads: parties or chunks trained at the same time on a CPU; no result depends on it.
     """
     first = next(iter(shards.values()))
-    widths = None if exact else dense_widths(model, first.input_shape, first.classes)
+    # Shares of very different sizes side by side would be filled up to the largest.
+    plain = not exact and config.batch_fraction is None and config.steps is None
+    widths = dense_widths(model, first.input_shape, first.classes) if plain else None
     if config.dp_sgd is None and widths is not None:
         pool, allotments = _allot(shards, cast, device, root)
         fleet = DenseFleet(widths, pool, config, threads=threads)
@@ -90,8 +92,9 @@ def staff(
         steps = DpFleet(module, pool, first.input_shape, config, config.dp_sgd, threads=threads)
         note = _VECTORISED.format("one step of DP-SGD from the same model")
         return Staff(VectorisedDpSgd(steps, allotments), vectorised=True, note=note)
-    # Models of one's own may draw from torch's global generator, which threads would share.
-    alone = device.type != "cpu" or isinstance(model, CustomModel)
+    # Dropout and models of one's own draw from torch's global generator, which threads would share.
+    draws = isinstance(model, CustomModel) or (isinstance(model, Mlp) and model.dropout > 0)
+    alone = device.type != "cpu" or draws
     trainers = {
         name: RoundTrainer(module, shard, config, device, cast[name].data, cast[name].poisons)
         for name, shard in shards.items()
@@ -101,7 +104,9 @@ def staff(
         twin = copy.deepcopy(module)
         crews.append({name: trainer.with_module(twin) for name, trainer in trainers.items()})
     tag = model.__struct_config__.tag
-    others = f"only dense models with ReLU are vectorised, this is {tag}"
+    others = f"only dense models with ReLU and no dropout are vectorised, this is {tag}"
+    if config.batch_fraction is not None or config.steps is not None:
+        others = "training.batch_fraction and training.steps are not vectorised"
     if config.dp_sgd is not None:
         others = f"only known layers are vectorised, and {tag} has others"
     why = "--exact" if exact else others

@@ -29,11 +29,16 @@ class Trainings:
         self._keeps = keeps
         self._round = -1
         self._carries = NO_CARRY
+        self._samples: int | None = None
         self._kept: dict[tuple[PartyId, int], F64 | None] = {}
 
     def carry(self, carries: Carries) -> None:
         """Say what per-example momentum goes on from, until it is said anew."""
         self._carries = carries
+
+    def limit(self, samples: int | None) -> None:
+        """Say how many of its samples a party uses at most, until it is said anew; None for all of them."""
+        self._samples = samples
 
     def of(self, occasion: Occasion, names: Sequence[PartyId]) -> Iterator[tuple[PartyId, F64 | None]]:
         """Yield every party of ``names`` with its update f64 ``(d,)``, in any order; None for a failure.
@@ -53,5 +58,5 @@ class Trainings:
     def _train(self, occasion: Occasion, names: list[PartyId]) -> Iterator[tuple[PartyId, F64 | None]]:
         if names:
             yield from self._workforce.train(
-                occasion.round, occasion.work, occasion.before, names, self._carries
+                occasion.round, occasion.work, occasion.before, names, self._carries, self._samples
             )

@@ -20,8 +20,9 @@ from securefl.learning.fleet_data import Portion
 from securefl.learning.fleet_order import Job
 from securefl.rounds.randomness import party_entropy, training_entropy
 
-Training = Callable[[int, F32, F64 | None, Entropy], F64]
-"""One party's: the round's number, its model f32 (d,), what momentum carries and entropy, to the update."""
+Training = Callable[[int, F32, F64 | None, Entropy, int | None], F64]
+"""One party's: the round's number, its model f32 (d,), what momentum carries, entropy and how many samples
+are used at most, to the update."""
 
 Carries = Mapping[PartyId, F64]
 """What per-example momentum goes on from, f64 (d,); zeros for whoever is not in it."""
@@ -33,7 +34,13 @@ class Workforce(Protocol):
     """Does local training. The same arguments give the same bits."""
 
     def train(
-        self, round_: int, work: int, params: F32, names: Sequence[PartyId], carries: Carries = NO_CARRY
+        self,
+        round_: int,
+        work: int,
+        params: F32,
+        names: Sequence[PartyId],
+        carries: Carries = NO_CARRY,
+        samples: int | None = None,
     ) -> Iterator[tuple[PartyId, F64 | None]]:
         """Yield every party of ``names`` once, in any order, with its update f64 ``(d,)``.
 
@@ -45,6 +52,7 @@ class Workforce(Protocol):
             params: the round's model, f32 ``(d,)``.
             names: who trains. Taking fewer results than there are names is allowed.
             carries: what per-example momentum goes on from.
+            samples: how many of its own each uses at most; None for all of them.
 
         Raises:
             UsageError: a bug.
@@ -68,7 +76,13 @@ class PartyByParty:
             self._idle.put(crew)
 
     def train(
-        self, round_: int, work: int, params: F32, names: Sequence[PartyId], carries: Carries = NO_CARRY
+        self,
+        round_: int,
+        work: int,
+        params: F32,
+        names: Sequence[PartyId],
+        carries: Carries = NO_CARRY,
+        samples: int | None = None,
     ) -> Iterator[tuple[PartyId, F64 | None]]:
         """See :class:`Workforce`."""
 
@@ -76,7 +90,7 @@ class PartyByParty:
             entropy = training_entropy(party_entropy(self._root, name), round_, work)
             crew = self._idle.get()
             try:
-                return crew[name](round_, params, carries.get(name), entropy)
+                return crew[name](round_, params, carries.get(name), entropy, samples)
             except UsageError:
                 raise
             except SecureflError:
@@ -127,18 +141,29 @@ class Vectorised:
         self._allotments = allotments
 
     def train(
-        self, round_: int, work: int, params: F32, names: Sequence[PartyId], carries: Carries = NO_CARRY
+        self,
+        round_: int,
+        work: int,
+        params: F32,
+        names: Sequence[PartyId],
+        carries: Carries = NO_CARRY,
+        samples: int | None = None,
     ) -> Iterator[tuple[PartyId, F64 | None]]:
         """See :class:`Workforce`."""
         del carries
-        jobs = [self._job(name, round_, work) for name in names]
+        jobs = [self._job(name, round_, work, samples) for name in names]
         for index, after in self._fleet.train(params, jobs):
             yield names[index], None if after is None else change(params, after)
 
-    def _job(self, name: PartyId, round_: int, work: int) -> Job:
-        entropy = self._allotments.entropy(name, round_, work)
+    def _job(self, name: PartyId, round_: int, work: int, samples: int | None) -> Job:
+        entropy, portion = (
+            self._allotments.entropy(name, round_, work),
+            self._allotments.portion(name, round_),
+        )
+        if samples is not None:
+            portion = portion._replace(samples=min(portion.samples, samples))
         # As LocalTrainer seeds the order of samples.
-        return Job(self._allotments.portion(name, round_), int.from_bytes(entropy.draw(8), "big"))
+        return Job(portion, int.from_bytes(entropy.draw(8), "big"))
 
 
 class VectorisedDpSgd:
@@ -154,9 +179,17 @@ class VectorisedDpSgd:
         self._allotments = allotments
 
     def train(
-        self, round_: int, work: int, params: F32, names: Sequence[PartyId], carries: Carries = NO_CARRY
+        self,
+        round_: int,
+        work: int,
+        params: F32,
+        names: Sequence[PartyId],
+        carries: Carries = NO_CARRY,
+        samples: int | None = None,
     ) -> Iterator[tuple[PartyId, F64 | None]]:
         """See :class:`Workforce`."""
+        if samples is not None:
+            raise UsageError("DP-SGD draws from all records")
         of = self._allotments
         jobs = [
             DpJob(of.portion(name, round_), of.entropy(name, round_, work), carries.get(name))

@@ -1,72 +1,101 @@
 """Declared sample counts -> public weights (step 3 of the data's way).
 
-Every party recomputes the weights of all parties from the signed counts and refuses a server that announces
-others, so they are a function of the counts alone, with the same bits on every machine.
+Every party recomputes the cap and the weights of all parties from the signed counts and refuses a server that
+announces others, so they are functions of the counts alone, with the same bits on every machine.
 
-A count is a claim, and truncation bounds what a lie buys: with ``cap`` U no party weighs more than 1, so a
-liar of n samples gains at most the factor U / n (Portnoy, Tirosh and Hendler, "Towards federated learning
-with Byzantine-robust client weighting", Applied Sciences 12, 2022, doi 10.3390/app12178847).
+A count is a claim, and truncation bounds what a lie buys: with cap U no party weighs more than 1, and U can
+be chosen such that a share alpha of the parties weighs at most alpha* of the whole, whatever they declare
+(:mod:`securefl.weighting.truncation`; Portnoy, Tirosh and Hendler, Applied Sciences 12, 2022, doi
+10.3390/app12178847).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, assert_never
+from collections.abc import Collection, Mapping
+from typing import assert_never
 
+from securefl.config.scenario import Weighting
 from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
-
-Mode = Literal["equal", "samples", "truncate"]
+from securefl.weighting.truncation import feasible, largest_cap
 
 MAX_COUNT = 2**31
 """Largest sample count that a party may declare."""
 
+Counts = Mapping[PartyId, int]
 
-def public_weights(counts: Mapping[PartyId, int], mode: Mode, cap: int | None) -> Mapping[PartyId, float]:
-    """The weight of each party, in (0, 1]: w_i = min(n_i, U) / U.
+
+def public_weights(
+    weighting: Weighting, counts: Counts, drawn: Collection[PartyId] | None = None
+) -> Mapping[PartyId, float]:
+    """The weight of each party, in (0, 1]: w_i = min(n_i, U) / U with U of :func:`cap_of`, or 1.
 
     One correctly rounded division of two integers below 2^53 for each party, hence bit-identical everywhere.
 
     Args:
-        counts: declared sample counts n_i, each in [1, 2^31].
-        mode: ``equal`` gives every party 1.0; ``samples`` takes U = the largest declared count (FedAvg's
-            weights up to a common factor: a liar then lowers everybody else's weight); ``truncate`` takes
-            U = ``cap``.
-        cap: U, at least 1, with ``truncate``; ``None`` otherwise.
+        weighting: the scenario's.
+        counts: declared sample counts n_i of all who said hello, each in [1, 2^31]: the N of Equation 4.
+        drawn: those of them who take part; None for all.
 
     Returns:
-        Weights by party, in the order of the party names whatever the order of ``counts``, so that sums over
-        them have the same bits at every party.
+        Weights of those who take part, in the order of their names, so that sums over them have the same bits
+        at every party.
+
+    Raises:
+        PeerError: as :func:`cap_of`.
+        UsageError: the same.
+    """
+    cap = cap_of(weighting, counts, drawn)
+    names = sorted(counts if drawn is None else drawn)
+    return {name: 1.0 if cap is None else min(counts[name], cap) / cap for name in names}
+
+
+def cap_of(weighting: Weighting, counts: Counts, drawn: Collection[PartyId] | None = None) -> int | None:
+    """The count U that weighs 1; None where all weigh the same.
+
+    ``ignore`` has none. With ``passthrough`` it is the largest count of those who take part, so that nobody
+    is truncated (FedAvg's weights up to a common factor: a liar then lowers everybody else's weight). With
+    ``truncate`` it is ``weighting.cap``, or the largest whole number with which a share alpha of those who
+    are present, whether they take part or not, weighs alpha* of all of them at most. Where so few are
+    present that no weights keep to that, all weigh the same, which comes nearest; a scenario in which that
+    is so of all of its parties is refused at load.
+
+    Args:
+        weighting: the scenario's.
+        counts: as for :func:`public_weights`.
+        drawn: likewise.
 
     Raises:
         PeerError: a party declared a count that is no integer in [1, 2^31]. The counts are checked in every
             mode, in the order of the names, so that all parties name the same culprit.
-        UsageError: no party, or a cap that does not go with the mode.
+        UsageError: nobody takes part, or there is neither a cap nor alpha.
     """
-    if not counts:
+    _check(counts)
+    names = counts.keys() if drawn is None else drawn
+    if not names:
         raise UsageError("weights of no party")
-    if cap is not None and (mode != "truncate" or cap < 1):
-        raise UsageError(f"mode {mode!r} does not go with cap {cap}")
-    parties = sorted(counts)
-    for party in parties:
-        _check(party, counts[party])
-    match mode:
-        case "equal":
-            return dict.fromkeys(parties, 1.0)
-        case "samples":
-            top = max(counts.values())
+    match weighting.mode:
+        case "ignore":
+            return None
+        case "passthrough":
+            return max(counts[name] for name in names)
         case "truncate":
-            if cap is None:
-                raise UsageError("mode 'truncate' needs a cap")
-            top = cap
+            if weighting.cap is not None:
+                return weighting.cap
+            if weighting.alpha is None:
+                raise UsageError("mode 'truncate' needs a cap, or alpha")
+            if not feasible(len(counts), weighting.alpha, weighting.alpha_star):
+                return min(counts.values())
+            return int(largest_cap(list(counts.values()), weighting.alpha, weighting.alpha_star))
         case _:
-            assert_never(mode)
-    return {party: min(counts[party], top) / top for party in parties}
+            assert_never(weighting.mode)
 
 
-def _check(party: PartyId, count: object) -> None:
-    """Refuse a count that is no integer in range; True is an integer to Python, not to us."""
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise PeerError(party, f"declared a sample count that is no integer: {count!r}")
-    if not 1 <= count <= MAX_COUNT:
-        raise PeerError(party, f"declared {count} samples, outside [1, {MAX_COUNT}]")
+def _check(counts: Counts) -> None:
+    for party in sorted(counts):
+        count: object = counts[party]
+        # True is an integer to Python, not to us.
+        if not isinstance(count, int) or isinstance(count, bool):
+            raise PeerError(party, f"declared a sample count that is no integer: {count!r}")
+        if not 1 <= count <= MAX_COUNT:
+            raise PeerError(party, f"declared {count} samples, outside [1, {MAX_COUNT}]")

@@ -67,6 +67,23 @@ def naive_trimmed_mean(trim: int) -> Reference:
     return reference
 
 
+def naive_weight_trimmed_mean(beta: Fraction) -> Reference:
+    """The mean of the weighted quantile function between beta and 1 - beta, as an integral of steps."""
+
+    def reference(rows: Rows, weights: list[Fraction]) -> list[Fraction]:
+        total, result = sum(weights), []
+        low, high = beta * total, (1 - beta) * total
+        for column in zip(*rows, strict=True):
+            upto, area = Fraction(0), Fraction(0)
+            for x, w in sorted(zip(column, weights, strict=True)):
+                area += x * max(Fraction(0), min(upto + w, high) - max(upto, low))
+                upto += w
+            result.append(area / (high - low))
+        return result
+
+    return reference
+
+
 def squared(a: list[Fraction], b: list[Fraction]) -> Fraction:
     return sum(((x - y) ** 2 for x, y in zip(a, b, strict=True)), Fraction(0))
 

@@ -50,6 +50,7 @@ from tests.contracts.naive_rules import (
     naive_multi_krum,
     naive_sign_majority,
     naive_trimmed_mean,
+    naive_weight_trimmed_mean,
 )
 
 
@@ -101,6 +102,10 @@ CASES = [
     Case(TrimmedMean(trim=0), naive_trimmed_mean(0)),
     Case(TrimmedMean(trim=1), naive_trimmed_mean(1)),
     Case(TrimmedMean(trim=3), naive_trimmed_mean(3)),
+    Case(TrimmedMean(trim="count", beta=0.0), naive_trimmed_mean(0)),
+    Case(TrimmedMean(trim="weight", beta=0.0), naive_mean),
+    Case(TrimmedMean(trim="weight", beta=0.125), naive_weight_trimmed_mean(Fraction(1, 8))),
+    Case(TrimmedMean(trim="weight", beta=0.375), naive_weight_trimmed_mean(Fraction(3, 8))),
     Case(MeanAroundMedian(byzantine=0), naive_mean_around_median(0)),
     Case(MeanAroundMedian(byzantine=1), naive_mean_around_median(1)),
     Case(MeanAroundMedian(byzantine=3), naive_mean_around_median(3)),

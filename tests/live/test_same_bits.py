@@ -84,10 +84,29 @@ def test_with_a_rule_and_uneven_data(tmp_path: Path) -> None:
         tmp_path,
         'aggregation.rule={ type = "krum", byzantine = 0 }',
         'data.partition={ type = "log-normal", sigma = 0.7 }',
-        "weighting.mode=samples",
+        "weighting.mode=passthrough",
         "training.momentum=0.9",
         "server_optimiser.momentum=0.5",
     )
+
+
+def test_twelve_parties_whose_counts_are_truncated_while_one_lies(tmp_path: Path) -> None:
+    """The liar scales its update as well; the others train on no more samples than they weigh for."""
+    lie = behaviour("false-count", "p03", samples=10_000_000) + behaviour("scale", "p03", factor=-4)
+    silence = behaviour("drop", "p07", phase="after-shares", rounds=[1])
+    scenario = write_scenario(tmp_path, lie + silence, parties=12)
+    real = assert_same_bits(
+        scenario,
+        tmp_path,
+        "weighting={ mode = 'truncate', alpha = 0.1, use = 'truncated' }",
+        'aggregation.rule={ type = "trimmed-mean", trim = "weight", beta = 0.25 }',
+        'data.partition={ type = "log-normal", sigma = 1.5 }',
+        "model={ type = 'mlp', hidden = [16], dropout = 0.2 }",
+        "training={ batch_fraction = 0.1, steps = 2, device = 'cpu' }",
+    )
+    drawn = real.transcript("server").of_kind("clusters_drawn")
+    declared = [dict(entry.fields)["counts"] for entry in drawn]
+    assert [dict(counts)["p03"] for counts in declared] == [10_000_000] * 2  # type: ignore[arg-type]
 
 
 def test_with_data_of_the_servers_own(tmp_path: Path) -> None:
@@ -152,7 +171,7 @@ def test_with_coalitions_that_tell_each_other_what_they_trained(tmp_path: Path) 
 DP_SGD = (
     "training.dp_sgd={ momentum = 0.1, carry = 'global' }",
     "training.batch_size=16",
-    "weighting.mode=equal",
+    "weighting.mode=ignore",
     "encoding.scale_bits=13",
     "privacy.unit=record",
     "privacy.placement=threshold",

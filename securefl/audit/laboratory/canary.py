@@ -140,10 +140,16 @@ class Still:
         self._length = length
 
     def train(
-        self, round_: int, work: int, params: F32, names: Sequence[PartyId], carries: Carries = NO_CARRY
+        self,
+        round_: int,
+        work: int,
+        params: F32,
+        names: Sequence[PartyId],
+        carries: Carries = NO_CARRY,
+        samples: int | None = None,
     ) -> Iterator[tuple[PartyId, F64 | None]]:
         """See :class:`securefl.simulation.workforce.Workforce`."""
-        del round_, work, params, carries
+        del round_, work, params, carries, samples
         for name in names:
             yield name, np.zeros(self._length)
 

@@ -53,8 +53,7 @@ class Case:
 
     def weights(self, one: ReplayRound) -> Mapping[PartyId, float]:
         """Public weights of a round's participants."""
-        weighting = self.recorded.scenario.weighting
-        return public_weights(one.counts, weighting.mode, weighting.cap)
+        return public_weights(self.recorded.scenario.weighting, one.counts, one.participants)
 
     def means(self, one: ReplayRound) -> tuple[ClusterMean, ...]:
         """What a round's sums say."""

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import msgspec
 
 from securefl.arrays import F64
-from securefl.config.scenario import Scenario, Stop
+from securefl.config.scenario import Scenario, Stop, Weighting
 from securefl.encoding.ring import from_ring
 from securefl.ids import PartyId
 from securefl.learning.outcomes import Evaluation
-from securefl.rounds.reports import SumOpened
+from securefl.rounds.reports import ClustersDrawn, SumOpened
 from securefl.rounds.stacking import ClusterSum
 from securefl.simulation.course import Course
 from securefl.simulation.federation import Federation
@@ -53,23 +53,29 @@ def opened_in_a_round(federation: Federation) -> tuple[ClusterMean, ...]:
     """Simulate one round, whatever the scenario says, and return what the server opens."""
     plan = federation.plan
     short = replace(plan, scenario=msgspec.structs.replace(plan.scenario, stop=Stop(rounds=1)))
-    heard = _Sums()
+    heard = _Sums(plan.scenario.weighting)
     Course(replace(federation, plan=short), (heard,)).run(lambda _params: Evaluation(0.0, 0.0))
-    counts = {name: party.samples for name, party in federation.parties.items()}
-    weighting = plan.scenario.weighting
-    return cluster_means(plan.scenario, heard.sums, public_weights(counts, weighting.mode, weighting.cap))
+    return cluster_means(plan.scenario, heard.sums, heard.weights)
 
 
 class _Sums:
-    """Keeps all opened sums."""
+    """Keeps all opened sums, and the weights in them."""
 
-    def __init__(self) -> None:
+    def __init__(self, weighting: Weighting) -> None:
+        self._weighting = weighting
         self.sums: list[ClusterSum] = []
+        self.weights: Mapping[PartyId, float] = {}
 
     def on_report(self, _now: float, report: object) -> None:
         """See :class:`securefl.simulation.course.Listener`."""
-        if isinstance(report, SumOpened):
-            self.sums.append(report.opened)
+        match report:
+            case ClustersDrawn(clusters=clusters, counts=counts):
+                drawn = {party for cluster in clusters[0] for party in cluster}
+                self.weights = public_weights(self._weighting, dict(counts), drawn)
+            case SumOpened(opened=opened):
+                self.sums.append(opened)
+            case _:
+                pass
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
         """See :class:`securefl.simulation.course.Listener`."""

@@ -24,7 +24,7 @@ def private(**more: str) -> Scenario:
         "privacy__delta": "0.01",
         "encoding__clip": "1.0",
         "encoding__scale_bits": "8",
-        "weighting__mode": '"equal"',
+        "weighting__mode": '"ignore"',
     }
     return scenario(6, rounds="2", **(sets | more))
 

@@ -51,7 +51,9 @@ def said(lab: Lab, name: str) -> set[str]:
 def test_the_others_sum_is_right_wherever_a_party_falls_silent(
     kind: str, phase: Phase, reclusterings: str
 ) -> None:
-    lab = Lab(scenario(6, reclusterings=reclusterings), {"p01": silent(kind, phase)})
+    # In some draws the ledger would keep a second reclustering of five parties closed.
+    config = scenario(6, reclusterings=reclusterings, leakage__mode="report")
+    lab = Lab(config, {"p01": silent(kind, phase)})
     lab.run()
     assert said(lab, "p01") == WORDS[phase]
     (done,) = lab.rounds_done()

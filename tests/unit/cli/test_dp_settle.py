@@ -29,7 +29,7 @@ min_survivors = 2
 [encoding]
 scale_bits = 12
 [weighting]
-mode = "equal"
+mode = "ignore"
 [privacy]
 unit = "record"
 multiplier = 2.0

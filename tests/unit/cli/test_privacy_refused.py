@@ -15,7 +15,7 @@ PRIVATE = (
 [encoding]
 scale_bits = 11
 [weighting]
-mode = "equal"
+mode = "ignore"
 [privacy]
 unit = "record"
 multiplier = 2.0

@@ -55,7 +55,7 @@ def test_a_party_keeps_to_its_own_budget(site: Path) -> None:
 [encoding]
 scale_bits = 12
 [weighting]
-mode = "equal"
+mode = "ignore"
 [privacy]
 unit = "record"
 multiplier = 1.5

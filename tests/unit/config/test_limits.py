@@ -93,6 +93,8 @@ def test_quorums_of_equal_rosters_share_more_than_the_colluders() -> None:
             assert quorum <= parties
 
 
+TRUNCATE = ("weighting.mode=truncate",)
+
 REFUSED = [
     ("clustering.size", ("clustering.size=13",), "12 participants do not fill one cluster of 13"),
     ("clustering.size", ("participation.count=2",), "2 participants do not fill"),
@@ -126,6 +128,8 @@ REFUSED = [
     ("encoding.range", ("encoding.range=1e10", "encoding.scale_bits=40"), "outside 1 to 2^53 - 1"),
     ("encoding.ring_bits", ("encoding.ring_bits=32", "encoding.range=65536"), "not below 2^31"),
     ("aggregation.rule", ("aggregation.rule={type='trimmed-mean', trim=2}",), "needs 5 clusters"),
+    ("aggregation.rule.beta", ("aggregation.rule={type='trimmed-mean', trim='weight'}",), "how much"),
+    ("aggregation.rule.beta", ("aggregation.rule={type='trimmed-mean', trim=1, beta=0.1}",), "how many"),
     ("aggregation.rule", ("aggregation.rule={type='krum', byzantine=2}",), "make 4"),
     ("aggregation.rule", ("aggregation.rule={type='bulyan', byzantine=1}",), "needs 7 clusters"),
     (
@@ -172,8 +176,18 @@ REFUSED = [
         ("aggregation.claim=worst-case", "aggregation.byzantine=1"),
         "mean with these parameters",
     ),
-    ("weighting.cap", ("weighting.mode=truncate",), "needs the count"),
-    ("weighting.cap", ("weighting.cap=5",), "has no cap"),
+    ("weighting.alpha", ("weighting.mode=truncate",), "needs the share"),
+    ("weighting.cap", ("weighting.cap=5",), "truncates nothing"),
+    ("weighting.alpha", ("weighting.mode=ignore", "weighting.alpha=0.1"), "truncates nothing"),
+    ("weighting.use", ("weighting.use=truncated",), "truncates nothing"),
+    ("weighting.cap", (*TRUNCATE, "weighting.alpha=0.1", "weighting.cap=5"), "alpha is given too"),
+    ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0"), "is 0"),
+    ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.5"), "cannot be kept to 0.5"),
+    ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.7", "weighting.alpha_star=0.6"), "cannot be kept"),
+    ("weighting.alpha_star", (*TRUNCATE, "weighting.alpha=0.1", "weighting.alpha_star=1.0"), "no minority"),
+    ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.35", "weighting.alpha_star=0.4"), "= 5 of 12"),
+    ("training.steps", ("training.dp_sgd={}", "training.steps=1"), "one step"),
+    ("training.batch_fraction", ("training.dp_sgd={}", "training.batch_fraction=0.1"), "one step"),
     ("expect.0.metric", ("expect=[{metric='epsilon', at_most=3}]",), "no differential privacy"),
     ("expect.0", ("expect=[{metric='rounds'}]",), "no bound"),
     ("expect.0.at_least", ("expect=[{metric='rounds', at_least=2, at_most=1}]",), "above at_most"),

@@ -16,7 +16,7 @@ RECORD = (
     "privacy.epsilon=2",
     "training.dp_sgd={}",
     "training.batch_size=16",
-    "weighting.mode=equal",
+    "weighting.mode=ignore",
 )
 PARTY = ("privacy.unit=party", "privacy.multiplier=1", "encoding.clip=1")
 CARRY = "training.dp_sgd={momentum=0.1, carry='own'}"
@@ -24,7 +24,7 @@ SHARED = "privacy.placement=threshold"
 
 REFUSED = [
     ("training.dp_sgd", (*RECORD, "training.dp_sgd="), "nothing bounds what one record does"),
-    ("weighting.mode", (*RECORD, "weighting.mode=samples"), "depend on the number of records"),
+    ("weighting.mode", (*RECORD, "weighting.mode=passthrough"), "depend on the number of records"),
     ("weighting.mode", (*RECORD, "weighting.mode=truncate", "weighting.cap=9"), "number of records"),
     ("privacy.epsilon", (*RECORD, "privacy.multiplier=1"), "multiplier is given too"),
     ("privacy.epsilon", (*RECORD, "privacy.epsilon="), "neither it nor multiplier"),

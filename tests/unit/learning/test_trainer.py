@@ -142,6 +142,29 @@ def test_epochs_visit_every_sample_once_in_even_batches(samples: int, batch_size
         assert epochs[0] != epochs[1] != sorted(epochs[1])
 
 
+@pytest.mark.parametrize(("samples", "used"), [(100, None), (100, 30), (100, 3), (4, 9)])
+def test_a_share_of_the_samples_in_each_of_so_many_batches(samples: int, used: int | None) -> None:
+    x: F32 = np.arange(samples, dtype=np.float32)[:, None]
+    module = _Recorder()
+    config = Training(epochs=9, batch_fraction=0.1, steps=12)
+    shard = Shard(x, np.arange(samples, dtype=np.int64) % 2, 2, (1,))
+    LocalTrainer(module, shard, config, CPU).train(to_vector(module), InsecureSeededEntropy(5), used)
+    held = min(samples, used or samples)
+    assert [len(batch) for batch in module.batches] == [max(1, held // 10)] * 12
+    first = [value for batch in module.batches for value in batch][:held]
+    assert sorted(first) == x[:held, 0].tolist(), "the first samples, and each of them once an epoch"
+
+
+def test_dropout_is_drawn_from_the_partys_entropy() -> None:
+    shard, plain, dropping = blobs(24), Mlp(hidden=(16,)), Mlp(hidden=(16,), dropout=0.5)
+    before, after = trained(dropping, shard, Training())
+    assert after.tobytes() == trained(dropping, shard, Training())[1].tobytes()
+    assert after.tobytes() != trained(dropping, shard, Training(), seed=2)[1].tobytes()
+    same_start, without = trained(plain, shard, Training())
+    assert before.tobytes() == same_start.tobytes()
+    assert after.tobytes() != without.tobytes()
+
+
 def test_frozen_and_unused_parameters_stay() -> None:
     shard = blobs(30)
     before, after = trained(custom("with_frozen_bias"), shard, Training(weight_decay=0.1))

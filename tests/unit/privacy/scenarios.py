@@ -25,7 +25,7 @@ colluders_per_cluster = 2
 [encoding]
 scale_bits = 13
 [weighting]
-mode = "equal"
+mode = "ignore"
 [privacy]
 unit = "record"
 placement = "threshold"

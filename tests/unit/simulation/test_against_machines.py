@@ -103,7 +103,9 @@ def federation_of(plan_of: Lab, cast: Cast, failing: Failing = frozenset(), fail
     def training(name: PartyId) -> Training:
         own = party_entropy(root, name)
 
-        def train(round_: int, params: F32, _carry: F64 | None, entropy: Entropy) -> F64:
+        def train(
+            round_: int, params: F32, _carry: F64 | None, entropy: Entropy, _samples: int | None
+        ) -> F64:
             drawn = entropy.draw(8)
             draws = [training_entropy(own, round_, w).draw(8) for w in range(works_of(plan_of.scenario))]
             work = draws.index(drawn)
@@ -320,8 +322,8 @@ def test_an_active_servers_run_is_the_same(cast: Cast, failing: Failing, reclust
 @pytest.mark.parametrize("server", ["curious", "active"])
 def test_what_the_ledger_keeps_closed_is_the_same(server: str) -> None:
     """With three reclusterings and a dropout most draws have a difference that is one party's update."""
-    config = scenario(9, rounds="3", reclusterings="3", server=server)
-    lab = assert_same(config, {"p04": (silent("drop", "after-shares", 0, 1, 2),)})
+    config = scenario(9, rounds="5", reclusterings="3", server=server)
+    lab = assert_same(config, {"p04": (silent("drop", "after-shares"),)})
     assert len(lab.reports(SumsWithheld)) >= 2
     assert all(done.opened for done in lab.rounds_done())
 
@@ -338,7 +340,7 @@ def test_silence_at_each_phase(kind: str, phase: Phase) -> None:
 @pytest.mark.parametrize(
     "rule", ['{ type = "krum", byzantine = 0 }', '{ type = "trimmed-mean", trim = 1 }', '{ type = "median" }']
 )
-@pytest.mark.parametrize("mode", ["equal", "samples"])
+@pytest.mark.parametrize("mode", ["ignore", "passthrough"])
 def test_rules_and_weights(rule: str, mode: str) -> None:
     config = scenario(
         9,

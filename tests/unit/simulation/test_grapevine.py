@@ -35,7 +35,9 @@ class Trainers:
         self.calls: list[tuple[str, int]] = []
 
     def of(self, name: PartyId, index: int) -> Training:
-        def train(round_: int, params: F32, _carry: F64 | None, _entropy: Entropy) -> F64:
+        def train(
+            round_: int, params: F32, _carry: F64 | None, _entropy: Entropy, _samples: int | None
+        ) -> F64:
             self.calls.append((name, round_))
             if (name, round_) == ("p01", 1):
                 raise TrainingDivergedError("no")

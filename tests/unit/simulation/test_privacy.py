@@ -42,7 +42,7 @@ min_survivors = 2
 [encoding]
 scale_bits = 12
 [weighting]
-mode = "equal"
+mode = "ignore"
 [privacy]
 unit = "record"
 placement = "threshold"

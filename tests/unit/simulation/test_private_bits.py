@@ -56,7 +56,7 @@ min_survivors = 2
 [encoding]
 scale_bits = 12
 [weighting]
-mode = "equal"
+mode = "ignore"
 [privacy]
 unit = "record"
 multiplier = 1.5
@@ -156,11 +156,12 @@ def test_dropout_exact_noise_after_dropouts() -> None:
 
     Of noise for two dropouts, a cluster of four (of five at most) always keeps some: p02 leaves it out.
     """
-    silent = drops(("p05", "after-shares", 0), ("p01", "after-masked-input", 1))
+    silent = drops(("p05", "after-shares", 0), ("p05", "after-shares", 2), ("p01", "after-masked-input", 1))
     lab = assert_same(
         *SHARED,
         *AGAIN,
         "parties=9",
+        "stop.rounds=3",
         "privacy.placement=dropout-exact",
         "checks.kind=corrected",
         f"behaviours=[{silent}, {SKIPPER}]",

@@ -27,7 +27,7 @@ size = 3
 threshold = 2
 min_survivors = 2
 [weighting]
-mode = "equal"
+mode = "ignore"
 [stop]
 rounds = 5
 [[behaviours]]

@@ -137,7 +137,10 @@ def test_the_header_says_who_trains() -> None:
         "training: vectorised over parties, since the model is dense: as run but for rounding"
     )
     assert federation(exact=True).note == "training: party by party, to the bits of run (--exact)"
-    assert "only dense models with ReLU are vectorised, this is cnn" in federation(MODELS["cnn"]).note
+    assert (
+        "only dense models with ReLU and no dropout are vectorised, this is cnn"
+        in federation(MODELS["cnn"]).note
+    )
     assert federation().vectorised
     assert not federation(exact=True).vectorised
 
@@ -149,8 +152,15 @@ def test_whoever_diverges_is_left_out_and_the_others_are_summed(exact: bool) -> 
     workforce = made.trainings._workforce
     real = workforce.train
 
-    def train(round_: int, work: int, params: F32, names: Sequence[PartyId], carries: Carries) -> object:
-        for name, update in real(round_, work, params, names, carries):
+    def train(
+        round_: int,
+        work: int,
+        params: F32,
+        names: Sequence[PartyId],
+        carries: Carries,
+        samples: int | None,
+    ) -> object:
+        for name, update in real(round_, work, params, names, carries, samples):
             yield name, None if name == "p07" else update
 
     workforce.train = train  # type: ignore[method-assign, assignment]
@@ -170,10 +180,12 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_bugs_are_not_taken_for_failures_of_training() -> None:
-    def broken(_round: int, _params: F32, _carry: F64 | None, _entropy: Entropy) -> F64:
+    def broken(_round: int, _params: F32, _carry: F64 | None, _entropy: Entropy, _samples: int | None) -> F64:
         raise UsageError("a bug")
 
-    def diverging(_round: int, _params: F32, _carry: F64 | None, _entropy: Entropy) -> F64:
+    def diverging(
+        _round: int, _params: F32, _carry: F64 | None, _entropy: Entropy, _samples: int | None
+    ) -> F64:
         raise TrainingDivergedError("no")
 
     root, params = InsecureSeededEntropy(1), np.zeros(2, dtype=np.float32)

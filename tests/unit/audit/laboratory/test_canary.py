@@ -31,7 +31,7 @@ min_survivors = 3
 [encoding]
 scale_bits = 16
 [weighting]
-mode = "equal"
+mode = "ignore"
 [privacy]
 unit = "record"
 placement = "threshold"

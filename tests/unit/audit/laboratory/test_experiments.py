@@ -120,7 +120,7 @@ def test_a_claim_is_put_to_the_test() -> None:
         "training.learning_rate=",
         "training.batch_size=10",
         "training.dp_sgd={}",
-        "weighting.mode=equal",
+        "weighting.mode=ignore",
         "encoding.scale_bits=13",
         "privacy={unit='record', multiplier=1.0, delta=1e-3, records=10}",
         "stop.rounds=1",

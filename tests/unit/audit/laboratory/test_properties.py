@@ -48,7 +48,7 @@ def test_noise_hides_them() -> None:
         "training.learning_rate=",
         "training.batch_size=20",
         "training.dp_sgd={}",
-        "weighting.mode=equal",
+        "weighting.mode=ignore",
         "encoding.scale_bits=12",
         "privacy={unit='record', multiplier=5.0, delta=1e-3, records=40}",
     )

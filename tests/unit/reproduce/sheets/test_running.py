@@ -183,7 +183,7 @@ def test_the_list_needs_neither_torch_nor_matplotlib(paper: Path) -> None:
 
 def test_what_is_hidden_is_in_the_record(tmp_path: Path) -> None:
     text = SCENARIO.replace(
-        "[training]", "[weighting]\nmode = 'equal'\n[training.dp_sgd]\n[training]"
+        "[training]", "[weighting]\nmode = 'ignore'\n[training.dp_sgd]\n[training]"
     ).replace(
         "rounds = 1",
         "rounds = 3\n[privacy]\nunit = 'record'\nmultiplier = 1.5\ndelta = 1e-4\n[encoding]\nscale_bits = 13",
