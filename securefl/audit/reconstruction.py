@@ -86,8 +86,9 @@ def _recovered(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[Fin
             audit=AUDIT,
             severity=Severity.WARNING if recorded.noisy else Severity.BREACH,
             claim=(
-                f"The updates of {len(parties)} parties ({listed(parties)}) are recovered to the last step of"
-                f" the encoding, in {len(hit)} of {len(attacked)} versions, as the ledger says."
+                f"Updates of {'1 party' if len(parties) == 1 else f'{len(parties)} parties'} ({listed(parties)})"
+                " are recovered to the last step of the encoding, in"
+                f" {len(hit)} of {len(attacked)} versions, as the ledger says."
                 + (" Their noise is in them." if recorded.noisy else "")
             ),
             evidence=tuple(o.evidence for o in hit[0].one.opened.openings[:6]),

@@ -106,18 +106,17 @@ def one_cluster(scenario: Scenario, size: int) -> Scenario:
     """The scenario with one cluster of so many parties, one round, and a server that applies its mean.
 
     The model that it ends with is the one before plus the cluster's mean update: all that one opened sum
-    says. Behaviours, checks and what else concerns several clusters are left out. Noise stays as it was,
-    unless it is shared and the cluster smaller than the scenario's.
+    says. Behaviours, checks and what else concerns several clusters are left out. Noise stays as it was.
     """
     sums = scenario.secure_sum
-    if size < scenario.clustering.size:
-        sums = SecureSum(threshold=size, min_survivors=size, k_anonymity=1)
+    # As many shares as in the scenario have to hide a record, so that each party adds what it adds there.
+    hiding = min(size, sums.min_survivors - sums.colluders_per_cluster)
     return msgspec.structs.replace(
         scenario,
         parties=size,
         participation=Participation(),
         clustering=Clustering(size=size),
-        secure_sum=msgspec.structs.replace(sums, server="curious", colluders=0),
+        secure_sum=SecureSum(threshold=hiding, min_survivors=hiding, k_anonymity=1),
         checks=Checks(),
         leakage=Leakage(mode="report"),
         aggregation=Aggregation(),

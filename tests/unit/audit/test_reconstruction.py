@@ -52,7 +52,7 @@ def test_hidden_updates_are_not_recovered(plain: Path) -> None:
 def test_exposed_updates_are_recovered_to_the_last_step(leaky: Path) -> None:
     found = chapter(leaky)
     (breach,) = [one for one in found.findings if one.severity is Severity.BREACH]
-    assert "The updates of 9 parties" in breach.claim
+    assert "Updates of 9 parties" in breach.claim
     assert "as the ledger says" in breach.claim
 
 

@@ -1,11 +1,15 @@
 """Membership inference on small models: it finds what they memorised, and nothing where that is nothing."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import scenarios
 from securefl.audit.laboratory.membership import shadow_scores
+from securefl.config.limits import check
+from securefl.config.load import load_scenario
 from securefl.errors import UsageError
 from securefl.simulation.shadows import one_cluster
 from tests.unit.audit.laboratory.scenarios import pool, scenario
@@ -37,6 +41,16 @@ def test_one_cluster_ends_with_its_mean_update() -> None:
     beyond = replace(held, initial=alone).train(np.ones(40, dtype=np.bool_), seed=3)
     assert np.abs(beyond - alone).max() > 1e-3
     assert one_cluster(scenario(), 3).parties == 3
+
+
+@pytest.mark.parametrize("size", [5, 6])
+def test_one_cluster_of_a_run_with_shared_noise_has_its_noise(size: int) -> None:
+    """Whole, and after a dropout: h shares of the noise hide a record in it, as in the run."""
+    whole = load_scenario(Path(scenarios.__file__).parent / "dp_mqtt.toml")
+    cluster = one_cluster(whole, size)
+    check(cluster)
+    h = [one.secure_sum.min_survivors - one.secure_sum.colluders_per_cluster for one in (whole, cluster)]
+    assert h == [3, 3]
 
 
 def test_a_mask_of_another_length_is_refused() -> None:
