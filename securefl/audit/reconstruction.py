@@ -82,12 +82,12 @@ def _recovered(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[Fin
     hit = [done for done in attacked if done.exposed.intersection(done.system.parties)]
     parties = sorted({p for done in hit for p in done.exposed.intersection(done.system.parties)})
     if parties:
+        whose = "1 party" if len(parties) == 1 else f"{len(parties)} parties"
         yield Finding(
             audit=AUDIT,
             severity=Severity.WARNING if recorded.noisy else Severity.BREACH,
             claim=(
-                f"Updates of {'1 party' if len(parties) == 1 else f'{len(parties)} parties'} ({listed(parties)})"
-                " are recovered to the last step of the encoding, in"
+                f"Updates of {whose} ({listed(parties)}) are recovered to the last step of the encoding, in"
                 f" {len(hit)} of {len(attacked)} versions, as the ledger says."
                 + (" Their noise is in them." if recorded.noisy else "")
             ),
