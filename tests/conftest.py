@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Generator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Machines that run tests are shared and slow at times: a deadline would fail tests that are right.
 settings.register_profile("securefl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("securefl")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Hardly anything of what is imported and collected is garbage, so nobody looks for it meanwhile."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
