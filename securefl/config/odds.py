@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 _EXACT_WORK = 300_000
 """Integer products that an exact count may cost; beyond it clusters are treated as independent."""
@@ -111,22 +113,37 @@ def cluster_kept_at(atoms: Sequence[int], rate: float, min_survivors: int) -> fl
 def touched_at_most(sizes: Sequence[int], marked: int, most: int, resting: int = 0) -> float:
     """P(at most ``most`` clusters hold any of the ``marked``) under a uniformly random assignment.
 
-    Counted like :func:`all_within`, with a second variable for touched clusters; with many clusters by the
-    normal approximation with the exact mean and, for equal sizes, the exact variance.
+    Exact: C(n, marked) choices hold no cluster but those of a set, and rest, with n parties; inclusion and
+    exclusion over all sets of i clusters weighs them by (-1)^(most - i) C(c - i - 1, most - i). With many
+    clusters by the normal approximation with the exact mean and, for equal sizes, the exact variance.
     """
     if most >= min(len(sizes), marked):
         return 1.0
     population = sum(sizes) + resting
     if population * marked * min(most + 1, marked) > _EXACT_WORK:
         return _touched_normal(sizes, population, marked, most)
-    ways = [[math.comb(resting, hit) for hit in range(min(resting, marked) + 1)]]
-    for size in sizes:
-        dirty = [0] + [math.comb(size, hit) for hit in range(1, min(size, marked) + 1)]
-        untouched = [*ways, []]
-        newly = [[], *(_product(row, dirty, marked) for row in ways)]
-        ways = [_sum(a, b) for a, b in zip(untouched, newly, strict=True)][: most + 1]
-    hits = sum(row[marked] for row in ways if marked < len(row))
+    hits = sum(
+        (-1 if (most - chosen) % 2 else 1)
+        * math.comb(len(sizes) - chosen - 1, most - chosen)
+        * sets
+        * math.comb(members + resting, marked)
+        for (chosen, members), sets in _unions(tuple(sorted(sizes))).items()
+        if chosen <= most
+    )
     return hits / math.comb(population, marked)
+
+
+@functools.lru_cache(maxsize=64)
+def _unions(sizes: tuple[int, ...]) -> Mapping[tuple[int, int], int]:
+    """By number of clusters and of their members together: how many sets of clusters have so many."""
+    found: Mapping[tuple[int, int], int] = {(0, 0): 1}
+    for size, count in Counter(sizes).items():
+        after: Counter[tuple[int, int]] = Counter()
+        for (chosen, members), sets in found.items():
+            for more in range(count + 1):
+                after[chosen + more, members + more * size] += sets * math.comb(count, more)
+        found = after
+    return found
 
 
 def _touched_normal(sizes: Sequence[int], population: int, marked: int, most: int) -> float:
