@@ -19,6 +19,7 @@ from securefl.audit.finding import Evidence, Finding, Severity
 from securefl.audit.reconstruction_plots import Attacked, reconstruction_exhibits
 from securefl.audit.recorded import Recorded
 from securefl.audit.truth import GroundTruth
+from securefl.config.sizes import leakage_colluders
 from securefl.report.text import counted, listed
 
 AUDIT: Final = "reconstruction"
@@ -83,13 +84,20 @@ def _recovered(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[Fin
     parties = sorted({p for done in hit for p in done.exposed.intersection(done.system.parties)})
     if parties:
         whose = "1 party" if len(parties) == 1 else f"{len(parties)} parties"
+        reckoned = leakage_colluders(recorded.scenario)
+        promised = len(recorded.colluders) <= reckoned or any(done.one.alone.exposed for done in hit)
         yield Finding(
             audit=AUDIT,
-            severity=Severity.WARNING if recorded.noisy else Severity.BREACH,
+            severity=Severity.BREACH if promised and not recorded.noisy else Severity.WARNING,
             claim=(
                 f"Updates of {whose} ({listed(parties)}) are recovered to the last step of the encoding, in"
                 f" {len(hit)} of {len(attacked)} versions, as the ledger says."
                 + (" Their noise is in them." if recorded.noisy else "")
+                + (
+                    ""
+                    if promised
+                    else f" It takes more than the {reckoned} colluders that are reckoned with."
+                )
             ),
             evidence=tuple(o.evidence for o in hit[0].one.opened.openings[:6]),
             remedy="what exposure says: fewer sums of one update, new local work, larger clusters, or noise",

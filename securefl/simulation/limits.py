@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from securefl.config.cast import is_of_server
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
@@ -29,6 +31,12 @@ def check_simulable(scenario: Scenario) -> None:
         if unheard and claim.metric == "refusals":
             reason = f"refusals of {' and '.join(unheard)} need messages"
             raise ConfigError(f"expect.{index}.metric", reason, "use run")
+
+
+def without_messages(scenario: Scenario) -> Scenario:
+    """Return the scenario without what only messages can show: behaviours of the server, and expectations."""
+    heard = tuple(behaviour for behaviour in scenario.behaviours if not is_of_server(behaviour))
+    return msgspec.structs.replace(scenario, behaviours=heard, expect=())
 
 
 def notes(scenario: Scenario) -> Iterator[str]:

@@ -30,6 +30,7 @@ from securefl.learning.outcomes import Evaluation
 from securefl.rounds.reports import ModelFinal
 from securefl.simulation.course import Course
 from securefl.simulation.federation import assemble
+from securefl.simulation.limits import without_messages
 
 _RUN: Final = RunId("5bad0e" + "0" * 26)
 
@@ -57,6 +58,8 @@ class Pool:
 
     def shadows(self, count: int, seed: int, secret: Entropy | None = None) -> Iterator[Shadow]:
         """Train so many, one after the other; each costs a simulation of the scenario.
+
+        What its server does with messages, if anything, is left out.
 
         Args:
             count: how many.
@@ -89,7 +92,7 @@ class Pool:
         own = msgspec.structs.replace(
             self.scenario.data, train_limit=None, server_fraction=0.0, server_per_class=None
         )
-        scenario = msgspec.structs.replace(self.scenario, data=own)
+        scenario = msgspec.structs.replace(without_messages(self.scenario), data=own)
         hidden = None if scenario.privacy.unit == "none" else secret or OsEntropy()
         federation = assemble(scenario, _RUN, seed, secret=hidden, dataset=held)
         if self.initial is not None:

@@ -313,7 +313,7 @@ ATTACKS: Mapping[str, Attack] = {
     ),
     "missing from one reclustering": Attack(
         TWICE_FIVE,
-        {"parties": 10, "size": "5", "threshold": "3", "min_survivors": "3"},
+        {"parties": 10, "size": "5", "threshold": "3", "min_survivors": "3", "secure_sum__colluders": "1"},
         colluders=(P[7],),
         prepare=accusing,
         server=(counting_everybody,),

@@ -13,6 +13,7 @@ from securefl.config.cast import behaviours_of
 from securefl.entropy import OsEntropy
 from securefl.ids import RunId
 from securefl.simulation.federation import assemble
+from securefl.simulation.limits import without_messages
 
 AUDIT: Final = "canary"
 CANARIES: Final = 1000
@@ -24,7 +25,7 @@ def audit_epsilon(case: Case, canaries: int = CANARIES) -> Chapter:
     Raises:
         ConfigError: the scenario cannot be simulated, or its batches leave no room for canaries.
     """
-    scenario = case.recorded.scenario
+    scenario = without_messages(case.recorded.scenario)
     if scenario.privacy.unit == "none":
         claim = "The scenario claims no epsilon, so there is none to refute."
         return _chapter((Finding(audit=AUDIT, severity=Severity.NOTE, claim=claim),), None)

@@ -53,6 +53,15 @@ def test_one_cluster_of_a_run_with_shared_noise_has_its_noise(size: int) -> None
     assert h == [3, 3]
 
 
+def test_what_only_a_servers_messages_show_is_left_out() -> None:
+    lies = 'behaviours=[{kind="server-drops-mates", victim="p00"}]'
+    quick = ("training.epochs=1", "stop.rounds=1")
+    everybody = np.ones(40, dtype=np.bool_)
+    np.testing.assert_array_equal(
+        pool(40, lies, *quick).train(everybody, seed=3), pool(40, *quick).train(everybody, seed=3)
+    )
+
+
 def test_a_mask_of_another_length_is_refused() -> None:
     with pytest.raises(UsageError, match="records"):
         pool(40).train(np.ones(39, dtype=np.bool_), seed=1)
