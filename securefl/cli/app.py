@@ -22,6 +22,7 @@ from securefl.cli.plan import plan
 from securefl.cli.reproduce import reproduce
 from securefl.cli.run import run
 from securefl.cli.simulate import simulate
+from securefl.cli.weights import weights
 
 app = typer.Typer(
     help="Federated learning in which nobody sees an update, some parties lie, and networks fail.",
@@ -40,6 +41,7 @@ app.command()(party)
 app.command()(broker)
 app.command()(keygen)
 app.command()(plan)
+app.command()(weights)
 app.command()(doctor)
 app.add_typer(bench, name="bench", help="Measure speed and size on this machine.")
 app.add_typer(data, name="data", help="Data sets: who gets which labels.")

@@ -26,6 +26,7 @@ from securefl.reproduce.sheets.pictures import picture
 from securefl.reproduce.sheets.record import CellRecord, SheetRecord, grid, value
 from securefl.reproduce.sheets.report import privacy_of
 from securefl.reproduce.sheets.sources import Source
+from securefl.reproduce.sheets.study import SPLITS
 from securefl.reproduce.sheets.tabulate import Done, tabulate
 
 
@@ -90,8 +91,9 @@ def run_sheets(
 
 
 def _run(request: Request, scale: ScaleName) -> SheetRecord:
-    if request.exhibit.sheet.shows == "labels":
-        splits = [(label, job.seed, split_of(job)) for label, job in request.batch.simulations()]
+    shows = request.exhibit.sheet.shows
+    if shows in SPLITS:
+        splits = [(label, job.seed, split_of(job, shows)) for label, job in request.batch.simulations()]
         by_label: dict[str, list[SeedRecord]] = {label: [] for label, _, _ in splits}
         for label, _, (record, _) in splits:
             by_label[label].append(record)
@@ -168,7 +170,7 @@ def _table(record: SheetRecord) -> Table:
     table = grid(record)
     shown = Table(box=None, pad_edge=False, show_edge=False)
     if len(record.axes) == 1:
-        head = [table.column_name, "distance" if record.shows == "labels" else "accuracy"]
+        head = [table.column_name, "measure" if record.shows in SPLITS else "accuracy"]
         rows = [[cell.label, _entry(cell)] for cell in record.cells]
     else:
         head = [f"{table.row_name} \\ {table.column_name}", *table.columns]

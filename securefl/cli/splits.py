@@ -5,30 +5,54 @@ from __future__ import annotations
 import time
 
 from securefl.cli.data import label_counts
+from securefl.errors import ConfigError
 from securefl.reproduce.measure import Job
 from securefl.reproduce.record import SeedRecord
+from securefl.reproduce.sheets.study import Shows
+from securefl.weighting.truncation import curve, largest_cap, truncated
 
 Shares = tuple[tuple[float, ...], ...]
-"""By party, and last of all parties together, the share of each class."""
+"""What a picture of a split shows: see :attr:`securefl.reproduce.sheets.record.CellRecord.shares`."""
 
 
-def split_of(job: Job) -> tuple[SeedRecord, Shares]:
-    """How far a split is from everybody having the same classes, in place of an accuracy; and the shares.
+def split_of(job: Job, shows: Shows) -> tuple[SeedRecord, Shares]:
+    """What ``shows`` measures of a split, in place of an accuracy; and what its picture shows.
 
     Raises:
-        ConfigError: the data set is missing or cannot be split as asked.
+        ConfigError: the data set is missing or cannot be split as asked; or no cap keeps to the bound.
     """
     began = time.monotonic()
     counts = label_counts(job.scenario, job.data_dir, job.seed)
-    distances = list(counts["distance"].values())
-    parties: list[list[int]] = list(counts["parties"].values())
-    everybody = [sum(column) for column in zip(*parties, strict=True)]
+    measured, shares = _caps(job, counts["samples"]) if shows == "caps" else _sizes(counts["samples"])
+    if shows == "labels":
+        distances = list(counts["distance"].values())
+        parties: list[list[int]] = list(counts["parties"].values())
+        everybody = [sum(column) for column in zip(*parties, strict=True)]
+        measured = sum(distances) / len(distances)
+        shares = tuple(tuple(round(n / sum(row), 6) for n in row) for row in (*parties, everybody))
     record = SeedRecord(
         seed=job.seed,
-        accuracies=(round(sum(distances) / len(distances), 6),),
+        accuracies=(round(measured, 6),),
         ended="",
         seconds=round(time.monotonic() - began, 3),
         device="cpu",
         dataset=counts["title"],
     )
-    return record, tuple(tuple(round(n / sum(row), 6) for n in row) for row in (*parties, everybody))
+    return record, shares
+
+
+def _caps(job: Job, samples: dict[str, int]) -> tuple[float, Shares]:
+    """The share of all samples that truncation leaves, and the curve of caps over alpha."""
+    counts, weighting = list(samples.values()), job.scenario.weighting
+    if weighting.alpha is None:
+        raise ConfigError("weighting.alpha", "caps follow from it", "as in alpha = 0.1")
+    cap = largest_cap(counts, weighting.alpha, weighting.alpha_star)
+    kept = float(sum(truncated(counts, cap))) / sum(counts)
+    alphas, caps = zip(*((float(a), float(u)) for a, u in curve(counts, weighting.alpha_star)), strict=True)
+    return kept, (alphas, caps)
+
+
+def _sizes(samples: dict[str, int]) -> tuple[float, Shares]:
+    """The share of all samples that the two largest parties hold, and everybody's number."""
+    counts = sorted(map(float, samples.values()), reverse=True)
+    return sum(counts[:2]) / sum(counts), (tuple(counts),)

@@ -181,16 +181,8 @@ def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
             )
     if isinstance(behaviour, Poisoning):
         check_attack(behaviour, path, scenario.parties)
-    if isinstance(behaviour, FalseCount):
-        if behaviour.rounds:
-            reason = "a count is declared for the whole run"
-            raise ConfigError(f"{path}.rounds", reason, "leave it out")
-        if scenario.weighting.mode == "ignore":
-            raise ConfigError(
-                f"{path}.kind",
-                'false-count does nothing where weighting.mode = "ignore"',
-                '"passthrough" or "truncate"',
-            )
+    if isinstance(behaviour, FalseCount) and behaviour.rounds:
+        raise ConfigError(f"{path}.rounds", "a count is declared for the whole run", "leave it out")
 
 
 def _clashes(scenario: Scenario) -> Iterator[tuple[str, str]]:

@@ -38,12 +38,24 @@ class LogNormal(Section, tag="log-normal", frozen=True, kw_only=True):
     sigma: PositiveReal = 1.0
 
 
+class LogNormalDirichlet(Section, tag="log-normal-dirichlet", frozen=True, kw_only=True):
+    """Sample counts multinomial, by shares from a Dirichlet distribution with log-normal parameters.
+
+    Portnoy et al. 2022, section 3.1.1, as the authors' code has it: ``drawn`` clients, of which those without
+    samples are dropped. The ``parties`` largest remain; a party that would have none gets one sample.
+    """
+
+    mu: Annotated[float, Meta(ge=-20, le=20)] = 1.5
+    sigma: Annotated[float, Meta(gt=0, le=20)] = 3.45
+    drawn: Positive = 100
+
+
 class ByRole(Section, tag="roles", frozen=True, kw_only=True):
     """Each party is one speaking role of a text: the first ones with enough to say (``shakespeare`` only)."""
 
 
 DataSet = Annotated[str, Meta(pattern=r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+)$")]
-Partition = Iid | LabelsPerParty | Dirichlet | ClassShares | LogNormal | ByRole
+Partition = Iid | LabelsPerParty | Dirichlet | ClassShares | LogNormal | LogNormalDirichlet | ByRole
 
 ByLabel = LabelsPerParty | Dirichlet | ClassShares
 """Those that go by the label of a sample."""

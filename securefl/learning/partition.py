@@ -11,7 +11,16 @@ from typing import assert_never
 import numpy as np
 
 from securefl.arrays import F64, I64, expect
-from securefl.config.data import ByRole, ClassShares, Dirichlet, Iid, LabelsPerParty, LogNormal, Partition
+from securefl.config.data import (
+    ByRole,
+    ClassShares,
+    Dirichlet,
+    Iid,
+    LabelsPerParty,
+    LogNormal,
+    LogNormalDirichlet,
+    Partition,
+)
 from securefl.errors import ConfigError, UsageError
 
 
@@ -47,6 +56,9 @@ def partition(labels: I64, parties: int, config: Partition, seed: int) -> tuple[
         case LogNormal(sigma=sigma):
             # The mean of the logarithms would scale all draws alike and cancel in the proportions.
             sizes = _log_normal_sizes(len(labels), parties, sigma, rng)
+            shares = _cut(rng.permutation(len(labels)), sizes)
+        case LogNormalDirichlet():
+            sizes = _multinomial_sizes(len(labels), parties, config, rng)
             shares = _cut(rng.permutation(len(labels)), sizes)
         case ByRole():
             shares = _by_role(labels, parties, rng)
@@ -170,6 +182,27 @@ def _log_normal_sizes(total: int, parties: int, sigma: float, rng: np.random.Gen
     """One sample each, the rest in proportion to exp(sigma z), z ~ N(0, 1), by largest remainders."""
     exponents = sigma * rng.standard_normal(parties)
     return 1 + largest_remainders(total - parties, np.exp(exponents - exponents.max()))
+
+
+def _multinomial_sizes(total: int, parties: int, config: LogNormalDirichlet, rng: np.random.Generator) -> I64:
+    """The ``parties`` largest of the drawn sizes, in the order of the draw; the largest has the rest, too."""
+    if parties > config.drawn:
+        raise ConfigError(
+            "data.partition.drawn",
+            f"{config.drawn} sizes are drawn for {parties} parties",
+            f"{parties} or more, or fewer parties",
+        )
+    weights = np.exp(config.mu + config.sigma * rng.standard_normal(config.drawn))
+    drawn: I64 = rng.multinomial(total, rng.dirichlet(weights)).astype(np.int64)
+    sizes = np.maximum(1, drawn[np.sort(np.argsort(-drawn, kind="stable")[:parties])])
+    left = total - int(sizes.sum())
+    sizes[sizes.argmax()] += max(0, left)
+    while left < 0:
+        largest = sizes.argmax()
+        taken = min(-left, int(sizes[largest]) - 1)
+        sizes[largest] -= taken
+        left += taken
+    return sizes
 
 
 def largest_remainders(total: int, weights: F64) -> I64:

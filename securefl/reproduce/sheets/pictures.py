@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from securefl.report.count_figures import draw_caps, draw_sizes
 from securefl.report.figures import (
     HeatMap,
     Histograms,
@@ -20,7 +21,7 @@ from securefl.reproduce.sheets.record import CellRecord, SheetRecord, grid
 
 
 def picture(record: SheetRecord) -> bytes:
-    """A PNG file: a heat map, accuracy over the last axis or by round, or histograms, as the sheet says.
+    """A PNG file: a heat map, accuracy over the last axis or by round, or a split, as the sheet says.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -34,6 +35,10 @@ def picture(record: SheetRecord) -> bytes:
             return draw(_plot(record))
         case "labels":
             return draw_histograms(_histograms(record))
+        case "sizes":
+            return _sizes(record)
+        case "caps":
+            return _caps(record)
 
 
 def _heat_map(record: SheetRecord) -> HeatMap:
@@ -113,6 +118,18 @@ def _histograms(record: SheetRecord) -> Histograms:
         shares=tuple(own),
         overall=overall,
     )
+
+
+def _sizes(record: SheetRecord) -> bytes:
+    cell = next(cell for cell in record.cells if cell.shares)
+    (counts,) = cell.shares
+    notes = (*_notes(record), f"{len(counts)} parties, {int(sum(counts)):,} samples; first seed")
+    return draw_sizes(_title(record), notes, [int(count) for count in counts])
+
+
+def _caps(record: SheetRecord) -> bytes:
+    curves = {cell.label: tuple(zip(*cell.shares, strict=True)) for cell in record.cells if cell.shares}
+    return draw_caps(_title(record), (*_notes(record), "curves of the first seed"), curves)
 
 
 def _title(record: SheetRecord) -> str:

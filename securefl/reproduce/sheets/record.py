@@ -15,6 +15,12 @@ from securefl.reproduce.judging import Verdict
 from securefl.reproduce.record import SeedRecord
 from securefl.reproduce.sheets.study import Kind, Place, Shows
 
+_OF_SPLITS = {
+    "labels": "distance of a worker's classes from everybody's (total variation), mean over the workers",
+    "sizes": "share of all samples that the two largest parties hold",
+    "caps": "share of all samples that truncation leaves",
+}
+
 
 class AxisRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What was varied, and to what in this run."""
@@ -47,7 +53,8 @@ class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the paper prints behind its plus-minus sign."""
     seeds: tuple[SeedRecord, ...] = ()
     shares: tuple[tuple[float, ...], ...] = ()
-    """Of a split, with the first seed: by party, and last of all together, the share of each class."""
+    """Of a split, with the first seed. ``labels``: by party, and last of all together, the share of each
+    class. ``sizes``: one row, everybody's samples. ``caps``: a row of alphas and one of caps."""
 
     @property
     def difference(self) -> float | None:
@@ -112,8 +119,8 @@ class SheetRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     @property
     def measure(self) -> str:
         """What the numbers are."""
-        if self.shows == "labels":
-            return "distance of a worker's classes from everybody's (total variation), mean over the workers"
+        if self.shows in _OF_SPLITS:
+            return _OF_SPLITS[self.shows]
         rounds = sorted({cell.rounds for cell in self.cells if cell.seeds})
         span = "-".join(f"{one:,}" for one in dict.fromkeys((rounds[0], rounds[-1]))) if rounds else "no"
         return f"accuracy on the test set, mean of the last {self.last} of {span} rounds"

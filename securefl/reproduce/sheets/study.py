@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, field
 
@@ -21,7 +21,9 @@ from securefl.reproduce.comparison import JOINT, Axis, Choice
 from securefl.reproduce.figure import AnyClaim, Labels, Overrides, Scale, ScaleName, Text
 
 Kind = Literal["table", "figure"]
-Shows = Literal["table", "lines", "curves", "labels"]
+Shows = Literal["table", "lines", "curves", "labels", "sizes", "caps"]
+SPLITS: Final = frozenset({"labels", "sizes", "caps"})
+"""Those that show how the data are split: nothing is simulated."""
 Values = dict[str, int | float | str]
 """By name, for the ``$names`` in overrides. Later ones win: study, data set, sheet, scale, item, choices."""
 Numbers = tuple[tuple[float | None, ...], ...]
@@ -103,8 +105,8 @@ class Item(Section, frozen=True, kw_only=True):
     """One numbered table or figure."""
 
     kind: Kind
-    number: Annotated[str, Meta(pattern=r"^(?!all$)([0-9]{1,2}|[a-z]{1,12}(-[a-z]{1,12})?)$")]
-    """As in the paper; of one that is not in it a letter or a word. Not ``all``."""
+    number: Annotated[str, Meta(pattern=r"^(?!all$)([0-9]{1,2}|[A-Z][0-9]|[a-z]{1,12}(-[a-z]{1,12})?)$")]
+    """As in the paper (of an appendix: ``A1``); of one that is not in it a letter or a word. Not ``all``."""
     title: Text
     """What tells it from the other items of the sheet."""
     ours: bool = False
@@ -142,8 +144,10 @@ class Sheet(Section, frozen=True, kw_only=True):
     """What is shown here that the paper does not show."""
     findings: str = ""
     shows: Shows = "table"
-    """A heat map; lines over the last axis; or accuracy by round. ``labels``: nothing is simulated, and what
-    is measured is how far a split is from everybody having the same classes; histograms of the last cell."""
+    """A heat map; lines over the last axis; or accuracy by round. Where nothing is simulated, the split
+    itself: ``labels``, how far it is from everybody having the same classes, histograms of the last cell;
+    ``sizes``, how many samples the parties have, a histogram; ``caps``, truncation of their counts, U over
+    alpha."""
     last: Positive = 10
     """Rounds at the end whose mean accuracy is the final one."""
     every: Positive = 25

@@ -15,7 +15,7 @@ from securefl.reproduce.judging import judge, measured
 from securefl.reproduce.record import FORMAT, SeedRecord, scenario_key
 from securefl.reproduce.sheets.exhibits import Exhibit
 from securefl.reproduce.sheets.record import AxisRecord, CellRecord, SheetRecord
-from securefl.reproduce.sheets.study import Dataset, Level, label_of, place_of
+from securefl.reproduce.sheets.study import SPLITS, Dataset, Level, label_of, place_of
 from securefl.reproduce.shelf import labels_of
 
 
@@ -49,7 +49,7 @@ def tabulate(done: Done) -> SheetRecord:
     claims = (*sheet.claims, *item.claims)
     judged = [claim for claim in claims if labels_of(claim) <= accuracies.keys()]
     kept = {axis.name: tuple(dict.fromkeys(c.place[at] for c in cells)) for at, axis in enumerate(sheet.axes)}
-    scenarios, trains = done.plan.scenarios, sheet.shows != "labels"
+    scenarios, trains = done.plan.scenarios, sheet.shows not in SPLITS
     return SheetRecord(
         format=FORMAT,
         paper=exhibit.paper,
@@ -108,7 +108,7 @@ def _cell(done: Done, cell: tuple[Level, ...]) -> CellRecord:
         scenario=scenario_key(scenario),
         rounds=rounds,
         parties=scenario.parties,
-        asked=_asked(scenario) if sheet.shows != "labels" else "",
+        asked=_asked(scenario) if sheet.shows not in SPLITS else "",
         final=round(sum(finals) / len(finals), 6),
         low=round(min(finals), 6),
         high=round(max(finals), 6),

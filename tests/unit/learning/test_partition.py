@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.arrays import I64
-from securefl.config.data import ClassShares, Dirichlet, Iid, LabelsPerParty, LogNormal, Partition
+from securefl.config.data import (
+    ClassShares,
+    Dirichlet,
+    Iid,
+    LabelsPerParty,
+    LogNormal,
+    LogNormalDirichlet,
+    Partition,
+)
 from securefl.errors import ConfigError, UsageError
 from securefl.learning.partition import partition
 
@@ -15,6 +23,9 @@ KINDS: st.SearchStrategy[Partition] = st.one_of(
     st.integers(1, 12).map(lambda labels: LabelsPerParty(labels=labels)),
     st.sampled_from([5e-324, 1e-9, 0.01, 0.3, 1.0, 100.0, 1e300, 1.7e308]).map(lambda a: Dirichlet(alpha=a)),
     st.sampled_from([1e-9, 0.5, 3.45, 50.0, 1e300]).map(lambda s: LogNormal(sigma=s)),
+    st.tuples(st.sampled_from([-20.0, 1.5, 20.0]), st.sampled_from([1e-9, 3.45, 20.0])).map(
+        lambda drawn: LogNormalDirichlet(mu=drawn[0], sigma=drawn[1], drawn=50)
+    ),
 )
 LABELS = st.lists(st.integers(0, 9), min_size=1, max_size=200).map(lambda ys: np.array(ys, dtype=np.int64))
 
@@ -193,3 +204,14 @@ def test_misuse() -> None:
         partition(balanced(), 0, Iid(), 0)
     with pytest.raises(UsageError, match="shape"):
         partition(balanced().reshape(10, 100), 2, Iid(), 0)
+
+
+def test_multinomial_sizes_are_the_largest_of_those_drawn() -> None:
+    """With the paper's parameters most of 60,000 samples are with a few of 80 parties."""
+    sizes = [len(own) for own in partition(balanced(60_000), 80, LogNormalDirichlet(), 0)]
+    assert sum(sorted(sizes)[-8:]) > 0.7 * 60_000
+    assert min(sizes) == 1
+    even = [len(own) for own in partition(balanced(60_000), 80, LogNormalDirichlet(mu=20, sigma=1e-9), 0)]
+    assert max(even) - min(even) < 12_500, "20 dropped parties' samples are the largest one's"
+    with pytest.raises(ConfigError, match="100 sizes are drawn for 101"):
+        partition(balanced(), 101, LogNormalDirichlet(), 0)

@@ -1,0 +1,99 @@
+"""Reading declared sample counts from a file of one's own."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from securefl.errors import ConfigError
+from securefl.weighting.weights import MAX_COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One party."""
+
+    name: str
+    count: int
+    """In [1, 2^31]."""
+    loss: float | None = None
+    """Mean loss of a model on its samples, at least 0."""
+
+
+def read_counts(path: Path) -> tuple[Declared, ...]:
+    """The parties in a CSV file: ``count``, ``name,count`` or ``name,count,loss`` on each line.
+
+    Empty lines, lines that begin with # and a first line without any number are left out. Parties without a
+    name are called by their line.
+
+    Raises:
+        ConfigError: the file cannot be read or holds no party; a line has another number of fields than the
+            first one, a name twice, a count that is no whole number in [1, 2^31], or a loss that is no
+            number >= 0.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "is no text in UTF-8", "a CSV file, a line per party") from error
+    found: dict[str, Declared] = {}
+    width = 0
+    for number, fields in _lines(text):
+        where = f"{path}, line {number}"
+        width = width or len(fields)
+        if len(fields) != width or not 1 <= width <= 3:
+            raise ConfigError(where, f"has {len(fields)} fields", "count, or name,count, or name,count,loss")
+        name = fields[0] if width > 1 else f"line {number}"
+        if name in found:
+            raise ConfigError(where, f"names {name!r} a second time", "one line per party")
+        loss = _loss(where, fields[2]) if width == 3 else None
+        found[name] = Declared(name, _count(where, fields[min(width, 2) - 1]), loss)
+    if not found:
+        raise ConfigError(str(path), "holds no counts", "a line per party, as in p00,1200")
+    return tuple(found.values())
+
+
+def _lines(text: str) -> Iterator[tuple[int, Sequence[str]]]:
+    begun = False
+    for number, fields in enumerate(csv.reader(text.splitlines()), start=1):
+        bare = [field.strip() for field in fields]
+        if not any(bare) or bare[0].startswith("#"):
+            continue
+        if not begun and not any(_is_number(field) for field in bare):
+            begun = True
+            continue
+        begun = True
+        yield number, bare
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _count(where: str, text: str) -> int:
+    remedy = f"a whole number of samples, 1 to {MAX_COUNT}"
+    try:
+        count = int(text)
+    except ValueError:
+        reason = f"{text!r} is a fraction" if _is_number(text) else f"{text!r} is no number"
+        raise ConfigError(where, reason, remedy) from None
+    if count < 1:
+        raise ConfigError(where, f"declares {count} samples", remedy)
+    if count > MAX_COUNT:
+        raise ConfigError(where, f"declares {count:,} samples, more than anybody may", remedy)
+    return count
+
+
+def _loss(where: str, text: str) -> float:
+    loss = float(text) if _is_number(text) else math.nan
+    if not (math.isfinite(loss) and loss >= 0):
+        raise ConfigError(where, f"the loss is {text!r}", "a number of at least 0")
+    return loss

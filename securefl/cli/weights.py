@@ -1,0 +1,194 @@
+"""``securefl weights``: what truncation makes of declared sample counts, of a file of one's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from parties.arguments import SeedOption
+from parties.console import one_line_errors, say
+from securefl.cli.counts import Declared, read_counts
+from securefl.cli.run import DataDirOption
+from securefl.errors import ConfigError, UsageError
+from securefl.report.console import Terminal
+from securefl.report.count_figures import draw_caps
+from securefl.report.figures import need_matplotlib
+from securefl.reproduce.record import write_whole
+from securefl.weighting.partial import partial_view, smallest_sample
+from securefl.weighting.skew import objective_skew
+from securefl.weighting.truncation import curve, feasible, heaviest, largest_cap, mwp, truncated
+
+SHOWN = 20
+"""Truncated parties that are named; the others are counted."""
+POINTS = 12
+"""Rows of the curve."""
+
+
+def weights(
+    counts: Annotated[
+        Path,
+        typer.Argument(
+            metavar="COUNTS.csv",
+            help="A line per party: count, or name,count[,loss]. Or the directory of a run: its counts, and"
+            " the losses of its model on its parties' data.",
+        ),
+    ],
+    *,
+    alpha: Annotated[float, typer.Option(help="Share of the parties that may lie.")] = 0.1,
+    alpha_star: Annotated[float, typer.Option(help="Share of the weight that the rule withstands.")] = 0.5,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            help="The file is a random sample of all counts: test the bound, wrong so often at most."
+        ),
+    ] = None,
+    cap: Annotated[
+        int | None, typer.Option(min=1, help="With --delta: the U to test; that of the sample when left out.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Draw U over alpha: FILE.png.")] = None,
+    data_dir: DataDirOption = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Say where declared sample counts have to be cut so that liars gain nothing, and who is.
+
+    U is the largest cap with which alpha of the parties weigh alpha* of all at most, whatever they declare
+    (Portnoy et al. 2022). With losses in a third column: how far truncation moves what is minimised.
+
+    Exit codes: 0 done; 2 refused.
+    """
+    with one_line_errors():
+        _check(alpha, alpha_star, delta, cap)
+        if out is not None:
+            if out.suffix != ".png":
+                raise ConfigError("--out", f"{out.name} does not end in .png", "FILE.png")
+            need_matplotlib()
+        declared = _declared(counts, seed, data_dir)
+        numbers = [one.count for one in declared]
+        if not feasible(len(numbers), alpha, alpha_star):
+            liars = heaviest(len(numbers), alpha)
+            raise ConfigError(
+                "--alpha",
+                f"ceil({alpha:g} x {len(numbers)}) = {liars} of {len(numbers)} parties have more than"
+                f" {alpha_star:g} of the weight even when all weigh the same",
+                "a lower alpha, a higher alpha*, or more parties",
+            )
+        found = largest_cap(numbers, alpha, alpha_star)
+        _tell(declared, found, alpha, alpha_star)
+        if delta is not None:
+            _tell_sample(numbers, Fraction(cap) if cap else found, alpha, alpha_star, delta)
+        _tell_skew(declared, found)
+        points = list(curve(numbers, alpha_star))
+        _tell_curve(points)
+        if out is not None:
+            shown = [(float(a), float(u)) for a, u in points]
+            title = f"{counts.name}: U over alpha, alpha* = {alpha_star:g}"
+            notes = (f"{len(numbers)} parties, {sum(numbers):,} samples",)
+            write_whole(out, draw_caps(title, notes, {f"alpha* = {alpha_star:g}": shown}))
+            say(f"wrote {out}")
+
+
+def _declared(counts: Path, seed: int, data_dir: Path | None) -> tuple[Declared, ...]:
+    if not counts.is_dir():
+        return read_counts(counts)
+    from securefl.cli.run_losses import (  # noqa: PLC0415 - imports torch, which a file need not wait for
+        declared_in_run,
+    )
+
+    return declared_in_run(counts, seed, data_dir)
+
+
+def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None) -> None:
+    if not 0 < alpha_star < 1:
+        raise ConfigError(
+            "--alpha-star",
+            f"is {alpha_star:g}; whoever has all of the weight is no minority",
+            "a share of the weight between 0 and 1, as in 0.5",
+        )
+    if not 0 < alpha < alpha_star:
+        raise ConfigError(
+            "--alpha",
+            f"is {alpha:g}; that share of the parties has as much of the weight when all weigh the same",
+            f"above 0 and below --alpha-star = {alpha_star:g}",
+        )
+    if delta is not None and not 0 < delta < 1:
+        raise ConfigError("--delta", f"is {delta:g}", "a probability, as in 0.05")
+    if cap is not None and delta is None:
+        raise ConfigError("--cap", "is the U that --delta tests", "add --delta 0.05")
+
+
+def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star: float) -> None:
+    numbers = [one.count for one in declared]
+    liars, before = heaviest(len(numbers), alpha), float(mwp(numbers, alpha))
+    after = float(mwp(truncated(numbers, cap), alpha))
+    say(
+        f"{len(numbers)} parties, {sum(numbers):,} samples;"
+        f" the {liars} largest (alpha = {alpha:g}) hold {before:.1%}"
+    )
+    cut = sorted((one for one in declared if one.count > cap), key=lambda one: (-one.count, one.name))
+    if not cut:
+        say(f"U = {_number(cap)}: nobody needs to be truncated for alpha* = {alpha_star:g}")
+        return
+    kept = float(sum(truncated(numbers, cap)) / sum(numbers))
+    say(
+        f"U = {_number(cap)} (rounds use {math.floor(cap):,}): they weigh {after:.1%};"
+        f" {len(cut)} of the parties are truncated, {kept:.1%} of the samples count"
+    )
+    for one in islice(cut, SHOWN):
+        say(f"  {one.name}: {one.count:,} counts as {_number(cap)}")
+    if len(cut) > SHOWN:
+        say(f"  and {len(cut) - SHOWN} more")
+
+
+def _tell_sample(
+    numbers: Sequence[int], cap: Fraction, alpha: float, alpha_star: float, delta: float
+) -> None:
+    try:
+        view = partial_view(numbers, cap, alpha, alpha_star, delta)
+    except UsageError as error:
+        needed = smallest_sample(alpha, delta)
+        raise ConfigError("--delta", str(error), f"{needed} counts or more, or a larger delta") from error
+    verdict = "the bound holds of all parties" if view.holds else "the sample does not show the bound"
+    say(
+        f"as a sample, U = {_number(cap)}, confidence {1 - delta:g}: {verdict}; the largest {alpha:g} of all"
+        f" parties weigh {view.proportion:.1%} at most (Theorem 2)"
+    )
+
+
+def _tell_skew(declared: Sequence[Declared], cap: Fraction) -> None:
+    losses = [one.loss for one in declared if one.loss is not None]
+    if not losses:
+        return
+    broken = next(
+        (one.name for one in declared if one.loss is not None and not math.isfinite(one.loss)), None
+    )
+    if broken is not None:
+        raise ConfigError(
+            broken, "the model's loss on its samples is not finite", "a model that is not destroyed"
+        )
+    skew = objective_skew([one.count for one in declared], cap, losses)
+    say(
+        f"objective: {skew.declared:.6g} with declared counts, {skew.truncated:.6g} truncated; the difference"
+        f" {skew.difference:.6g} is at most {skew.bound:.6g} (Theorem 3)"
+    )
+
+
+def _tell_curve(points: Sequence[tuple[Fraction, Fraction]]) -> None:
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    table.add_column("alpha", justify="right")
+    table.add_column("U", justify="right")
+    step = max(1, math.ceil(len(points) / POINTS))
+    for share, cap in [*points[:-1:step], points[-1]] if points else ():
+        table.add_row(Text(f"{float(share):.4g}"), Text(_number(cap)))
+    Terminal().print(table)
+
+
+def _number(value: Fraction) -> str:
+    return f"{int(value):,}" if value.denominator == 1 else f"{float(value):,.3f}"

@@ -1,0 +1,89 @@
+"""How many samples parties declare, and where truncation cuts them, as PNG files. Draws with matplotlib."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING, Final
+
+from securefl.report.figures import need_matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_BINS: Final = 24
+_WIDTH: Final = 130
+"""Characters that fit on a line of notes."""
+
+
+def draw_caps(title: str, notes: Sequence[str], curves: Mapping[str, Sequence[tuple[float, float]]]) -> bytes:
+    """Return a PNG file: U over alpha (Portnoy et al. 2022, Figure 1); the same bytes for the same input.
+
+    Args:
+        title: of the picture.
+        notes: lines under it.
+        curves: by label, pairs (alpha, U), at least one each; U is positive.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    figure, axes = _canvas(title, notes)
+    for index, (label, points) in enumerate(curves.items()):
+        alphas, caps = zip(*points, strict=True)
+        axes.plot(alphas, caps, ".-", color=_COLOURS[index % len(_COLOURS)], label=label, markersize=4)
+    axes.set_yscale("log")
+    axes.set_xlabel("share of the parties that may lie, alpha")
+    axes.set_ylabel("samples that a party counts for at most, U")
+    axes.legend(fontsize=8, frameon=False)
+    return _png(figure)
+
+
+def draw_sizes(title: str, notes: Sequence[str], counts: Sequence[int]) -> bytes:
+    """Return a PNG file: how many parties have how many samples (Figure 2).
+
+    Args:
+        title: of the picture.
+        notes: lines under it.
+        counts: of all parties, positive.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    figure, axes = _canvas(title, notes)
+    top = math.log10(max(counts)) + 1e-6
+    edges = [10 ** (top * index / _BINS) for index in range(_BINS + 1)]
+    axes.hist(counts, edges, color=_COLOURS[0])
+    axes.set_xscale("log")
+    axes.set_xlabel("samples")
+    axes.set_ylabel("parties")
+    return _png(figure)
+
+
+def _canvas(title: str, notes: Sequence[str]) -> tuple[Figure, Axes]:
+    need_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an optional extra
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
+
+    lines = [part for note in notes for part in wrap(note, _WIDTH)]
+    figure = Figure(figsize=(8.0, 4.2 + 0.17 * len(lines)), dpi=110)
+    FigureCanvasAgg(figure)
+    height = figure.get_figheight()
+    foot = (0.75 + 0.17 * len(lines)) / height
+    axes = figure.add_axes((0.1, foot, 0.86, 1 - foot - 0.4 / height))
+    figure.text(0.1, 1 - 0.2 / height, title, fontsize=10, va="center", weight="bold")
+    for index, line in enumerate(lines):
+        figure.text(0.1, foot - (0.6 + 0.17 * index) / height, line, fontsize=7.5, color="#444444")
+    axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    # The version of matplotlib, which it would write into the file, is none of the picture's business.
+    figure.savefig(file, format="png", metadata={"Software": None})
+    return file.getvalue()

@@ -1,0 +1,102 @@
+"""``securefl weights``: counts of one's own, a sample of them, and those of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.programs import SCENARIO, call, refusal, write_scenario
+
+COUNTS = "name,count\n" + "".join(f"c{n},{n}\n" for n in range(1, 10)) + "liar,10000000\n"
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "counts.csv"
+    path.write_text(text)
+    return path
+
+
+def test_where_counts_are_cut_and_whose(tmp_path: Path) -> None:
+    done = call("weights", written(tmp_path, COUNTS), "--out", tmp_path / "curve.png")
+    assert done.exit_code == 0
+    assert "the 1 largest (alpha = 0.1) hold 100.0%" in done.output
+    assert "U = 45 (rounds use 45): they weigh 50.0%; 1 of the parties are truncated" in done.output
+    assert "liar: 10,000,000 counts as 45" in done.output
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    table = [line.split() for line in done.output.splitlines() if line.strip()[:2] in {"0.", "1"}]
+    assert [row for row in table if row[0] == "0.1"] == [["0.1", "45"]]
+
+
+def test_numbers_alone_in_a_file_with_comments(tmp_path: Path) -> None:
+    done = call("weights", written(tmp_path, "# mine\n\n5\n5\n 6 \n6\n6\n6\n6\n6\n6\n6\n"))
+    assert "U = 6: nobody needs to be truncated for alpha* = 0.5" in done.output
+
+
+def test_a_sample_of_all_counts(tmp_path: Path) -> None:
+    even = written(tmp_path, "5\n" * 400)
+    assert "the bound holds of all parties" in call("weights", even, "--delta", "0.05").output
+    assert "does not show" in call("weights", even, "--delta", "0.05", "--cap", "100").output
+    few = refusal(call("weights", written(tmp_path, "5\n" * 100), "--delta", "0.05"))
+    assert "100 counts say nothing" in few
+
+
+def test_losses_in_a_third_column(tmp_path: Path) -> None:
+    done = call(
+        "weights", written(tmp_path, "a,8,1\nb,1,3\nc,1,5\n"), "--alpha", "0.3", "--alpha-star", "0.5"
+    )
+    assert "objective: 1.6 with declared counts, 2.5 truncated; the difference -0.9" in done.output
+
+
+def test_counts_and_losses_of_a_run(tmp_path: Path) -> None:
+    scenario = write_scenario(
+        tmp_path, SCENARIO.replace("[model]", "partition = { type = 'log-normal' }\n[model]")
+    )
+    assert call("simulate", scenario, "--out", tmp_path / "run", "--seed", "3").exit_code == 0
+    done = call("weights", tmp_path / "run", "--seed", "3", "--alpha", "0.2", "--alpha-star", "0.4")
+    assert "6 parties, 120 samples" in done.output
+    declared, truncated = (
+        float(done.output.split(word)[0].split()[-1]) for word in (" with declared", " truncated;")
+    )
+    assert 0 < declared < 2.4
+    assert 0 < truncated < 2.4
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "holds no counts"),
+        ("a,3\nb,0\n", "line 2: declares 0 samples"),
+        ("a,3\nb,-4\n", "line 2: declares -4 samples"),
+        ("a,3\nb,2.5\n", "line 2: '2.5' is a fraction"),
+        ("a,3\nb,many\n", "line 2: 'many' is no number"),
+        ("a,3\nb,2147483649\n", "line 2: declares 2,147,483,649 samples, more than anybody may"),
+        ("a,3\na,4\n", "line 2: names 'a' a second time"),
+        ("a,3\n4\n", "line 2: has 1 fields"),
+        ("a,3,1,1\n", "line 1: has 4 fields"),
+        ("a,3,nan\n", "line 1: the loss is 'nan'"),
+    ],
+)
+def test_a_bad_file_is_refused_by_line(tmp_path: Path, text: str, reason: str) -> None:
+    assert reason in refusal(call("weights", written(tmp_path, text)))
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--alpha", "0.5"), "--alpha: is 0.5"),
+        (("--alpha", "0"), "--alpha: is 0"),
+        (("--alpha-star", "1"), "--alpha-star: is 1"),
+        (("--alpha", "0.42", "--alpha-star", "0.45"), "ceil(0.42 x 10) = 5 of 10"),
+        (("--delta", "2"), "--delta: is 2"),
+        (("--cap", "9"), "--cap: is the U that --delta tests"),
+        (("--out", "x.pdf"), "does not end in .png"),
+    ],
+)
+def test_bad_shares_are_refused(tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
+    assert reason in refusal(call("weights", written(tmp_path, COUNTS), *options))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    assert "cannot be read" in refusal(call("weights", tmp_path / "none.csv"))
+    assert "holds no run" in refusal(call("weights", tmp_path))
