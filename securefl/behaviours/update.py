@@ -20,6 +20,7 @@ from securefl.encoding.clip import clip_l2
 from securefl.encoding.fixed_point import Encoded
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
+from securefl.messages.crypten import InstanceSeed
 from securefl.messages.rounds import InstanceShares, ReleasedShares
 from securefl.rounds.plan import Plan
 from securefl.rounds.randomness import attack_entropy
@@ -162,7 +163,9 @@ class _WrongShares:
         return ReleasedShares(instances=tuple(_spoiled(instance) for instance in shares.instances))
 
 
-def _spoiled(instance: InstanceShares) -> InstanceShares:
+def _spoiled(instance: InstanceShares | InstanceSeed) -> InstanceShares | InstanceSeed:
+    if isinstance(instance, InstanceSeed):
+        return replace(instance, seed=_flipped(instance.seed))
     return replace(
         instance,
         seed_shares=tuple((owner, _flipped(share)) for owner, share in instance.seed_shares),

@@ -191,6 +191,8 @@ class _Sum:
                 sealed = _of(Release, delivery).sealed
                 opened = self.server.identity.open_sealed(sealed, _CONTEXT)
                 shares = decode_struct(ReleasedShares, opened, name).instances[0]
+                if not isinstance(shares, InstanceShares):
+                    raise UsageError("the benchmark of masking opens a sum of another kind")
                 opening.check_release(phase, survivors, name, shares)
                 releases[name] = shares
         with self.server.meter.stage("open"):

@@ -39,6 +39,7 @@ from securefl.report.metrics import RunMetrics
 from securefl.report.progress import progress_for
 from securefl.report.rundir import RUNS, RunDirectory
 from securefl.report.summary import Summary
+from securefl.runtime.sums import check_sums
 
 DataDirOption = Annotated[
     Path | None,
@@ -85,6 +86,7 @@ def run(
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
         check(loaded)
         check_runnable(loaded.behaviours)
+        check_sums(loaded)
         options = RunOptions(
             run=fresh_run_id(seed if insecure_seeded_entropy else None),
             broker=broker,

@@ -11,6 +11,7 @@ from securefl.config.atom_limits import on_atoms, p_atom_exposed, tolerated_drop
 from securefl.config.attacks import described
 from securefl.config.cast import is_byzantine, is_of_server
 from securefl.config.check_limits import on_checks
+from securefl.config.crypten_limits import on_crypten
 from securefl.config.leakage_notes import on_leakage
 from securefl.config.presence import shares_fail_in_run
 from securefl.config.privacy_limits import noise_of
@@ -104,6 +105,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     )
     notes = (
         *_on_clusters(scenario, limits),
+        *on_crypten(scenario),
         *_on_privacy(scenario, limits),
         *on_noise(scenario),
         *on_checks(scenario),

@@ -12,6 +12,7 @@ from securefl.config.attacks import backdoor_of
 from securefl.config.cast import behaviours_of, check_behaviours, party_names
 from securefl.config.check_limits import check_checks
 from securefl.config.clustering_limits import check_clustering
+from securefl.config.crypten_limits import check_crypten
 from securefl.config.data_limits import check_data
 from securefl.config.derived import Limits, derive
 from securefl.config.leakage_limits import check_leakage
@@ -60,6 +61,7 @@ def check(scenario: Scenario) -> Limits:
     _check_largest(scenario)
     sizes = planned_sizes(scenario)
     _check_secure_sum(scenario, sizes)
+    check_crypten(scenario, min(sizes))
     check_leakage(scenario)
     ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
     _check_aggregation(scenario, len(sizes))

@@ -12,6 +12,8 @@ import msgspec
 from securefl.config.scenario import Scenario
 
 _DIGEST_DOMAIN = b"securefl/1 scenario\n"
+_CRYPTEN_ONLY = ("mask_source",)
+"""Fields of ``secure_sum`` that mean nothing to masking."""
 _NOT_AGREED_UPON = ("description", "expect", "behaviours", "observer")
 
 
@@ -24,15 +26,30 @@ def scenario_digest(scenario: Scenario) -> bytes:
     """SHA-256 (32 bytes) of what all parties must agree on, for them to sign.
 
     It leaves out ``description``, ``expect``, ``observer`` and ``behaviours`` (honest parties do not know
-    who misbehaves), and what each machine decides for itself (``training.device``,
+    who misbehaves), and what each machine decides for itself (``training.device``, ``secure_sum.device``,
     ``secure_sum.spool_megabytes``).
     All other fields count, defaults included, whether the file spelled them out or not.
     """
     agreed = msgspec.to_builtins(scenario)
     for field in _NOT_AGREED_UPON:
         del agreed[field]
-    del agreed["training"]["device"], agreed["secure_sum"]["spool_megabytes"]
+    del agreed["training"]["device"]
+    sums = agreed["secure_sum"]
+    del sums["spool_megabytes"], sums["device"]
+    if scenario.secure_sum.kind == "masking":
+        for field in _CRYPTEN_ONLY:
+            del sums[field]
     return hashlib.sha256(_DIGEST_DOMAIN + msgspec.json.encode(agreed, order="sorted")).digest()
+
+
+def drawn_digest(scenario: Scenario) -> bytes:
+    """The digest that clusters are drawn under: the same however the sums of clusters are computed.
+
+    So a masked run and its twin with CrypTen sums have the same clusters, and with seeded entropy the same
+    bits.
+    """
+    sums = msgspec.structs.replace(scenario.secure_sum, kind="masking")
+    return scenario_digest(msgspec.structs.replace(scenario, secure_sum=sums))
 
 
 def _table(table: dict[str, Any], path: str) -> Iterator[str]:

@@ -60,7 +60,12 @@ class Participation(_Section, frozen=True, kw_only=True):
 class SecureSum(_Section, frozen=True, kw_only=True):
     """Parameters of the cluster-local secure sums, with the names of protocol.md."""
 
-    kind: Literal["masking"] = "masking"
+    kind: Literal["masking", "crypten"] = "masking"
+    """``crypten``: CrypTen's arithmetic shares in place of pairwise masks (docs/crypten.md)."""
+    mask_source: Literal["pairwise", "crypten-insecure"] = "pairwise"
+    """``crypten`` only: where shares of zero come from; CrypTen's own generators are for experiments."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """``crypten`` only: where shares are."""
     server: Literal["curious", "active"] = "curious"
     threshold: Positive
     """t: members needed to open."""

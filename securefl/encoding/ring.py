@@ -31,6 +31,15 @@ def ring_dtype(bits: int) -> type[np.uint32] | type[np.uint64]:
             raise UsageError(f"a ring has 32 or 64 bits, not {bits}")
 
 
+def zeros(length: int, bits: int) -> Ring:
+    """``length`` times zero, u32 or u64 ``(length,)``.
+
+    Raises:
+        UsageError: ``bits`` is neither 32 nor 64.
+    """
+    return np.zeros(length, np.uint32) if ring_dtype(bits) is np.uint32 else np.zeros(length, np.uint64)
+
+
 def to_ring(values: I64, bits: int) -> Ring:
     """``values mod 2^bits``, i64 ``(d,)`` -> a fresh u32 or u64 ``(d,)``."""
     expect(values, "values", np.int64, (None,))

@@ -21,6 +21,7 @@ from securefl.messages.base import (
     Share,
     SignedFrame,
 )
+from securefl.messages.crypten import InstanceSeed
 
 Founding = Annotated[bytes, Meta(max_length=32)]
 """A seed of 32 bytes, or nothing."""
@@ -144,4 +145,5 @@ class InstanceShares(Message, frozen=True, kw_only=True):
 class ReleasedShares(Message, frozen=True, kw_only=True):
     """The plaintext of ``Release.sealed``."""
 
-    instances: Annotated[tuple[InstanceShares, ...], Meta(max_length=MAX_PARTIES)]
+    instances: Annotated[tuple[InstanceShares | InstanceSeed, ...], Meta(max_length=MAX_PARTIES)]
+    """Seeds where sums are CrypTen's."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias, get_args
 
 from securefl.messages.control import Goodbye, Join, RollCall
+from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import (
     BoxList,
     Complaint,
@@ -34,7 +35,7 @@ MaskingMessage: TypeAlias = (
 RoundMessage: TypeAlias = (
     Invite | ModelAnnounce | Hello | Announce | Reveal | Reveals | Freeze | Endorse | Certificate | Release
 )
-AnyMessage: TypeAlias = RollCall | Join | Goodbye | RoundMessage | MaskingMessage
+AnyMessage: TypeAlias = RollCall | Join | Goodbye | RoundMessage | MaskingMessage | PeerBox
 
 KINDS = frozenset(kind.__name__ for kind in get_args(AnyMessage))
 """The names of all messages, as they stand in tags and envelopes."""

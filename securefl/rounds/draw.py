@@ -97,7 +97,7 @@ def draw_round(
         PeerError: a sample count that nobody may declare.
     """
     clustering, weighting = plan.scenario.clustering, plan.scenario.weighting
-    seed = certified_seed(nonces, plan.run, round_, draw, model, plan.config_digest())
+    seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest())
     founding = (founding or seed) if clustering.atoms > 1 else b""
     assignment = clusters_of(plan, seed, nonces.keys(), founding)
     drawn = assignment.participants
@@ -169,6 +169,6 @@ def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> Cl
 
 
 def _fixed(plan: Plan, present: Collection[PartyId]) -> Assignment:
-    seed = fixed_seed(plan.run, plan.config_digest())
+    seed = fixed_seed(plan.run, plan.drawn_digest())
     size, fewest = plan.scenario.clustering.size, plan.scenario.secure_sum.min_survivors
     return fixed_assignment(seed, plan.roster.parties, present, size, fewest)

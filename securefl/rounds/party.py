@@ -20,6 +20,7 @@ from securefl.kernel.events import (
 )
 from securefl.kernel.machine import Event, guarded
 from securefl.messages.control import Goodbye, Join, RollCall
+from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import (
     BoxList,
     Complaint,
@@ -43,6 +44,7 @@ from securefl.messages.rounds import (
     Reveals,
 )
 from securefl.messages.union import AnyMessage
+from securefl.rounds.party_crypten import close_left
 from securefl.rounds.party_draw import MAX_REDRAWS, Effects, on_announce, on_invite, on_model, on_reveals
 from securefl.rounds.party_phases import (
     Ended,
@@ -88,6 +90,11 @@ class PartyMachine:
 
     def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:
         """Take one event; see :class:`securefl.kernel.machine.Machine`."""
+        after, effects = self._taken(phase, event)
+        close_left(phase, after)
+        return after, effects
+
+    def _taken(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:
         if isinstance(phase, Ended):
             return phase, ()
         match event:
@@ -124,7 +131,7 @@ class PartyMachine:
                 return on_model(self._ctx, phase, event.place, message), ()
             case (Invite() | Announce() | Reveals()) as message:
                 return _drawing(self._ctx, phase, event.place, message)
-            case (KeyList() | BoxList() | Retry() | Freeze() | Certificate()) as message:
+            case (KeyList() | BoxList() | PeerBox() | Retry() | Freeze() | Certificate()) as message:
                 return _summing(self._ctx, phase, event.place, message)
             case (
                 (Join() | Hello() | Reveal() | KeyAdvert() | ShareBoxes() | Complaint())
@@ -136,7 +143,7 @@ class PartyMachine:
 
 
 DrawMessage = Invite | Announce | Reveals
-SumMessage = KeyList | BoxList | Retry | Freeze | Certificate
+SumMessage = KeyList | BoxList | PeerBox | Retry | Freeze | Certificate
 
 
 def _drawing(
@@ -161,7 +168,7 @@ def _summing(
 ) -> tuple[PartyPhase, Effects]:
     """Take a message of the secure sums, from the key lists to the certificate."""
     match message, phase:
-        case ((KeyList() | BoxList() | Retry()), Working()):
+        case ((KeyList() | BoxList() | PeerBox() | Retry()), Working()):
             return on_instance_message(ctx, phase, place, message)
         case Freeze(), Working():
             return on_freeze(ctx, phase, place, message)

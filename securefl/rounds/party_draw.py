@@ -27,6 +27,7 @@ from securefl.rounds.party_phases import (
     Ended,
     Greeted,
     Informed,
+    MemberPhase,
     PartyContext,
     PartyPhase,
     Past,
@@ -39,7 +40,8 @@ from securefl.rounds.party_phases import (
 from securefl.rounds.randomness import instance_entropy, nonce_entropy
 from securefl.rounds.reports import SatOut
 from securefl.rounds.statement import announced_digest, mask_binding, model_digest
-from securefl.secagg.client import MemberPhase, advertise
+from securefl.secagg.client import advertise
+from securefl.secagg_crypten import member
 from securefl.wire.inbox import open_relayed
 
 MAX_REDRAWS = MAX_DRAWS - 1
@@ -167,7 +169,10 @@ def begin_instance(
     ctx: PartyContext, place: Place, members: tuple[PartyId, ...], binding: bytes
 ) -> tuple[MemberPhase, KeyAdvert]:
     """Draw the fresh keys of one attempt of one instance."""
-    return advertise(ctx.plan.setup(place, members, binding), ctx.me, instance_entropy(ctx.entropy, place))
+    setup, entropy = ctx.plan.setup(place, members, binding), instance_entropy(ctx.entropy, place)
+    if setup.everyone:
+        return member.advertise(setup, ctx.me, entropy)
+    return advertise(setup, ctx.me, entropy)
 
 
 def certified_draw(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, bytes]) -> Draw:

@@ -22,7 +22,14 @@ from securefl.rounds.leakage import Question
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey
 from securefl.rounds.upload import HONEST, Seams, Upload
-from securefl.secagg.client import MemberPhase, Submitted
+from securefl.secagg import client
+from securefl.secagg_crypten import member
+from securefl.secagg_crypten.ports import Engine
+
+MemberPhase = client.MemberPhase | member.MemberPhase
+"""Of an instance, masked or CrypTen's."""
+Submitted = client.Submitted | member.Submitted
+"""What is left of it once the update is out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,8 @@ class PartyContext:
     """Seed of the run's atoms in the journal; empty for none."""
     allowed: int | None = None
     """Updates that the party's own budget allows in this run; None without one."""
+    engine: Engine | None = field(default=None, repr=False)
+    """Computes CrypTen sums; None where a run has none."""
 
 
 @dataclass(frozen=True, slots=True)

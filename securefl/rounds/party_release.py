@@ -16,12 +16,27 @@ from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Journal, Report, Send
 from securefl.kernel.events import Place
+from securefl.messages.crypten import InstanceSeed
 from securefl.messages.masking import Receipt
-from securefl.messages.rounds import Certificate, Endorse, Freeze, Release, ReleasedShares
+from securefl.messages.rounds import (
+    Certificate,
+    Endorse,
+    Freeze,
+    InstanceShares,
+    Release,
+    ReleasedShares,
+)
 from securefl.rounds.carrying import carries, own_upload
 from securefl.rounds.leakage import Question, certified_prime_seed, first_crossing, withheld
 from securefl.rounds.party_draw import Effects
-from securefl.rounds.party_phases import Endorsed, PartyContext, PartyPhase, Working, sit_out
+from securefl.rounds.party_phases import (
+    Endorsed,
+    PartyContext,
+    PartyPhase,
+    Submitted,
+    Working,
+    sit_out,
+)
 from securefl.rounds.party_sums import submitted_instances
 from securefl.rounds.reports import ClusterKey, SatOut, SharesReleased, SurvivorsFrozen
 from securefl.rounds.statement import (
@@ -30,7 +45,8 @@ from securefl.rounds.statement import (
     release_context,
     round_statement,
 )
-from securefl.secagg.client import Submitted, shares_for
+from securefl.secagg.client import shares_for
+from securefl.secagg_crypten import member
 from securefl.wire.codec import encode
 from securefl.wire.inbox import open_relayed
 
@@ -110,7 +126,7 @@ def on_certificate(
 
 def _release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
     """Seal one share per member of each instance to the server, once, durably noted before it leaves."""
-    shares = tuple(shares_for(i, phase.survivors) for _, i in sorted(phase.instances.items()))
+    shares = tuple(_let_go(i, phase.survivors) for _, i in sorted(phase.instances.items()))
     released = ctx.seams.release(ReleasedShares(instances=shares), phase.round)
     sealed = ctx.plan.roster.server.seal(
         encode(released),
@@ -120,20 +136,32 @@ def _release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
     return sit_out(phase, phase.after), (
         Journal(phase.round, "released"),
         Send(SERVER, Place(phase.round), Release(sealed=sealed)),
-        Report(_given(phase, released)),
+        Report(_given(ctx.me, phase, released)),
     )
 
 
-def _given(phase: Endorsed, released: ReleasedShares) -> SharesReleased:
-    """Say whose shares leave, of which kind."""
+def _let_go(instance: Submitted, survivors: frozenset[PartyId]) -> InstanceShares | InstanceSeed:
+    if isinstance(instance, member.Submitted):
+        return member.seed_for(instance, survivors)
+    return shares_for(instance, survivors)
+
+
+def _given(me: PartyId, phase: Endorsed, released: ReleasedShares) -> SharesReleased:
+    """Say whose shares leave, of which kind; of a CrypTen sum each member gives its own seed."""
     items = sorted(released.instances, key=lambda item: (item.reclustering, item.cluster))
     members = [phase.instances[i.reclustering, i.cluster].setup.members for i in items]
     return SharesReleased(
         phase.round,
         tuple((item.reclustering, item.cluster) for item in items),
         tuple(item.attempt for item in items),
-        tuple(tuple(m[k] for k, _ in i.seed_shares) for i, m in zip(items, members, strict=True)),
-        tuple(tuple(m[k] for k, _ in i.key_shares) for i, m in zip(items, members, strict=True)),
+        tuple(
+            tuple(m[k] for k, _ in i.seed_shares) if isinstance(i, InstanceShares) else (me,)
+            for i, m in zip(items, members, strict=True)
+        ),
+        tuple(
+            tuple(m[k] for k, _ in i.key_shares) if isinstance(i, InstanceShares) else ()
+            for i, m in zip(items, members, strict=True)
+        ),
     )
 
 
@@ -209,8 +237,10 @@ def _check_receipts(
             raise PeerError(SERVER, "relays something else than receipts of our instances")
         stated[key, delivery.sender] = delivery.message.lists_digest
     for key, instance in instances.items():
-        held = {instance.setup.members[owner] for owner in instance.held}
+        held = {instance.setup.members[owner] for owner in instance.sharers}
         alive = survivors.intersection(phase.assignment.clusters[key[0]][key[1]])
+        if instance.setup.everyone and alive != held:
+            raise PeerError(SERVER, f"freezes a part of those that share in {instance.setup.describe()}")
         if not alive <= held:
             raise PeerError(SERVER, f"counts members that share no masks in {instance.setup.describe()}")
         if len(alive) < instance.setup.min_survivors:

@@ -11,28 +11,37 @@ from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import ATOMS, Journal, Reject, Report, Send, Train
 from securefl.kernel.events import Place, Trained
+from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import BoxList, Complaint, KeyList, Retry
 from securefl.messages.union import AnyMessage
+from securefl.rounds.party_crypten import on_crypten_message, submit_shares
 from securefl.rounds.party_draw import Effects, begin_instance
-from securefl.rounds.party_phases import PartyContext, PartyPhase, Working, sit_out
+from securefl.rounds.party_phases import (
+    MemberPhase,
+    PartyContext,
+    PartyPhase,
+    Submitted,
+    Working,
+    sit_out,
+)
 from securefl.rounds.randomness import instance_entropy, update_entropy
 from securefl.rounds.reports import ClusterKey, SatOut, UpdateEncoded
 from securefl.rounds.upload import Occasion, make_upload
+from securefl.secagg import client
 from securefl.secagg.client import (
     Advertised,
     BadBoxError,
     Boxed,
-    MemberPhase,
     Ready,
-    Submitted,
     mask,
     on_box_list,
     on_key_list,
 )
+from securefl.secagg_crypten import member
 
 
 def on_instance_message(
-    ctx: PartyContext, phase: Working, place: Place, message: KeyList | BoxList | Retry
+    ctx: PartyContext, phase: Working, place: Place, message: KeyList | BoxList | PeerBox | Retry
 ) -> tuple[PartyPhase, Effects]:
     """Take one message of one of this party's instances."""
     key = (place.reclustering, place.cluster)
@@ -40,6 +49,9 @@ def on_instance_message(
     if place.round != phase.round or instance is None:
         raise PeerError(SERVER, f"sends {type(message).__name__} for an instance that is not ours")
     attempt = instance.setup.instance.attempt
+    if isinstance(message, PeerBox) and place.attempt < attempt:
+        # Under way when the instance started over: nobody's fault, and no use.
+        return phase, ()
     if place.attempt != attempt + isinstance(message, Retry):
         raise PeerError(
             SERVER, f"sends {type(message).__name__} of attempt {place.attempt}, we are in {attempt}"
@@ -53,6 +65,13 @@ def on_instance_message(
             return _on_boxes(ctx, phase, key, place, instance, message)
         case Retry(), _:
             return _on_retry(ctx, phase, key, place, instance, message)
+        case (
+            (KeyList() | PeerBox()),
+            (member.Advertised() | member.Listed() | member.Computing() | member.Spoiled()),
+        ):
+            changed, said = on_crypten_message(ctx, instance, message)
+            after, more = _submit(ctx, _with(phase, key, changed), key)
+            return after, (*said, *more)
         case _:
             raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
 
@@ -126,9 +145,12 @@ def _on_retry(
 
 def _submit(ctx: PartyContext, phase: Working, key: ClusterKey) -> tuple[Working, Effects]:
     instance, work = phase.instances[key], work_of(ctx.plan.scenario, key[0])
-    if work >= len(phase.uploads) or not isinstance(instance, Ready):
+    if work >= len(phase.uploads) or not isinstance(instance, Ready | member.Listed):
         return phase, ()
     without = ctx.seams.without(instance.setup.certain, phase.round)
+    if isinstance(instance, member.Listed):
+        shared, said = submit_shares(ctx, instance, phase.uploads[work].ring, without)
+        return _with(phase, key, shared), said
     submitted, masked, receipt = mask(instance, phase.uploads[work].ring, without)
     place = submitted.setup.place
     return _with(phase, key, submitted), (Send(SERVER, place, masked), Send(SERVER, place, receipt))
@@ -140,5 +162,7 @@ def _with(phase: Working, key: ClusterKey, instance: MemberPhase | None) -> Work
 
 def submitted_instances(phase: Working) -> dict[ClusterKey, Submitted] | None:
     """Return all instances when every one of them has this party's masked input, else None."""
-    done = {key: i for key, i in phase.instances.items() if isinstance(i, Submitted)}
+    done = {
+        key: i for key, i in phase.instances.items() if isinstance(i, client.Submitted | member.Submitted)
+    }
     return done if len(done) == len(phase.instances) else None

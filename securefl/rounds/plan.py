@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from securefl.config.derived import Limits
 from securefl.config.presence import fewest_present, wanted_of
-from securefl.config.resolved import scenario_digest
+from securefl.config.resolved import drawn_digest, scenario_digest
 from securefl.config.scenario import Scenario, ServerOptimiser
 from securefl.config.sizes import leakage_colluders
 from securefl.crypto.labels import digest
@@ -40,6 +40,10 @@ class Plan:
     def config_digest(self) -> bytes:
         """Return what every party signs as its configuration: scenario, roster, run and model size."""
         return digest("config", self.run, scenario_digest(self.scenario), self.roster.digest(), self.length)
+
+    def drawn_digest(self) -> bytes:
+        """Return what clusters are drawn under: the configuration, whatever the kind of its sums."""
+        return digest("config", self.run, drawn_digest(self.scenario), self.roster.digest(), self.length)
 
     @property
     def fixed_point(self) -> FixedPoint:
@@ -97,6 +101,7 @@ class Plan:
             length=self.length,
             ring_bits=self.limits.ring_bits,
             removable=self.removable,
+            everyone=sums.kind == "crypten",
         )
 
     @property

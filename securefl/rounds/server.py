@@ -22,6 +22,7 @@ from securefl.kernel.events import (
 )
 from securefl.kernel.machine import Event, guarded
 from securefl.messages.control import Goodbye, Join, RollCall
+from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import Complaint, KeyAdvert, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.rounds import Endorse, Hello, Release, Reveal
 from securefl.messages.union import AnyMessage
@@ -116,7 +117,7 @@ class ServerMachine:
             case Reveal() as message, Revealing():
                 return on_reveal(ctx, phase, sender, place, message, event.signed), ()
             case (
-                (KeyAdvert() | ShareBoxes() | MaskedInput() | Receipt() | Complaint()) as message,
+                (KeyAdvert() | ShareBoxes() | MaskedInput() | Receipt() | Complaint() | PeerBox()) as message,
                 Summing(),
             ):
                 return on_instance_message(ctx, phase, event, message)

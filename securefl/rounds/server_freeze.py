@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from securefl.clustering.survivors import survivor_set
@@ -12,7 +13,7 @@ from securefl.kernel.events import Place
 from securefl.messages.rounds import Freeze, InstanceAttempt
 from securefl.rounds.leakage import Question, withheld
 from securefl.rounds.party_draw import Effects
-from securefl.rounds.reports import StepReached, SurvivorsFrozen
+from securefl.rounds.reports import ClusterKey, StepReached, SurvivorsFrozen
 from securefl.rounds.server_phases import (
     Certifying,
     Frozen,
@@ -25,25 +26,34 @@ from securefl.rounds.statement import round_statement
 from securefl.secagg.server import CollectingInputs
 
 
+def eligible(ctx: ServerContext, phase: Summing, lost: Collection[ClusterKey] = ()) -> frozenset[PartyId]:
+    """Return the largest survivor set that the instances allow as they stand, some of them given up."""
+    clusters = {(r, j): m for r, row in enumerate(phase.view.assignment.clusters) for j, m in enumerate(row)}
+    return survivor_set(
+        clusters,
+        {
+            key: i.submitted
+            for key, i in phase.instances.items()
+            if isinstance(i, CollectingInputs) and key not in lost
+        },
+        ctx.plan.scenario.secure_sum.min_survivors,
+        phase.view.assignment.atoms,
+    )
+
+
 def freeze(ctx: ServerContext, phase: Summing, now: float) -> tuple[Certifying | Releasing, Effects]:
     """Fix the global survivor set and what may be opened; send each survivor what it needs to check it.
 
     Where nothing may be opened, or nobody could certify it, the round ends without an opening.
     """
     plan, view, standing = ctx.plan, phase.view, phase.standing
-    clusters = {(r, j): m for r, row in enumerate(view.assignment.clusters) for j, m in enumerate(row)}
     waiting = {key: i for key, i in phase.instances.items() if isinstance(i, CollectingInputs)}
-    survivors = survivor_set(
-        clusters,
-        {key: instance.submitted for key, instance in waiting.items()},
-        plan.scenario.secure_sum.min_survivors,
-        view.assignment.atoms,
-    )
+    survivors = eligible(ctx, phase)
     if plan.limits.quorum is not None and len(survivors) < plan.limits.quorum:
         survivors = frozenset()  # nobody would release anything
     question = Question(standing.round, view.assignment, survivors, view.limits, works_of(plan.scenario) > 1)
     admission = question.answer()
-    eligible, survivors = survivors, survivors if admission.admitted else frozenset()
+    able, survivors = survivors, survivors if admission.admitted else frozenset()
     statement = round_statement(
         plan.run, standing.round, view.model, plan.config_digest(), view.announced, view.assignment, survivors
     )
@@ -53,11 +63,11 @@ def freeze(ctx: ServerContext, phase: Summing, now: float) -> tuple[Certifying |
         if k[0] in admission.admitted and survivors.intersection(i.setup.members)
     }
     frozen = Frozen(survivors, statement, admission.head(), alive)
-    dropped = tuple(p for p in view.assignment.participants if p not in eligible)
+    dropped = tuple(p for p in view.assignment.participants if p not in able)
     late = standing.late | frozenset(dropped)
     standing = replace(standing, late=late)
     effects: Effects = (
-        Report(SurvivorsFrozen(standing.round, tuple(sorted(eligible)), dropped)),
+        Report(SurvivorsFrozen(standing.round, tuple(sorted(able)), dropped)),
         *map(Report, withheld(standing.round, admission)),
         *_freeze_messages(standing, frozen),
     )

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from securefl.arrays import F64
+from securefl.arrays import F64, Ring
 from securefl.crypto.boxes import BoxError
 from securefl.errors import PeerError, UsageError
 from securefl.ids import EVERYONE, PartyId
 from securefl.kernel.effects import Aborted, Consult, Evaluate, Reject, Report, Send
 from securefl.kernel.events import Consulted, Evaluated, Place
 from securefl.messages.control import Goodbye
+from securefl.messages.crypten import InstanceSeed
 from securefl.messages.rounds import Certificate, Endorse, InstanceShares, Release, ReleasedShares
 from securefl.messages.union import AnyMessage
 from securefl.rounds.checking import checks_of, failed
@@ -45,6 +46,8 @@ from securefl.rounds.statement import release_context
 from securefl.rounds.stepping import after_evaluation, after_sums, to_consult
 from securefl.rounds.suspicion import weighed
 from securefl.secagg.opening import check_release, open_sum, survivors_of
+from securefl.secagg.server import CollectingInputs
+from securefl.secagg_crypten.server import check_seed, open_shares
 from securefl.wire.codec import decode_struct
 
 
@@ -109,14 +112,21 @@ def on_release(
     return replace(phase, released=phase.released | {sender}, shares=shares), tuple(rejects)
 
 
-def _checked(frozen: Frozen, sender: PartyId, item: InstanceShares) -> ClusterKey:
+def _checked(frozen: Frozen, sender: PartyId, item: InstanceShares | InstanceSeed) -> ClusterKey:
     key = (item.reclustering, item.cluster)
     instance = frozen.instances.get(key)
     if instance is None or item.attempt != instance.setup.instance.attempt:
         raise PeerError(
             sender, f"releases shares of instance {key} attempt {item.attempt}, which is not frozen"
         )
-    check_release(instance, frozen.survivors, sender, item)
+    if instance.setup.everyone != isinstance(item, InstanceSeed):
+        raise PeerError(
+            sender, f"releases what sums of another kind open with, in {instance.setup.describe()}"
+        )
+    if isinstance(item, InstanceSeed):
+        check_seed(instance, sender, item)
+    else:
+        check_release(instance, frozen.survivors, sender, item)
     return key
 
 
@@ -189,18 +199,34 @@ def on_evaluated(ctx: ServerContext, phase: Evaluating, event: Evaluated) -> tup
     return Ended(), (done, final, goodbye, outcome)
 
 
+def _opened(
+    ctx: ServerContext,
+    frozen: Frozen,
+    instance: CollectingInputs,
+    releases: Mapping[PartyId, InstanceShares | InstanceSeed],
+) -> Ring:
+    if instance.setup.everyone:
+        seeds = {party: item for party, item in releases.items() if isinstance(item, InstanceSeed)}
+        return open_shares(instance, seeds, ctx.store)
+    shares = {party: item for party, item in releases.items() if isinstance(item, InstanceShares)}
+    return open_sum(instance, frozen.survivors, shares, ctx.store)
+
+
 def _open_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], Effects]:
-    frozen, round_, threshold = phase.frozen, phase.standing.round, ctx.plan.scenario.secure_sum.threshold
+    frozen, round_ = phase.frozen, phase.standing.round
     sums: list[ClusterSum] = []
     effects: list[Report | Reject] = []
     for key, instance in sorted(frozen.instances.items()):
-        releases = phase.shares.get(key, {})
-        if len(releases) < threshold:
-            reason = f"{len(releases)} members released their shares, {threshold} are needed"
+        releases, needed = (
+            phase.shares.get(key, {}),
+            instance.setup.needed(len(survivors_of(instance, frozen.survivors))),
+        )
+        if len(releases) < needed:
+            reason = f"{len(releases)} members released their shares, {needed} are needed"
             effects.append(Report(InstanceLost(round_, *key, reason)))
             continue
         try:
-            ring = open_sum(instance, frozen.survivors, releases, ctx.store)
+            ring = _opened(ctx, frozen, instance, releases)
         except PeerError as error:
             effects += [
                 Reject(error.culprit, error.reason),

@@ -17,6 +17,7 @@ from securefl.clustering.assignment import Assignment
 from securefl.crypto.identity import Identity
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
+from securefl.messages.crypten import InstanceSeed
 from securefl.messages.rounds import Endorse, Hello, InstanceShares, Limits, Reveal
 from securefl.rounds.budget import NO_RELEASES, Releases
 from securefl.rounds.draw import Draw
@@ -164,7 +165,7 @@ class Releasing:
     view: RoundView
     frozen: Frozen
     released: frozenset[PartyId]
-    shares: Mapping[ClusterKey, Mapping[PartyId, InstanceShares]] = field(repr=False)
+    shares: Mapping[ClusterKey, Mapping[PartyId, InstanceShares | InstanceSeed]] = field(repr=False)
     deadline: float
 
 

@@ -78,7 +78,7 @@ def groups_of(plan: Plan) -> tuple[Group, ...]:
         return ()
     if kind != "clusters":
         return tuple((party,) for party in sorted(plan.roster.parties))
-    seed, everybody = fixed_seed(plan.run, plan.config_digest()), plan.roster.parties
+    seed, everybody = fixed_seed(plan.run, plan.drawn_digest()), plan.roster.parties
     return fixed_assignment(seed, everybody, everybody.keys(), plan.scenario.clustering.size, 1).clusters[0]
 
 

@@ -35,6 +35,7 @@ from securefl.runtime.ports import LocalWork, Witness
 from securefl.runtime.privacy import check_own_privacy, own_releases
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.shell import Shell
+from securefl.runtime.sums import engine_of
 from securefl.wire.outbox import Outbox
 
 
@@ -81,6 +82,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
         released,
         journal.founding,
         allowed,
+        engine_of(scenario),
     )
 
     def train(asked: Train) -> F64:

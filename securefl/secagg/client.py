@@ -99,6 +99,11 @@ class Submitted:
     held: Mapping[int, SharePair] = field(repr=False)
     lists_digest: bytes
 
+    @property
+    def sharers(self) -> frozenset[int]:
+        """Numbers of the members that masks are shared with, its own included."""
+        return frozenset(self.held)
+
 
 MemberPhase = Advertised | Boxed | Ready | Submitted
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from securefl.arrays import Ring
 from securefl.crypto.agreement import KeyPair
 from securefl.crypto.prg import Sign, add_masks
 from securefl.crypto.shamir import BadShareError, combine
-from securefl.encoding.ring import add_wire, ring_dtype
+from securefl.encoding.ring import add_wire, zeros
 from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
 from securefl.messages.rounds import InstanceShares
@@ -77,11 +75,7 @@ def open_sum(
         )
     if len(releases) < setup.threshold:
         raise UsageError(f"{setup.describe()} has {len(releases)} releases, threshold is {setup.threshold}")
-    total: Ring = (
-        np.zeros(setup.length, dtype=np.uint32)
-        if ring_dtype(setup.ring_bits) is np.uint32
-        else np.zeros(setup.length, dtype=np.uint64)
-    )
+    total = zeros(setup.length, setup.ring_bits)
     for index in alive:
         add_wire(total, store.get(phase.inputs[index]), setup.members[index])
     add_masks(total, _terms(phase, alive, releases))

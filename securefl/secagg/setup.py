@@ -29,6 +29,8 @@ class Setup:
     ring_bits: int
     removable: Removable | None = None
     """Noise that the released shares take out of the sum again, where there is such."""
+    everyone: bool = False
+    """Whether all members on the key list are needed to open (CrypTen's sums), not any ``threshold``."""
 
     def __post_init__(self) -> None:
         """Refuse what can only be our own mistake: the loader has proved feasibility."""
@@ -39,6 +41,13 @@ class Setup:
                 f"need 1 <= threshold {self.threshold} <= min_survivors {self.min_survivors}"
                 f" <= members {len(self.members)}"
             )
+
+        if self.everyone and self.min_survivors < 2:
+            raise UsageError("a sum of shares needs two members: one would hold the value itself")
+
+    def needed(self, survivors: int) -> int:
+        """Return how many members have to release what they hold, to open a sum of so many."""
+        return survivors if self.everyone else self.threshold
 
     @property
     def components(self) -> int:

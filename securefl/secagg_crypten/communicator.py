@@ -9,7 +9,7 @@ pickle, so CrypTen's ``*_obj`` calls are refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,29 +17,9 @@ import numpy as np
 from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
 from securefl.secagg_crypten.library import Library
+from securefl.secagg_crypten.progress import MAX_AHEAD, Incoming, Outgoing
 
-MAX_AHEAD = 256
-"""Messages of one peer that may wait here. An honest one is at most one opening ahead, of a few tensors."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """One message of a computation to another member."""
-
-    to: int
-    """Rank of the receiver."""
-    number: int
-    """From 0, for each ordered pair of members."""
-    payload: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """One message from another member."""
-
-    sender: int
-    number: int
-    payload: bytes = field(repr=False)
+__all__ = ["MAX_AHEAD", "Communicator", "Incoming", "Mailbox", "Outgoing"]
 
 
 class Mailbox:

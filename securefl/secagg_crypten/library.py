@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import re
 import sys
 import types
@@ -66,6 +67,25 @@ def check_version(text: str) -> None:
         raise ConfigError("secure_sum.kind", f"CrypTen {text} is newer than what is known to work", INSTALL)
 
 
+def check_installed() -> None:
+    """Refuse early, and without importing anything, what :func:`load` would refuse.
+
+    Raises:
+        ConfigError: CrypTen or what it needs is missing, or of another version.
+    """
+    try:
+        check_version(importlib.metadata.version("crypten"))
+    except importlib.metadata.PackageNotFoundError as error:
+        raise _missing("crypten") from error
+    for name in ("omegaconf", "yaml", "torch"):
+        if importlib.util.find_spec(name) is None:
+            raise _missing(name)
+
+
+def _missing(name: str) -> ConfigError:
+    return ConfigError("secure_sum.kind", f'"crypten" needs the library {name}, which is missing', INSTALL)
+
+
 @lru_cache(maxsize=1)
 def load() -> Library:
     """Import CrypTen (and torch), once.
@@ -78,10 +98,7 @@ def load() -> Library:
         sys.modules.setdefault(_CONVERTER, _converter())
         crypten = importlib.import_module("crypten")
     except (ImportError, importlib.metadata.PackageNotFoundError) as error:
-        missing = getattr(error, "name", None) or "crypten"
-        raise ConfigError(
-            "secure_sum.kind", f'"crypten" needs the library {missing}, which is missing', INSTALL
-        ) from error
+        raise _missing(getattr(error, "name", None) or "crypten") from error
     primitives = importlib.import_module("crypten.mpc.primitives")
     return Library(
         crypten=crypten,

@@ -15,13 +15,15 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from securefl.errors import PeerError, UsageError
-from securefl.secagg_crypten.communicator import Incoming, Mailbox, Outgoing
+from securefl.secagg_crypten.communicator import Mailbox
 from securefl.secagg_crypten.library import Library, load
+from securefl.secagg_crypten.progress import Done, Failed, Incoming, Progress, Waiting
 from securefl.secagg_crypten.world import Globals, World
+
+__all__ = ["Done", "Failed", "Progress", "Session", "Waiting", "reap"]
 
 ResultT = TypeVar("ResultT")
 
@@ -29,32 +31,6 @@ _TURN: Final = threading.Lock()
 """Held by the computation that runs: CrypTen's globals are the process's."""
 _ABANDONED: Final[list[_Computation[Any]]] = []
 """Computations whose sessions were collected without being closed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The computation needs messages that have not come."""
-
-    outbound: tuple[Outgoing, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Done(Generic[ResultT]):
-    """The computation has its result."""
-
-    outbound: tuple[Outgoing, ...]
-    result: ResultT = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A peer made the computation impossible."""
-
-    outbound: tuple[Outgoing, ...]
-    error: PeerError
-
-
-Progress = Waiting | Done[ResultT] | Failed
 
 
 class _ClosedError(BaseException):

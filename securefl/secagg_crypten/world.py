@@ -8,9 +8,11 @@ Outside of turns, CrypTen is as it was imported.
 from __future__ import annotations
 
 import copy
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -57,12 +59,11 @@ class Globals:
         self._library = library
         self._world = world
         communicator = Communicator(library, mailbox, wait)
-        config = library.crypten.cfg.config
         secure = isinstance(world.zeros, ZeroShares)
         self._set: dict[tuple[int, str], tuple[Any, Any]] = {}
         self._put(library.communicator, "get", lambda: communicator)
         self._put(library.communicator, "is_initialized", lambda: True)
-        self._put(library.crypten.cfg, "config", copy.deepcopy(config))
+        self._put(library.crypten.cfg, "config", _configuration(library))
         self._put(library.plain, "AUTOGRAD_ENABLED", value=False)
         self._generators: dict[str, Any] = {
             key: Refusing() if secure else {} for key in library.crypten.generators
@@ -96,8 +97,7 @@ class Globals:
                 setattr(owner, key[1], found[key])
 
     def begin(self) -> None:
-        """Do what comes first in a computation: name the provider, seed CrypTen's generators if asked."""
-        self._library.crypten.cfg.mpc.provider = _PROVIDER
+        """Do what comes first in a computation: seed CrypTen's generators, if asked."""
         if not isinstance(self._world.zeros, ZeroShares):
             exchange_seeds(self._library, self._world.zeros)
 
@@ -138,6 +138,18 @@ class Without:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise UsageError(f"this computation has no provider of {name}")
+
+
+@lru_cache(maxsize=1)
+def _configuration(library: Library) -> Any:
+    """CrypTen's own configuration with our provider: one for all, since nobody can change it in place.
+
+    ``cfg.temp_override`` gives a computation another one for a while.
+    """
+    config = copy.deepcopy(library.crypten.cfg.config)
+    config.mpc.provider = _PROVIDER
+    importlib.import_module("omegaconf").OmegaConf.set_readonly(config, value=True)
+    return config
 
 
 def exchange_seeds(library: Library, entropy: Entropy) -> None:

@@ -39,7 +39,8 @@ from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum
 from securefl.rounds.statement import model_digest
 from securefl.rounds.stepping import after_evaluation, after_sums, to_consult, without_clusters
 from securefl.rounds.suspicion import weighed
-from securefl.simulation.fates import Deviations, Fates
+from securefl.simulation.attempts import Deviations
+from securefl.simulation.fates import Fates
 from securefl.simulation.federation import Federation
 from securefl.simulation.party import SimulatedParty
 from securefl.simulation.sums import sum_up

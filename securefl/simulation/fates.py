@@ -24,24 +24,13 @@ from securefl.ids import PartyId
 from securefl.rounds.leakage import Question
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey
+from securefl.simulation.attempts import Attempt, Deviations, Summing, started_over
 
 _SAYS_KEYS: Final[frozenset[Phase]] = frozenset(
     {"after-keys", "after-shares", "after-masked-input", "after-freeze"}
 )
 _SAYS_SHARES: Final = _SAYS_KEYS - {"after-keys"}
 _SAYS_INPUT: Final = _SAYS_SHARES - {"after-shares"}
-
-
-@dataclass(frozen=True, slots=True)
-class Deviations:
-    """What parties do in one round that bears on who is counted."""
-
-    silent: Mapping[PartyId, Phase]
-    """Who drops out or is killed, and when."""
-    failed: frozenset[PartyId] = frozenset()
-    """Whose training gives nothing to send."""
-    wrong_shares: frozenset[PartyId] = frozenset()
-    """Who releases shares that are not those it was dealt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +54,8 @@ class Fates:
     """Wrong shares that the server refused."""
     silenced: frozenset[PartyId]
     """Who fell silent in the end: one that never came to its phase did not."""
+    attempts: Mapping[ClusterKey, Attempt]
+    """The last attempts of sums that have started over."""
     awaited: frozenset[PartyId]
     """Whose training decides something; what the others compute is used nowhere."""
 
@@ -81,6 +72,11 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
     clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
     summing = _until_inputs(plan, clusters, deviations)
     submitted = {key: [p for p in able if p not in deviations.failed] for key, able in summing.able.items()}
+    attempts: dict[ClusterKey, Attempt] = {}
+    if plan.scenario.secure_sum.kind == "crypten":
+        summing, submitted, attempts = started_over(
+            plan, assignment, clusters, summing, submitted, deviations
+        )
     quorum = plan.limits.quorum
     survivors = survivor_set(clusters, submitted, plan.scenario.secure_sum.min_survivors, assignment.atoms)
     if quorum is not None and len(survivors) < quorum:
@@ -104,7 +100,7 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
             continue
         releasing = counted & talking
         refused += [(p, key) for p in sorted(releasing & deviations.wrong_shares)]
-        useful, needed = len(releasing - deviations.wrong_shares), plan.scenario.secure_sum.threshold
+        useful, needed = len(releasing - deviations.wrong_shares), _needed(plan, len(counted))
         if useful < needed:
             unopened[key] = f"{useful} members released their shares, {needed} are needed"
         else:
@@ -120,46 +116,42 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
         unopened=unopened,
         refused=tuple(refused),
         silenced=silenced,
+        attempts=attempts,
         awaited=survivors | {p for p in silenced if deviations.silent[p] == "after-masked-input"},
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Summing:
-    """Up to where masked inputs are due."""
-
-    unready: Mapping[ClusterKey, str]
-    keyless: frozenset[PartyId]
-    """Members of a sum that was lost before any shares were dealt."""
-    halted: frozenset[PartyId]
-    """Members of a sum that was lost before any update was submitted."""
-    able: Mapping[ClusterKey, list[PartyId]]
-    """Members that submit once they have trained."""
+def _needed(plan: Plan, counted: int) -> int:
+    """How many releases open a sum of so many: all of them, where it is CrypTen's."""
+    sums = plan.scenario.secure_sum
+    return counted if sums.kind == "crypten" else sums.threshold
 
 
 def _until_inputs(
     plan: Plan, clusters: Mapping[ClusterKey, Collection[PartyId]], deviations: Deviations
-) -> _Summing:
+) -> Summing:
     silent, needed = deviations.silent, plan.scenario.secure_sum.min_survivors
     unready: dict[ClusterKey, str] = {}
     keyless: set[PartyId] = set()
     able: dict[ClusterKey, list[PartyId]] = {}
+    lists: dict[ClusterKey, list[PartyId]] = {}
     for key, members in clusters.items():
         listed = [p for p in members if p not in silent or silent[p] in _SAYS_KEYS]
         sharing = [p for p in listed if p not in silent or silent[p] in _SAYS_SHARES]
         if len(listed) < needed:
             unready[key] = f"only {len(listed)} members advertised keys"
             keyless.update(members)
-        elif len(sharing) < needed:
+        elif len(sharing) < needed and plan.scenario.secure_sum.kind == "masking":
             unready[key] = f"only {len(sharing)} members shared their secrets"
         else:
+            lists[key] = listed
             able[key] = [p for p in sharing if p not in silent or silent[p] in _SAYS_INPUT]
     halted = frozenset(p for key in unready for p in clusters[key])
-    return _Summing(unready, frozenset(keyless), halted, able)
+    return Summing(unready, frozenset(keyless), halted, lists, able)
 
 
 def _silenced(
-    assignment: Assignment, deviations: Deviations, summing: _Summing, survivors: frozenset[PartyId]
+    assignment: Assignment, deviations: Deviations, summing: Summing, survivors: frozenset[PartyId]
 ) -> frozenset[PartyId]:
     """Who came to its phase in all of its sums, or to a freeze, where everybody who is to be silent is."""
 

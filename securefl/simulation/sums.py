@@ -17,7 +17,8 @@ from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey
 from securefl.rounds.stacking import ClusterSum
 from securefl.rounds.upload import Occasion
-from securefl.simulation.fates import Deviations, Fates, fates
+from securefl.simulation.attempts import FIRST, Attempt, Deviations
+from securefl.simulation.fates import Fates, fates
 from securefl.simulation.party import SimulatedParty
 from securefl.simulation.trainings import Trainings
 
@@ -67,17 +68,21 @@ def sum_up(
         if len(failed) > before:
             fate = _fate(plan, round_, drawn, deviations, failed)
         if all(totals.added(key) == fate.survivors.intersection(totals.members[key]) for key in fate.opened):
-            sums = [totals.opened(key) for key in sorted(fate.opened)]
+            sums = [totals.opened(key, fate.attempts.get(key)) for key in sorted(fate.opened)]
             for opened in sums if plan.removable is not None else ():
-                _keep_noise(plan, parties, round_, opened)
+                _keep_noise(plan, parties, round_, opened, fate.attempts.get(opened.key, FIRST).number)
             return fate, sums
 
 
 def _keep_noise(
-    plan: Plan, parties: Mapping[PartyId, SimulatedParty], round_: int, opened: ClusterSum
+    plan: Plan,
+    parties: Mapping[PartyId, SimulatedParty],
+    round_: int,
+    opened: ClusterSum,
+    attempt: int,
 ) -> None:
     """Add the removable noise that dropouts make necessary, in place."""
-    setup = plan.setup(Place(round_, *opened.key), opened.members, b"")
+    setup = plan.setup(Place(round_, *opened.key, attempt), opened.members, b"")
     for name in opened.survivors:
         for component in parties[name].kept_noise(setup, len(opened.survivors)):
             np.add(opened.ring, component, out=opened.ring)
@@ -115,7 +120,7 @@ class _Totals:
         """Who has been counted in a cluster."""
         return self._added.get(key, frozenset())
 
-    def opened(self, key: ClusterKey) -> ClusterSum:
-        """Return the sum of one cluster."""
-        members, added = self.members[key], self._added[key]
+    def opened(self, key: ClusterKey, attempt: Attempt | None) -> ClusterSum:
+        """Return the sum of one cluster; ``attempt`` is the one that opened, None for the first."""
+        members, added = self.members[key] if attempt is None else attempt.members, self._added[key]
         return ClusterSum(*key, members, tuple(p for p in members if p in added), self._sums[key])

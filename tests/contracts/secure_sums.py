@@ -19,6 +19,7 @@ from securefl.crypto.identity import Identity
 from securefl.crypto.roster import Roster
 from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import SERVER, Instance, PartyId, RunId
+from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.rounds import InstanceShares
 from securefl.messages.union import AnyMessage
@@ -26,6 +27,10 @@ from securefl.secagg import client, opening, server
 from securefl.secagg.removal import Removable
 from securefl.secagg.setup import Setup
 from securefl.secagg.store import MemoryStore
+from securefl.secagg_crypten import member
+from securefl.secagg_crypten import server as crypten
+from securefl.secagg_crypten.engine import CryptenEngine
+from securefl.secagg_crypten.member import MaskSource
 from securefl.wire.outbox import Outbox
 
 RUN = RunId("contract")
@@ -79,6 +84,13 @@ def removable_noise(case: Case) -> Removable:
 
 class SecureSum(Protocol):
     """A kind of secure sum, run to its end."""
+
+    fewest: int
+    """Members that such a sum has at least."""
+
+    def needed(self, case: Case, submitted: int) -> int:
+        """How many releases open a sum of so many."""
+        ...
 
     def run(self, case: Case, inputs: Mapping[PartyId, Ring], seed: int = 1) -> Outcome:
         """Sum ``inputs`` of the members that stay."""
@@ -206,6 +218,12 @@ class MaskingCluster:
 class MaskingSum:
     """The pairwise-mask secure sum."""
 
+    fewest = 1
+
+    def needed(self, case: Case, submitted: int) -> int:
+        """See :class:`SecureSum`."""
+        return case.threshold
+
     def run(self, case: Case, inputs: Mapping[PartyId, Ring], seed: int = 1) -> Outcome:
         """See :class:`SecureSum`."""
         cluster = MaskingCluster(case, seed)
@@ -226,4 +244,143 @@ class MaskingSum:
         return Outcome(cluster.open(survivors, releases), tuple(sorted(survivors)))
 
 
-KINDS: dict[str, SecureSum] = {"masking": MaskingSum()}
+class CryptenCluster:
+    """A CrypTen sum, one attempt after the other."""
+
+    def __init__(self, case: Case, seed: int = 1, source: MaskSource = "pairwise") -> None:
+        self.case = case
+        self.source = source
+        self.setup = Setup(
+            instance=Instance(RUN, 0, 0, 0, 0),
+            members=case.names,
+            threshold=case.threshold,
+            min_survivors=case.min_survivors,
+            binding=b"b" * 32,
+            length=case.length,
+            ring_bits=case.ring_bits,
+            removable=removable_noise(case) if case.removable else None,
+            everyone=True,
+        )
+        self.entropy = InsecureSeededEntropy(seed)
+        self.store = MemoryStore()
+        self.engine = CryptenEngine("cpu")
+        self.phases: dict[PartyId, member.MemberPhase] = {}
+        self.server: server.InstancePhase = server.CollectingKeys(self.setup)
+        self.relayed: list[PeerBox] = []
+
+    def signed(self, sender: PartyId, message: AnyMessage) -> bytes:
+        """``message`` as ``sender`` signs it for the server."""
+        outbox = Outbox(RUN, identities()[sender], self.entropy.child("session", sender))
+        (frame,) = outbox.frames(SERVER, self.setup.place, message)
+        return frame
+
+    def of(self, name: PartyId) -> InsecureSeededEntropy:
+        """The entropy of one member in this attempt."""
+        return self.entropy.child(name, self.setup.instance.attempt)
+
+    def keys(self, names: Collection[PartyId]) -> bool:
+        """Adverts of ``names``, and what each makes of the list; False when the server gives up."""
+        for name in names:
+            self.phases[name], advert = member.advertise(self.setup, name, self.of(name))
+            assert isinstance(self.server, server.CollectingKeys)
+            self.server = server.on_advert(self.server, name, advert, self.signed(name, advert))
+        assert isinstance(self.server, server.CollectingKeys)
+        self.server, key_list = crypten.close_keys(self.server)
+        if key_list is None:
+            return False
+        for name in names:
+            phase = self.phases[name]
+            assert isinstance(phase, member.Advertised)
+            self.phases[name] = member.on_key_list(phase, key_list, roster(), self.of(name), self.source)
+        return True
+
+    def submit(
+        self, inputs: Mapping[PartyId, Ring], names: Collection[PartyId], receipts: Collection[PartyId]
+    ) -> None:
+        """Shares of ``names``, with as many messages between them as that takes."""
+        boxes: list[tuple[PartyId, PeerBox]] = []
+        for name in names:
+            phase = self.phases[name]
+            assert isinstance(phase, member.Listed)
+            boxes += self._take(
+                name, member.submit(phase, inputs[name], self.engine, self.of(name)), receipts
+            )
+        while boxes:
+            sender, box = boxes.pop(0)
+            receiver, passed = crypten.relay(self.inputs, sender, box)
+            self.relayed.append(passed)
+            phase = self.phases[receiver]
+            if receiver in names and isinstance(phase, member.Listed | member.Computing):
+                boxes += self._take(receiver, member.on_peer_box(phase, passed, self.of(receiver)), receipts)
+
+    def _take(
+        self, name: PartyId, step: member.Step, receipts: Collection[PartyId]
+    ) -> list[tuple[PartyId, PeerBox]]:
+        assert step.accused is None
+        self.phases[name] = step.phase
+        if step.submitted is not None:
+            masked, note = step.submitted
+            self.server = server.on_input(self.inputs, name, masked, self.store)
+            if name in receipts:
+                self.server = server.on_receipt(self.inputs, name, note, self.signed(name, note))
+        return [(name, box) for box in step.boxes]
+
+    @property
+    def inputs(self) -> server.CollectingInputs:
+        """The server's state before the freeze."""
+        assert isinstance(self.server, server.CollectingInputs)
+        return self.server
+
+    def start_over(self) -> bool:
+        """Begin another attempt with those who have submitted; False when the server gives up."""
+        missing = frozenset(self.setup.members) - self.inputs.submitted
+        for phase in self.phases.values():
+            if isinstance(phase, member.Computing):
+                phase.computation.close()
+        self.server = server.retry(self.inputs, missing, max_attempts=8)
+        self.setup, self.phases = self.server.setup, {}
+        return isinstance(self.server, server.CollectingKeys)
+
+    def open(self, names: Collection[PartyId]) -> Ring:
+        """Release by ``names``, and the sum."""
+        releases = {}
+        for name in names:
+            phase = self.phases[name]
+            assert isinstance(phase, member.Submitted)
+            releases[name] = member.seed_for(phase, self.inputs.submitted)
+            crypten.check_seed(self.inputs, name, releases[name])
+        return crypten.open_shares(self.inputs, releases, self.store)
+
+
+class CryptenSum:
+    """The CrypTen secure sum."""
+
+    fewest = 2
+
+    def __init__(self, source: MaskSource = "pairwise") -> None:
+        self.source = source
+
+    def needed(self, case: Case, submitted: int) -> int:
+        """See :class:`SecureSum`."""
+        return submitted
+
+    def run(self, case: Case, inputs: Mapping[PartyId, Ring], seed: int = 1) -> Outcome:
+        """See :class:`SecureSum`."""
+        cluster = CryptenCluster(case, seed, self.source)
+        if not cluster.keys(case.alive("keys")):
+            return Outcome(None, ())
+        cluster.submit(inputs, case.alive("input"), case.alive("receipt"))
+        if len(cluster.inputs.submitted) < len(cluster.inputs.sharers):
+            # Whoever is missing now is not there in the next attempt.
+            if not cluster.start_over():
+                return Outcome(None, ())
+            remaining = case.alive("receipt")
+            assert cluster.keys(remaining)
+            cluster.submit(inputs, remaining, remaining)
+        survivors = cluster.inputs.submitted
+        if not survivors <= set(case.alive("release")):
+            return Outcome(None, tuple(sorted(survivors)))
+        return Outcome(cluster.open(survivors), tuple(sorted(survivors)))
+
+
+KINDS: dict[str, SecureSum] = {"masking": MaskingSum(), "crypten": CryptenSum()}

@@ -20,13 +20,13 @@ from securefl.ids import PartyId
 from securefl.messages.masking import ShareBoxes
 from securefl.messages.rounds import InstanceShares
 from securefl.secagg import client, opening, server
-from tests.contracts.secure_sums import KINDS, NAMES, STEPS, Case, MaskingCluster, Step, roster
+from tests.contracts.secure_sums import KINDS, NAMES, STEPS, Case, CryptenSum, MaskingCluster, Step, roster
 
 
 @st.composite
-def cases(draw: st.DrawFn, everybody: bool = False) -> Case:
-    members = draw(st.integers(1, 6))
-    threshold = draw(st.integers(1, members))
+def cases(draw: st.DrawFn, everybody: bool = False, fewest: int = 1) -> Case:
+    members = draw(st.integers(fewest, 6))
+    threshold = draw(st.integers(fewest, members))
     min_survivors = draw(st.integers(threshold, members))
     silent: Mapping[PartyId, Step] = {}
     if not everybody:
@@ -70,21 +70,24 @@ def total(case: Case, inputs: Mapping[PartyId, Ring], names: Sequence[PartyId]) 
 @pytest.mark.parametrize("kind", KINDS)
 class TestEveryKind:
     @settings(max_examples=40, deadline=None)
-    @given(case=cases(everybody=True), seed=st.integers(0, 2**32 - 1))
-    def test_all_members(self, kind: str, case: Case, seed: int) -> None:
+    @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+    def test_all_members(self, kind: str, data: st.DataObject, seed: int) -> None:
+        case = data.draw(cases(everybody=True, fewest=KINDS[kind].fewest))
         inputs = vectors(case, seed)
         outcome = KINDS[kind].run(case, inputs, seed)
         assert outcome.survivors == case.names
         np.testing.assert_array_equal(outcome.ring, total(case, inputs, case.names))
 
     @settings(max_examples=80, deadline=None)
-    @given(case=cases(), seed=st.integers(0, 2**32 - 1))
-    def test_dropouts_at_any_step(self, kind: str, case: Case, seed: int) -> None:
+    @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+    def test_dropouts_at_any_step(self, kind: str, data: st.DataObject, seed: int) -> None:
         """The sum of exactly those who submitted, or nothing; never fewer than min_survivors."""
+        case = data.draw(cases(fewest=KINDS[kind].fewest))
         inputs = vectors(case, seed)
         outcome = KINDS[kind].run(case, inputs, seed)
         submitted = tuple(case.alive("receipt"))
-        if len(submitted) < case.min_survivors or len(case.alive("release")) < case.threshold:
+        needed = KINDS[kind].needed(case, len(submitted))
+        if len(submitted) < case.min_survivors or len(case.alive("release")) < needed:
             assert outcome.ring is None
             return
         assert outcome.survivors == submitted
@@ -98,6 +101,9 @@ class TestEveryKind:
         for i, name in enumerate(case.names):
             inputs[name][0] = 1 << i
         outcome = KINDS[kind].run(case, inputs)
+        if step == "release" and KINDS[kind].needed(case, 5) == 5:
+            assert outcome.ring is None
+            return
         assert outcome.ring is not None
         assert int(outcome.ring[0]) == (0b11111 if step == "release" else 0b11011)
 
@@ -132,6 +138,19 @@ def submitted(case: Case, inputs: Mapping[PartyId, Ring] | None = None, seed: in
     for name, vector in (inputs or vectors(case, seed)).items():
         cluster.submit(name, vector)
     return cluster
+
+
+@settings(max_examples=10, deadline=None)
+@given(case=cases(fewest=2), seed=st.integers(0, 2**32 - 1))
+def test_all_kinds_open_the_same_words(case: Case, seed: int) -> None:
+    """With the same entropy, whoever falls silent before the freeze."""
+    silent = {name: step for name, step in case.silent.items() if step != "release"}
+    case, inputs = replace(case, silent=silent), vectors(case, seed)
+    kinds = (*KINDS.values(), CryptenSum("crypten-insecure"))
+    outcomes = [kind.run(case, inputs, seed) for kind in kinds]
+    assert len({outcome.survivors for outcome in outcomes}) == 1
+    for outcome in outcomes[1:]:
+        np.testing.assert_array_equal(outcome.ring, outcomes[0].ring)
 
 
 CASE = Case(5, 3, 3)

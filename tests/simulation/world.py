@@ -54,6 +54,7 @@ from securefl.rounds.plan import Plan
 from securefl.rounds.server import ServerMachine
 from securefl.rounds.server_phases import ServerContext
 from securefl.rounds.upload import HONEST, Seams
+from securefl.runtime.sums import engine_of
 from securefl.secagg.store import MemoryStore
 from securefl.wire.inbox import Inbox
 from securefl.wire.outbox import Outbox
@@ -180,7 +181,12 @@ class World:
                 n,
                 PartyMachine(
                     PartyContext(
-                        self.plan, n, samples(n), root.child("party", n), (seams or {}).get(n, HONEST)
+                        self.plan,
+                        n,
+                        samples(n),
+                        root.child("party", n),
+                        (seams or {}).get(n, HONEST),
+                        engine=engine_of(scenario),
                     )
                 ),
             )

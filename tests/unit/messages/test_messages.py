@@ -7,11 +7,12 @@ import pytest
 
 from securefl.ids import is_name
 from securefl.messages.base import MAX_CLUSTER, MAX_FRAME, MAX_PARTIES, MAX_VECTOR, Message, Name
+from securefl.messages.crypten import InstanceSeed
 from securefl.messages.masking import SharePair
 from securefl.messages.rounds import InstanceAttempt, InstanceShares, Limits, ReleasedShares
 from securefl.messages.union import KINDS, AnyMessage
 
-INSIDE = {SharePair, InstanceAttempt, InstanceShares, Limits, ReleasedShares}
+INSIDE = {SharePair, InstanceAttempt, InstanceSeed, InstanceShares, Limits, ReleasedShares}
 """Structs that travel inside a message, a box or a sealed release only."""
 LONGEST = {"max_length", "pattern"}
 
@@ -39,7 +40,7 @@ def bounded(kind: msgspec.inspect.Type) -> bool:
             return limit is not None or pattern is not None
         case msgspec.inspect.VarTupleType(item_type=item, max_length=limit):
             return limit is not None and bounded(item)
-        case msgspec.inspect.TupleType(item_types=items):
+        case msgspec.inspect.TupleType(item_types=items) | msgspec.inspect.UnionType(types=items):
             return all(map(bounded, items))
         case msgspec.inspect.StructType(fields=fields):
             return all(bounded(field.type) for field in fields)

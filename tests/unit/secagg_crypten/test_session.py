@@ -127,13 +127,13 @@ def test_crypten_compares_and_multiplies_over_these_messages() -> None:
     """With its own provider and seeds: the whole of CrypTen works in turns, binary protocol included."""
 
     def program(library: Library, rank: int) -> tuple[list[int], list[int]]:
-        library.crypten.cfg.mpc.provider = "TFP"
         torch = library.torch
-        x = library.tensor(torch.tensor([1.5, -2.0, 0.25]), src=0)
-        y = library.tensor(torch.tensor([1.0, 3.0, -4.0]), src=1)
-        # The words, not the decoded values: CrypTen 0.4.1 decodes -393215 / 2^16 as -6.99998.
-        product, less = (x * y)._tensor.reveal(), (x < y)._tensor.reveal()
-        return product.tolist(), less.tolist()
+        with library.crypten.cfg.temp_override({"mpc.provider": "TFP"}):
+            x = library.tensor(torch.tensor([1.5, -2.0, 0.25]), src=0)
+            y = library.tensor(torch.tensor([1.0, 3.0, -4.0]), src=1)
+            # The words, not the decoded values: CrypTen 0.4.1 decodes -393215 / 2^16 as -6.99998.
+            product, less = (x * y)._tensor.reveal(), (x < y)._tensor.reveal()
+            return product.tolist(), less.tolist()
 
     for product, less in run(3, program, "crypten-insecure"):
         assert np.abs(np.array(product) - np.array([98304, -393216, -65536])).max() <= 2

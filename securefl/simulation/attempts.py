@@ -1,0 +1,105 @@
+"""Attempts of CrypTen sums, which open with all of their members or not at all.
+
+What :func:`securefl.rounds.server_attempts.without_missing` and the answers to it come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from securefl.clustering.assignment import Assignment
+from securefl.clustering.survivors import survivor_set
+from securefl.config.behaviours import Phase
+from securefl.ids import PartyId
+from securefl.rounds.plan import Plan
+from securefl.rounds.reports import ClusterKey
+
+
+@dataclass(frozen=True, slots=True)
+class Deviations:
+    """What parties do in one round that bears on who is counted."""
+
+    silent: Mapping[PartyId, Phase]
+    """Who drops out or is killed, and when."""
+    failed: frozenset[PartyId] = frozenset()
+    """Whose training gives nothing to send."""
+    wrong_shares: frozenset[PartyId] = frozenset()
+    """Who releases shares that are not those it was dealt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """Up to where masked inputs are due."""
+
+    unready: Mapping[ClusterKey, str]
+    keyless: frozenset[PartyId]
+    """Members of a sum that was lost before any shares were dealt."""
+    halted: frozenset[PartyId]
+    """Members of a sum that was lost before any update was submitted."""
+    listed: Mapping[ClusterKey, list[PartyId]]
+    """Members on the key lists of the others."""
+    able: Mapping[ClusterKey, list[PartyId]]
+    """Members that submit once they have trained."""
+
+
+class Attempt(NamedTuple):
+    """One attempt of a sum."""
+
+    number: int
+    members: tuple[PartyId, ...]
+    """Who was asked for it."""
+
+
+FIRST: Final = Attempt(0, ())
+"""Of all members, as assigned."""
+
+
+def started_over(
+    plan: Plan,
+    assignment: Assignment,
+    clusters: Mapping[ClusterKey, Collection[PartyId]],
+    summing: Summing,
+    submitted: Mapping[ClusterKey, list[PartyId]],
+    deviations: Deviations,
+) -> tuple[Summing, dict[ClusterKey, list[PartyId]], dict[ClusterKey, Attempt]]:
+    """Work out the attempts of one round.
+
+    Args:
+        plan: how many attempts there may be.
+        assignment: the round's clusters.
+        clusters: the same by key.
+        summing: what came of the first attempt's keys.
+        submitted: who has submitted in it.
+        deviations: who is silent by then.
+
+    Returns:
+        ``summing`` with the sums that are lost now, who has submitted in the last attempts, and the attempts
+        that were not the first.
+    """
+    sums = plan.scenario.secure_sum
+    sharing = {key: frozenset(members) for key, members in summing.listed.items()}
+    inputs = {key: list(members) for key, members in submitted.items()}
+    attempts: dict[ClusterKey, Attempt] = {}
+    lost: dict[ClusterKey, str] = {}
+    gone = deviations.failed | {p for p, phase in deviations.silent.items() if phase != "after-freeze"}
+    while True:
+        while True:
+            kept = {key: members for key, members in inputs.items() if key not in lost}
+            survivors = survivor_set(clusters, kept, sums.min_survivors, assignment.atoms)
+            waiting = {key: members for key, members in sharing.items() if key not in lost}
+            short = [k for k, members in waiting.items() if members & survivors not in {frozenset(), members}]
+            spent = [key for key in short if attempts.get(key, FIRST).number + 1 >= sums.max_attempts]
+            if not spent:
+                break
+            lost |= dict.fromkeys(spent, f"failed in each of {sums.max_attempts} attempts")
+        if not short:
+            return replace(summing, unready={**summing.unready, **lost}), kept, attempts
+        for key in short:
+            members = tuple(sorted(sharing[key] & survivors))
+            attempts[key] = Attempt(attempts.get(key, FIRST).number + 1, members)
+            answering = [party for party in members if party not in gone]
+            sharing[key], inputs[key] = frozenset(answering), answering
+            if len(answering) < sums.min_survivors:
+                lost[key] = f"only {len(answering)} members advertised keys"

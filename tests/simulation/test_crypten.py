@@ -1,0 +1,182 @@
+"""CrypTen sums in whole rounds: the same bits as masks give, and an end whatever is lost and whoever dies."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from securefl.config.scenario import Scenario
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.effects import Aborted, Finished
+from securefl.messages.crypten import PeerBox
+from securefl.messages.masking import MaskedInput
+from securefl.messages.rounds import Release
+from securefl.rounds.party_phases import Working
+from securefl.rounds.reports import InstanceLost, InstanceRetried, ModelFinal, RoundDone, SumOpened
+from securefl.secagg_crypten.member import Computing
+from tests.simulation.test_exact_sums import check_all, samples, uneven
+from tests.simulation.test_faults import powers
+from tests.simulation.world import Op, World, scenario
+
+PARTY_KINDS = (
+    "Join",
+    "Hello",
+    "Reveal",
+    "KeyAdvert",
+    "PeerBox",
+    "MaskedInput",
+    "Receipt",
+    "Endorse",
+    "Release",
+)
+SERVER_KINDS = ("Announce", "Reveals", "KeyList", "PeerBox", "Retry", "Freeze", "Certificate", "Goodbye")
+NAMES = tuple(f"p{i:02d}" for i in range(6))
+
+acts = st.sampled_from(["drop", "duplicate", "delay", "corrupt", "crash"])
+faults = st.one_of(
+    st.builds(Op, acts, st.sampled_from(NAMES), st.sampled_from(PARTY_KINDS), st.integers(0, 5)),
+    st.builds(Op, acts, st.just("server"), st.sampled_from(SERVER_KINDS), st.integers(0, 9)),
+)
+
+
+def crypten(parties: int = 6, *, insecure: bool = False, **overrides: str) -> Scenario:
+    if insecure:
+        overrides["secure_sum__mask_source"] = "crypten-insecure"
+    return scenario(parties, secure_sum__kind="crypten", **overrides)
+
+
+def check(world: World) -> None:
+    """The run has ended, nobody hangs, no thread is left, and each party is in all sums of a round or in
+    none."""
+    crashed = {op.who for op in world.ops if op.act == "crash"}
+    assert isinstance(world.server.outcome, Finished | Aborted) or SERVER in crashed
+    for node in world.nodes.values():
+        assert node.outcome is not None or not node.alive, f"{node.name} hangs in {node.phase}"
+        if not node.alive and isinstance(node.phase, Working):
+            for instance in node.phase.instances.values():
+                if isinstance(instance, Computing):
+                    instance.computation.close()  # with a process, the thread dies
+    assert [t.name for t in threading.enumerate() if t.name.startswith("crypten-")] == []
+    scale = 2**world.scenario.encoding.scale_bits
+    counted: Counter[tuple[int, PartyId]] = Counter()
+    for report in world.reports(SumOpened):
+        opened = report.opened
+        assert len(opened.survivors) >= world.scenario.secure_sum.min_survivors
+        assert round(4 * int(opened.ring[0]) / scale) == sum(2 ** int(p[1:]) for p in opened.survivors)
+        counted.update((report.round, party) for party in opened.survivors)
+    for done in world.reports(RoundDone):
+        lost = [report for report in world.reports(InstanceLost) if report.round == done.round]
+        for party in done.participants:
+            assert counted[done.round, party] in {0, world.scenario.clustering.reclusterings} or lost
+    sent = Counter((s.sender, s.place.round) for s in world.sent if isinstance(s.message, Release))
+    assert all(times == 1 for times in sent.values())
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    server=st.sampled_from(["curious", "active"]),
+    reclusterings=st.integers(1, 2),
+    insecure=st.booleans(),
+    ops=st.lists(faults, min_size=1, max_size=5),
+)
+# A member dies between its seed for the ring's next and its share.
+@example(server="curious", reclusterings=1, insecure=True, ops=[Op("crash", "p02", "MaskedInput")])
+@example(server="curious", reclusterings=2, insecure=True, ops=[Op("drop", "p02", "PeerBox", 1)])
+@example(server="curious", reclusterings=1, insecure=True, ops=[Op("drop", "server", "PeerBox", 3)])
+def test_any_faults(server: str, reclusterings: int, insecure: bool, ops: list[Op]) -> None:
+    made = crypten(server=server, reclusterings=str(reclusterings), insecure=insecure)
+    check(World(made, train=powers, ops=ops).run())
+
+
+@pytest.mark.parametrize("server", ["curious", "active"])
+@pytest.mark.parametrize("phase", ["KeyAdvert", "MaskedInput", "Receipt", "Endorse", "Release"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_members_that_die_at_a_step(server: str, phase: str, count: int) -> None:
+    """One cluster of 5, 3 of whom must survive: fewer mean a new attempt, or a lost cluster after the
+    freeze."""
+    made = crypten(5, size="5", threshold="3", min_survivors="3", server=server)
+    ops = [Op("crash", f"p{i:02d}", phase) for i in range(count)]
+    world = World(made, train=powers, ops=ops).run()
+    check(world)
+    sums = world.reports(SumOpened)
+    if phase == "Endorse" and server == "curious":
+        assert len(sums) == 1  # nobody endorses, so nobody dies
+    elif phase in {"Endorse", "Release"}:
+        assert bool(sums) == (count == 0)
+        assert not world.reports(InstanceRetried)
+    else:
+        assert bool(sums) == (count <= 2)
+        assert [len(s.opened.survivors) for s in sums] == [5 - count] * len(sums)
+        # Without keys a member is not on the list, and nobody needs it.
+        assert len(world.reports(InstanceRetried)) == (phase != "KeyAdvert" and 0 < count <= 2)
+
+
+@pytest.mark.parametrize("reclusterings", [1, 2])
+@pytest.mark.parametrize(
+    "ops",
+    [
+        [],
+        [Op("drop", "p03", "KeyAdvert")],
+        [Op("drop", "p03", "MaskedInput"), Op("drop", "p05", "Receipt")],
+        [Op("crash", "p02", "MaskedInput"), Op("drop", "p07", "Hello", 1)],
+    ],
+)
+def test_the_same_sums_and_models_as_with_masks(reclusterings: int, ops: list[Op]) -> None:
+    """Bit for bit, dropouts before the freeze included."""
+    same = {"reclusterings": str(reclusterings), "leakage__mode": "report", "rounds": "2", "size": "4"}
+    worlds = [
+        World(made, train=uneven, samples=samples, ops=ops).run()
+        for made in (scenario(8, **same), crypten(8, **same), crypten(8, insecure=True, **same))
+    ]
+    opened = [[(r.round, r.opened.key, r.opened.survivors) for r in w.reports(SumOpened)] for w in worlds]
+    assert opened[0]
+    assert opened[1] == opened[0] == opened[2]
+    rings = [[r.opened.ring for r in w.reports(SumOpened)] for w in worlds]
+    finals = [w.reports(ModelFinal)[0].params for w in worlds]
+    for i in (1, 2):
+        np.testing.assert_array_equal(np.stack(rings[i]), np.stack(rings[0]))
+        np.testing.assert_array_equal(finals[i], finals[0])
+
+
+@pytest.mark.parametrize(("parties", "size"), [(12, "3"), (12, "4")])
+@pytest.mark.parametrize("server", ["curious", "active"])
+def test_every_opened_sum_is_that_of_the_updates(parties: int, size: str, server: str) -> None:
+    made = crypten(parties, size=size, threshold="3", min_survivors="3", server=server)
+    world = World(made, train=uneven, samples=samples).run()
+    assert len(check_all(world)) == parties // int(size)
+    assert not [r for node in world.nodes.values() for r in node.rejects]
+    assert not world.messages(PeerBox)
+
+
+def test_who_comes_too_late_is_not_in_the_sum() -> None:
+    """What it sent is blinded by a seed that is never released."""
+    made = crypten(5, size="5", threshold="3", min_survivors="3", deadlines__training="2")
+    world = World(made, train=powers, ops=[Op("delay", "p01", "MaskedInput")]).run()
+    check(world)
+    (report,) = world.reports(SumOpened)
+    assert set(report.opened.survivors) == set(world.parties) - {"p01"}
+    assert len(world.messages(MaskedInput, PartyId("p01"))) == 1
+
+
+def test_a_missing_member_of_one_recluster_starts_its_other_sums_over() -> None:
+    made = crypten(8, reclusterings="2", size="4", leakage__mode="report")
+    world = World(made, train=powers, ops=[Op("drop", "p04", "MaskedInput", 1)]).run()
+    check(world)
+    retried = world.reports(InstanceRetried)
+    assert {(r.reclustering, r.excluded) for r in retried} == {(0, ("p04",)), (1, ("p04",))}
+    (done,) = world.reports(RoundDone)
+    assert set(done.survivors) == set(world.parties) - {"p04"}
+    assert len(done.opened) == 4
+
+
+def test_without_another_attempt_the_sum_is_lost_and_its_members_with_it() -> None:
+    made = crypten(8, reclusterings="2", leakage__mode="report", secure_sum__max_attempts="1")
+    world = World(made, train=powers, ops=[Op("drop", "p04", "MaskedInput", 1)]).run()
+    check(world)
+    assert not world.reports(InstanceRetried)
+    assert "failed in each of 1 attempts" in {report.reason for report in world.reports(InstanceLost)}
