@@ -49,7 +49,8 @@ def missing_from(instance: InstancePhase) -> frozenset[PartyId]:
             return frozenset()
         case _:
             assert_never(instance)
-    return frozenset(setup.members[i] for i in expected - answered)
+    missing = frozenset(setup.members[i] for i in expected - answered)
+    return missing - instance.stalled if isinstance(instance, CollectingInputs) else missing
 
 
 def on_complaint(
@@ -79,7 +80,8 @@ def without_missing(ctx: ServerContext, phase: Summing, now: float) -> tuple[Sum
     """Start over every CrypTen instance with members that will not survive: it opens with all or not at all.
 
     Whoever is missing in one instance is counted in none, so its other instances start over, too. An instance
-    that has no attempt left is lost, and its members with it, which may cascade.
+    that has no attempt left is lost, and its members with it, which may cascade. Who only waits for one that is
+    missing is not.
     """
     limit = ctx.plan.scenario.secure_sum.max_attempts
     sharing = {
@@ -89,7 +91,7 @@ def without_missing(ctx: ServerContext, phase: Summing, now: float) -> tuple[Sum
     }
     lost: frozenset[ClusterKey] = frozenset()
     while True:
-        survivors = eligible(ctx, phase, lost)
+        survivors = eligible(ctx, phase, lost, waiting=True)
         short = {key for key, members in sharing.items() if members & survivors not in {frozenset(), members}}
         spent = {key for key in short if phase.instances[key].setup.instance.attempt + 1 >= limit}
         if not spent:

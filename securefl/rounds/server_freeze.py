@@ -26,13 +26,18 @@ from securefl.rounds.statement import round_statement
 from securefl.secagg.server import CollectingInputs
 
 
-def eligible(ctx: ServerContext, phase: Summing, lost: Collection[ClusterKey] = ()) -> frozenset[PartyId]:
-    """Return the largest survivor set that the instances allow as they stand, some of them given up."""
+def eligible(
+    ctx: ServerContext, phase: Summing, lost: Collection[ClusterKey] = (), *, waiting: bool = False
+) -> frozenset[PartyId]:
+    """Return the largest survivor set that the instances allow as they stand, some of them given up.
+
+    ``waiting``: with those who could submit if others did not hold them up.
+    """
     clusters = {(r, j): m for r, row in enumerate(phase.view.assignment.clusters) for j, m in enumerate(row)}
     return survivor_set(
         clusters,
         {
-            key: i.submitted
+            key: i.submitted | i.stalled if waiting else i.submitted
             for key, i in phase.instances.items()
             if isinstance(i, CollectingInputs) and key not in lost
         },

@@ -71,8 +71,9 @@ def on_instance_message(
         case Receipt(), CollectingInputs():
             changed = on_receipt(instance, sender, message, signed)
         case PeerBox(), CollectingInputs() if instance.setup.everyone:
-            receiver, passed = relay(instance, sender, message)
-            return phase, (Send(receiver, place, passed),)
+            counted, receiver, passed = relay(instance, sender, message)
+            relayed = replace(phase, instances={**phase.instances, key: counted})
+            return relayed, (Send(receiver, place, passed),)
         case Complaint(), CollectingInputs():
             return on_complaint(ctx, phase, event, message, instance)
         case _:

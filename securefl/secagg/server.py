@@ -55,6 +55,19 @@ class CollectingInputs:
     inputs: Mapping[int, int] = field(default_factory=dict)
     """Member number to handle in the vector store."""
     receipts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    said: Mapping[int, int] = field(default_factory=dict)
+    """Where members compute together: how many messages each has sent to others."""
+
+    @property
+    def stalled(self) -> frozenset[PartyId]:
+        """Members that have not submitted, as it seems because they wait for one that has said less.
+
+        Of those that have not submitted, the ones that have said least hold up the others. Where all have
+        said as much, nobody can be told from the others.
+        """
+        waiting = self.sharers - (self.inputs.keys() & self.receipts.keys())
+        least = min((self.said.get(i, 0) for i in waiting), default=0)
+        return frozenset(self.setup.members[i] for i in waiting if self.said.get(i, 0) > least)
 
     @property
     def sharers(self) -> frozenset[int]:

@@ -10,6 +10,7 @@ Data's way: the server's part of steps 9 and 10.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from securefl.arrays import Ring
 from securefl.crypto.prg import Sign, add_masks
@@ -36,8 +37,10 @@ def close_keys(phase: CollectingKeys) -> tuple[CollectingInputs | Lost, KeyList 
     return inputs, KeyList(adverts=tuple(phase.frames[index] for index in adverts))
 
 
-def relay(phase: CollectingInputs, sender: PartyId, message: PeerBox) -> tuple[PartyId, PeerBox]:
-    """Return whom a member's message is for, and what to send there.
+def relay(
+    phase: CollectingInputs, sender: PartyId, message: PeerBox
+) -> tuple[CollectingInputs, PartyId, PeerBox]:
+    """Return the phase with the message counted, whom it is for, and what to send there.
 
     Raises:
         PeerError: sender or receiver are not on the key list, or one and the same.
@@ -45,7 +48,8 @@ def relay(phase: CollectingInputs, sender: PartyId, message: PeerBox) -> tuple[P
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.sharers or message.peer not in phase.sharers or message.peer == index:
         raise PeerError(sender, f"sends to member {message.peer} out of turn in {setup.describe()}")
-    return setup.members[message.peer], PeerBox(peer=index, number=message.number, box=message.box)
+    counted = replace(phase, said={**phase.said, index: phase.said.get(index, 0) + 1})
+    return counted, setup.members[message.peer], PeerBox(peer=index, number=message.number, box=message.box)
 
 
 def check_seed(phase: CollectingInputs, holder: PartyId, release: InstanceSeed) -> None:

@@ -307,7 +307,7 @@ class CryptenCluster:
             )
         while boxes:
             sender, box = boxes.pop(0)
-            receiver, passed = crypten.relay(self.inputs, sender, box)
+            self.server, receiver, passed = crypten.relay(self.inputs, sender, box)
             self.relayed.append(passed)
             phase = self.phases[receiver]
             if receiver in names and isinstance(phase, member.Listed | member.Computing):
@@ -333,7 +333,7 @@ class CryptenCluster:
 
     def start_over(self) -> bool:
         """Begin another attempt with those who have submitted; False when the server gives up."""
-        missing = frozenset(self.setup.members) - self.inputs.submitted
+        missing = frozenset(self.setup.members) - self.inputs.submitted - self.inputs.stalled
         for phase in self.phases.values():
             if isinstance(phase, member.Computing):
                 phase.computation.close()
