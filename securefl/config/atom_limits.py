@@ -144,9 +144,10 @@ def on_atoms(scenario: Scenario, tolerated: tuple[int, ...]) -> Iterator[str]:
         f" {percent(odds.once_in(1 - kept, again))} a round"
         + (" and then its atoms in every reclustering, which may cascade" if again > 1 else "")
     )
+    distinct = set(clusters)
     rates = "; ".join(
         f"{100 * rate:g} %: {percent(1 - (1 - rate) ** max(sizes))} and"
-        f" {percent(1 - min(odds.cluster_kept_at(atoms, rate, sums.min_survivors) for atoms in clusters))}"
+        f" {percent(1 - min(odds.cluster_kept_at(atoms, rate, sums.min_survivors) for atoms in distinct))}"
         for rate in _RATES
     )
     yield f"dropouts: by dropout rate, a given atom and a given cluster are lost in a round at {rates}"

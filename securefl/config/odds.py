@@ -77,12 +77,14 @@ def clusters_kept(
         rate = dropouts / parties
         return math.prod(cluster_kept_at(atoms, rate, min_survivors) for atoms in clusters)
     total = [math.comb(resting, hit) for hit in range(min(resting, dropouts) + 1)]
-    for atoms in clusters:
-        total = _product(total, _ways_to_lose(atoms, min_survivors, dropouts), dropouts)
+    for atoms, count in Counter(tuple(sorted(atoms)) for atoms in clusters).items():
+        ways = _ways_to_lose(atoms, min_survivors, dropouts)
+        total = _product(total, _power(ways, count, dropouts), dropouts)
     return total[dropouts] / math.comb(parties, dropouts) if dropouts < len(total) else 0.0
 
 
-def _ways_to_lose(atoms: Sequence[int], min_survivors: int, dropouts: int) -> list[int]:
+@functools.lru_cache(maxsize=1024)
+def _ways_to_lose(atoms: tuple[int, ...], min_survivors: int, dropouts: int) -> list[int]:
     """By number of dropouts: the choices that leave enough of a cluster of atoms."""
     by_members: dict[int, list[int]] = {0: [1]}
     for atom in atoms:
@@ -160,14 +162,31 @@ def _touched_normal(sizes: Sequence[int], population: int, marked: int, most: in
 
 
 def _product(left: list[int], right: list[int], degree: int) -> list[int]:
-    """The product of two polynomials up to x^degree."""
+    """The product of two polynomials up to x^degree, coefficients >= 0.
+
+    One product of integers that hold the coefficients side by side (Kronecker's substitution).
+    """
     if not left or not right:
         return []
-    out = [0] * min(len(left) + len(right) - 1, degree + 1)
-    for i, a in enumerate(left):
-        for j, b in enumerate(right[: len(out) - i]):
-            out[i + j] += a * b
-    return out
+    bits = max(left).bit_length() + max(right).bit_length() + min(len(left), len(right)).bit_length()
+    size = -(-bits // 8)
+    both = _packed(left, size) * _packed(right, size)
+    raw = both.to_bytes((len(left) + len(right)) * size, "little")
+    count = min(len(left) + len(right) - 1, degree + 1)
+    return [int.from_bytes(raw[at : at + size], "little") for at in range(0, count * size, size)]
+
+
+def _power(base: list[int], exponent: int, degree: int) -> list[int]:
+    """A polynomial to the power of ``exponent``, >= 1, up to x^degree."""
+    if exponent == 1:
+        return base[: degree + 1]
+    half = _power(base, exponent // 2, degree)
+    whole = _product(half, half, degree)
+    return _product(whole, base, degree) if exponent % 2 else whole
+
+
+def _packed(coefficients: list[int], size: int) -> int:
+    return int.from_bytes(b"".join(one.to_bytes(size, "little") for one in coefficients), "little")
 
 
 def _sum(left: list[int], right: list[int]) -> list[int]:

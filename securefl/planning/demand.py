@@ -11,7 +11,7 @@ from securefl.errors import ConfigError
 from securefl.messages.base import MAX_VECTOR
 from securefl.privacy.release import Unit
 
-MAX_PARTIES = 500
+MAX_PARTIES = 1_000
 """More would make odds and ledger take minutes."""
 MAX_RECLUSTERINGS = 64
 

@@ -87,7 +87,7 @@ def test_the_model_is_as_large_as_asked_for(parameters: int, data: str) -> None:
             r"--parties: 2: in a sum of two each member finds the other's update .* \(at least 3\)",
         ),
         ({"parties": 1}, r"--parties: 1: .*at least 3"),
-        ({"parties": 10**6}, r"--parties: 1000000: odds are computed for 500"),
+        ({"parties": 10**6}, r"--parties: 1000000: odds are computed for 1000"),
         ({"reclusterings": 0}, r"--reclusterings: 0 is out of range \(from 1 to 64\)"),
         ({"k": 39}, r"--k: k = 39, but besides q = 2 colluders 38 of 40 parties are honest \(at most 38,"),
         ({"k": 1}, r"--k: k = 1 lets the update of a single party be determined"),
