@@ -80,8 +80,8 @@ def without_missing(ctx: ServerContext, phase: Summing, now: float) -> tuple[Sum
     """Start over every CrypTen instance with members that will not survive: it opens with all or not at all.
 
     Whoever is missing in one instance is counted in none, so its other instances start over, too. An instance
-    that has no attempt left is lost, and its members with it, which may cascade. Who only waits for one that is
-    missing is not.
+    that has no attempt left is lost, and its members with it, which may cascade. Who only waits for one that
+    is missing is not.
     """
     limit = ctx.plan.scenario.secure_sum.max_attempts
     sharing = {
