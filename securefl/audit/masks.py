@@ -86,12 +86,10 @@ def _masked(recorded: Recorded) -> list[_Masked]:
     found = []
     if recorded.has_server:
         entries = [
-            (str(e.fields["from"]), e, at) for e, at in recorded.messages(SERVER, "received", "MaskedInput")
+            (str(e.fields["from"]), e, at) for e, at in recorded.said(SERVER, "received", "MaskedInput")
         ]
     else:
-        entries = [
-            (p, e, at) for p in recorded.watched for e, at in recorded.messages(p, "sent", "MaskedInput")
-        ]
+        entries = [(p, e, at) for p in recorded.watched for e, at in recorded.said(p, "sent", "MaskedInput")]
     for party, entry, evidence in entries:
         vector: Any = entry.fields["vector"]
         place: Any = entry.fields["place"]

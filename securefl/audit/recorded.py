@@ -14,6 +14,14 @@ from securefl.report.records import RoundRecord
 from securefl.transcript.chain import Entry, Transcript
 
 
+def words_of(entry: Entry) -> tuple[object, ...]:
+    """Of an entry for a message: between whom, at which place of the protocol, and a digest of what."""
+    fields: Mapping[str, Any] = entry.fields
+    vector = fields.get("vector") or {}
+    digest = fields.get("sha256") or vector.get("digest")
+    return fields.get("from"), fields.get("to"), tuple(fields["place"]), digest
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """One recorded run. All chains hold, and all transcripts are of this run."""
@@ -69,6 +77,15 @@ class Recorded:
         """``sent`` or ``received`` entries of one kind of message."""
         for entry, evidence in self.of(vantage, kind):
             if entry.fields.get("message") == message:
+                yield entry, evidence
+
+    def said(self, vantage: str, kind: str, message: str) -> Iterator[tuple[Entry, Evidence]]:
+        """As :meth:`messages`, without what was said again word for word: it tells nobody anything new."""
+        known = set()
+        for entry, evidence in self.messages(vantage, kind, message):
+            words = words_of(entry)
+            if words not in known:
+                known.add(words)
                 yield entry, evidence
 
     @property

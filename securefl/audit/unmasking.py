@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from securefl.audit.chapter import Chapter
 from securefl.audit.finding import Evidence, Finding, Severity
-from securefl.audit.recorded import Recorded
+from securefl.audit.recorded import Recorded, words_of
 from securefl.ids import SERVER, PartyId
 from securefl.report.text import counted, listed
 
@@ -182,7 +182,7 @@ def _twice(recorded: Recorded) -> Iterator[Finding]:
     for party in recorded.watched:
         for entry, evidence in recorded.of(party, "shares_released"):
             seen["released", party, int(str(entry.fields["round"]))].append(evidence)
-    for entry, evidence in recorded.messages(SERVER, "received", "Release"):
+    for entry, evidence in recorded.said(SERVER, "received", "Release"):
         place: Any = entry.fields["place"]
         seen["was received", PartyId(str(entry.fields["from"])), place[0]].append(evidence)
     for (what, party, round_), evidence_ in sorted(seen.items()):
@@ -200,17 +200,17 @@ def _twice(recorded: Recorded) -> Iterator[Finding]:
 def _after_release(recorded: Recorded) -> Iterator[Finding]:
     for party in recorded.watched:
         released: dict[int, Evidence] = {}
+        known = set()
         for number, transcript in enumerate(recorded.transcripts[party]):
             source = party if not number else f"{party}.{number + 1}"
             for entry in transcript.entries:
                 place: Any = entry.fields.get("place")
                 if entry.kind == "shares_released":
                     released[int(str(entry.fields["round"]))] = Evidence(source, entry.n, "released")
-                elif (
-                    entry.kind == "sent"
-                    and entry.fields.get("message") == "MaskedInput"
-                    and place[0] in released
-                ):
+                    continue
+                if entry.kind != "sent" or entry.fields.get("message") != "MaskedInput":
+                    continue
+                if place[0] in released and words_of(entry) not in known:
                     yield Finding(
                         audit=AUDIT,
                         severity=Severity.BREACH,
@@ -222,6 +222,7 @@ def _after_release(recorded: Recorded) -> Iterator[Finding]:
                         ),
                         parties=(party,),
                     )
+                known.add(words_of(entry))
 
 
 def _opened_twice(recorded: Recorded) -> Iterator[Finding]:
@@ -244,7 +245,7 @@ def _repeated_keys(recorded: Recorded) -> Iterator[Finding]:
     for party in recorded.watched:
         adverts = [
             (str(entry.fields["sha256"]), evidence)
-            for entry, evidence in recorded.messages(party, "sent", "KeyAdvert")
+            for entry, evidence in recorded.said(party, "sent", "KeyAdvert")
         ]
         repeated = {digest for digest, times in Counter(d for d, _ in adverts).items() if times > 1}
         if repeated:

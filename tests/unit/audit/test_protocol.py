@@ -11,6 +11,7 @@ import msgspec
 
 from securefl.audit.finding import Severity
 from securefl.audit.load import load
+from securefl.audit.masks import audit_masks
 from securefl.audit.recorded import Recorded
 from securefl.audit.replay import audit_replay
 from securefl.audit.unmasking import audit_unmasking
@@ -54,6 +55,23 @@ def test_missing_transcripts_are_said(plain: Path) -> None:
     found = audit_views(replace(fewer, summary={})).findings
     assert found[-1].severity is Severity.NOTE
     assert "2 transcripts missing (p01, p02)" in found[-1].claim
+
+
+def test_what_is_said_twice_word_for_word_is_no_second_message(plain: Path) -> None:
+    """Keys, masked inputs and releases, at both ends, after all else."""
+    recorded = load(plain)
+    again = {
+        vantage: tuple(
+            replace(
+                one, entries=one.entries + tuple(e for e in one.entries if e.kind in {"sent", "received"})
+            )
+            for one in some
+        )
+        for vantage, some in recorded.transcripts.items()
+    }
+    twice = replace(recorded, transcripts=again)
+    for audited in (audit_unmasking(twice), audit_masks(twice, None)):
+        assert [f.severity for f in audited.findings] == [Severity.HOLDS]
 
 
 def telling(
@@ -134,10 +152,12 @@ def altered(recorded: Recorded, vantage: str, more: Callable[[list[Entry]], list
     return replace(recorded, transcripts={**recorded.transcripts, vantage: (changed,)})
 
 
-def again(kind: str, **fields: Any) -> Callable[[list[Entry]], list[Entry]]:
+def again(kind: str, message: str | None = None, **other: Any) -> Callable[[list[Entry]], list[Entry]]:
+    """The first such entry once more, with other fields."""
+
     def more(entries: list[Entry]) -> list[Entry]:
-        first = next(e for e in entries if e.kind == kind and fields.items() <= e.fields.items())
-        return [*entries, replace(first, n=9999)]
+        first = next(e for e in entries if e.kind == kind and message in {None, e.fields.get("message")})
+        return [*entries, replace(first, n=9999, fields={**first.fields, **other})]
 
     return more
 
@@ -151,11 +171,11 @@ def test_releasing_submitting_and_opening_again_are_seen(plain: Path) -> None:
     assert breaches(altered(recorded, "p01", again("shares_released"))) == [
         "p01 released 2 times in round 0."
     ]
-    (again_submitted,) = breaches(altered(recorded, "p01", again("sent", message="MaskedInput")))
+    (again_submitted,) = breaches(altered(recorded, "p01", again("sent", "MaskedInput", vector={})))
     assert "p01 submitted another masked input in round 0, after releasing." in again_submitted
     (opened,) = breaches(altered(recorded, SERVER, again("sum_opened")))
     assert "was opened 2 times" in opened
-    (keys,) = breaches(altered(recorded, "p03", again("sent", message="KeyAdvert")))
+    (keys,) = breaches(altered(recorded, "p03", again("sent", "KeyAdvert", place=[1, 0, 0, 0])))
     assert "p03 advertised the same keys" in keys
-    (received,) = breaches(altered(recorded, SERVER, again("received", message="Release")))
+    (received,) = breaches(altered(recorded, SERVER, again("received", "Release", sha256="")))
     assert "was received 2 times in round 0" in received
