@@ -28,9 +28,10 @@ from securefl.report.progress import Progress
 from securefl.report.rundir import RunDirectory
 from securefl.report.witness import Ending, Fact, Refusal, Remark, Traffic
 from securefl.rounds.leakage import drawn_lines
-from securefl.runtime.children import Children, Died, Fatal, Said
+from securefl.runtime.children import PRELOAD, Children, Died, Fatal, Said
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.stage import Stage, set_stage
+from securefl.runtime.sums import preload_of
 from securefl.transport.acl import OBSERVER
 from securefl.transport.base import BrokerUrl
 from securefl.transport.broker import BrokerWish, broker_wish
@@ -125,7 +126,7 @@ class Federation:
         _check_device(options.device or scenario.training.device)
         with ExitStack() as stack:
             private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="securefl-")))
-            children = stack.enter_context(Children())
+            children = stack.enter_context(Children(PRELOAD + preload_of(scenario)))
             # Before the header, so that data that cannot be used is all that is said.
             stage = set_stage(scenario, options.seed, options.entropy(), options.data_dir, private)
             notes = self._settle(stage)

@@ -136,7 +136,7 @@ def _release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
     return sit_out(phase, phase.after), (
         Journal(phase.round, "released"),
         Send(SERVER, Place(phase.round), Release(sealed=sealed)),
-        Report(_given(ctx.me, phase, released)),
+        Report(_given(phase, released)),
     )
 
 
@@ -146,23 +146,29 @@ def _let_go(instance: Submitted, survivors: frozenset[PartyId]) -> InstanceShare
     return shares_for(instance, survivors)
 
 
-def _given(me: PartyId, phase: Endorsed, released: ReleasedShares) -> SharesReleased:
-    """Say whose shares leave, of which kind; of a CrypTen sum each member gives its own seed."""
+def _given(phase: Endorsed, released: ReleasedShares) -> SharesReleased:
+    """Say whose shares leave, of which kind; for a CrypTen sum, whom it counts."""
     items = sorted(released.instances, key=lambda item: (item.reclustering, item.cluster))
-    members = [phase.instances[i.reclustering, i.cluster].setup.members for i in items]
+    instances = [phase.instances[item.reclustering, item.cluster] for item in items]
     return SharesReleased(
         phase.round,
         tuple((item.reclustering, item.cluster) for item in items),
         tuple(item.attempt for item in items),
-        tuple(
-            tuple(m[k] for k, _ in i.seed_shares) if isinstance(i, InstanceShares) else (me,)
-            for i, m in zip(items, members, strict=True)
-        ),
-        tuple(
-            tuple(m[k] for k, _ in i.key_shares) if isinstance(i, InstanceShares) else ()
-            for i, m in zip(items, members, strict=True)
-        ),
+        tuple(_counted(instance, item) for instance, item in zip(instances, items, strict=True)),
+        tuple(_dropped(instance, item) for instance, item in zip(instances, items, strict=True)),
     )
+
+
+def _counted(instance: Submitted, item: InstanceShares | InstanceSeed) -> tuple[PartyId, ...]:
+    if isinstance(item, InstanceSeed):
+        return tuple(instance.setup.members[k] for k in sorted(instance.sharers))
+    return tuple(instance.setup.members[k] for k, _ in item.seed_shares)
+
+
+def _dropped(instance: Submitted, item: InstanceShares | InstanceSeed) -> tuple[PartyId, ...]:
+    if isinstance(item, InstanceSeed):
+        return ()
+    return tuple(instance.setup.members[k] for k, _ in item.key_shares)
 
 
 def _question(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> Question:

@@ -220,7 +220,10 @@ class SharesReleased:
     instances: tuple[ClusterKey, ...]
     attempts: tuple[int, ...] = ()
     seeds_of: tuple[tuple[PartyId, ...], ...] = ()
-    """Members whose self-mask seed a share was given of."""
+    """Members whose self-mask seed a share was given of: those that the sum counts.
+
+    To a CrypTen sum each member gives the seed of its own blind only; then these are the members of that sum.
+    """
     keys_of: tuple[tuple[PartyId, ...], ...] = ()
     """Members whose mask key a share was given of."""
 

@@ -32,3 +32,8 @@ def engine_of(scenario: Scenario) -> Engine | None:
     from securefl.secagg_crypten.engine import CryptenEngine  # noqa: PLC0415 - imports torch and CrypTen
 
     return CryptenEngine(scenario.secure_sum.device)
+
+
+def preload_of(scenario: Scenario) -> tuple[str, ...]:
+    """Return what the fork server of a run imports besides :data:`securefl.runtime.children.PRELOAD`."""
+    return ("securefl.secagg_crypten.preloaded",) if scenario.secure_sum.kind == "crypten" else ()

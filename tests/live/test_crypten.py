@@ -1,0 +1,61 @@
+"""CrypTen sums between real processes over real brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from securefl.learning.checkpoint import load_model
+from tests.live.federated import BROKERS, assert_sums_are_exact, run, simulate
+from tests.live.scenarios import behaviour, write_scenario
+
+pytestmark = pytest.mark.live
+
+CRYPTEN = ("--set", "secure_sum.kind=crypten")
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_the_scenario_reaches_the_quickstart_s_accuracy_and_starts_sums_over(
+    broker: str, tmp_path: Path
+) -> None:
+    ended = run(Path("crypten"), tmp_path / "run", "--broker", broker)
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.summary["outcome"]["accuracy"] >= 0.90
+    everybody = {f"p{i:02d}" for i in range(12)}
+    for row in ended.rows:
+        expected = everybody - ({"p03"} if row["round"] in {2, 5} else set())
+        assert set(row["survivors"]) == expected
+        assert len(row["clusters"]["opened"]) == 4
+
+
+@pytest.mark.parametrize("source", ["pairwise", "crypten-insecure"])
+def test_clusters_of_four_end_with_the_bits_of_a_masked_run(source: str, tmp_path: Path) -> None:
+    """A real CrypTen run, in which one party dies, against the simulation of its masked twin."""
+    kills = behaviour("kill", "p05", phase="after-keys", rounds=[1])
+    scenario = write_scenario(tmp_path, kills, parties=12, size=4)
+    seeded = ("--insecure-seeded-entropy", "--seed", "7")
+    real = run(
+        scenario, tmp_path / "run", *seeded, *CRYPTEN, "--set", f"secure_sum.mask_source={source}", "--lab"
+    )
+    twin = simulate(scenario, tmp_path / "simulation", *seeded)
+    assert (real.exit_code, twin.exit_code) == (0, 0), real.stderr
+    one, two = load_model(real.directory.model_file), load_model(twin.directory.model_file)
+    assert {name: one[name].tobytes() for name in one} == {name: two[name].tobytes() for name in two}
+    assert assert_sums_are_exact(real) == 6
+    assert [row["survivors"] for row in real.rows] == [row["survivors"] for row in twin.rows]
+
+
+def test_a_kill_at_each_phase_ends_in_a_new_attempt_or_a_lost_cluster(tmp_path: Path) -> None:
+    phases = ["before-keys", "after-keys", "after-masked-input", "after-freeze"]
+    kills = [behaviour("kill", f"p{i:02d}", phase=phase, rounds=[i]) for i, phase in enumerate(phases)]
+    scenario = write_scenario(tmp_path, "".join(kills), parties=12, size=4, rounds=5)
+    ended = run(scenario, tmp_path / "run", *CRYPTEN, "--lab")
+    assert ended.exit_code == 0, ended.stderr
+    assert assert_sums_are_exact(ended) > 0
+    # Silent before the freeze: the others open without it. Silent after its share: its cluster is lost, no other.
+    assert [len(row["clusters"]["lost"]) for row in ended.rows] == [0, 0, 1, 1, 0]
+    counted = [len(row["survivors"]) for row in ended.rows]
+    assert counted[:3] == [11, 10, 5]
+    assert counted[3] in {4, 5}
+    assert counted[4] == 8
