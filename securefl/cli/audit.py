@@ -19,6 +19,7 @@ from securefl.audit.markdown import markdown
 from securefl.audit.page import page
 from securefl.audit.report import AuditReport
 from securefl.audit.run import audit as audited
+from securefl.cli.outputs import check_free
 from securefl.cli.run import DataDirOption
 from securefl.errors import ConfigError
 from securefl.report.console import Terminal
@@ -67,7 +68,7 @@ def audit(
     with one_line_errors():
         began = time.monotonic()
         folder = out or run / "audit"
-        _free(folder, force=force)
+        check_free(folder, _FILES, force=force)
         wanted = _experiments(attacks)
         recorded = load(run, _names(colluders))
         truth = load_truth(run, recorded) if lab else None
@@ -97,15 +98,6 @@ def _experiments(listed: str) -> list[str]:
         if name not in _EXPERIMENTS:
             raise ConfigError("--attacks", f"{name!r} is no experiment", f"one of {', '.join(_EXPERIMENTS)}")
     return _names(listed)
-
-
-def _free(folder: Path, *, force: bool) -> None:
-    """Refuse to write over a former report before anything is computed."""
-    former = [folder / name for name in _FILES if (folder / name).exists()]
-    if former and not force:
-        raise ConfigError(str(former[0]), "exists already", "choose another --out, or replace it by --force")
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(str(folder), "is no directory", "choose another --out")
 
 
 def _write(folder: Path, report: AuditReport) -> None:

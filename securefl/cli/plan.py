@@ -12,6 +12,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from parties.console import one_line_errors, say
+from securefl.cli.outputs import check_free
 from securefl.config.limits import check
 from securefl.config.load import parse_scenario
 from securefl.config.resolved import to_toml
@@ -27,6 +28,8 @@ from securefl.report.console import Terminal
 from securefl.report.plan_figure import draw_plan
 from securefl.report.plan_tables import as_values, lines_of, tables
 from securefl.reproduce.record import write_whole
+
+_FILES = ("plan.toml", "plan.json", "plan.png")
 
 
 def plan(
@@ -73,6 +76,7 @@ def plan(
         int | None, typer.Option(help="Row to write the scenario of; the recommended one when left out.")
     ] = None,
     out: Annotated[Path, typer.Option(help="For plan.toml, plan.json and plan.png.")] = Path("runs/plan"),
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier plan there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")] = False,
 ) -> None:
     """Print the parameters of a run that keep what you ask for, none of which is beaten by another.
@@ -84,6 +88,7 @@ def plan(
     Exit codes: 0 done; 2 refused, with what to relax; 3 a file cannot be written.
     """
     with one_line_errors():
+        check_free(out, _FILES, force=force)
         _check_choices(data=data, case=case, server=server, unit=unit)
         most = _share(data, parties)
         held = most if records is None else records

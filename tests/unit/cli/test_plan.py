@@ -45,8 +45,17 @@ def test_json_and_a_row_of_ones_own(tmp_path: Path) -> None:
     assert row["design"]["shape"]["reclusterings"] == 1
     assert 0 <= row["p_lost"] <= 0.3
     assert json.loads((tmp_path / "plan.json").read_text()) == values
-    said = refusal(call(*FEW, "--choose", "99", "--out", tmp_path))
+    said = refusal(call(*FEW, "--choose", "99", "--out", tmp_path, "--force"))
     assert said.startswith("--choose: there is no row 99 (1 to ")
+
+
+def test_an_earlier_plan_is_replaced_on_demand_only(tmp_path: Path) -> None:
+    edited = tmp_path / "plan.toml"
+    edited.write_text("# mine")
+    assert "--force" in refusal(call(*FEW, "--out", tmp_path))
+    assert edited.read_text() == "# mine"
+    assert call(*FEW, "--out", tmp_path, "--force").exit_code == 0
+    assert "# mine" not in edited.read_text()
 
 
 @pytest.mark.parametrize(
