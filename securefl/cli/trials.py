@@ -14,7 +14,6 @@ from securefl.report.text import seconds as spoken
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.groups.page import trials_page
 from securefl.reproduce.groups.record import TrialsRecord, plot_of, read_trial_records
-from securefl.reproduce.groups.running import run_trials
 from securefl.reproduce.groups.sheet import Trials, choose_trials, read_trials
 from securefl.reproduce.judging import overall
 from securefl.reproduce.record import encode, write_whole
@@ -48,6 +47,8 @@ def reproduce_trials(asked: Asked) -> None:
 
 
 def _run(asked: Asked, trials: Trials) -> None:
+    from securefl.reproduce.groups.running import run_trials  # noqa: PLC0415 - imports torch, which --list need not wait for
+
     sheet = trials.sheet
     say(f"figure {sheet.panel} ({asked.scale} scale): {sheet.title}")
     say(f"  claim: {' '.join(sheet.claim.split())}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,3 +26,10 @@ def test_no_help_is_taken_for_markup() -> None:
     found = list(helps(get_command(app)))
     assert len(found) > 100
     assert [(where, text) for where, text in found if Text.from_markup(text).plain != text] == []
+
+
+def test_help_waits_for_no_large_library() -> None:
+    slow = ("torch", "scipy", "sklearn", "matplotlib", "dp_accounting", "crypten")
+    asked = f"import sys, securefl.cli.app; print(*(name for name in {slow} if name in sys.modules))"
+    run = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
+    assert run.stdout.split() == []
