@@ -37,6 +37,10 @@ def _chapters(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Chapter
     yield audit_views(recorded)
     yield audit_unmasking(recorded)
     yield audit_masks(recorded, truth)
+    if recorded.scenario.secure_sum.kind == "crypten":
+        from securefl.audit.seeds import audit_seeds  # noqa: PLC0415 - CrypTen, where a run has it
+
+        yield audit_seeds(recorded)
     yield audit_budget(recorded)
     yield audit_replay(recorded, truth)
     if truth is not None:

@@ -53,7 +53,7 @@ def test_a_kill_at_each_phase_ends_in_a_new_attempt_or_a_lost_cluster(tmp_path: 
     ended = run(scenario, tmp_path / "run", *CRYPTEN, "--lab")
     assert ended.exit_code == 0, ended.stderr
     assert assert_sums_are_exact(ended) > 0
-    # Silent before the freeze: the others open without it. Silent after its share: its cluster is lost, no other.
+    # Silent before its share is out: the others open without it. Later: its cluster is lost, and no other.
     assert [len(row["clusters"]["lost"]) for row in ended.rows] == [0, 0, 1, 1, 0]
     counted = [len(row["survivors"]) for row in ended.rows]
     assert counted[:3] == [11, 10, 5]
