@@ -67,6 +67,25 @@ def test_sampled_coordinates_are_enough_for_coordinate_wise_rules(tmp_path: Path
     assert "models of 2 rounds follow from the opened sums, bit for bit on 4,096 sampled" in claims
 
 
+def test_weights_follow_from_the_counts_of_those_who_rest_as_well(tmp_path: Path) -> None:
+    made = scenario(
+        6,
+        size="2",
+        rounds="2",
+        participation__count="4",
+        weighting__mode='"truncate"',
+        weighting__alpha="0.2",
+    )
+    record(tmp_path / "run", made, length=64)
+    recorded = load(tmp_path / "run")
+    found = findings(recorded)
+    assert set(found) == {Severity.HOLDS, Severity.NOTE}
+    assert "models of 2 rounds follow" in " ".join(found[Severity.HOLDS])
+    drawn = [entry.fields for entry, _ in recorded.of(SERVER, "clusters_drawn")]
+    assert [len(fields["counts"]) for fields in drawn] == [6, 6]  # type: ignore[arg-type]
+    assert [len(fields["resting"]) for fields in drawn] == [2, 2]  # type: ignore[arg-type]
+
+
 def test_a_rule_on_distances_needs_whole_vectors(tmp_path: Path) -> None:
     made = scenario(6, size="2", aggregation__rule='{type="geometric-median"}')
     record(tmp_path / "run", made, length=4100, lab=True)
