@@ -56,6 +56,26 @@ def robust(
 
 
 @app.command()
+def crypten(
+    rows: Annotated[str, typer.Option(help="Sizes to measure: members x words, with commas.")] = "",
+    json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
+    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 3,
+) -> None:
+    """Rounds, bytes and time of one cluster sum, by masks and by CrypTen."""
+    from securefl.bench.kinds import SIZES as KIND_SIZES  # noqa: PLC0415 - imports torch and CrypTen
+    from securefl.bench.kinds import kinds_json, print_kinds, run_kinds  # noqa: PLC0415
+
+    try:
+        costs = run_kinds(parse_sizes(rows) if rows else KIND_SIZES, repetitions)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error), param_hint=error.path) from error
+    if json:
+        typer.echo(kinds_json(costs))
+    else:
+        print_kinds(Terminal(), costs)
+
+
+@app.command()
 def dpsgd(
     batch: Annotated[int, typer.Option(min=1, max=3000, help="Examples of one step.")] = 16,
     steps: Annotated[int, typer.Option(min=1, help="Steps of each repetition.")] = 40,
