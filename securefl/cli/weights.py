@@ -139,7 +139,7 @@ def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star:
     kept = float(sum(truncated(numbers, cap)) / sum(numbers))
     say(
         f"U = {_number(cap)} (rounds use {math.floor(cap):,}): they weigh {after:.1%};"
-        f" {len(cut)} of the parties are truncated, {kept:.1%} of the samples count"
+        f" {len(cut)} of {len(numbers)} truncated, {kept:.1%} of the samples count"
     )
     for one in islice(cut, SHOWN):
         say(f"  {one.name}: {one.count:,} counts as {_number(cap)}")

@@ -21,7 +21,7 @@ def test_where_counts_are_cut_and_whose(tmp_path: Path) -> None:
     done = call("weights", written(tmp_path, COUNTS), "--out", tmp_path / "curve.png")
     assert done.exit_code == 0
     assert "the 1 largest (alpha = 0.1) hold 100.0%" in done.output
-    assert "U = 45 (rounds use 45): they weigh 50.0%; 1 of the parties are truncated" in done.output
+    assert "U = 45 (rounds use 45): they weigh 50.0%; 1 of 10 truncated" in done.output
     assert "liar: 10,000,000 counts as 45" in done.output
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     table = [line.split() for line in done.output.splitlines() if line.strip()[:2] in {"0.", "1"}]
