@@ -11,6 +11,9 @@ RunId = NewType("RunId", str)
 SERVER = PartyId("server")
 """The sender name of the server. No party may carry it."""
 
+DEALER = PartyId("dealer")
+"""The sender name of the dealer of validated sums, where a run has one. No party may carry it."""
+
 EVERYONE = PartyId("*")
 """The recipient name of a message to all parties."""
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from parties.client import party
+from parties.dealer import dealer
 from parties.server import server
 from securefl import __version__
 from securefl.bench.app import app as bench
@@ -38,6 +39,7 @@ app.command()(leakage)
 app.command()(audit)
 app.command()(server)
 app.command()(party)
+app.command()(dealer)
 app.command()(broker)
 app.command()(keygen)
 app.command()(plan)

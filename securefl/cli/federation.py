@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 import parties.client
+import parties.dealer
 import parties.observer
 import parties.server
 from parties.arguments import broker_url
@@ -21,7 +22,7 @@ from securefl.config.limits import check
 from securefl.config.scenario import Scenario
 from securefl.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.errors import ConfigError, RunAbortedError
-from securefl.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
 from securefl.report.metrics import RunMetrics
 from securefl.report.privacy import Accounts, forgoing, header_lines, why_none
 from securefl.report.progress import Progress
@@ -189,7 +190,7 @@ class Federation:
             return remote, None
         tls = None
         if options.tls:
-            names = (*party_names(self._scenario.parties), SERVER, OBSERVER)
+            names = (*party_names(self._scenario.parties), SERVER, DEALER, OBSERVER)
             tls = make_local_tls(private / "tls", names)
         wish = broker_wish(options.broker, "--broker")
         running = start_local_broker(wish, private / "broker", 0, tls)
@@ -220,6 +221,14 @@ class Federation:
             observer = replace(base, name=PartyId(OBSERVER), broker=_as_client(broker, tls, OBSERVER))
             children.start(parties.observer.main, observer)
         children.start(parties.server.main, replace(base, server_data_file=stage.server_data))
+        if DEALER in stage.identities:
+            dealer = replace(
+                base,
+                name=DEALER,
+                identity_file=stage.identities[DEALER],
+                broker=_as_client(broker, tls, DEALER),
+            )
+            children.start(parties.dealer.main, dealer)
         cast = behaviours_of(self._scenario, options.seed)
         for name in party_names(self._scenario.parties):
             conspires = any(map(shares_updates, cast.get(name, ())))
@@ -281,7 +290,7 @@ class Federation:
         if exit_code == 0 or self._ending is not None or name in self._fatal:
             return
         how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
-        meaning = "" if name in {SERVER, OBSERVER} else "; it counts as dropped out"
+        meaning = "" if name in {SERVER, DEALER, OBSERVER} else "; it counts as dropped out"
         self._progress.note(f"{name} died ({how}){meaning}")
 
 

@@ -15,7 +15,7 @@ from securefl.crypto.keyfiles import read_public, write_identity, write_public, 
 from securefl.crypto.roster import Roster
 from securefl.entropy import OsEntropy
 from securefl.errors import ConfigError
-from securefl.ids import SERVER, PartyId, is_name
+from securefl.ids import DEALER, SERVER, PartyId, is_name
 from securefl.messages.base import MAX_PARTIES
 
 
@@ -81,10 +81,11 @@ def _roster(files: list[Path], out: Path) -> None:
     servers = [p for p in publics if p.name == SERVER]
     if len(servers) != 1:
         raise ConfigError("--roster", f"{len(servers)} of the files are the server's", "give exactly one")
-    parties = {p.name: p for p in publics if p.name != SERVER}
-    if len(parties) != len(publics) - 1:
+    dealers = [p for p in publics if p.name == DEALER]
+    parties = {p.name: p for p in publics if p.name not in {SERVER, DEALER}}
+    if len(parties) + len(dealers) != len(publics) - 1 or len(dealers) > 1:
         raise ConfigError("--roster", "two of the files are of the same party")
-    made = Roster(servers[0], parties)
+    made = Roster(servers[0], parties, dealers[0] if dealers else None)
     _ensure(out)
     write_roster(out / "roster.toml", made)
     say(f"{out / 'roster.toml'}  {len(parties)} parties, digest {made.digest().hex()[:16]}")

@@ -27,6 +27,7 @@ from securefl.config.sizes import (
     steps_of,
     works_of,
 )
+from securefl.config.validation_limits import on_validation
 from securefl.config.wording import count, percent
 
 
@@ -108,6 +109,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         *on_crypten(scenario),
         *_on_privacy(scenario, limits),
         *on_noise(scenario),
+        *on_validation(scenario),
         *on_checks(scenario),
         *_on_robustness(scenario, limits),
         *on_shares(scenario),

@@ -28,6 +28,7 @@ from securefl.config.sizes import (
     quorum_of,
     steps_of,
 )
+from securefl.config.validation_limits import check_validation
 from securefl.config.weighting_limits import check_weighting
 from securefl.errors import ConfigError
 
@@ -62,6 +63,7 @@ def check(scenario: Scenario) -> Limits:
     sizes = planned_sizes(scenario)
     _check_secure_sum(scenario, sizes)
     check_crypten(scenario, min(sizes))
+    check_validation(scenario, sizes)
     check_leakage(scenario)
     ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
     _check_aggregation(scenario, len(sizes))
@@ -191,7 +193,7 @@ def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
     if not 1 <= steps <= MAX_STEPS - noise:
         raise ConfigError("encoding.range", f"{size}, outside 1 to 2^53 - 1", "change range or scale_bits")
     reached = members * (steps + noise)
-    if wanted != 64 and reached < 1 << 31:
+    if wanted != 64 and reached < 1 << 31 and scenario.secure_sum.validated is None:
         return 32
     if wanted == 32:
         raise ConfigError(

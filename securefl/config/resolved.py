@@ -12,7 +12,7 @@ import msgspec
 from securefl.config.scenario import Scenario
 
 _DIGEST_DOMAIN = b"securefl/1 scenario\n"
-_CRYPTEN_ONLY = ("mask_source",)
+_CRYPTEN_ONLY = ("mask_source", "validate")
 """Fields of ``secure_sum`` that mean nothing to masking."""
 _NOT_AGREED_UPON = ("description", "expect", "behaviours", "observer")
 

@@ -18,6 +18,7 @@ from securefl.config.model import Mlp, Model
 from securefl.config.privacy import DpSgd, Privacy
 from securefl.config.section import Fraction, Name, NonNegative, Positive, PositiveReal, Seconds
 from securefl.config.section import Section as _Section
+from securefl.config.validation import Validate
 
 
 class Training(_Section, frozen=True, kw_only=True):
@@ -66,6 +67,8 @@ class SecureSum(_Section, frozen=True, kw_only=True):
     """``crypten`` only: where shares of zero come from; CrypTen's own generators are for experiments."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """``crypten`` only: where shares are."""
+    validate: Validate | Literal["none"] = "none"
+    """``crypten`` only: leave out members whose update is too long, before the sum is opened (ADR 0024)."""
     server: Literal["curious", "active"] = "curious"
     threshold: Positive
     """t: members needed to open."""
@@ -81,6 +84,11 @@ class SecureSum(_Section, frozen=True, kw_only=True):
     """Attempts per instance, the first included; retries happen before the freeze only."""
     spool_megabytes: Positive = 1024
     """The server keeps masked inputs in memory up to this size and spools them to disk above it."""
+
+    @property
+    def validated(self) -> Validate | None:
+        """How updates are validated; None where they are not."""
+        return None if self.validate == "none" else self.validate
 
 
 class Encoding(_Section, frozen=True, kw_only=True):
@@ -186,6 +194,8 @@ class Expect(_Section, frozen=True, kw_only=True):
         "checks_failed",
         "skippers_failed",
         "false_alarms",
+        "updates_refused",
+        "dishonest_counted",
     ]
     at_least: float | None = None
     at_most: float | None = None

@@ -18,7 +18,7 @@ from typing import Any, Final
 from securefl.crypto.identity import KEY_BYTES, Identity, PublicIdentity
 from securefl.crypto.roster import Roster
 from securefl.errors import ConfigError
-from securefl.ids import SERVER, PartyId, is_name
+from securefl.ids import DEALER, SERVER, PartyId, is_name
 
 _PRIVATE: Final = "securefl private identity"
 _PUBLIC: Final = "securefl public identity"
@@ -127,8 +127,9 @@ def read_roster(path: Path) -> Roster:
     server = members.pop(SERVER, None)
     if server is None:
         raise ConfigError(str(path), "has no server", f"add the public identity named {SERVER!r}")
+    dealer = members.pop(DEALER, None)
     try:
-        return Roster(server, members)
+        return Roster(server, members, dealer)
     except ConfigError as error:
         raise ConfigError(str(path), f"{error.path} {error.reason}", error.remedy) from error
 

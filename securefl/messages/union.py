@@ -28,6 +28,17 @@ from securefl.messages.rounds import (
     Reveal,
     Reveals,
 )
+from securefl.messages.validation import (
+    DealRequest,
+    Dealt,
+    DealtTo,
+    Held,
+    HeldList,
+    SketchNonce,
+    SketchNonces,
+    Verdict,
+    Verdicts,
+)
 
 MaskingMessage: TypeAlias = (
     KeyAdvert | KeyList | ShareBoxes | BoxList | Complaint | Retry | MaskedInput | Receipt
@@ -35,7 +46,12 @@ MaskingMessage: TypeAlias = (
 RoundMessage: TypeAlias = (
     Invite | ModelAnnounce | Hello | Announce | Reveal | Reveals | Freeze | Endorse | Certificate | Release
 )
-AnyMessage: TypeAlias = RollCall | Join | Goodbye | RoundMessage | MaskingMessage | PeerBox
+ValidationMessage: TypeAlias = (
+    DealRequest | Dealt | DealtTo | Held | HeldList | SketchNonce | SketchNonces | Verdict | Verdicts
+)
+AnyMessage: TypeAlias = (
+    RollCall | Join | Goodbye | RoundMessage | MaskingMessage | PeerBox | ValidationMessage
+)
 
 KINDS = frozenset(kind.__name__ for kind in get_args(AnyMessage))
 """The names of all messages, as they stand in tags and envelopes."""

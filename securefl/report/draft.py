@@ -11,6 +11,7 @@ from securefl.ids import PartyId
 from securefl.report.records import (
     CLOSED,
     NOT_THERE,
+    OVERSIZED,
     RESTING,
     WITHHELD,
     Direction,
@@ -33,6 +34,7 @@ from securefl.rounds.reports import (
     SumOpened,
     SumsWithheld,
     SurvivorsFrozen,
+    UpdatesValidated,
 )
 
 _MAX_REFUSALS = 1000
@@ -59,6 +61,8 @@ class RoundDraft:
     _lost: dict[ClusterKey, str] = field(default_factory=dict)
     _failed: dict[ClusterKey, str] = field(default_factory=dict)
     _closed: dict[int, str] = field(default_factory=dict)
+    _oversized: set[PartyId] = field(default_factory=set)
+    _projections: int = 0
     _norm: float | None = None
     _redraws: int = 0
     _retries: int = 0
@@ -79,6 +83,9 @@ class RoundDraft:
                 self._excluded.update(excluded)
             case InstanceLost() | SumChecked() | SumsWithheld():
                 self._take_failure(report)
+            case UpdatesValidated(accepted=accepted, rejected=rejected, projections=projections):
+                self._oversized.update(rejected)
+                self._projections += projections * (len(accepted) + len(rejected))
             case SurvivorsFrozen(survivors=survivors):
                 self._frozen = frozenset(survivors)
             case SumOpened(opened=opened):
@@ -156,6 +163,7 @@ class RoundDraft:
             refusals=dict(self.refusals),
             epsilon=spent,
             suspects=done.suspects,
+            projections=self._projections,
         )
 
     def _enter(self, step: str, now: float) -> None:
@@ -172,6 +180,8 @@ class RoundDraft:
 
     def _why(self, party: PartyId, lost: dict[ClusterKey, str]) -> str:
         """Why a participant is in no opened sum; the most telling of what the server knows."""
+        if party in self._oversized:
+            return OVERSIZED
         if party in self._excluded:
             return "left out when its sum started over"
         mine = {key: reason for key, reason in lost.items() if party in self._members.get(key, ())}

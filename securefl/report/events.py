@@ -18,6 +18,7 @@ from securefl.rounds.reports import (
     SumsWithheld,
     SurvivorsFrozen,
     UpdateEncoded,
+    UpdatesValidated,
 )
 
 
@@ -30,7 +31,7 @@ def event_text(report: object) -> str | None:
             text = f"{len(present)} of {len(present) + len(missing)} parties present{absent}"
         case DrawVoided(round=round_, withheld=withheld):
             text = f"round {round_}: draw void, nonce withheld by {listed(withheld)}; drawing again"
-        case InstanceRetried() | InstanceLost() | SumChecked():
+        case InstanceRetried() | InstanceLost() | SumChecked() | UpdatesValidated():
             text = _on_sum(report)
         case ConsultingFailed(round=round_, reason=reason):
             text = f"round {round_}: no update, the rule needs the server's own data: {printable(reason)}"
@@ -57,12 +58,14 @@ def _on_withheld(report: SumsWithheld) -> str:
     return f"round {report.round}: {which} {numbers} {CLOSED}: {printable(report.reason)}"
 
 
-def _on_sum(report: InstanceRetried | InstanceLost | SumChecked) -> str | None:
+def _on_sum(report: InstanceRetried | InstanceLost | SumChecked | UpdatesValidated) -> str | None:
     """What became of one sum."""
     where = f"round {report.round}: cluster {report.reclustering}.{report.cluster}"
     match report:
         case InstanceRetried(excluded=excluded):
             return f"{where} starts over without {listed(excluded)}"
+        case UpdatesValidated(rejected=rejected):
+            return f"{where} refuses {listed(rejected)}: update too long" if rejected else None
         case InstanceLost(reason=reason):
             return f"{where} lost, {printable(reason)}"
         case SumChecked(ok=ok, reason=reason):

@@ -13,7 +13,7 @@ from securefl.report.checks import Checked, Watch
 from securefl.report.draft import RoundDraft
 from securefl.report.outcome import Outcome
 from securefl.report.privacy import Account, Accounts
-from securefl.report.records import Direction, Refusal, RoundRecord, Volume
+from securefl.report.records import OVERSIZED, Direction, Refusal, RoundRecord, Volume
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClustersDrawn, PartiesJoined, RoundDone, RoundStarted
 from securefl.transcript.canonical import JsonValue
@@ -168,6 +168,10 @@ class RunMetrics:
             checks_failed=None if checked is None else checked.failed,
             skippers_failed=None if checked is None else checked.silent_failed,
             false_alarms=None if checked is None else checked.false_alarms,
+            updates_refused=sum(
+                out.reason == OVERSIZED for record in self._records for out in record.left_out
+            ),
+            dishonest_counted=sum(len(self._dishonest.intersection(r.counted)) for r in self._records),
         )
 
     def _open(self, now: float) -> RoundDraft:

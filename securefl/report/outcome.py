@@ -35,6 +35,10 @@ class Outcome:
     backdoor_success: float | None = None
     """Share of patched test samples that get the backdoor's class from the final model, 0 to 1; None where
     the scenario has no backdoor."""
+    updates_refused: int = 0
+    """Times that a party was left out because its update did not pass validation."""
+    dishonest_counted: int = 0
+    """Times that a party with a behaviour was counted in a round, whether it showed it there or not."""
     reason: str = ""
     """Why the run ended."""
 

@@ -110,6 +110,16 @@ def _rounds(summary: Summary, console: Console) -> Iterator[Table | Text]:
         yield Text(f"{len(records) - len(shown)} rounds like their neighbours are not shown", style="dim")
 
 
+def _projected(summary: Summary) -> Iterator[Text]:
+    projections = sum(record.projections for record in summary.rounds)
+    if projections:
+        yield Text(
+            f"validation: the dealer and one evaluator together would know {projections:,} projections of"
+            " single updates; neither alone does",
+            style="yellow",
+        )
+
+
 def _view(summary: Summary) -> Iterator[Text]:
     view = summary.view
     if view.opened:
@@ -130,6 +140,7 @@ def _view(summary: Summary) -> Iterator[Text]:
         )
     elif view.opened:
         yield Text("no single update was opened; combinations of the sums were not searched", style="yellow")
+    yield from _projected(summary)
     if view.closed:
         yield Text(f"{counted(view.closed, 'sum')} stayed closed: with the others they would cross a limit")
     if works_of(summary.scenario) > 1:

@@ -18,6 +18,7 @@ Direction = Literal["up", "down"]
 WITHHELD: Final = "withheld its nonce"
 NOT_THERE: Final = "did not turn up"
 RESTING: Final = "not drawn for this round"
+OVERSIZED: Final = "its update was refused as too long"
 CLOSED: Final = "kept closed by the leakage ledger"
 """Why a sum was not opened that could have been."""
 ABSENCES: Final = frozenset({WITHHELD, NOT_THERE, RESTING})
@@ -97,6 +98,8 @@ class RoundRecord:
     guarantee, and as a whole without privacy."""
     suspects: tuple[Suspect, ...] = ()
     """The evidence of the checks up to this round."""
+    projections: int = 0
+    """Numbers about single updates that validation would tell the dealer and one evaluator together."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> RoundRecord:
@@ -149,6 +152,7 @@ class RoundRecord:
                 Suspect(tuple(map(PartyId, each["parties"])), each["highest"], each["now"])
                 for each in row.get("evidence", ())
             ),
+            projections=row.get("projections", 0),
         )
 
     def row(self) -> dict[str, JsonValue]:
@@ -185,6 +189,7 @@ class RoundRecord:
             "refusals": [{**refusal._asdict(), "count": count} for refusal, count in self.refusals.items()],
             **({} if self.epsilon is None else {"epsilon": {p: finite(e) for p, e in self.epsilon.items()}}),
             **({"evidence": listed_evidence(self.suspects)} if self.suspects else {}),
+            **({"projections": self.projections} if self.projections else {}),
         }
 
 

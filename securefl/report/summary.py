@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -123,6 +123,7 @@ class Summary:
                 "kept_closed": self.view.closed,
                 "differential_privacy": "none" if self.privacy is None else self.privacy.text,
                 "insecure_seeded_entropy": self.insecure,
+                **_projections(self.rounds),
             },
             **({} if self.privacy is None else {"privacy": self.privacy.to_json()}),
             **({} if self.checked is None else {"checks": self.checked.to_json()}),
@@ -137,6 +138,12 @@ class Summary:
             "files": dict(self.files),
             **({"transcripts": dict(self.ends)} if self.ends else {}),
         }
+
+
+def _projections(rounds: Sequence[RoundRecord]) -> dict[str, JsonValue]:
+    """What validation would tell a dealer that colludes with an evaluator; nothing where there is none."""
+    count = sum(record.projections for record in rounds)
+    return {"projections_to_dealer_and_evaluator": count} if count else {}
 
 
 def _backdoor(success: float | None) -> dict[str, JsonValue]:

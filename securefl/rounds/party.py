@@ -44,6 +44,17 @@ from securefl.messages.rounds import (
     Reveals,
 )
 from securefl.messages.union import AnyMessage
+from securefl.messages.validation import (
+    DealRequest,
+    Dealt,
+    DealtTo,
+    Held,
+    HeldList,
+    SketchNonce,
+    SketchNonces,
+    Verdict,
+    Verdicts,
+)
 from securefl.rounds.party_crypten import close_left
 from securefl.rounds.party_draw import MAX_REDRAWS, Effects, on_announce, on_invite, on_model, on_reveals
 from securefl.rounds.party_phases import (
@@ -59,6 +70,7 @@ from securefl.rounds.party_phases import (
     Working,
 )
 from securefl.rounds.party_release import on_certificate, on_freeze
+from securefl.rounds.party_sums import SumMessage as InstanceMessage
 from securefl.rounds.party_sums import on_instance_message, on_trained
 
 
@@ -73,7 +85,8 @@ def patience(scenario: Scenario) -> float:
     attempts = scenario.secure_sum.max_attempts * (d.keys + d.shares + d.training)
     # The step has no deadline of its own: the server trains on its own data as parties do on theirs.
     consulting = d.training if needs_server_gradient(scenario.aggregation.rule) else 0.0
-    return 2 * (d.join + draws + attempts + d.certify + d.release + consulting)
+    checking = 2 * d.shares + d.training if scenario.secure_sum.validated is not None else 0.0
+    return 2 * (d.join + draws + attempts + checking + d.certify + d.release + consulting)
 
 
 class PartyMachine:
@@ -131,19 +144,23 @@ class PartyMachine:
                 return on_model(self._ctx, phase, event.place, message), ()
             case (Invite() | Announce() | Reveals()) as message:
                 return _drawing(self._ctx, phase, event.place, message)
-            case (KeyList() | BoxList() | PeerBox() | Retry() | Freeze() | Certificate()) as message:
+            case (
+                (KeyList() | BoxList() | PeerBox() | DealtTo() | HeldList() | SketchNonces() | Verdicts())
+                | (Retry() | Freeze() | Certificate())
+            ) as message:
                 return _summing(self._ctx, phase, event.place, message)
             case (
                 (Join() | Hello() | Reveal() | KeyAdvert() | ShareBoxes() | Complaint())
                 | (MaskedInput() | Receipt() | Endorse() | Release())
+                | (DealRequest() | Dealt() | Held() | SketchNonce() | Verdict())
             ) as message:
-                raise PeerError(SERVER, f"sends {type(message).__name__}, which only parties send")
+                raise PeerError(SERVER, f"sends {type(message).__name__}, which is not for parties")
             case _:
                 assert_never(event.message)
 
 
 DrawMessage = Invite | Announce | Reveals
-SumMessage = KeyList | BoxList | PeerBox | Retry | Freeze | Certificate
+SumMessage = InstanceMessage | Retry | Freeze | Certificate
 
 
 def _drawing(
@@ -168,7 +185,13 @@ def _summing(
 ) -> tuple[PartyPhase, Effects]:
     """Take a message of the secure sums, from the key lists to the certificate."""
     match message, phase:
-        case ((KeyList() | BoxList() | PeerBox() | Retry()), Working()):
+        case (
+            (
+                (KeyList() | BoxList() | PeerBox() | DealtTo() | HeldList() | SketchNonces() | Verdicts())
+                | Retry()
+            ),
+            Working(),
+        ):
             return on_instance_message(ctx, phase, place, message)
         case Freeze(), Working():
             return on_freeze(ctx, phase, place, message)

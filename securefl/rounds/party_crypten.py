@@ -16,6 +16,7 @@ from securefl.rounds.party_phases import PartyContext, PartyPhase, Working
 from securefl.rounds.randomness import instance_entropy
 from securefl.secagg_crypten import member
 from securefl.secagg_crypten.ports import Computation
+from securefl.secagg_crypten.validated_phases import Checking
 
 
 def on_crypten_message(
@@ -58,10 +59,12 @@ def close_left(before: PartyPhase, after: PartyPhase) -> None:
             computation.close()
 
 
-def _computations(phase: PartyPhase) -> Iterator[Computation[Ring]]:
+def _computations(phase: PartyPhase) -> Iterator[Computation[Ring] | Computation[bool]]:
     for instance in phase.instances.values() if isinstance(phase, Working) else ():
         if isinstance(instance, member.Computing):
             yield instance.computation
+        if isinstance(instance, Checking):
+            yield from instance.running.values()
 
 
 def _said(step: member.Step) -> tuple[member.MemberPhase, Effects]:

@@ -41,7 +41,7 @@ from securefl.rounds.randomness import instance_entropy, nonce_entropy
 from securefl.rounds.reports import SatOut
 from securefl.rounds.statement import announced_digest, mask_binding, model_digest
 from securefl.secagg.client import advertise
-from securefl.secagg_crypten import member
+from securefl.secagg_crypten import member, validated_member
 from securefl.wire.inbox import open_relayed
 
 MAX_REDRAWS = MAX_DRAWS - 1
@@ -170,6 +170,9 @@ def begin_instance(
 ) -> tuple[MemberPhase, KeyAdvert]:
     """Draw the fresh keys of one attempt of one instance."""
     setup, entropy = ctx.plan.setup(place, members, binding), instance_entropy(ctx.entropy, place)
+    validation = ctx.plan.validation
+    if validation is not None:
+        return validated_member.advertise(setup, ctx.me, validation, entropy)
     if setup.everyone:
         return member.advertise(setup, ctx.me, entropy)
     return advertise(setup, ctx.me, entropy)

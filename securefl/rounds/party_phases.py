@@ -25,9 +25,10 @@ from securefl.rounds.upload import HONEST, Seams, Upload
 from securefl.secagg import client
 from securefl.secagg_crypten import member
 from securefl.secagg_crypten.ports import Engine
+from securefl.secagg_crypten.validated_phases import ValidatedPhase
 
-MemberPhase = client.MemberPhase | member.MemberPhase
-"""Of an instance, masked or CrypTen's."""
+MemberPhase = client.MemberPhase | member.MemberPhase | ValidatedPhase
+"""Of an instance, masked or CrypTen's, validated or not."""
 Submitted = client.Submitted | member.Submitted
 """What is left of it once the update is out."""
 

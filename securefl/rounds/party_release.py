@@ -58,9 +58,11 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     survivors = frozenset(PartyId(name) for name in message.survivors)
     dropped = tuple(p for p in phase.assignment.participants if p not in survivors)
     frozen = Report(SurvivorsFrozen(phase.round, tuple(sorted(survivors)), dropped))
-    if ctx.me not in survivors:
-        return sit_out(phase), (frozen, Report(SatOut(phase.round, "not in the survivor set")))
     instances = submitted_instances(phase)
+    if ctx.me not in survivors:
+        if not _helps(ctx, phase, instances, survivors):
+            return sit_out(phase), (frozen, Report(SatOut(phase.round, "not in the survivor set")))
+        frozen = Report(SatOut(phase.round, "its update was refused; it helps to open the others"))
     if instances is None:
         raise PeerError(SERVER, "counts this party although it has not submitted everywhere")
     _check_survivors(ctx, phase, survivors)
@@ -81,16 +83,29 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
         survivors,
     )
     after = replace(phase.past, openings=admission.openings)
-    if carries(ctx.plan, "own"):
+    if carries(ctx.plan, "own") and ctx.me in survivors:
         after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weight))
     endorsed = Endorsed(phase.past, after, phase.round, statement, survivors, question, admission, instances)
     told: Effects = (frozen, *map(Report, withheld(phase.round, admission)))
     if ctx.plan.limits.quorum is None:
         outside, effects = _release(ctx, endorsed)
         return outside, (*told, *effects)
+    if ctx.me not in survivors:
+        return endorsed, told
     own_lists = lists_statement((r, j, i.lists_digest) for (r, j), i in instances.items())
     endorse = Endorse(statement=statement, lists=own_lists, ledger_head=admission.head())
     return endorsed, (*told, Send(SERVER, Place(phase.round), endorse))
+
+
+def _helps(
+    ctx: PartyContext,
+    phase: Working,
+    instances: Mapping[ClusterKey, Submitted] | None,
+    survivors: frozenset[PartyId],
+) -> bool:
+    """Whether this party is not counted, and holds shares of updates of others that are."""
+    mates = (phase.assignment.clusters[r][j] for r, j in instances or ())
+    return ctx.plan.validation is not None and any(survivors.intersection(members) for members in mates)
 
 
 def on_certificate(

@@ -14,6 +14,7 @@ from securefl.kernel.events import Place, Trained
 from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import BoxList, Complaint, KeyList, Retry
 from securefl.messages.union import AnyMessage
+from securefl.messages.validation import DealtTo, HeldList, SketchNonces, Verdicts
 from securefl.rounds.party_crypten import on_crypten_message, submit_shares
 from securefl.rounds.party_draw import Effects, begin_instance
 from securefl.rounds.party_phases import (
@@ -24,6 +25,7 @@ from securefl.rounds.party_phases import (
     Working,
     sit_out,
 )
+from securefl.rounds.party_validated import on_validated_message, share_validated
 from securefl.rounds.randomness import instance_entropy, update_entropy
 from securefl.rounds.reports import ClusterKey, SatOut, UpdateEncoded
 from securefl.rounds.upload import Occasion, make_upload
@@ -38,10 +40,13 @@ from securefl.secagg.client import (
     on_key_list,
 )
 from securefl.secagg_crypten import member
+from securefl.secagg_crypten import validated_phases as validated
+
+SumMessage = KeyList | BoxList | PeerBox | DealtTo | HeldList | SketchNonces | Verdicts
 
 
 def on_instance_message(
-    ctx: PartyContext, phase: Working, place: Place, message: KeyList | BoxList | PeerBox | Retry
+    ctx: PartyContext, phase: Working, place: Place, message: SumMessage | Retry
 ) -> tuple[PartyPhase, Effects]:
     """Take one message of one of this party's instances."""
     key = (place.reclustering, place.cluster)
@@ -49,7 +54,7 @@ def on_instance_message(
     if place.round != phase.round or instance is None:
         raise PeerError(SERVER, f"sends {type(message).__name__} for an instance that is not ours")
     attempt = instance.setup.instance.attempt
-    if isinstance(message, PeerBox) and place.attempt < attempt:
+    if isinstance(message, PeerBox | DealtTo) and place.attempt < attempt:
         # Under way when the instance started over: nobody's fault, and no use.
         return phase, ()
     if place.attempt != attempt + isinstance(message, Retry):
@@ -72,6 +77,16 @@ def on_instance_message(
             changed, said = on_crypten_message(ctx, instance, message)
             after, more = _submit(ctx, _with(phase, key, changed), key)
             return after, (*said, *more)
+        case (
+            (KeyList() | PeerBox() | DealtTo() | HeldList() | SketchNonces() | Verdicts()),
+            (
+                (validated.Advertised() | validated.Gathering() | validated.Holding())
+                | (validated.Revealed() | validated.Checking() | validated.Judged() | validated.Spoiled())
+            ),
+        ):
+            moved, told = on_validated_message(ctx, instance, message)
+            after, more = _submit(ctx, _with(phase, key, moved), key)
+            return after, (*told, *more)
         case _:
             raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
 
@@ -135,6 +150,8 @@ def _on_retry(
         raise PeerError(SERVER, f"asks for more than {sums.max_attempts} attempts")
     if list(members) != sorted(set(members)) or not set(members) < set(instance.setup.members):
         raise PeerError(SERVER, "retries with members that are not fewer of the same")
+    if ctx.plan.validation is not None and isinstance(instance, validated.NO_RETURN):
+        raise PeerError(SERVER, "retries an instance whose sketch may be known: there is no second one")
     if len(members) < sums.min_survivors:
         raise PeerError(SERVER, "retries with fewer than min_survivors members")
     if ctx.me not in members:
@@ -145,8 +162,13 @@ def _on_retry(
 
 def _submit(ctx: PartyContext, phase: Working, key: ClusterKey) -> tuple[Working, Effects]:
     instance, work = phase.instances[key], work_of(ctx.plan.scenario, key[0])
-    if work >= len(phase.uploads) or not isinstance(instance, Ready | member.Listed):
+    if work >= len(phase.uploads) or not isinstance(instance, Ready | member.Listed | validated.Gathering):
         return phase, ()
+    if isinstance(instance, validated.Gathering):
+        if instance.shared:
+            return phase, ()
+        gathering, told = share_validated(ctx, instance, phase.uploads[work].ring)
+        return _with(phase, key, gathering), told
     without = ctx.seams.without(instance.setup.certain, phase.round)
     if isinstance(instance, member.Listed):
         shared, said = submit_shares(ctx, instance, phase.uploads[work].ring, without)

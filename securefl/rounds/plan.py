@@ -12,6 +12,7 @@ from securefl.config.presence import fewest_present, wanted_of
 from securefl.config.resolved import drawn_digest, scenario_digest
 from securefl.config.scenario import Scenario, ServerOptimiser
 from securefl.config.sizes import leakage_colluders
+from securefl.config.validation_limits import test_of
 from securefl.crypto.labels import digest
 from securefl.crypto.roster import Roster
 from securefl.encoding.fixed_point import FixedPoint
@@ -24,6 +25,7 @@ from securefl.privacy.components import ComponentPlan
 from securefl.privacy.mechanism import Mechanism, mechanism_of
 from securefl.secagg.removal import Removable
 from securefl.secagg.setup import Setup
+from securefl.secagg_crypten.validation import Validation
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,18 @@ class Plan:
             removable=self.removable,
             everyone=sums.kind == "crypten",
         )
+
+    @property
+    def validation(self) -> Validation | None:
+        """How updates are validated before they count; None where they are not.
+
+        Raises:
+            ConfigError: with numbers that do not fit; ``check`` has refused them.
+        """
+        test, sums = test_of(self.scenario), self.scenario.secure_sum
+        if test is None:
+            return None
+        return Validation(test, sums.k_anonymity, sums.colluders_per_cluster)
 
     @property
     def removable(self) -> Removable | None:

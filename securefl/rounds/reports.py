@@ -108,6 +108,31 @@ class InstanceLost:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdatesValidated:
+    """Server: whose updates of an instance passed the checks of all others, and whose did not."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    attempt: int
+    accepted: tuple[PartyId, ...]
+    rejected: tuple[PartyId, ...]
+    projections: int
+    """Numbers about each of these updates that the dealer and one evaluator know together."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriplesDealt:
+    """Dealer: an attempt got its triples."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    attempt: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
 class SurvivorsFrozen:
     """Server and party: the global survivor set, and the participants that are not in it."""
 

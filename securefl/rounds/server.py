@@ -26,6 +26,7 @@ from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import Complaint, KeyAdvert, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.rounds import Endorse, Hello, Release, Reveal
 from securefl.messages.union import AnyMessage
+from securefl.messages.validation import Dealt, Held, SketchNonce, Verdict
 from securefl.rounds.budget import spent_by
 from securefl.rounds.draw import shortage
 from securefl.rounds.party_draw import Effects
@@ -107,7 +108,7 @@ class ServerMachine:
 
     def _received(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
         ctx, sender, place = self._ctx, event.sender, event.place
-        if sender not in ctx.plan.roster.parties:
+        if sender not in ctx.plan.roster.parties and not isinstance(event.message, Dealt):
             raise PeerError(sender, "is not a party of this run")
         match event.message, phase:
             case Join() as message, _:
@@ -117,7 +118,10 @@ class ServerMachine:
             case Reveal() as message, Revealing():
                 return on_reveal(ctx, phase, sender, place, message, event.signed), ()
             case (
-                (KeyAdvert() | ShareBoxes() | MaskedInput() | Receipt() | Complaint() | PeerBox()) as message,
+                (
+                    (KeyAdvert() | ShareBoxes() | MaskedInput() | Receipt() | Complaint() | PeerBox())
+                    | (Dealt() | Held() | SketchNonce() | Verdict())
+                ) as message,
                 Summing(),
             ):
                 return on_instance_message(ctx, phase, event, message)
@@ -175,7 +179,7 @@ class ServerMachine:
             case Certifying():
                 return phase.frozen.survivors - phase.endorsements.keys()
             case Releasing():
-                return phase.frozen.survivors - phase.released
+                return phase.frozen.holders - phase.released
             case _:
                 assert_never(phase)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from securefl.errors import PeerError
-from securefl.ids import PartyId
+from securefl.ids import DEALER, PartyId
 from securefl.kernel.effects import Reject, Report, Send
 from securefl.kernel.events import Received
 from securefl.messages.masking import Complaint, Retry
@@ -15,15 +15,16 @@ from securefl.messages.union import AnyMessage
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.reports import ClusterKey, InstanceLost, InstanceRetried
 from securefl.rounds.server_freeze import eligible
-from securefl.rounds.server_phases import ServerContext, Summing
+from securefl.rounds.server_phases import InstancePhase, ServerContext, Summing
+from securefl.rounds.server_validated import missing_from_checks
 from securefl.secagg.server import (
     CollectingBoxes,
     CollectingInputs,
     CollectingKeys,
-    InstancePhase,
     Lost,
     retry,
 )
+from securefl.secagg_crypten.validated_server import AwaitingHeld, AwaitingNonces, AwaitingVerdicts
 
 
 def is_at_end(instance: InstancePhase, deadline: float, now: float) -> bool:
@@ -47,6 +48,8 @@ def missing_from(instance: InstancePhase) -> frozenset[PartyId]:
             expected = instance.sharers
         case Lost():
             return frozenset()
+        case AwaitingHeld() | AwaitingNonces() | AwaitingVerdicts():
+            return missing_from_checks(instance)
         case _:
             assert_never(instance)
     missing = frozenset(setup.members[i] for i in expected - answered)
@@ -60,12 +63,18 @@ def on_complaint(
     message: Complaint,
     instance: CollectingInputs,
 ) -> tuple[Summing, Effects]:
-    """Start over without accuser and accused: nobody can prove who of the two lies without opening boxes."""
+    """Start over without accuser and accused: nobody can prove who of the two lies without opening boxes.
+
+    An accused dealer leaves nothing to start over with: the sum is lost.
+    """
     setup, sender = instance.setup, event.sender
     key = (event.place.reclustering, event.place.cluster)
     accused = PartyId(message.accused)
     sharing = {setup.members[i] for i in instance.sharers}
     # An honest member complains instead of submitting: whoever has submitted may not undo others' work.
+    if accused == DEALER and sender in sharing and ctx.plan.validation is not None:
+        lost = Lost(setup, f"{sender} got triples of the dealer that it cannot use")
+        return _with(phase, key, lost, event.now), (report_lost(lost),)
     submitted = setup.index(sender) in instance.inputs.keys() | instance.receipts.keys()
     over = is_at_end(instance, phase.deadlines[key], event.now)
     if sender == accused or submitted or over or not {sender, accused} <= sharing:
@@ -84,8 +93,9 @@ def without_missing(ctx: ServerContext, phase: Summing, now: float) -> tuple[Sum
     is missing is not.
     """
     limit = ctx.plan.scenario.secure_sum.max_attempts
+    phase, flat = _without_unfinished(phase, now)
     sharing = {
-        key: frozenset(i.setup.members[n] for n in i.sharers)
+        key: frozenset(i.setup.members[n] for n in (i.sharers if i.accepted is None else i.accepted))
         for key, i in phase.instances.items()
         if isinstance(i, CollectingInputs) and i.setup.everyone
     }
@@ -93,17 +103,38 @@ def without_missing(ctx: ServerContext, phase: Summing, now: float) -> tuple[Sum
     while True:
         survivors = eligible(ctx, phase, lost, waiting=True)
         short = {key for key, members in sharing.items() if members & survivors not in {frozenset(), members}}
-        spent = {key for key in short if phase.instances[key].setup.instance.attempt + 1 >= limit}
+        # Of a validated sum the sketch is known: it is lost, and not tried again.
+        spent = {
+            key
+            for key in short - lost
+            if ctx.plan.validation is not None or phase.instances[key].setup.instance.attempt + 1 >= limit
+        }
         if not spent:
             break
         lost |= spent
-    flat: Effects = ()
     for key in sorted(short | lost):
         instance = phase.instances[key]
-        if isinstance(instance, CollectingInputs):
+        if isinstance(instance, CollectingInputs) and instance.accepted is not None:
+            given_up = Lost(instance.setup, "a member that was accepted here is missing elsewhere")
+            phase = _with(phase, key, given_up, now)
+            flat += (report_lost(given_up),)
+        elif isinstance(instance, CollectingInputs):
             excluded = frozenset(instance.setup.members) - (sharing[key] & survivors)
             phase, effects = _start_over(ctx, phase, key, instance, excluded, now)
             flat += effects
+    return phase, flat
+
+
+def _without_unfinished(phase: Summing, now: float) -> tuple[Summing, Effects]:
+    """Give up validated sums that lack a member's share: there is no second sketch."""
+    flat: Effects = ()
+    for key, instance in phase.instances.items():
+        if isinstance(instance, CollectingInputs) and instance.accepted is not None:
+            names = ", ".join(sorted(missing_from(instance)))
+            if names:
+                lost = Lost(instance.setup, f"no share of the sum from {names}")
+                phase = _with(phase, key, lost, now)
+                flat += (report_lost(lost),)
     return phase, flat
 
 

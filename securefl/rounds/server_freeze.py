@@ -90,11 +90,12 @@ def _freeze_messages(standing: Standing, frozen: Frozen) -> Effects:
         for (r, j), i in sorted(frozen.instances.items())
         if i.setup.instance.attempt
     )
-    receipts: dict[PartyId, list[bytes]] = {party: [] for party in frozen.survivors}
+    receipts: dict[PartyId, list[bytes]] = {party: [] for party in frozen.holders}
     for instance in frozen.instances.values():
         members = instance.setup.members
         alive = [i for i in sorted(instance.sharers) if members[i] in frozen.survivors]
-        for index in alive:
+        holding = sorted(instance.sharers) if instance.accepted is not None else alive
+        for index in holding:
             receipts[members[index]] += [instance.receipts[other] for other in alive if other != index]
     names = tuple(sorted(frozen.survivors))
     return tuple(
@@ -103,5 +104,5 @@ def _freeze_messages(standing: Standing, frozen: Frozen) -> Effects:
             Place(standing.round),
             Freeze(survivors=names, attempts=attempts, receipts=tuple(receipts[party])),
         )
-        for party in names
+        for party in sorted(receipts)
     )

@@ -93,7 +93,7 @@ def on_release(
     Raises:
         PeerError: not a survivor, a second release, or a box that does not open.
     """
-    if place != Place(phase.standing.round) or sender not in phase.frozen.survivors:
+    if place != Place(phase.standing.round) or sender not in phase.frozen.holders:
         raise PeerError(sender, "releases out of turn")
     if sender in phase.released:
         raise PeerError(sender, "releases twice")
@@ -199,6 +199,13 @@ def on_evaluated(ctx: ServerContext, phase: Evaluating, event: Evaluated) -> tup
     return Ended(), (done, final, goodbye, outcome)
 
 
+def _needed(instance: CollectingInputs, survivors: frozenset[PartyId]) -> int:
+    """How many have to release; of a validated sum all members, as each holds a part of every update."""
+    if instance.accepted is not None:
+        return len(instance.sharers)
+    return instance.setup.needed(len(survivors_of(instance, survivors)))
+
+
 def _opened(
     ctx: ServerContext,
     frozen: Frozen,
@@ -219,7 +226,7 @@ def _open_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], E
     for key, instance in sorted(frozen.instances.items()):
         releases, needed = (
             phase.shares.get(key, {}),
-            instance.setup.needed(len(survivors_of(instance, frozen.survivors))),
+            _needed(instance, frozen.survivors),
         )
         if len(releases) < needed:
             reason = f"{len(releases)} members released their shares, {needed} are needed"
@@ -232,6 +239,11 @@ def _open_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], E
                 Reject(error.culprit, error.reason),
                 Report(InstanceLost(round_, *key, f"{error.culprit} {error.reason}")),
             ]
+            continue
+        validation = ctx.plan.validation
+        if validation is not None and validation.is_too_long(ring, len(instance.accepted or ())):
+            reason = "longer than the accepted updates can be together: somebody's share is wrong"
+            effects.append(Report(InstanceLost(round_, *key, reason)))
             continue
         members = instance.setup.members
         alive = tuple(members[i] for i in survivors_of(instance, frozen.survivors))

@@ -26,8 +26,13 @@ from securefl.rounds.reports import ClusterKey, RoundDone
 from securefl.rounds.stacking import ClusterSum
 from securefl.rounds.suspicion import NO_SUSPICION, Suspicion
 from securefl.rounds.trust import NO_TRUST, Trust
-from securefl.secagg.server import CollectingInputs, InstancePhase
+from securefl.secagg import server
+from securefl.secagg.server import CollectingInputs
 from securefl.secagg.store import VectorStore
+from securefl.secagg_crypten.validated_server import ValidatedPhase
+
+InstancePhase = server.InstancePhase | ValidatedPhase
+"""Of an instance, validated or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,12 @@ class Frozen:
     ledger: bytes
     """Head of the leakage ledger, as every survivor signs it."""
     instances: Mapping[ClusterKey, CollectingInputs]
+
+    @property
+    def holders(self) -> frozenset[PartyId]:
+        """Who has to release something: the survivors, and who holds shares of their validated updates."""
+        helping = (i for i in self.instances.values() if i.accepted is not None)
+        return self.survivors.union(i.setup.members[n] for i in helping for n in i.sharers)
 
 
 @dataclass(frozen=True, slots=True)

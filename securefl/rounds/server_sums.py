@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from securefl.errors import PeerError
+from securefl.errors import PeerError, UsageError
 from securefl.kernel.effects import Send
 from securefl.kernel.events import Received
 from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import Complaint, KeyAdvert, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.union import AnyMessage
+from securefl.messages.validation import Dealt, Held, SketchNonce, Verdict
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.server_attempts import (
     is_at_end,
@@ -22,16 +23,18 @@ from securefl.rounds.server_attempts import (
 from securefl.rounds.server_freeze import freeze
 from securefl.rounds.server_phases import (
     Certifying,
+    InstancePhase,
     Releasing,
     ServerContext,
     Summing,
 )
+from securefl.rounds.server_validated import close_validated, on_validated_message
 from securefl.rounds.waiting import shortened
+from securefl.secagg import server
 from securefl.secagg.server import (
     CollectingBoxes,
     CollectingInputs,
     CollectingKeys,
-    InstancePhase,
     Lost,
     close_boxes,
     close_keys,
@@ -42,15 +45,23 @@ from securefl.secagg.server import (
 )
 from securefl.secagg_crypten import server as crypten
 from securefl.secagg_crypten.server import relay
+from securefl.secagg_crypten.validated_server import (
+    AwaitingHeld,
+    AwaitingNonces,
+    AwaitingVerdicts,
+    ValidatedPhase,
+)
 
-InstanceMessage = KeyAdvert | ShareBoxes | MaskedInput | Receipt | Complaint | PeerBox
+InstanceMessage = (KeyAdvert | ShareBoxes | MaskedInput | Receipt | Complaint | PeerBox) | (
+    Dealt | Held | SketchNonce | Verdict
+)
 
 
 def on_instance_message(
     ctx: ServerContext, phase: Summing, event: Received[AnyMessage], message: InstanceMessage
 ) -> tuple[Summing, Effects]:
     """Take one member's message for one instance; its step is closed by :func:`advance`."""
-    sender, place, signed = event.sender, event.place, event.signed
+    sender, place = event.sender, event.place
     key = (place.reclustering, place.cluster)
     instance = phase.instances.get(key)
     if place.round != phase.standing.round or instance is None:
@@ -61,9 +72,26 @@ def on_instance_message(
         return phase, ()
     if place.attempt > attempt:
         raise PeerError(sender, f"sends {type(message).__name__} of attempt {place.attempt}")
+    if isinstance(instance, AwaitingHeld) and isinstance(message, Complaint):
+        return on_complaint(ctx, phase, event, message, instance.base)
+    if isinstance(instance, ValidatedPhase):
+        moved, effects = on_validated_message(event, message, instance)
+        return replace(phase, instances={**phase.instances, key: moved}), effects
+    return _taken(ctx, phase, event, message, instance)
+
+
+def _taken(
+    ctx: ServerContext,
+    phase: Summing,
+    event: Received[AnyMessage],
+    message: InstanceMessage,
+    instance: server.InstancePhase,
+) -> tuple[Summing, Effects]:
+    sender, place, signed = event.sender, event.place, event.signed
+    key = (place.reclustering, place.cluster)
     match message, instance:
         case KeyAdvert(), CollectingKeys():
-            changed: InstancePhase = on_advert(instance, sender, message, signed)
+            changed: server.InstancePhase = on_advert(instance, sender, message, signed)
         case ShareBoxes(), CollectingBoxes():
             changed = on_boxes(instance, sender, message)
         case MaskedInput(), CollectingInputs():
@@ -96,7 +124,8 @@ def advance(
             deadlines[key] = shortened(deadlines[key], now, missing, hinted)
             if missing and now < deadlines[key]:
                 break
-            instances[key], deadlines[key], sent = _close(ctx, instances[key], now)
+            close = close_validated if ctx.plan.validation is not None else _close
+            instances[key], deadlines[key], sent = close(ctx, instances[key], now)
             effects.append(sent)
     flat = tuple(effect for group in effects for effect in group)
     current = replace(phase, instances=instances, deadlines=deadlines)
@@ -137,5 +166,7 @@ def _close(ctx: ServerContext, instance: InstancePhase, now: float) -> tuple[Ins
             return inputs, now + deadlines.training, tuple(Send(m, place, b) for m, b in lists.items())
         case CollectingInputs() | Lost():
             return instance, now, ()
+        case AwaitingHeld() | AwaitingNonces() | AwaitingVerdicts():
+            raise UsageError("a run without validation has no checks to wait for")
         case _:
             assert_never(instance)

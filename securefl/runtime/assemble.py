@@ -59,6 +59,12 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int) -> Plan:
             str(settings.roster_file),
             f"lists {len(roster.parties)} parties, the scenario has {settings.scenario.parties}",
         )
+    if settings.scenario.secure_sum.validated is not None and roster.dealer is None:
+        raise ConfigError(
+            str(settings.roster_file),
+            "lists no dealer, and validated sums take one",
+            "keygen --party dealer, and make the roster with its .pub file",
+        )
     plan = Plan(settings.run, settings.scenario, limits, roster, length)
     # Refused here, if at all: later it would be a bug.
     _ = plan.mechanism

@@ -53,7 +53,7 @@ def set_stage(
     files = write_shards(dataset, scenario.data, names, seed, shards, behaviours_of(scenario, seed).keys())
     keys = directory / "keys"
     keys.mkdir(mode=0o700)
-    made, roster = make_identities(names, entropy)
+    made, roster = make_identities(names, entropy, with_dealer=scenario.secure_sum.validated is not None)
     paths = {}
     for name, identity in made.items():
         paths[name] = keys / f"{name}.key"

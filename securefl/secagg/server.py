@@ -57,6 +57,8 @@ class CollectingInputs:
     receipts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     said: Mapping[int, int] = field(default_factory=dict)
     """Where members compute together: how many messages each has sent to others."""
+    accepted: frozenset[int] | None = None
+    """Whose updates passed validation and are in the sum; None where nothing is validated."""
 
     @property
     def stalled(self) -> frozenset[PartyId]:
@@ -76,8 +78,15 @@ class CollectingInputs:
 
     @property
     def submitted(self) -> frozenset[PartyId]:
-        """Members whose masked input and receipt are both here."""
-        return frozenset(self.setup.members[i] for i in self.inputs.keys() & self.receipts.keys())
+        """Members whose masked input and receipt are both here.
+
+        Of a validated sum: those that are in it, once *all* members' inputs are here, as each holds a part of
+        every update.
+        """
+        here = frozenset(self.inputs.keys() & self.receipts.keys())
+        if self.accepted is not None:
+            here = self.accepted if here == self.sharers else frozenset()
+        return frozenset(self.setup.members[i] for i in here)
 
 
 @dataclass(frozen=True, slots=True)

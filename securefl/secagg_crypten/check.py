@@ -9,16 +9,17 @@ Opened, besides the bit, are masked words only: differences between what is mult
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from securefl.arrays import U64, expect
+from securefl.config.norm_test import NormTest
 from securefl.errors import PeerError
 from securefl.secagg_crypten.dealing import Tuples
 from securefl.secagg_crypten.library import Library, load
-from securefl.secagg_crypten.norm_test import NormTest
 from securefl.secagg_crypten.provider import DealtProvider
 from securefl.secagg_crypten.session import Session
 from securefl.secagg_crypten.world import World
@@ -77,12 +78,12 @@ def within(library: Library, projections: U64, test: NormTest, rank: int) -> boo
     return bool(opened)
 
 
-def check_zeros(pair_keys: dict[int, bytes], evaluators: tuple[int, ...], me: int) -> ZeroShares:
+def check_zeros(pair_keys: Mapping[int, bytes], evaluators: Sequence[int], me: int) -> ZeroShares:
     """One evaluator's shares of zero among the evaluators of one owner, by rank.
 
     Args:
         pair_keys: by member number, keys of 32 bytes that belong to this check alone.
-        evaluators: member numbers, ascending.
+        evaluators: member numbers, by rank.
         me: this member's number, one of them.
     """
     ranks = {member: rank for rank, member in enumerate(evaluators)}

@@ -17,8 +17,11 @@ from typing import Any, Literal
 import numpy as np
 
 from securefl.arrays import U64, Ring
+from securefl.config.norm_test import NormTest
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
+from securefl.secagg_crypten.check import check_session
+from securefl.secagg_crypten.dealing import Tuples
 from securefl.secagg_crypten.library import Library, device_of
 from securefl.secagg_crypten.session import Session
 from securefl.secagg_crypten.world import World
@@ -42,6 +45,18 @@ class CryptenEngine:
         """See :class:`securefl.secagg_crypten.ports.Engine`."""
         world = World(members, rank, zeros, device=self.device)
         return Session(world, partial(share_of_sum, len(members), rank, encoded, self.device))
+
+    def check(
+        self,
+        members: Sequence[PartyId],
+        rank: int,
+        zeros: ZeroShares,
+        projections: U64,
+        test: NormTest,
+        tuples: Tuples,
+    ) -> Session[bool]:
+        """See :class:`securefl.secagg_crypten.ports.Engine`; small, so on the CPU."""
+        return check_session(World(members, rank, zeros), projections, test, tuples)
 
 
 def share_of_sum(size: int, rank: int, encoded: Ring, device: str, library: Library) -> Ring:

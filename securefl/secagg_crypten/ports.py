@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from securefl.arrays import Ring
+from securefl.arrays import U64, Ring
+from securefl.config.norm_test import NormTest
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
+from securefl.secagg_crypten.dealing import Tuples
 from securefl.secagg_crypten.progress import Incoming, Progress
 from securefl.secagg_crypten.zeros import ZeroShares
 
@@ -32,6 +34,21 @@ class Computation(Protocol[ResultT_co]):
 
 class Engine(Protocol):
     """Makes computations."""
+
+    def check(
+        self,
+        members: Sequence[PartyId],
+        rank: int,
+        zeros: ZeroShares,
+        projections: U64,
+        test: NormTest,
+        tuples: Tuples,
+    ) -> Computation[bool]:
+        """Prepare one evaluator's part in the check of a shared update.
+
+        See :func:`securefl.secagg_crypten.check.check_session`.
+        """
+        ...
 
     def share_of_sum(
         self, members: Sequence[PartyId], rank: int, zeros: ZeroShares | Entropy, encoded: Ring

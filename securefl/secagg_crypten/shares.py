@@ -36,6 +36,15 @@ class UpdateShare:
         return digest("update share", context, self.seed, self.words)
 
 
+def others_of(owner: int, members: Sequence[int]) -> list[int]:
+    """The members without ``owner``, beginning with the one that comes after it.
+
+    What is dealt or shared in one piece goes to the first, so that each member has one such piece.
+    """
+    place = members.index(owner)
+    return [*members[place + 1 :], *members[:place]]
+
+
 def share_context(keys_context: bytes, owner: int, holder: int) -> bytes:
     """Return what one share is bound to: the attempt's keys context and both member numbers."""
     return digest("update share context", keys_context, owner, holder)
@@ -46,16 +55,13 @@ def split(
 ) -> dict[int, UpdateShare]:
     """Share ``update`` (u64 ``(d,)``, not changed) among all ``members`` but ``owner``; by holder.
 
-    The words go to the member after the owner, so that in a cluster each member receives one vector.
-
     Raises:
         UsageError: fewer than 3 members, the owner is none of them, or another dtype or shape.
     """
     expect(update, "update", np.uint64, (None,))
     if len(members) < LEAST_MEMBERS or owner not in members:
         raise UsageError(f"an update is shared in clusters of {LEAST_MEMBERS} members or more")
-    place = members.index(owner)
-    first, *rest = [*members[place + 1 :], *members[:place]]
+    first, *rest = others_of(owner, members)
     seeds = {holder: entropy.child("update share", holder).draw(KEY_BYTES) for holder in rest}
     words = update.copy()
     minus: Sign = -1

@@ -7,20 +7,26 @@ from functools import cache, lru_cache
 from securefl.crypto.identity import Identity, PublicIdentity
 from securefl.crypto.roster import Roster
 from securefl.entropy import Entropy, InsecureSeededEntropy
-from securefl.ids import SERVER, PartyId
+from securefl.ids import DEALER, SERVER, PartyId
 
 
 @cache
-def seeded_identities(names: tuple[PartyId, ...], seed: int) -> tuple[dict[PartyId, Identity], Roster]:
+def seeded_identities(
+    names: tuple[PartyId, ...], seed: int, with_dealer: bool = False
+) -> tuple[dict[PartyId, Identity], Roster]:
     """As :func:`identities_of`, with seeded entropy. Not to be changed: all tests share them."""
-    return identities_of(names, InsecureSeededEntropy(seed))
+    return identities_of(names, InsecureSeededEntropy(seed), with_dealer)
 
 
-def identities_of(names: tuple[PartyId, ...], root: Entropy) -> tuple[dict[PartyId, Identity], Roster]:
-    """Identities of the parties ``names`` and of the server, and a roster that remembers what it checked."""
-    made = {name: Identity.generate(name, root.child("identity", name)) for name in (*names, SERVER)}
+def identities_of(
+    names: tuple[PartyId, ...], root: Entropy, with_dealer: bool = False
+) -> tuple[dict[PartyId, Identity], Roster]:
+    """Identities of the parties ``names``, the server and a dealer; the roster remembers what it checked."""
+    roles = (SERVER, DEALER) if with_dealer else (SERVER,)
+    made = {name: Identity.generate(name, root.child("identity", name)) for name in (*names, *roles)}
     server, *parties = (remembering(made[name].public) for name in (SERVER, *names))
-    return made, Roster(server, {party.name: party for party in parties})
+    dealer = remembering(made[DEALER].public) if with_dealer else None
+    return made, Roster(server, {party.name: party for party in parties}, dealer)
 
 
 def remembering(public: PublicIdentity) -> PublicIdentity:

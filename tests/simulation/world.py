@@ -22,7 +22,7 @@ from securefl.config.load import parse_scenario
 from securefl.config.scenario import Scenario
 from securefl.entropy import Entropy, InsecureSeededEntropy
 from securefl.errors import PeerError
-from securefl.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
 from securefl.kernel.effects import (
     Aborted,
     Consult,
@@ -48,6 +48,7 @@ from securefl.kernel.machine import Effect, Event, Machine
 from securefl.messages.masking import ShareBoxes
 from securefl.messages.rounds import ModelAnnounce
 from securefl.messages.union import AnyMessage
+from securefl.rounds.dealer import DealerMachine
 from securefl.rounds.party import PartyMachine
 from securefl.rounds.party_phases import PartyContext
 from securefl.rounds.plan import Plan
@@ -149,12 +150,13 @@ class World:
     ) -> None:
         self.scenario = scenario
         names = party_names(scenario.parties)
+        dealt = scenario.secure_sum.validated is not None
         if entropy is None:
             root: Entropy = InsecureSeededEntropy(seed)
-            identities, roster = seeded_identities(names, seed)
+            identities, roster = seeded_identities(names, seed, dealt)
         else:
             root = entropy
-            identities, roster = identities_of(names, root)
+            identities, roster = identities_of(names, root, dealt)
         self.identities = identities
         self.plan = Plan(RUN, scenario, check(scenario), roster, length)
         self.train = train or (lambda _party, _round, params: params + np.float32(1))
@@ -199,6 +201,15 @@ class World:
                 Inbox(RUN, name, roster, max_message=64 * 1024 * 1024),
             )
 
+        if dealt:
+            dealer = DealerMachine(RUN, scenario, roster, root.child("party", DEALER))
+            self.nodes[DEALER] = Node(
+                DEALER,
+                dealer,
+                Outbox(RUN, identities[DEALER], root.child("outbox", DEALER)),
+                Inbox(RUN, DEALER, roster, max_message=64 * 1024 * 1024),
+            )
+
     @property
     def server(self) -> Node:
         """The server's node."""
@@ -207,7 +218,7 @@ class World:
     @property
     def parties(self) -> list[PartyId]:
         """The parties' names."""
-        return [name for name in self.nodes if name != SERVER]
+        return [name for name in self.nodes if name not in {SERVER, DEALER}]
 
     def entropy_of(self, party: PartyId) -> Entropy:
         """The entropy that a party's machine was made with."""

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from securefl.arrays import I64, U64
-from securefl.secagg_crypten.norm_test import NormTest, norm_test
+from securefl.config.norm_test import NormTest, norm_test
 from securefl.secagg_crypten.sketch import matrix
 
 SCALE, LENGTH, TRIALS, PROJECTIONS = 2**16, 16, 4000, 64
-TEST = norm_test(SCALE, PROJECTIONS, 1e-3, LENGTH)
+TEST = norm_test(SCALE, PROJECTIONS, 1e-3)
 MOST = 13
 
 # One stream, cut into independent sketches of 16 coordinates.

@@ -11,8 +11,20 @@ from securefl.messages.crypten import InstanceSeed
 from securefl.messages.masking import SharePair
 from securefl.messages.rounds import InstanceAttempt, InstanceShares, Limits, ReleasedShares
 from securefl.messages.union import KINDS, AnyMessage
+from securefl.messages.validation import CheckWords, Deals, OwnerDeal, UpdateShareBox
 
-INSIDE = {SharePair, InstanceAttempt, InstanceSeed, InstanceShares, Limits, ReleasedShares}
+INSIDE = {
+    SharePair,
+    InstanceAttempt,
+    InstanceSeed,
+    InstanceShares,
+    Limits,
+    ReleasedShares,
+    UpdateShareBox,
+    CheckWords,
+    OwnerDeal,
+    Deals,
+}
 """Structs that travel inside a message, a box or a sealed release only."""
 LONGEST = {"max_length", "pattern"}
 

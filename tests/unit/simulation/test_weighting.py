@@ -7,12 +7,12 @@ import pytest
 
 from securefl.arrays import F32, U64
 from securefl.config.load import parse_scenario
+from securefl.config.norm_test import norm_test
 from securefl.encoding.fixed_point import FixedPoint
 from securefl.encoding.ring import to_ring
 from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import PartyId, RunId
 from securefl.rounds.reports import ClustersDrawn, ModelFinal, ModelStepped
-from securefl.secagg_crypten.norm_test import norm_test
 from securefl.secagg_crypten.sketch import project
 from securefl.simulation.course import Course
 from securefl.simulation.federation import assemble
@@ -144,7 +144,7 @@ def test_a_scaled_vector_passes_for_one_of_the_declared_weight() -> None:
 def passes(ring: U64, bound: float) -> bool:
     """What the evaluators of a validated sum find of an update."""
     projections = project(b"\x01" * 32, ring[np.newaxis], 64).view(np.int64).ravel().tolist()
-    return norm_test(round(bound * 2**20), 64, 1e-3, ring.size).passes(projections)
+    return norm_test(round(bound * 2**20), 64, 1e-3).passes(projections)
 
 
 def test_a_validated_sum_refuses_the_scaled_vector_by_the_bound_of_its_weight() -> None:

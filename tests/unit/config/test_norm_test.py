@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from securefl.errors import UsageError
-from securefl.secagg_crypten.norm_test import (
+from securefl.config.norm_test import (
     ATTACK_FACTOR,
     HONEST_SHARE,
+    LONGEST,
     acceptance_bound,
     accepted_at,
     norm_test,
     refusal_bound,
 )
+from securefl.errors import UsageError
 
-TEST = norm_test(65_536, 64, 1e-3, 25_450)
+TEST = norm_test(65_536, 64, 1e-3)
 
 
 def test_the_bounds_lie_above_both_extreme_directions() -> None:
@@ -51,20 +52,20 @@ def test_acceptance_falls_with_length_and_ends_at_coin_tosses() -> None:
 
 @pytest.mark.parametrize("norm", [1, 1000, 2**16, 2**18, 2**22])
 def test_nothing_wraps(norm: int) -> None:
-    test = norm_test(norm, 64, 1e-3, 10**6)
+    test = norm_test(norm, 64, 1e-3)
     assert 64 * (1 << test.range_bits) ** 2 < 2**63
-    assert 10**6 * 2 << test.range_bits <= 2**63
+    assert LONGEST * 2 << test.range_bits <= 2**63
     assert 16 * norm <= 1 << test.range_bits
     assert test.threshold < 2**63
 
 
 def test_what_cannot_be_had() -> None:
     with pytest.raises(UsageError, match="take more projections"):
-        norm_test(65_536, 48, 1e-3, 100)
+        norm_test(65_536, 48, 1e-3)
     with pytest.raises(UsageError, match="fewer bits after the point"):
-        norm_test(2**30, 64, 1e-3, 100)
+        norm_test(2**30, 64, 1e-3)
     with pytest.raises(UsageError, match="no norm test"):
-        norm_test(0, 64, 1e-3, 100)
+        norm_test(0, 64, 1e-3)
 
 
 def test_on_plain_numbers() -> None:

@@ -47,6 +47,8 @@ RANGE_BITS = 9
 """Projections are let through to squaring up to 2^9 C, or less where their squares would not fit."""
 MIN_RANGE_BITS = 4
 """2^4 C is passed by an honest projection with probability 2 exp(-316) at most."""
+LONGEST = 2**26
+"""The most coordinates that a vector has, so that its projections cannot wrap."""
 _MAX_SUM = 2**63
 
 
@@ -70,20 +72,19 @@ class NormTest:
         return in_range and sum(p * p for p in projections) <= self.threshold
 
 
-def norm_test(norm: int, projections: int, failure: float, length: int) -> NormTest:
+def norm_test(norm: int, projections: int, failure: float) -> NormTest:
     """The test that refuses vectors of norm ``HONEST_SHARE * norm`` with probability ``failure`` at most.
 
     Args:
         norm: C in units of the encoding, >= 1.
         projections: n.
         failure: bound on both errors, in (0, 1).
-        length: d.
 
     Raises:
         UsageError: the numbers do not fit into 64 bits, or so few projections cannot tell ``HONEST_SHARE`` C
             from ``ATTACK_FACTOR`` C with this failure; the text says which and what to change.
     """
-    if norm < 1 or projections < 1 or length < 1 or not 0 < failure < 1:
+    if norm < 1 or projections < 1 or not 0 < failure < 1:
         raise UsageError(f"no norm test of {norm} by {projections} projections at failure {failure}")
     excess = _excess(projections, failure)
     relative = HONEST_SHARE**2 / 2 * (1 + excess)
@@ -95,7 +96,7 @@ def norm_test(norm: int, projections: int, failure: float, length: int) -> NormT
         )
     numerator, denominator = relative.as_integer_ratio()
     threshold = projections * norm * norm * numerator // denominator
-    return NormTest(norm, projections, _range_bits(norm, projections, length), threshold)
+    return NormTest(norm, projections, _range_bits(norm, projections), threshold)
 
 
 def refusal_bound(relative: float, projections: int) -> float:
@@ -141,11 +142,11 @@ def _excess(projections: int, failure: float) -> float:
     return high
 
 
-def _range_bits(norm: int, projections: int, length: int) -> int:
+def _range_bits(norm: int, projections: int) -> int:
     least = (norm - 1).bit_length()
     for extra in range(RANGE_BITS, MIN_RANGE_BITS - 1, -1):
         bits = least + extra
-        if projections << (2 * bits) < _MAX_SUM and length << (bits + 1) <= _MAX_SUM:
+        if projections << (2 * bits) < _MAX_SUM and LONGEST << (bits + 1) <= _MAX_SUM:
             return bits
     raise UsageError(
         f"the squares of {projections} projections up to {2**MIN_RANGE_BITS} times {norm} do not fit into"

@@ -1,0 +1,80 @@
+"""The dealer of validated sums as a process: ``securefl dealer`` or ``python -m parties.dealer``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parties.arguments import (
+    BrokerOption,
+    CaOption,
+    CertOption,
+    InsecureOption,
+    KeyOption,
+    OutOption,
+    PasswordFileOption,
+    RosterOption,
+    RunOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    settings_of,
+)
+from parties.console import finish, one_line_errors, plain_news
+from parties.process import run_process
+from securefl.ids import DEALER
+from securefl.kernel.effects import Aborted, Finished
+from securefl.report.witness import News
+from securefl.runtime.dealer_process import run_dealer
+from securefl.runtime.settings import ProcessSettings
+
+
+def main(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
+    """Run the dealer to its end."""
+    return run_process(settings, tell, run_dealer)
+
+
+def dealer(
+    *,
+    scenario: ScenarioArgument,
+    key: Annotated[
+        Path, typer.Option(help="The dealer's private key file (securefl keygen --party dealer).")
+    ],
+    roster: RosterOption,
+    broker: BrokerOption,
+    run: RunOption,
+    out: OutOption = Path(),
+    overrides: SetOption = None,
+    seed: SeedOption = 0,
+    insecure_seeded_entropy: InsecureOption = False,
+    tls_ca: CaOption = None,
+    tls_cert: CertOption = None,
+    tls_key: KeyOption = None,
+    password_file: PasswordFileOption = None,
+) -> None:
+    """Deal the triples of validated sums, on a machine of neither the server nor a party, without data."""
+    with one_line_errors():
+        settings = settings_of(
+            scenario=scenario,
+            overrides=overrides,
+            name=DEALER,
+            key=key,
+            roster=roster,
+            data=Path(),
+            broker=broker,
+            run=run,
+            out=out,
+            seed=seed,
+            insecure=insecure_seeded_entropy,
+            lab=False,
+            tls=(tls_ca, tls_cert, tls_key),
+            password_file=password_file,
+        )
+        finish(main(settings, plain_news(DEALER)))
+
+
+if __name__ == "__main__":
+    typer.run(dealer)

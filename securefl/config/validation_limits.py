@@ -1,0 +1,95 @@
+"""When updates can be validated, by which numbers, and what a run says of it (ADR 0024)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from securefl.config.norm_test import ATTACK_FACTOR, HONEST_SHARE, NormTest, accepted_at, norm_test
+from securefl.config.scenario import Scenario
+from securefl.errors import ConfigError, UsageError
+
+FIELD = "secure_sum.validate"
+LEAST_SIZE = 3
+"""An owner has no part in its own check, which takes two."""
+
+
+def test_of(scenario: Scenario) -> NormTest | None:
+    """The test that updates go through; None where nothing is validated.
+
+    Raises:
+        ConfigError: its numbers do not fit into the ring, or it has too few projections.
+    """
+    wanted = scenario.secure_sum.validated
+    if wanted is None:
+        return None
+    norm = math.ceil(wanted.norm * 2**scenario.encoding.scale_bits)
+    try:
+        return norm_test(norm, wanted.projections, wanted.failure)
+    except UsageError as error:
+        raise ConfigError(FIELD, str(error)) from error
+
+
+def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
+    """Refuse a scenario whose updates cannot be validated.
+
+    Raises:
+        ConfigError: with the field to change, the reason and the remedy.
+    """
+    wanted, sums = scenario.secure_sum.validated, scenario.secure_sum
+    if wanted is None:
+        return
+    if sums.kind != "crypten":
+        raise ConfigError(FIELD, "pairwise masks cannot be computed with", 'kind = "crypten"')
+    if sums.mask_source != "pairwise":
+        raise ConfigError(FIELD, "CrypTen's own generators would give checks away", "leave mask_source out")
+    if min(sizes) < LEAST_SIZE:
+        raise ConfigError(
+            FIELD,
+            f"a cluster of {min(sizes)} cannot check its members: an owner has no part in its own check,"
+            " which takes two others",
+            f"clustering.size at least {LEAST_SIZE}",
+        )
+    if scenario.clustering.reclusterings > 1 and not scenario.clustering.new_work:
+        raise ConfigError(
+            FIELD,
+            f"one update in {scenario.clustering.reclusterings} reclusterings would have as many sketches,"
+            " and an attacker as many tries",
+            "clustering.reclusterings = 1, or clustering.new_work = true",
+        )
+    if scenario.privacy.unit != "none":
+        raise ConfigError(FIELD, "noise is longer than any bound worth checking", 'privacy.unit = "none"')
+    if scenario.weighting.mode != "ignore":
+        raise ConfigError(
+            FIELD,
+            "one bound for all lets a party of weight w, which is below 1, scale its update by 1 / w",
+            'weighting.mode = "ignore"',
+        )
+    if scenario.encoding.ring_bits == 32:
+        raise ConfigError(FIELD, "checks are made in the ring of 64 bits", "encoding.ring_bits = 64")
+    clip, most = scenario.encoding.clip, HONEST_SHARE * wanted.norm
+    if clip == "none" or clip > most:
+        reason = "are not clipped" if clip == "none" else f"are clipped to {clip:g}"
+        raise ConfigError(
+            FIELD,
+            f"honest updates {reason}, and only up to {HONEST_SHARE:g} x {wanted.norm:g} they surely pass",
+            f"encoding.clip at most {most:g}",
+        )
+    test_of(scenario)
+
+
+def on_validation(scenario: Scenario) -> Iterator[str]:
+    """What the header of a run says: what is refused at which odds, and who would learn what."""
+    wanted, test = scenario.secure_sum.validated, test_of(scenario)
+    if wanted is None or test is None:
+        return
+    yield (
+        f"validated sums: norm {wanted.norm:g}; an update of {HONEST_SHARE:g} x that is refused with"
+        f" probability {wanted.failure:g} at most, one of {ATTACK_FACTOR:g} x accepted with"
+        f" {accepted_at(test, ATTACK_FACTOR):.1g} at most"
+    )
+    yield (
+        f"  told to all: who was refused. The dealer and one evaluator together would learn"
+        f" {wanted.projections} projections of each update"
+    )
+    yield "  not stopped: an evaluator that deviates can frame, admit a friend, or spoil the sum"

@@ -1,0 +1,118 @@
+"""The dealer as a machine: it deals triples for the checks of validated sums, and nothing else (ADR 0024)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from securefl.config.scenario import Scenario
+from securefl.config.validation import Validate
+from securefl.crypto.roster import Roster
+from securefl.entropy import Entropy
+from securefl.errors import ConfigError, PeerError
+from securefl.ids import SERVER, RunId
+from securefl.kernel.effects import Aborted, Finished, Report, Send, WakeAt
+from securefl.kernel.events import (
+    Consulted,
+    DeadlinePassed,
+    Evaluated,
+    Place,
+    PresenceHint,
+    Received,
+    Trained,
+)
+from securefl.kernel.machine import Event, guarded
+from securefl.messages.control import Goodbye
+from securefl.messages.union import AnyMessage
+from securefl.messages.validation import DealRequest
+from securefl.rounds.party import patience
+from securefl.rounds.party_draw import Effects
+from securefl.rounds.randomness import instance_entropy
+from securefl.rounds.reports import TriplesDealt
+from securefl.secagg_crypten.dealer import answer
+
+
+@dataclass(frozen=True, slots=True)
+class Dealing:
+    """Waiting for requests."""
+
+    dealt: frozenset[Place] = frozenset()
+    """Attempts that it has dealt for: never a second time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is over."""
+
+
+DealerPhase = Dealing | Ended
+
+
+class DealerMachine:
+    """The dealer of one run."""
+
+    def __init__(self, run: RunId, scenario: Scenario, roster: Roster, entropy: Entropy) -> None:
+        """Refuse a run that has nothing to deal for.
+
+        Raises:
+            ConfigError: its sums are not validated.
+        """
+        self._validate = validate_of(scenario)
+        self._run = run
+        self._roster = roster
+        self._entropy = entropy
+        self._patience = patience(scenario)
+
+    def start(self, now: float) -> tuple[DealerPhase, Effects]:
+        """Wait for requests."""
+        return Dealing(), (WakeAt(now + self._patience),)
+
+    def step(self, phase: DealerPhase, event: Event[AnyMessage]) -> tuple[DealerPhase, Effects]:
+        """Take one event; see :class:`securefl.kernel.machine.Machine`."""
+        if isinstance(phase, Ended):
+            return phase, ()
+        match event:
+            case Received():
+                return guarded(lambda: self._received(phase, event), phase)
+            case DeadlinePassed():
+                return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
+            case Trained() | Evaluated() | Consulted() | PresenceHint():
+                return phase, ()
+            case _:
+                assert_never(event)
+
+    def _received(self, phase: Dealing, event: Received[AnyMessage]) -> tuple[DealerPhase, Effects]:
+        if event.sender != SERVER:
+            raise PeerError(event.sender, "a dealer takes messages from the server only")
+        awake = WakeAt(event.now + self._patience)
+        match event.message:
+            case Goodbye(reason=reason, aborted=aborted):
+                return Ended(), (Aborted(reason) if aborted else Finished(reason),)
+            case DealRequest() as request:
+                return self._deal(phase, event.place, request, awake)
+            case _:
+                # Sent to everybody: models, invitations, announcements.
+                return phase, (awake,)
+
+    def _deal(
+        self, phase: Dealing, place: Place, request: DealRequest, awake: WakeAt
+    ) -> tuple[DealerPhase, Effects]:
+        if place in phase.dealt:
+            raise PeerError(SERVER, f"asks for triples of {tuple(place)} again: each is used once")
+        entropy = instance_entropy(self._entropy, place)
+        messages = answer(request, place, self._roster, self._run, self._validate.projections, entropy)
+        report = Report(TriplesDealt(*place, len(messages)))
+        sent: Effects = tuple(Send(SERVER, place, message) for message in messages)
+        return Dealing(phase.dealt | {place}), (*sent, report, awake)
+
+
+def validate_of(scenario: Scenario) -> Validate:
+    """What the dealer deals for.
+
+    Raises:
+        ConfigError: nothing is validated.
+    """
+    validate = scenario.secure_sum.validated
+    if validate is None:
+        raise ConfigError("secure_sum.validate", "is not given: nothing is to be dealt", "start no dealer")
+    return validate

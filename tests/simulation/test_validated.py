@@ -1,0 +1,159 @@
+"""Rounds with validated sums: whole federations with their dealer, in one process (ADR 0024)."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from securefl.arrays import I64
+from securefl.config.scenario import Scenario
+from securefl.encoding.ring import from_ring
+from securefl.ids import DEALER, SERVER, PartyId
+from securefl.kernel.effects import Aborted, Finished
+from securefl.messages.rounds import Release
+from securefl.messages.validation import Dealt
+from securefl.rounds.party_phases import Working
+from securefl.rounds.reports import (
+    InstanceLost,
+    InstanceRetried,
+    RoundDone,
+    SumOpened,
+    TriplesDealt,
+    UpdatesValidated,
+)
+from securefl.rounds.upload import HONEST, Occasion, Seams
+from securefl.secagg_crypten.validated_phases import Checking
+from tests.simulation.world import Op, World, scenario
+
+P0, P1, P2, P3 = (PartyId(f"p0{i}") for i in range(4))
+
+
+def validated(parties: int = 3, **overrides: str) -> Scenario:
+    """Honest updates here have norm sqrt(8), below 0.9 x 4."""
+    base = {
+        "size": str(parties),
+        "secure_sum__kind": '"crypten"',
+        "secure_sum__validate": "{ norm = 4.0 }",
+        "encoding__clip": "3.6",
+        "weighting__mode": '"ignore"',
+    }
+    return scenario(parties, **base | overrides)
+
+
+def oversized(factor: int) -> Seams:
+    def scaled(values: I64, _occasion: Occasion) -> I64:
+        return values * factor
+
+    return replace(HONEST, encoded=scaled)
+
+
+def ended(world: World) -> World:
+    """Everybody has come to an end, and no thread is left."""
+    assert isinstance(world.server.outcome, Finished | Aborted)
+    for node in world.nodes.values():
+        assert node.outcome is not None or not node.alive, f"{node.name} hangs in {node.phase}"
+        if not node.alive and isinstance(node.phase, Working):
+            for instance in node.phase.instances.values():
+                if isinstance(instance, Checking):
+                    for computation in instance.running.values():
+                        computation.close()  # with a process, the thread dies
+    assert [t.name for t in threading.enumerate() if t.name.startswith("crypten-")] == []
+    return world
+
+
+def opened(world: World) -> dict[int, tuple[tuple[PartyId, ...], int]]:
+    """By round: whose sum was opened, and its first coordinate in units of the encoding."""
+    sums = {r.round: r.opened for r in world.reports(SumOpened)}
+    return {at: (s.survivors, round(int(from_ring(s.ring)[0]) / 2**16)) for at, s in sums.items()}
+
+
+@pytest.mark.parametrize("server", ["curious", "active"])
+def test_honest_updates_are_all_counted(server: str) -> None:
+    threshold = "3" if server == "active" else "2"
+    world = ended(World(validated(server=server, threshold=threshold, min_survivors=threshold)).run())
+    assert opened(world) == {0: ((P0, P1, P2), 3)}
+    (told,) = world.reports(UpdatesValidated)
+    assert (told.accepted, told.rejected, told.projections) == ((P0, P1, P2), (), 64)
+    (dealt,) = world.reports(TriplesDealt, DEALER)
+    assert dealt.members == 3
+    assert all(not node.rejects for node in world.nodes.values())
+
+
+@pytest.mark.parametrize("server", ["curious", "active"])
+def test_an_oversized_update_is_left_out_and_its_party_helps_to_open_the_others(server: str) -> None:
+    threshold = "3" if server == "active" else "2"
+    plan = validated(4, rounds="3", server=server, threshold=threshold, min_survivors=threshold)
+    world = ended(World(plan, seams={P2: oversized(10)}).run())
+    assert opened(world) == dict.fromkeys(range(3), ((P0, P1, P3), 3))
+    assert all(told.rejected == (P2,) for told in world.reports(UpdatesValidated))
+    assert len(world.messages(Release, P2)) == 3
+    assert all(P2 not in done.survivors for done in world.reports(RoundDone))
+
+
+def test_masking_counts_it() -> None:
+    """The same party in the same clusters under masks: the sum is spoiled."""
+    world = World(scenario(4, size="4", encoding__clip="3.6"), seams={P2: oversized(10)}).run()
+    assert opened(world) == {0: ((P0, P1, P2, P3), 13)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "nth", "attempts"),
+    [
+        ("KeyAdvert", 0, 1),
+        ("PeerBox", 0, 2),
+        ("Held", 0, 2),
+        ("SketchNonce", 0, 1),
+        ("PeerBox", 9, 1),
+        ("Verdict", 0, 1),
+        ("MaskedInput", 0, 1),
+        ("Receipt", 0, 1),
+        ("Release", 0, 1),
+    ],
+)
+def test_whoever_dies_there_is_an_end(kind: str, nth: int, attempts: int) -> None:
+    """Before the receipts a new attempt without it; afterwards a lost sum. Never a second sketch."""
+    world = ended(World(validated(4), ops=[Op("crash", P1, kind, nth)]).run())
+    assert len(world.reports(InstanceRetried)) == attempts - 1
+    early = attempts == 2 or kind == "KeyAdvert"
+    assert opened(world) == ({0: ((P0, P2, P3), 3)} if early else {})
+    assert bool(world.reports(InstanceLost)) == (not early)
+
+
+@pytest.mark.parametrize("act", ["drop", "corrupt"])
+@pytest.mark.parametrize("kind", ["DealRequest", "Dealt", "DealtTo", "HeldList", "SketchNonces", "Verdicts"])
+def test_a_lost_message_costs_a_sum_at_most(act: str, kind: str) -> None:
+    who = DEALER if kind == "Dealt" else SERVER
+    world = ended(World(validated(3), ops=[Op(act, who, kind)]).run())  # type: ignore[arg-type]
+    assert world.reports(InstanceLost)
+    assert opened(world) == {}
+
+
+def test_without_a_dealer_every_sum_is_lost_and_the_run_aborts() -> None:
+    world = World(validated(3, rounds="5"))
+    world.nodes[DEALER].alive = False
+    ended(world.run())
+    reasons = {report.reason for report in world.reports(InstanceLost)}
+    assert reasons == {"dealer has dealt no triples for 3 members"}
+    assert isinstance(world.server.outcome, Aborted)
+
+
+def test_a_dealer_that_died_costs_no_wait() -> None:
+    """Its last will says so; nobody waits for the end of training any more."""
+    world = ended(World(validated(3), ops=[Op("crash", DEALER, "Dealt")]).run())
+    assert world.reports(InstanceLost)
+    assert world.now < 60
+
+
+def test_a_repeated_request_or_deal_changes_nothing() -> None:
+    ops = [Op("duplicate", SERVER, "DealRequest"), Op("duplicate", DEALER, "Dealt")]
+    world = ended(World(validated(3), ops=ops).run())
+    assert opened(world) == {0: ((P0, P1, P2), 3)}
+    assert len(world.messages(Dealt)) == 3
+
+
+def test_delayed_messages_arrive_in_another_order() -> None:
+    ops = [Op("delay", name, "PeerBox", nth) for name in (P0, P1) for nth in (0, 3, 4, 11)]
+    world = ended(World(validated(3), ops=ops).run())
+    assert opened(world) == {0: ((P0, P1, P2), 3)}
