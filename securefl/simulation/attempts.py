@@ -6,8 +6,8 @@ What :func:`securefl.rounds.server_attempts.without_missing` and the answers to 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from securefl.clustering.assignment import Assignment
 from securefl.clustering.survivors import survivor_set
@@ -50,10 +50,20 @@ class Attempt(NamedTuple):
     number: int
     members: tuple[PartyId, ...]
     """Who was asked for it."""
+    excluded: tuple[PartyId, ...] = ()
+    """Who was asked for the one before, and not for this."""
 
 
-FIRST: Final = Attempt(0, ())
-"""Of all members, as assigned."""
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """What came of the first attempts of a round's sums, and of those that followed."""
+
+    lost: Mapping[ClusterKey, str]
+    """Sums that were given up, and why."""
+    submitted: Mapping[ClusterKey, list[PartyId]]
+    """Of the others: who has submitted in the last attempt."""
+    further: tuple[tuple[ClusterKey, Attempt], ...]
+    """Attempts that are not the first, in their order."""
 
 
 def started_over(
@@ -63,7 +73,7 @@ def started_over(
     summing: Summing,
     submitted: Mapping[ClusterKey, list[PartyId]],
     deviations: Deviations,
-) -> tuple[Summing, dict[ClusterKey, list[PartyId]], dict[ClusterKey, Attempt]]:
+) -> Attempts:
     """Work out the attempts of one round.
 
     Args:
@@ -74,14 +84,12 @@ def started_over(
         submitted: who has submitted in it.
         deviations: who is silent by then.
 
-    Returns:
-        ``summing`` with the sums that are lost now, who has submitted in the last attempts, and the attempts
-        that were not the first.
     """
     sums = plan.scenario.secure_sum
     sharing = {key: frozenset(members) for key, members in summing.listed.items()}
     inputs = {key: list(members) for key, members in submitted.items()}
-    attempts: dict[ClusterKey, Attempt] = {}
+    attempts = {key: Attempt(0, tuple(clusters[key])) for key in sharing}
+    further: list[tuple[ClusterKey, Attempt]] = []
     lost: dict[ClusterKey, str] = {}
     gone = deviations.failed | {p for p, phase in deviations.silent.items() if phase != "after-freeze"}
     while True:
@@ -90,15 +98,17 @@ def started_over(
             survivors = survivor_set(clusters, kept, sums.min_survivors, assignment.atoms)
             waiting = {key: members for key, members in sharing.items() if key not in lost}
             short = [k for k, members in waiting.items() if members & survivors not in {frozenset(), members}]
-            spent = [key for key in short if attempts.get(key, FIRST).number + 1 >= sums.max_attempts]
+            spent = [key for key in short if attempts[key].number + 1 >= sums.max_attempts]
             if not spent:
                 break
             lost |= dict.fromkeys(spent, f"failed in each of {sums.max_attempts} attempts")
         if not short:
-            return replace(summing, unready={**summing.unready, **lost}), kept, attempts
-        for key in short:
+            return Attempts(lost, kept, tuple(further))
+        for key in sorted(short):
             members = tuple(sorted(sharing[key] & survivors))
-            attempts[key] = Attempt(attempts.get(key, FIRST).number + 1, members)
+            excluded = tuple(p for p in attempts[key].members if p not in members)
+            attempts[key] = Attempt(attempts[key].number + 1, members, excluded)
+            further.append((key, attempts[key]))
             answering = [party for party in members if party not in gone]
             sharing[key], inputs[key] = frozenset(answering), answering
             if len(answering) < sums.min_survivors:

@@ -24,6 +24,7 @@ from securefl.rounds.leakage import withheld
 from securefl.rounds.reports import (
     ConsultingFailed,
     InstanceLost,
+    InstanceRetried,
     ModelFinal,
     ModelStepped,
     PartiesJoined,
@@ -176,6 +177,8 @@ class Course:
 
     def _tell(self, round_: int, drawn: Draw, fate: Fates, sums: Sequence[ClusterSum]) -> None:
         """Report what the server of a run learns between training and the new model."""
+        for key, attempt in fate.further:
+            self._report(InstanceRetried(round_, *key, attempt.number, attempt.excluded))
         for key, reason in fate.unready.items():
             self._report(InstanceLost(round_, *key, reason))
         dropped = tuple(p for p in drawn.assignment.participants if p not in fate.eligible)
@@ -186,9 +189,12 @@ class Course:
             self._report(StepReached(round_, "certify"))
         if fate.certified:
             self._report(StepReached(round_, "release"))
+        last = dict(fate.further)
         for party, (r, j) in fate.refused:
-            setup = self._plan.setup(Place(round_, r, j, 0), drawn.assignment.clusters[r][j], b"")
-            self._reject(party, f"released a wrong seed share in {setup.describe()}")
+            number = last[r, j].number if (r, j) in last else 0
+            setup = self._plan.setup(Place(round_, r, j, number), drawn.assignment.clusters[r][j], b"")
+            wrong = "another seed than it advertised" if setup.everyone else "a wrong seed share"
+            self._reject(party, f"released {wrong} in {setup.describe()}")
         for key, reason in fate.unopened.items():
             self._report(InstanceLost(round_, *key, reason))
         for opened in sums:

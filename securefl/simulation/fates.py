@@ -54,8 +54,8 @@ class Fates:
     """Wrong shares that the server refused."""
     silenced: frozenset[PartyId]
     """Who fell silent in the end: one that never came to its phase did not."""
-    attempts: Mapping[ClusterKey, Attempt]
-    """The last attempts of sums that have started over."""
+    further: tuple[tuple[ClusterKey, Attempt], ...]
+    """Attempts of sums that started over, in their order."""
     awaited: frozenset[PartyId]
     """Whose training decides something; what the others compute is used nowhere."""
 
@@ -72,11 +72,13 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
     clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
     summing = _until_inputs(plan, clusters, deviations)
     submitted = {key: [p for p in able if p not in deviations.failed] for key, able in summing.able.items()}
-    attempts: dict[ClusterKey, Attempt] = {}
+    further: tuple[tuple[ClusterKey, Attempt], ...] = ()
+    unready, trying = summing.unready, frozenset[PartyId]()
     if plan.scenario.secure_sum.kind == "crypten":
-        summing, submitted, attempts = started_over(
-            plan, assignment, clusters, summing, submitted, deviations
-        )
+        tried = started_over(plan, assignment, clusters, summing, submitted, deviations)
+        submitted, further, unready = dict(tried.submitted), tried.further, {**unready, **tried.lost}
+        # Whose training fails decides about attempts, also of sums that are lost.
+        trying = frozenset(p for able in summing.able.values() for p in able)
     quorum = plan.limits.quorum
     survivors = survivor_set(clusters, submitted, plan.scenario.secure_sum.min_survivors, assignment.atoms)
     if quorum is not None and len(survivors) < quorum:
@@ -107,7 +109,7 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
             opened.add(key)
     silenced = _silenced(assignment, deviations, summing, survivors)
     return Fates(
-        unready=summing.unready,
+        unready=unready,
         eligible=eligible,
         admission=admission,
         survivors=survivors,
@@ -116,8 +118,8 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
         unopened=unopened,
         refused=tuple(refused),
         silenced=silenced,
-        attempts=attempts,
-        awaited=survivors | {p for p in silenced if deviations.silent[p] == "after-masked-input"},
+        further=further,
+        awaited=survivors | trying | {p for p in silenced if deviations.silent[p] == "after-masked-input"},
     )
 
 

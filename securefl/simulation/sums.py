@@ -17,7 +17,7 @@ from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey
 from securefl.rounds.stacking import ClusterSum
 from securefl.rounds.upload import Occasion
-from securefl.simulation.attempts import FIRST, Attempt, Deviations
+from securefl.simulation.attempts import Attempt, Deviations
 from securefl.simulation.fates import Fates, fates
 from securefl.simulation.party import SimulatedParty
 from securefl.simulation.trainings import Trainings
@@ -68,9 +68,12 @@ def sum_up(
         if len(failed) > before:
             fate = _fate(plan, round_, drawn, deviations, failed)
         if all(totals.added(key) == fate.survivors.intersection(totals.members[key]) for key in fate.opened):
-            sums = [totals.opened(key, fate.attempts.get(key)) for key in sorted(fate.opened)]
+            last = dict(fate.further)
+            sums = [totals.opened(key, last.get(key)) for key in sorted(fate.opened)]
             for opened in sums if plan.removable is not None else ():
-                _keep_noise(plan, parties, round_, opened, fate.attempts.get(opened.key, FIRST).number)
+                _keep_noise(
+                    plan, parties, round_, opened, last[opened.key].number if opened.key in last else 0
+                )
             return fate, sums
 
 

@@ -30,6 +30,7 @@ from securefl.rounds.reports import (
     ClustersDrawn,
     ConsultingFailed,
     InstanceLost,
+    InstanceRetried,
     ModelFinal,
     ModelStepped,
     PartiesJoined,
@@ -84,6 +85,7 @@ def comparable(report: object) -> object:
             | ClustersDrawn()
             | ConsultingFailed()
             | InstanceLost()
+            | InstanceRetried()
             | SurvivorsFrozen()
             | SumChecked()
             | SumsWithheld()
@@ -190,14 +192,14 @@ def silent(kind: str, phase: Phase, *rounds: int, announced: bool = True) -> Dro
 
 
 @st.composite
-def casts(draw: st.DrawFn, parties: int, rounds: int) -> Cast:
+def casts(draw: st.DrawFn, parties: int, rounds: int, phases: tuple[Phase, ...] = PHASES) -> Cast:
     cast: dict[str, tuple[Behaviour, ...]] = {}
     for name in draw(st.sets(st.sampled_from(party_names(parties)), max_size=parties)):
         shown: list[Behaviour] = []
         for round_ in draw(st.sets(st.integers(0, rounds - 1), max_size=rounds)):
             kind = draw(st.sampled_from(["drop", "drop", "kill"]))
             hinted = kind == "kill" or draw(st.booleans())
-            shown.append(silent(kind, draw(st.sampled_from(PHASES)), round_, announced=hinted))
+            shown.append(silent(kind, draw(st.sampled_from(phases)), round_, announced=hinted))
         if draw(st.integers(0, 5)) == 0:
             shown.append(WrongShare(rounds=(draw(st.integers(0, rounds - 1)),)))
         if draw(st.integers(0, 5)) == 0:
@@ -217,6 +219,47 @@ failures = st.frozensets(
 @example(cast={"p00": (silent("kill", "after-shares", 0),)}, failing=frozenset(), reclusterings="2")
 def test_a_curious_servers_run_is_the_same(cast: Cast, failing: Failing, reclusterings: str) -> None:
     assert_same(scenario(9, rounds="3", reclusterings=reclusterings), cast, failing)
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    cast=casts(9, 2, tuple(phase for phase in PHASES if phase != "after-shares")),
+    failing=failures,
+    reclusterings=st.sampled_from(["1", "2"]),
+    attempts=st.sampled_from(["1", "2", "3"]),
+    server=st.sampled_from(["curious", "active"]),
+)
+# A training that fails in a sum that is lost anyway.
+@example(
+    cast={"p02": (silent("kill", "after-keys", 0),)},
+    failing=frozenset({("p00", 0)}),
+    reclusterings="1",
+    attempts="1",
+    server="curious",
+)
+# Who submits and falls silent is missing in the attempt that another one's silence makes necessary.
+@example(
+    cast={"p00": (silent("drop", "after-masked-input", 0),), "p01": (silent("kill", "after-keys", 0),)},
+    failing=frozenset(),
+    reclusterings="2",
+    attempts="3",
+    server="curious",
+)
+def test_crypten_runs_are_the_same(
+    cast: Cast, failing: Failing, reclusterings: str, attempts: str, server: str
+) -> None:
+    config = scenario(
+        9,
+        rounds="2",
+        reclusterings=reclusterings,
+        size="4",
+        threshold="3",
+        min_survivors="3",
+        server=server,
+        secure_sum__kind="crypten",
+        secure_sum__max_attempts=attempts,
+    )
+    assert_same(config, cast, failing)
 
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
