@@ -9,7 +9,7 @@ from typing import assert_never
 import numpy as np
 
 from securefl.errors import PeerError
-from securefl.ids import EVERYONE, PartyId
+from securefl.ids import DEALER, EVERYONE, PartyId
 from securefl.kernel.effects import Report, Send, WakeAt
 from securefl.kernel.events import (
     Consulted,
@@ -108,7 +108,8 @@ class ServerMachine:
 
     def _received(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
         ctx, sender, place = self._ctx, event.sender, event.place
-        if sender not in ctx.plan.roster.parties and not isinstance(event.message, Dealt):
+        deals = sender == DEALER and isinstance(event.message, Dealt)
+        if sender not in ctx.plan.roster.parties and not deals:
             raise PeerError(sender, "is not a party of this run")
         match event.message, phase:
             case Join() as message, _:
