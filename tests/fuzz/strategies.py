@@ -70,9 +70,13 @@ class Pool:
                 strategy = st.text(max_size=20)
             case inspect.StrType():
                 strategy = st.one_of(self.names, st.sampled_from(["stranger", "p", "0"]))
-            case inspect.IntType(ge=least, le=most):
+            case inspect.IntType(ge=least, le=most, lt=below):
                 strategy = st.sampled_from(EDGES).filter(
-                    lambda n: (least is None or n >= least) and (most is None or n <= most)
+                    lambda n: (
+                        (least is None or n >= least)
+                        and (most is None or n <= most)
+                        and (below is None or n < below)
+                    )
                 )
             case inspect.BoolType():
                 strategy = st.booleans()
