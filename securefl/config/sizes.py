@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from securefl.config.scenario import Scenario
+from securefl.config.scenario import Scenario, Training
 from securefl.errors import UsageError
 
 MAX_DRAWS = 3
@@ -150,3 +150,10 @@ def steps_of(scenario: Scenario) -> int:
     """Largest magnitude of an encoded coordinate, floor(range * 2^scale_bits), computed exactly."""
     numerator, denominator = scenario.encoding.range.as_integer_ratio()
     return (numerator << scenario.encoding.scale_bits) // denominator
+
+
+def batch_size_of(config: Training, samples: int) -> int:
+    """The most samples in a batch of a party that holds ``samples``; a share is rounded, 1 at least."""
+    if config.batch_fraction is None:
+        return config.batch_size
+    return max(1, math.floor(config.batch_fraction * samples + 0.5))

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from securefl.arrays import F32
 from securefl.config.scenario import Training
+from securefl.config.sizes import batch_size_of
 from securefl.entropy import Entropy
 from securefl.learning.flatten import load_vector, to_vector
 from securefl.learning.models import seeded
@@ -100,10 +101,3 @@ class LocalTrainer:
         if self._config.momentum:
             return velocity.mul_(self._config.momentum).add_(slope)
         return slope
-
-
-def batch_size_of(config: Training, samples: int) -> int:
-    """The most samples in a batch of a party that holds ``samples``; a share is rounded, 1 at least."""
-    if config.batch_fraction is None:
-        return config.batch_size
-    return max(1, math.floor(config.batch_fraction * samples + 0.5))

@@ -34,6 +34,7 @@ from securefl.privacy.shares import SharePlan
 _TARGET_STD = 256.0
 """About so many steps of noise of one party are aimed at: tables have 4 to 4096."""
 _CLIP = 1.0
+_NEW_WORK_BATCH = 0.25
 _CLAIMS: Final[Mapping[Case, Literal["worst-case", "average-case"]]] = {
     "worst": "worst-case",
     "average": "average-case",
@@ -91,7 +92,8 @@ def draft(demand: Demand, design: Design, data: str, multiplier: float | None = 
         parties=demand.parties,
         data=Data(set=data),
         model=model,
-        training=Training(device="cpu"),
+        # Batches of fewer samples than a party has, however few: else new work is the same work again.
+        training=Training(device="cpu", batch_fraction=_NEW_WORK_BATCH if shape.new_work else None),
         clustering=Clustering(
             size=shape.size, reclusterings=shape.reclusterings, new_work=shape.new_work, atoms=shape.atoms
         ),

@@ -11,6 +11,7 @@ from securefl.behaviours.knowledge import nobody_tells
 from securefl.behaviours.seam import Chain
 from securefl.config.attacks import check_on_data
 from securefl.config.cast import behaviours_of
+from securefl.config.new_work import check_new_work
 from securefl.config.sizes import works_of
 from securefl.kernel.effects import Aborted, Finished, Train
 from securefl.learning.device import limit_threads, pick_device
@@ -61,6 +62,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     behaviour = party_behaviour(shown.get(me, ()), me, own, insight)
     shard = load_shard(settings.data_file)
     check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
+    check_new_work(scenario, len(shard.y))
     shape, seed = shard.input_shape, settings.seed
     module = build_model(scenario.model, shape, shard.classes, seed, tokens=shard.tokens)
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from securefl.config.attacks import check_on_data, shares_updates
 from securefl.config.cast import behaviours_of, party_names
+from securefl.config.new_work import check_new_work
 from securefl.config.scenario import Scenario
 from securefl.crypto.keyfiles import write_identity, write_roster
 from securefl.crypto.roster import make_identities
@@ -51,6 +52,7 @@ def set_stage(
     dataset = load_data(scenario.data, data_dir)
     check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
     files = write_shards(dataset, scenario.data, names, seed, shards, behaviours_of(scenario, seed).keys())
+    check_new_work(scenario, min(files.counts.values()))
     keys = directory / "keys"
     keys.mkdir(mode=0o700)
     made, roster = make_identities(names, entropy, with_dealer=scenario.secure_sum.validated is not None)

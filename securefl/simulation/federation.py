@@ -15,6 +15,7 @@ from securefl.behaviours.data import trigger_of
 from securefl.config.attacks import check_on_data
 from securefl.config.cast import behaviours_of, party_names
 from securefl.config.limits import check
+from securefl.config.new_work import check_new_work
 from securefl.config.rules import server_rule
 from securefl.config.scenario import Scenario
 from securefl.crypto.roster import make_identities
@@ -120,7 +121,9 @@ def assemble(
     initial = to_vector(module)
     root = InsecureSeededEntropy(seed)
     hidden = root if secret is None else secret
-    scenario = settle(scenario, dimension(module), min(len(shard.y) for shard in shards.values()))
+    fewest = min(len(shard.y) for shard in shards.values())
+    check_new_work(scenario, fewest)
+    scenario = settle(scenario, dimension(module), fewest)
     _, roster = make_identities(names, root)
     grapevine = Grapevine(behaviours)
     cast_as = {
