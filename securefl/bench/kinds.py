@@ -22,15 +22,15 @@ from rich.table import Table
 
 from securefl.config.limits import check
 from securefl.config.load import parse_scenario
-from securefl.crypto.identity import Identity
-from securefl.crypto.roster import Roster
+from securefl.crypto.roster import make_identities
 from securefl.entropy import Entropy, OsEntropy
 from securefl.errors import UsageError
-from securefl.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
 from securefl.kernel.effects import Aborted, Evaluate, Report, Send, Train
 from securefl.kernel.events import Evaluated, Received, Trained
 from securefl.kernel.machine import Effect, Event, Machine
 from securefl.messages.union import AnyMessage
+from securefl.rounds.dealer import DealerMachine
 from securefl.rounds.party import PartyMachine
 from securefl.rounds.party_phases import PartyContext
 from securefl.rounds.plan import Plan
@@ -45,6 +45,13 @@ from securefl.wire.outbox import Outbox
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "masking": (),
     "CrypTen": ("secure_sum.kind=crypten", "secure_sum.device=cpu"),
+    "CrypTen validated": (
+        "secure_sum.kind=crypten",
+        "secure_sum.device=cpu",
+        "secure_sum.validate={norm = 2.0}",
+        "encoding.clip=1.8",
+        "weighting.mode=ignore",
+    ),
     "CrypTen insecure": (
         "secure_sum.kind=crypten",
         "secure_sum.device=cpu",
@@ -156,8 +163,8 @@ class _Round:
         scenario = parse_scenario(_SCENARIO.format(members=members), KINDS[kind])
         limits = check(scenario)
         names = [PartyId(f"p{i:02d}") for i in range(members)]
-        keys = {name: Identity.generate(name, entropy.child("identity", name)) for name in (*names, SERVER)}
-        roster = Roster(keys[SERVER].public, {name: keys[name].public for name in names})
+        dealt = scenario.secure_sum.validated is not None
+        keys, roster = make_identities(names, entropy, with_dealer=dealt)
         plan = Plan(_RUN, scenario, limits, roster, length)
         engine = engine_of(scenario)
         words = np.random.default_rng(1).standard_normal((members, length))
@@ -170,6 +177,8 @@ class _Round:
         for name in names:
             own = entropy.child("party", name)
             machines[name] = PartyMachine(PartyContext(plan, name, 10, own, engine=engine))
+        if dealt:
+            machines[DEALER] = DealerMachine(_RUN, scenario, roster, entropy.child("party", DEALER))
         largest = 64 * length + 2**20
         self._nodes = {
             name: _Node(
@@ -195,6 +204,7 @@ class _Round:
         tally, server = self._tally, self._nodes.pop(SERVER)
         if len(tally.opened) != 1 or tally.began is None:
             raise UsageError(f"the benchmark of {self._kind} opened {len(tally.opened)} sums")
+        self._nodes.pop(DEALER, None)
         members = list(self._nodes.values())
         return Cost(
             self._kind,
