@@ -19,8 +19,10 @@ def check_advert(setup: Setup, sender: str, advert: KeyAdvert) -> None:
     Raises:
         PeerError: a key of low order, or another number of noise secrets than there are.
     """
-    if len(advert.noise_digests) != setup.components:
-        reason = f"advertised {len(advert.noise_digests)} noise secrets, not {setup.components}"
+    # Where all of the listed members are counted, nobody shares noise that might be superfluous.
+    secrets = 0 if setup.everyone else setup.components
+    if len(advert.noise_digests) != secrets:
+        reason = f"advertised {len(advert.noise_digests)} noise secrets, not {secrets}"
         raise PeerError(sender, f"{reason}, in {setup.describe()}")
     try:
         check_public(advert.mask_key)

@@ -17,7 +17,8 @@ from securefl.errors import PeerError, UsageError
 from securefl.ids import Instance, PartyId
 from securefl.secagg import client, opening, server
 from securefl.secagg.removal import Removable, components_from, secret_chain
-from tests.contracts.secure_sums import NAMES, RUN, STEPS, Case, MaskingCluster, Step
+from securefl.secagg_crypten import member
+from tests.contracts.secure_sums import NAMES, RUN, STEPS, Case, CryptenCluster, MaskingCluster, Step
 
 
 @st.composite
@@ -80,6 +81,31 @@ def test_the_sum_keeps_exactly_the_components_that_dropouts_need(case: Case, see
         for component in noise(cluster, name, seed)[: case.members - len(survivors)]:
             expected = expected + component
     np.testing.assert_array_equal(cluster.open(survivors, releases), expected)
+
+
+@settings(max_examples=10, deadline=None)
+@given(case=cases(), seed=st.integers(0, 2**32 - 1))
+def test_a_crypten_sum_has_them_from_the_start(case: Case, seed: int) -> None:
+    """Members add what a sum of those on the list needs, in the attempt that opens."""
+    case = replace(case, min_survivors=max(2, case.min_survivors))
+    cluster = CryptenCluster(case, seed)
+    if not cluster.keys(case.alive("keys")):
+        return
+    cluster.submit(updates(case), case.alive("input"), case.alive("receipt"))
+    if len(cluster.inputs.submitted) < len(cluster.inputs.sharers):
+        if not cluster.start_over():
+            return
+        assert cluster.keys(case.alive("receipt"))
+        cluster.submit(updates(case), case.alive("receipt"), case.alive("receipt"))
+    survivors, setup = cluster.inputs.submitted, cluster.setup
+    assert setup.removable is not None
+    expected = sum(updates(case)[name] for name in survivors)
+    for name in survivors:
+        again, _ = member.advertise(setup, name, cluster.of(name))
+        drawn = list(components_from(setup.removable, setup.instance, setup.index(name), again.noise, 0))
+        for component in drawn[: case.members - len(survivors)]:
+            expected = expected + component
+    np.testing.assert_array_equal(cluster.open(survivors), expected)
 
 
 @pytest.mark.parametrize("dropped", [0, 1, 2])
