@@ -27,6 +27,7 @@ from securefl.rounds.randomness import party_entropy, server_entropy
 from securefl.rounds.server import ServerMachine
 from securefl.rounds.server_phases import ServerContext
 from securefl.runtime.publisher import GONE
+from securefl.runtime.sums import engine_of
 from securefl.secagg.store import MemoryStore
 from securefl.wire.topics import status_party
 
@@ -143,10 +144,9 @@ def _machine(
             stage.plan, stage.identities[SERVER], MemoryStore(), stage.first, server_entropy(stage.root)
         )
         return ServerMachine(context)
-    own = party_entropy(stage.root, vantage)
-    return PartyMachine(
-        PartyContext(stage.plan, vantage, _samples(recorded, vantage), own, truth_seams(truth, vantage))
-    )
+    own, seams = party_entropy(stage.root, vantage), truth_seams(truth, vantage)
+    samples, engine = _samples(recorded, vantage), engine_of(stage.plan.scenario)
+    return PartyMachine(PartyContext(stage.plan, vantage, samples, own, seams, engine=engine))
 
 
 def _hints(recorded: Recorded) -> Iterator[PresenceHint]:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.arrays import Ring
+from securefl.crypto import prg
 from securefl.crypto.agreement import KeyPair
 from securefl.crypto.shamir import combine
 from securefl.errors import PeerError, UsageError
@@ -20,7 +21,18 @@ from securefl.ids import PartyId
 from securefl.messages.masking import ShareBoxes
 from securefl.messages.rounds import InstanceShares
 from securefl.secagg import client, opening, server
-from tests.contracts.secure_sums import KINDS, NAMES, STEPS, Case, CryptenSum, MaskingCluster, Step, roster
+from securefl.secagg_crypten import member
+from tests.contracts.secure_sums import (
+    KINDS,
+    NAMES,
+    STEPS,
+    Case,
+    CryptenCluster,
+    CryptenSum,
+    MaskingCluster,
+    Step,
+    roster,
+)
 
 
 @st.composite
@@ -151,6 +163,35 @@ def test_all_kinds_open_the_same_words(case: Case, seed: int) -> None:
     assert len({outcome.survivors for outcome in outcomes}) == 1
     for outcome in outcomes[1:]:
         np.testing.assert_array_equal(outcome.ring, outcomes[0].ring)
+
+
+def test_shares_of_a_superseded_crypten_attempt_stay_blind() -> None:
+    """A server calls somebody missing whose share it has: without blinds the difference is that update."""
+    case = Case(4, 2, 2, 32, length=6)
+    inputs, cluster = vectors(case, 3), CryptenCluster(case)
+    victim, rest = case.names[2], [name for name in case.names if name != case.names[2]]
+    assert cluster.keys(case.names)
+    cluster.submit(inputs, case.names, case.names)
+    old, old_phases = cluster.inputs, dict(cluster.phases)
+    received = ring([0] * case.length, 32)
+    for handle in old.inputs.values():
+        received += np.frombuffer(cluster.store.get(handle), "<u4")
+
+    cluster.server = server.retry(old, frozenset({victim}), max_attempts=8)
+    cluster.setup = cluster.server.setup
+    assert cluster.keys(rest)
+    cluster.submit(inputs, rest, rest)
+    opened = cluster.open(rest)
+    np.testing.assert_array_equal(opened, total(case, inputs, rest))
+
+    difference = received - opened
+    assert not (difference == inputs[victim]).any()
+    # The blinds are all that hides it, and no seed of theirs was ever asked for.
+    context = old.setup.keys_context(old.key_list)
+    for phase in old_phases.values():
+        assert isinstance(phase, member.Submitted)
+        difference -= prg.expand(client.self_mask_key(phase.seed, context), case.length, np.uint32)
+    np.testing.assert_array_equal(difference, inputs[victim])
 
 
 CASE = Case(5, 3, 3)

@@ -12,7 +12,7 @@ from securefl.config.behaviours import NoNoise
 from securefl.encoding.ring import from_ring
 from securefl.messages.masking import KeyAdvert
 from securefl.privacy.components import ComponentPlan
-from securefl.rounds.reports import SumChecked, SumOpened
+from securefl.rounds.reports import InstanceRetried, SumChecked, SumOpened
 from tests.simulation.world import Op, World, scenario
 from tests.unit.config.samples import checked, refusal
 from tests.unit.config.test_privacy_limits import PARTY
@@ -74,6 +74,14 @@ def test_members_share_secrets_for_every_tolerated_dropout() -> None:
 )
 def test_a_simulation_is_the_same(cast: Cast) -> None:
     assert_same(scenario(9, rounds="2", size="4", min_survivors="2", **PRIVATE), cast)
+
+
+def test_a_simulation_of_crypten_sums_is_the_same() -> None:
+    """One starts over, and its noise is that of the attempt that opens."""
+    cast: Cast = {"p04": (silent("kill", "after-keys", 1),), "p01": (silent("drop", "after-freeze", 0),)}
+    config = scenario(9, rounds="2", size="4", min_survivors="2", secure_sum__kind="crypten", **PRIVATE)
+    lab = assert_same(config, cast)
+    assert len(lab.reports(InstanceRetried)) == 1
 
 
 def test_with_new_work_every_reclustering_has_noise_of_its_own() -> None:
