@@ -14,7 +14,7 @@ from typing import Any, cast
 from securefl.audit.finding import Evidence
 from securefl.audit.recorded import Recorded
 from securefl.clustering.leakage.ledger import LeakageLedger, UpdateVersion
-from securefl.config.sizes import work_of
+from securefl.config.sizes import upload_of
 from securefl.ids import SERVER, PartyId
 
 
@@ -57,7 +57,7 @@ def opened_versions(recorded: Recorded) -> tuple[OpenedVersion, ...]:
     found: dict[UpdateVersion, dict[tuple[int, int, tuple[PartyId, ...]], Opening]] = defaultdict(dict)
     rows = _from_records(recorded) if recorded.simulated else _from_transcripts(recorded)
     for round_, opening in rows:
-        version = UpdateVersion(round_, work_of(recorded.scenario, opening.reclustering))
+        version = UpdateVersion(round_, upload_of(recorded.scenario, opening.reclustering))
         found[version].setdefault(opening.key, opening)
     present = _participants(recorded)
     return tuple(

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 from securefl.behaviours.faults import Fault
 from securefl.config.behaviours import Behaviour
-from securefl.kernel.events import Consulted, Evaluated, Received, Trained
+from securefl.kernel.events import Chosen, Consulted, Evaluated, Received, Trained
 from securefl.kernel.machine import Effect, Event
 from securefl.messages.union import AnyMessage
 
@@ -56,7 +56,7 @@ def round_of(event: Event[AnyMessage]) -> int | None:
     match event:
         case Received():
             return event.place.round
-        case Trained() | Evaluated() | Consulted():
+        case Trained() | Chosen() | Evaluated() | Consulted():
             return event.round
         case _:
             return None

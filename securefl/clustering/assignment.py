@@ -26,6 +26,8 @@ class Assignment:
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     atoms: tuple[tuple[PartyId, ...], ...] = ()
     """Blocks of participants that clusters are unions of (:mod:`securefl.clustering.atoms`); empty: none."""
+    tasks: tuple[int, ...] = ()
+    """The task group of cluster j, in every reclustering; empty where clusters do not lie inside groups."""
 
     def digest(self) -> bytes:
         """Return the hash (32 bytes) that keys and endorsements are bound to."""
@@ -33,7 +35,8 @@ class Assignment:
             encode(r, j, *members) for r, row in enumerate(self.clusters) for j, members in enumerate(row)
         ]
         blocks = [encode("atom", *members) for members in self.atoms]
-        return digest("assignment", encode(*self.participants), *rows, *blocks)
+        tasks = [encode("tasks", *self.tasks)] if self.tasks else []
+        return digest("assignment", encode(*self.participants), *rows, *blocks, *tasks)
 
     def of(self, party: PartyId) -> tuple[tuple[int, int], ...]:
         """Return the (reclustering, cluster) pairs that ``party`` is a member of: one per reclustering."""

@@ -12,6 +12,7 @@ from securefl.config.sizes import (
     MAX_DRAWS,
     atom_sizes,
     atoms_per_cluster,
+    hides_groups,
     participants_of,
     planned_atoms,
     rests_on_chance,
@@ -47,6 +48,8 @@ def check_atoms(scenario: Scenario) -> None:
             f" k = {sums.k_anonymity} honest members must remain in it",
             f"at least {needed}",
         )
+    if hides_groups(scenario) and clustering.size == size:
+        return
     if clustering.size < 2 * size or clustering.size % size:
         more = max(2, -(-clustering.size // size)) * size
         raise ConfigError(

@@ -12,6 +12,7 @@ from securefl.config.attacks import described
 from securefl.config.cast import is_byzantine, is_of_server
 from securefl.config.check_limits import on_checks
 from securefl.config.crypten_limits import on_crypten
+from securefl.config.group_limits import on_groups
 from securefl.config.leakage_notes import on_leakage
 from securefl.config.presence import shares_fail_in_run
 from securefl.config.privacy_limits import noise_of
@@ -133,6 +134,7 @@ def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
         yield from on_atoms(scenario, limits.tolerated_dropouts)
     else:
         yield _on_dropouts(scenario, limits)
+    yield from on_groups(scenario)
     if works_of(scenario) > 1:
         yield (
             f"new work: parties train {again} times a round, all within deadlines.training, and no two sums"

@@ -15,6 +15,7 @@ from securefl.config.clustering_limits import check_clustering
 from securefl.config.crypten_limits import check_crypten
 from securefl.config.data_limits import check_data
 from securefl.config.derived import Limits, derive
+from securefl.config.group_limits import check_groups
 from securefl.config.leakage_limits import check_leakage
 from securefl.config.privacy_limits import check_privacy, noise_of
 from securefl.config.rules import clusters_needed_by, needs_server_gradient, withstood
@@ -59,6 +60,7 @@ def check(scenario: Scenario) -> Limits:
     """
     _check_population(scenario)
     check_clustering(scenario)
+    check_groups(scenario)
     _check_largest(scenario)
     sizes = planned_sizes(scenario)
     _check_secure_sum(scenario, sizes)

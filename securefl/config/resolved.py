@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from securefl.config.scenario import Scenario
+from securefl.config.scenario import Groups, Scenario
 
 _DIGEST_DOMAIN = b"securefl/1 scenario\n"
 _CRYPTEN_ONLY = ("mask_source", "validate")
@@ -28,11 +28,14 @@ def scenario_digest(scenario: Scenario) -> bytes:
     It leaves out ``description``, ``expect``, ``observer`` and ``behaviours`` (honest parties do not know
     who misbehaves), and what each machine decides for itself (``training.device``, ``secure_sum.device``,
     ``secure_sum.spool_megabytes``).
-    All other fields count, defaults included, whether the file spelled them out or not.
+    All other fields count, defaults included, whether the file spelled them out or not; but no task groups
+    are as good as no table of them, so that what follows from a scenario without is what it always was.
     """
     agreed = msgspec.to_builtins(scenario)
     for field in _NOT_AGREED_UPON:
         del agreed[field]
+    if scenario.groups == Groups():
+        del agreed["groups"]
     del agreed["training"]["device"]
     sums = agreed["secure_sum"]
     del sums["spool_megabytes"], sums["device"]

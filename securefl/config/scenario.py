@@ -51,6 +51,19 @@ class Clustering(_Section, frozen=True, kw_only=True):
     """Fewest members of the blocks that clusters are unions of, the same for the whole run; 1: no blocks."""
 
 
+class Groups(_Section, frozen=True, kw_only=True):
+    """Task groups: parties whose data have one distribution learn one of ``count`` models (BR-IFCA)."""
+
+    count: Annotated[int, Meta(ge=1, le=64)] = 1
+    """k; 1: all learn one model."""
+    mode: Literal["open", "hidden"] = "open"
+    """``open``: parties tell their group, clusters lie inside groups. ``hidden``: nobody learns it."""
+    warmup: NonNegative = 0
+    """Rounds in which all learn one model, which is then split into k; 0: k models drawn at random."""
+    tasks: Literal["given", "rotations"] = "given"
+    """What parties' data are: as split; or images turned a quarter further from party to party."""
+
+
 class Participation(_Section, frozen=True, kw_only=True):
     """Who takes part in a round: everybody (neither field), or a draw from the round's certified seed."""
 
@@ -211,6 +224,7 @@ class Scenario(_Section, frozen=True, kw_only=True):
     model: Model = Mlp()
     training: Training = Training()
     clustering: Clustering = Clustering()
+    groups: Groups = Groups()
     participation: Participation = Participation()
     secure_sum: SecureSum
     privacy: Privacy = Privacy()

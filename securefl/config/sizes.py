@@ -146,6 +146,25 @@ def work_of(scenario: Scenario, reclustering: int) -> int:
     return reclustering if scenario.clustering.new_work else 0
 
 
+COUNTS = 0
+"""With hidden groups: the place among reclusterings at which counts are summed; slot j is at 1 + j."""
+
+
+def hides_groups(scenario: Scenario) -> bool:
+    """Whether each cluster sums counts and k slots, in the places of reclusterings (ADR 0026)."""
+    return scenario.groups.count > 1 and scenario.groups.mode == "hidden"
+
+
+def upload_of(scenario: Scenario, reclustering: int) -> int:
+    """The number of the upload that a reclustering sums: of its local work, or of its slot."""
+    return reclustering if hides_groups(scenario) else work_of(scenario, reclustering)
+
+
+def sums_apart(scenario: Scenario) -> bool:
+    """Whether each reclustering sums an update of its own."""
+    return works_of(scenario) > 1 or hides_groups(scenario)
+
+
 def steps_of(scenario: Scenario) -> int:
     """Largest magnitude of an encoded coordinate, floor(range * 2^scale_bits), computed exactly."""
     numerator, denominator = scenario.encoding.range.as_integer_ratio()

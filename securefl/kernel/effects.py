@@ -58,6 +58,15 @@ class Train:
 
 
 @dataclass(frozen=True, slots=True)
+class Choose:
+    """Find the model of least loss on the local data, then deliver ``Chosen``."""
+
+    round: int
+    params: F32 = field(repr=False)
+    """All models, one behind the other."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluate:
     """Test these parameters, then deliver ``Evaluated``."""
 

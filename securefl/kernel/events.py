@@ -55,6 +55,16 @@ class Trained:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """The party knows its task group. ``group`` is None when no loss was finite (``failure`` says so)."""
+
+    now: float
+    round: int
+    group: int | None = field(repr=False)
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluated:
     """The server's model was tested."""
 

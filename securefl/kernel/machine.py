@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from securefl.errors import PeerError
 from securefl.kernel.effects import (
     Aborted,
+    Choose,
     Consult,
     Evaluate,
     Finished,
@@ -25,6 +26,7 @@ from securefl.kernel.effects import (
     WakeAt,
 )
 from securefl.kernel.events import (
+    Chosen,
     Consulted,
     DeadlinePassed,
     Evaluated,
@@ -34,9 +36,21 @@ from securefl.kernel.events import (
     Trained,
 )
 
-Event: TypeAlias = Received[MessageT] | DeadlinePassed | Trained | Evaluated | Consulted | PresenceHint
+Event: TypeAlias = (
+    Received[MessageT] | DeadlinePassed | Trained | Chosen | Evaluated | Consulted | PresenceHint
+)
 Effect: TypeAlias = (
-    Send[MessageT] | WakeAt | Journal | Train | Evaluate | Consult | Reject | Report | Finished | Aborted
+    Send[MessageT]
+    | WakeAt
+    | Journal
+    | Train
+    | Choose
+    | Evaluate
+    | Consult
+    | Reject
+    | Report
+    | Finished
+    | Aborted
 )
 
 PhaseT = TypeVar("PhaseT")

@@ -43,12 +43,19 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
 def keep_model(path: Path, module: torch.nn.Module, params: F32) -> None:
     """As :func:`save_model`, in the middle of a run, when a full disk is not the configuration's fault.
 
+    Of several models one behind the other (task groups), the second and later ones go to files beside
+    ``path`` whose names end in their number: ``model-1.safetensors``.
+
     Raises:
-        RunAbortedError: the file cannot be written.
-        UsageError: ``params`` has the wrong dtype or length.
+        RunAbortedError: a file cannot be written.
+        UsageError: ``params`` has the wrong dtype, or is no number of models long.
     """
+    length = dimension(module)
     try:
-        save_model(path, module, params)
+        for number in range(max(1, len(params) // length)):
+            own = path.with_stem(f"{path.stem}-{number}") if number else path
+            last = number + 1 == len(params) // length
+            save_model(own, module, params[number * length : None if last else (number + 1) * length])
     except ConfigError as error:
         raise RunAbortedError(str(error)) from error
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -54,6 +55,12 @@ class ShardFiles:
     """The server's own training samples, if the scenario gives it any."""
 
 
+Turns = Mapping[PartyId, int]
+"""By party, quarters by which its images are turned (:mod:`securefl.learning.groups`)."""
+SomeSamples = TypeVar("SomeSamples", bound=Samples)
+NO_TURNS: Turns = MappingProxyType({})
+
+
 class Shards(NamedTuple):
     """The shards in memory."""
 
@@ -63,15 +70,33 @@ class Shards(NamedTuple):
     """The server's own training samples, if the scenario gives it any."""
 
 
-def shards_of(dataset: Dataset, rows: Split) -> Shards:
+def shards_of(dataset: Dataset, rows: Split, turns: Turns = NO_TURNS) -> Shards:
     """All shards, in memory: what :func:`load_shard` gives of the files; copies are in memory once."""
-    held = {id(own): own for own in rows.parties.values()}
-    made = {key: _shard(dataset, dataset.x_train[own], dataset.y_train[own]) for key, own in held.items()}
-    parties = {party: made[id(own)] for party, own in rows.parties.items()}
+    held = {(id(own), turns.get(party, 0)): own for party, own in rows.parties.items()}
+    made = {
+        key: _shard(dataset, turned_samples(dataset.x_train[own], key[1]), dataset.y_train[own])
+        for key, own in held.items()
+    }
+    parties = {party: made[id(own), turns.get(party, 0)] for party, own in rows.parties.items()}
     test = _shard(dataset, dataset.x_test[rows.test], dataset.y_test[rows.test])
     source = dataset.servers or dataset
     server = _shard(source, source.x_train[rows.server], source.y_train[rows.server])
     return Shards(parties, test, server if len(rows.server) else None)
+
+
+def turned_samples(x: SomeSamples, quarters: int) -> SomeSamples:
+    """Images ``(n, ..., side, side)`` turned by so many quarters, anticlockwise.
+
+    Raises:
+        ConfigError: they are to be turned and are no square images.
+    """
+    if not quarters:
+        return x
+    if x.ndim < 3 or x.shape[-1] != x.shape[-2]:
+        raise ConfigError(
+            "groups.tasks", f"samples of shape {x.shape[1:]} are no square images to turn", '"given"'
+        )
+    return cast("SomeSamples", np.ascontiguousarray(np.rot90(x, quarters, axes=(-2, -1))))
 
 
 def _shard(dataset: Dataset, samples: Samples, labels: I64) -> Shard:
@@ -85,6 +110,7 @@ def write_shards(
     seed: int,
     directory: Path,
     behind: Collection[PartyId] = (),
+    turns: Turns = NO_TURNS,
 ) -> ShardFiles:
     """Split ``dataset`` (:func:`split`) and write ``<party>.npz`` and ``test.npz`` into ``directory``.
 
@@ -97,13 +123,14 @@ def write_shards(
     """
     whole = split(dataset, config, parties, seed, behind)
 
-    def write(stem: str, rows: I64, source: Dataset = dataset) -> Path:
-        return _write(directory / f"{stem}.npz", source, source.x_train[rows], source.y_train[rows])
+    def write(stem: str, rows: I64, source: Dataset = dataset, quarters: int = 0) -> Path:
+        samples = turned_samples(source.x_train[rows], quarters)
+        return _write(directory / f"{stem}.npz", source, samples, source.y_train[rows])
 
     paths: dict[PartyId, Path] = {}
     counts: dict[PartyId, int] = {}
     for party, rows in whole.parties.items():
-        paths[party] = write(party, rows)
+        paths[party] = write(party, rows, quarters=turns.get(party, 0))
         counts[party] = len(rows)
     x_test, y_test = dataset.x_test[whole.test], dataset.y_test[whole.test]
     test = _write(directory / f"{TEST}.npz", dataset, x_test, y_test)

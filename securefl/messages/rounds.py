@@ -26,6 +26,8 @@ from securefl.messages.crypten import InstanceSeed
 Founding = Annotated[bytes, Meta(max_length=32)]
 """A seed of 32 bytes, or nothing."""
 MILLION = 1_000_000
+MAX_GROUPS = 64
+NO_GROUP = -1
 
 
 class Invite(Message, frozen=True, kw_only=True):
@@ -65,6 +67,8 @@ class Hello(Message, frozen=True, kw_only=True):
     limits: Limits
     founding: Founding = b""
     """The seed of the run's atoms, from a party that knows it (:mod:`securefl.rounds.founding`)."""
+    group: Annotated[int, Meta(ge=-1, lt=MAX_GROUPS)] = NO_GROUP
+    """The task group that the party is in, where groups are open."""
 
 
 class Announce(Message, frozen=True, kw_only=True):
@@ -120,9 +124,18 @@ class Certificate(Message, frozen=True, kw_only=True):
 
 
 class Release(Message, frozen=True, kw_only=True):
-    """Party to server: its shares for every instance, sealed to the server's key. Sent once per round."""
+    """Party to server: its shares for every instance, sealed to the server's key. Sent once per round.
+
+    With hidden groups twice: for the counts, and for the slots that may be opened.
+    """
 
     sealed: Annotated[bytes, Meta(min_length=60, max_length=MAX_VECTOR)]
+
+
+class SlotCounts(Message, frozen=True, kw_only=True):
+    """Server to one party: how many of its cluster's survivors are in which hidden group, as opened."""
+
+    counts: Annotated[tuple[Annotated[int, Meta(ge=0, le=MAX_CLUSTER)], ...], Meta(max_length=MAX_GROUPS)]
 
 
 class InstanceShares(Message, frozen=True, kw_only=True):

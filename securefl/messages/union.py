@@ -27,6 +27,7 @@ from securefl.messages.rounds import (
     Release,
     Reveal,
     Reveals,
+    SlotCounts,
 )
 from securefl.messages.validation import (
     DealRequest,
@@ -44,7 +45,17 @@ MaskingMessage: TypeAlias = (
     KeyAdvert | KeyList | ShareBoxes | BoxList | Complaint | Retry | MaskedInput | Receipt
 )
 RoundMessage: TypeAlias = (
-    Invite | ModelAnnounce | Hello | Announce | Reveal | Reveals | Freeze | Endorse | Certificate | Release
+    Invite
+    | ModelAnnounce
+    | Hello
+    | Announce
+    | Reveal
+    | Reveals
+    | Freeze
+    | Endorse
+    | Certificate
+    | Release
+    | SlotCounts
 )
 ValidationMessage: TypeAlias = (
     DealRequest | Dealt | DealtTo | Held | HeldList | SketchNonce | SketchNonces | Verdict | Verdicts

@@ -8,7 +8,7 @@ from typing import Final
 
 import securefl
 from securefl.config.scenario import Scenario
-from securefl.config.sizes import works_of
+from securefl.config.sizes import sums_apart
 from securefl.report.checks import Checked
 from securefl.report.expect import MEANING, Judgement, exit_code, judge
 from securefl.report.metrics import RunMetrics
@@ -186,7 +186,7 @@ def summarise(
         outcome=outcome,
         judgements=judge(scenario.expect, outcome),
         rounds=metrics.records,
-        view=server_view(metrics.records, new_work=works_of(scenario) > 1),
+        view=server_view(metrics.records, new_work=sums_apart(scenario)),
         refusals=metrics.refusals(),
         up=up,
         down=down,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from securefl.clustering.assignment import Assignment, draw_assignment
 from securefl.clustering.atoms import draw_unions, form_atoms, whole
 from securefl.clustering.fixed import fixed_assignment, fixed_seed
 from securefl.clustering.nonces import certified_seed
-from securefl.config.sizes import atoms_per_cluster, participants_of
+from securefl.config.sizes import atoms_per_cluster, hides_groups, participants_of
 from securefl.ids import PartyId
+from securefl.rounds.groups import NO_GROUPS, draw_inside_groups, tells_groups
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClustersDrawn
 from securefl.weighting.weights import cap_of, public_weights
@@ -78,6 +79,7 @@ def draw_round(
     nonces: Mapping[PartyId, bytes],
     samples: Mapping[PartyId, int],
     founding: bytes = b"",
+    groups: Mapping[PartyId, int] = NO_GROUPS,
 ) -> Draw:
     """Return the round's clusters and weights.
 
@@ -92,6 +94,7 @@ def draw_round(
         nonces: of everybody who is present.
         samples: declared sample counts of everybody who is present.
         founding: seed of the run's atoms; empty where this draw forms them.
+        groups: task groups of everybody who is present, where they are told.
 
     Raises:
         PeerError: a sample count that nobody may declare.
@@ -99,7 +102,7 @@ def draw_round(
     clustering, weighting = plan.scenario.clustering, plan.scenario.weighting
     seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest())
     founding = (founding or seed) if clustering.atoms > 1 else b""
-    assignment = clusters_of(plan, seed, nonces.keys(), founding)
+    assignment = clusters_of(plan, seed, nonces.keys(), founding, groups)
     drawn = assignment.participants
     resting = tuple(sorted(nonces.keys() - set(drawn)))
     if not drawn:
@@ -108,7 +111,13 @@ def draw_round(
     return Draw(seed, assignment, weights, resting, founding, draw, cap)
 
 
-def clusters_of(plan: Plan, seed: bytes, present: Collection[PartyId], founding: bytes) -> Assignment:
+def clusters_of(
+    plan: Plan,
+    seed: bytes,
+    present: Collection[PartyId],
+    founding: bytes,
+    groups: Mapping[PartyId, int] = NO_GROUPS,
+) -> Assignment:
     """Return the clusters that follow from a round's certified seed, for whoever draws or audits them.
 
     Args:
@@ -116,10 +125,16 @@ def clusters_of(plan: Plan, seed: bytes, present: Collection[PartyId], founding:
         seed: 32 bytes, of the round.
         present: everybody who said hello.
         founding: seed of the run's atoms; empty where there are none.
+        groups: task groups of everybody who is present, where they are told.
     """
     clustering = plan.scenario.clustering
+    if tells_groups(plan):
+        return draw_inside_groups(plan, seed, present, groups)
     if founding:
-        return _unions(plan, seed, founding, present)
+        unions = _unions(plan, seed, founding, present)
+        # With hidden groups the same clusters for the counts and for each slot.
+        again = 1 + plan.models if hides_groups(plan.scenario) else 1
+        return replace(unions, clusters=unions.clusters * again)
     if clustering.fixed:
         return _fixed(plan, present)
     wanted = plan.wanted(len(present))
@@ -165,6 +180,7 @@ def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> Cl
         drawn.seed,
         counts,
         drawn.founding,
+        assignment.tasks,
     )
 
 

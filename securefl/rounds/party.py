@@ -10,6 +10,7 @@ from securefl.errors import PeerError
 from securefl.ids import SERVER
 from securefl.kernel.effects import Aborted, Finished, Reject, Send, WakeAt
 from securefl.kernel.events import (
+    Chosen,
     Consulted,
     DeadlinePassed,
     Evaluated,
@@ -42,6 +43,7 @@ from securefl.messages.rounds import (
     Release,
     Reveal,
     Reveals,
+    SlotCounts,
 )
 from securefl.messages.union import AnyMessage
 from securefl.messages.validation import (
@@ -56,8 +58,18 @@ from securefl.messages.validation import (
     Verdicts,
 )
 from securefl.rounds.party_crypten import close_left
-from securefl.rounds.party_draw import MAX_REDRAWS, Effects, on_announce, on_invite, on_model, on_reveals
+from securefl.rounds.party_draw import (
+    MAX_REDRAWS,
+    Effects,
+    on_announce,
+    on_chosen,
+    on_invite,
+    on_model,
+    on_reveals,
+)
 from securefl.rounds.party_phases import (
+    Choosing,
+    Counted,
     Ended,
     Endorsed,
     Greeted,
@@ -69,7 +81,7 @@ from securefl.rounds.party_phases import (
     Revealed,
     Working,
 )
-from securefl.rounds.party_release import on_certificate, on_freeze
+from securefl.rounds.party_release import on_certificate, on_counts, on_freeze
 from securefl.rounds.party_sums import SumMessage as InstanceMessage
 from securefl.rounds.party_sums import on_instance_message, on_trained
 
@@ -115,6 +127,8 @@ class PartyMachine:
                 return self._from_network(phase, event)
             case Trained():
                 return on_trained(self._ctx, phase, event) if isinstance(phase, Working) else (phase, ())
+            case Chosen():
+                return on_chosen(self._ctx, phase, event) if isinstance(phase, Choosing) else (phase, ())
             case DeadlinePassed():
                 return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
             case Evaluated() | Consulted() | PresenceHint():
@@ -146,7 +160,7 @@ class PartyMachine:
                 return _drawing(self._ctx, phase, event.place, message)
             case (
                 (KeyList() | BoxList() | PeerBox() | DealtTo() | HeldList() | SketchNonces() | Verdicts())
-                | (Retry() | Freeze() | Certificate())
+                | (Retry() | Freeze() | Certificate() | SlotCounts())
             ) as message:
                 return _summing(self._ctx, phase, event.place, message)
             case (
@@ -160,7 +174,7 @@ class PartyMachine:
 
 
 DrawMessage = Invite | Announce | Reveals
-SumMessage = InstanceMessage | Retry | Freeze | Certificate
+SumMessage = InstanceMessage | Retry | Freeze | Certificate | SlotCounts
 
 
 def _drawing(
@@ -195,11 +209,14 @@ def _summing(
             return on_instance_message(ctx, phase, place, message)
         case Freeze(), Working():
             return on_freeze(ctx, phase, place, message)
+        case SlotCounts(), Counted():
+            return on_counts(ctx, phase, place, message)
         case Certificate(), Endorsed():
             return on_certificate(ctx, phase, place, message)
-        case (Certificate(), Working(round=at)) | (Certificate(), Outside(past=Past(spent=at))) if (
-            place.round == at
-        ):
+        case (Certificate(), Working(round=at) | Counted(round=at)) | (
+            Certificate(),
+            Outside(past=Past(spent=at)),
+        ) if place.round == at:
             # Broadcast to those who endorsed; whoever is not in the survivor set was asked for nothing.
             return phase, ()
     raise _untimely(phase, place, message)

@@ -13,17 +13,20 @@ from securefl.clustering.nonces import commitment
 from securefl.config.sizes import MAX_DRAWS, works_of
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Report, Send, Train
-from securefl.kernel.events import Place
+from securefl.kernel.effects import Choose, Report, Send, Train
+from securefl.kernel.events import Chosen, Place
 from securefl.kernel.machine import Effect
 from securefl.messages.masking import KeyAdvert
-from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
+from securefl.messages.rounds import NO_GROUP, Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
 from securefl.messages.union import AnyMessage
 from securefl.rounds.budget import allowed_of, is_spent
 from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage, usable_samples
 from securefl.rounds.founding import founding_of
+from securefl.rounds.group_start import chooses
+from securefl.rounds.groups import fits_groups, model_of, tells_groups
 from securefl.rounds.party_phases import (
+    Choosing,
     Ended,
     Greeted,
     Informed,
@@ -58,8 +61,8 @@ def on_model(ctx: PartyContext, phase: PartyPhase, place: Place, message: ModelA
     if place.round >= ctx.plan.scenario.stop.rounds:
         # Each round is three more draws of clusters, and the server need not finish it.
         raise PeerError(SERVER, f"starts round {place.round} of {ctx.plan.scenario.stop.rounds}")
-    if len(message.params) != 4 * ctx.plan.length:
-        raise PeerError(SERVER, f"model of {len(message.params)} bytes, expected {4 * ctx.plan.length}")
+    if len(message.params) != 4 * ctx.plan.broadcast:
+        raise PeerError(SERVER, f"model of {len(message.params)} bytes, expected {4 * ctx.plan.broadcast}")
     params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
     return Informed(_with_model(ctx, phase, place.round, params), place.round, params, model_digest(params))
 
@@ -93,17 +96,36 @@ def on_invite(
     if is_spent(ctx.plan, phase.past.releases, ctx.allowed):
         made, allowed = phase.past.releases, allowed_of(ctx.plan, ctx.allowed)
         return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")
-    nonce = nonce_entropy(ctx.entropy, place.round, place.attempt).draw(32)
+    if isinstance(phase, Informed) and chooses(ctx.plan, phase.round):
+        choosing = Choosing(phase.past, phase.round, place.attempt, phase.params, phase.model)
+        return choosing, (Choose(phase.round, phase.params),)
+    return _greet(ctx, phase, place.attempt, 0 if isinstance(phase, Informed) else phase.group)
+
+
+def on_chosen(ctx: PartyContext, phase: Choosing, event: Chosen) -> tuple[PartyPhase, Effects]:
+    """Say hello, in its task group. What it chose for this round stays, whatever becomes of the draw."""
+    if event.round != phase.round:
+        return phase, ()
+    if event.group is None:
+        return _sit_out(phase, event.failure)
+    return _greet(ctx, phase, phase.draw, event.group)
+
+
+def _greet(
+    ctx: PartyContext, phase: Informed | Choosing | Greeted | Revealed, draw: int, group: int
+) -> tuple[PartyPhase, Effects]:
+    nonce = nonce_entropy(ctx.entropy, phase.round, draw).draw(32)
     hello = Hello(
         samples=ctx.samples,
         model_digest=phase.model,
-        config_digest=message.config_digest,
-        commitment=commitment(nonce, ctx.plan.run, place.round, place.attempt, ctx.me),
+        config_digest=ctx.plan.config_digest(),
+        commitment=commitment(nonce, ctx.plan.run, phase.round, draw, ctx.me),
         limits=ctx.plan.published_limits,
         founding=phase.past.founding,
+        group=group if tells_groups(ctx.plan) else NO_GROUP,
     )
-    greeted = Greeted(phase.past, phase.round, place.attempt, phase.params, phase.model, nonce, hello)
-    return greeted, (Send(SERVER, Place(place.round, attempt=place.attempt), hello),)
+    greeted = Greeted(phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group)
+    return greeted, (Send(SERVER, Place(phase.round, attempt=draw), hello),)
 
 
 def on_announce(
@@ -118,9 +140,11 @@ def on_announce(
             raise PeerError(SERVER, f"announces {party} with another model or configuration")
         if hello.limits != phase.hello.limits:
             raise PeerError(SERVER, f"announces {party} with other limits than its configuration has")
+        if not fits_groups(ctx.plan, hello.group):
+            raise PeerError(SERVER, f"announces {party} in group {hello.group}, which there is not")
     if shortage(ctx.plan, hellos.keys(), _founding(ctx, phase.past, hellos)) is not None:
         raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
-    revealed = Revealed(phase.past, phase.round, phase.draw, phase.params, phase.model, hellos)
+    revealed = Revealed(phase.past, phase.round, phase.draw, phase.params, phase.model, hellos, phase.group)
     return revealed, (Send(SERVER, Place(phase.round, attempt=phase.draw), Reveal(nonce=phase.nonce)),)
 
 
@@ -161,8 +185,10 @@ def on_reveals(
         weight,
         samples_used,
         instances,
+        group=phase.group,
     )
-    return working, (drawn, *adverts, Train(phase.round, 0, phase.params, past.carry, samples_used))
+    own = model_of(ctx.plan, phase.params, phase.group)
+    return working, (drawn, *adverts, Train(phase.round, 0, own, past.carry, samples_used))
 
 
 def begin_instance(
@@ -192,7 +218,8 @@ def certified_draw(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, 
             raise PeerError(party, "revealed another nonce than it committed to")
     samples = {party: hello.samples for party, hello in phase.hellos.items()}
     founding = _founding(ctx, phase.past, phase.hellos)
-    return draw_round(plan, phase.round, phase.draw, phase.model, nonces, samples, founding)
+    groups = {party: hello.group for party, hello in phase.hellos.items()}
+    return draw_round(plan, phase.round, phase.draw, phase.model, nonces, samples, founding, groups)
 
 
 def _founding(ctx: PartyContext, past: Past, hellos: Mapping[PartyId, Hello]) -> bytes:
@@ -201,6 +228,8 @@ def _founding(ctx: PartyContext, past: Past, hellos: Mapping[PartyId, Hello]) ->
 
 def _not_drawn(ctx: PartyContext) -> str:
     clustering = ctx.plan.scenario.clustering
+    if tells_groups(ctx.plan):
+        return "its task group is too small for a cluster, or more than clusters hold"
     if clustering.fixed:
         return "too few of its fixed cluster are there"
     return "not drawn for this round" if clustering.atoms == 1 else "its atom is not whole, or not drawn"

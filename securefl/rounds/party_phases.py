@@ -4,6 +4,8 @@
 
     Outside -> Informed -> Greeted -> Revealed -> Working -> (Endorsed ->) Outside      -> Ended
 
+With task groups ``Choosing`` comes before ``Greeted``, and with hidden ones ``Counted`` before ``Outside``.
+
 A newer round's model takes the party from any phase to ``Informed``: it never looks back.
 """
 
@@ -92,6 +94,17 @@ class Informed:
 
 
 @dataclass(frozen=True, slots=True)
+class Choosing:
+    """Invited; finding out which task group it is in before it says hello."""
+
+    past: Past
+    round: int
+    draw: int
+    params: F32 = field(repr=False)
+    model: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Greeted:
     """Hello said with a commitment; waiting for the announcement of all hellos."""
 
@@ -102,6 +115,8 @@ class Greeted:
     model: bytes
     nonce: bytes = field(repr=False)
     hello: Hello
+    group: int = field(default=0, repr=False)
+    """Number of the model that it learns; nobody else's business where groups are hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +129,7 @@ class Revealed:
     params: F32 = field(repr=False)
     model: bytes
     hellos: Mapping[PartyId, Hello]
+    group: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +148,8 @@ class Working:
     instances: Mapping[ClusterKey, MemberPhase | None]
     """None: this party was left out of a retry and is not counted in this round."""
     uploads: tuple[Upload, ...] = ()
-    """By local work, as far as they are done."""
+    """By local work, as far as they are done; with hidden groups counts and slots."""
+    group: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +167,21 @@ class Endorsed:
     """What the ledger says may be opened, and the question that it answers."""
     instances: Mapping[ClusterKey, Submitted]
     """Those that may."""
+    group: int = field(default=0, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Its shares for the counts of hidden groups are released; waiting to be told what these are."""
+
+    past: Past
+    round: int
+    statement: bytes
+    survivors: frozenset[PartyId]
+    question: Question
+    group: int = field(repr=False)
+    slots: Mapping[ClusterKey, Submitted]
+    """Instances that are still closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +189,8 @@ class Ended:
     """The run is over."""
 
 
-RunningPhase = Informed | Greeted | Revealed | Working | Endorsed
-PartyPhase = Outside | Informed | Greeted | Revealed | Working | Endorsed | Ended
+RunningPhase = Informed | Choosing | Greeted | Revealed | Working | Endorsed | Counted
+PartyPhase = Outside | RunningPhase | Ended
 
 
 def sit_out(phase: RunningPhase, past: Past | None = None) -> Outside:
@@ -171,7 +203,7 @@ def spent_in(phase: PartyPhase) -> int:
     match phase:
         case Outside() | Informed():
             return phase.past.spent
-        case Greeted() | Revealed() | Working() | Endorsed():
+        case Choosing() | Greeted() | Revealed() | Working() | Endorsed() | Counted():
             return phase.round
         case Ended():
             return 2**31

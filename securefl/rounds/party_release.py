@@ -11,7 +11,7 @@ from dataclasses import replace
 from securefl.clustering.atoms import splits
 from securefl.clustering.leakage.admission import Admission
 from securefl.clustering.survivors import is_closed
-from securefl.config.sizes import works_of
+from securefl.config.sizes import COUNTS, hides_groups, sums_apart
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Journal, Report, Send
@@ -25,12 +25,15 @@ from securefl.messages.rounds import (
     InstanceShares,
     Release,
     ReleasedShares,
+    SlotCounts,
 )
 from securefl.rounds.carrying import carries, own_upload
 from securefl.rounds.leakage import Question, certified_prime_seed, first_crossing, withheld
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.party_phases import (
+    Counted,
     Endorsed,
+    Outside,
     PartyContext,
     PartyPhase,
     Submitted,
@@ -39,11 +42,13 @@ from securefl.rounds.party_phases import (
 )
 from securefl.rounds.party_sums import submitted_instances
 from securefl.rounds.reports import ClusterKey, SatOut, SharesReleased, SurvivorsFrozen
+from securefl.rounds.slots import FIRST_SLOT, least_of, open_slots
 from securefl.rounds.statement import (
     announced_digest,
     lists_statement,
     release_context,
     round_statement,
+    slots_statement,
 )
 from securefl.secagg.client import shares_for
 from securefl.secagg_crypten import member
@@ -85,7 +90,9 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     after = replace(phase.past, openings=admission.openings)
     if carries(ctx.plan, "own") and ctx.me in survivors:
         after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weight))
-    endorsed = Endorsed(phase.past, after, phase.round, statement, survivors, question, admission, instances)
+    endorsed = Endorsed(
+        phase.past, after, phase.round, statement, survivors, question, admission, instances, phase.group
+    )
     told: Effects = (frozen, *map(Report, withheld(phase.round, admission)))
     if ctx.plan.limits.quorum is None:
         outside, effects = _release(ctx, endorsed)
@@ -140,18 +147,70 @@ def on_certificate(
 
 
 def _release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
-    """Seal one share per member of each instance to the server, once, durably noted before it leaves."""
-    shares = tuple(_let_go(i, phase.survivors) for _, i in sorted(phase.instances.items()))
-    released = ctx.seams.release(ReleasedShares(instances=shares), phase.round)
+    """Seal one share per member of each instance to the server, once, durably noted before it leaves.
+
+    With hidden groups those of the counts only; the slots' follow once it is known how many are in them.
+    """
+    outside = sit_out(phase, phase.after)
+    if not hides_groups(ctx.plan.scenario):
+        return outside, _released(ctx, phase.round, phase.statement, phase.survivors, phase.instances)
+    counts = {key: i for key, i in phase.instances.items() if key[0] == COUNTS}
+    waiting = Counted(
+        outside.past,
+        phase.round,
+        phase.statement,
+        phase.survivors,
+        phase.question,
+        phase.group,
+        {key: i for key, i in phase.instances.items() if key[0] != COUNTS},
+    )
+    return waiting, _released(ctx, phase.round, phase.statement, phase.survivors, counts)
+
+
+def on_counts(
+    ctx: PartyContext, phase: Counted, place: Place, message: SlotCounts
+) -> tuple[PartyPhase, Effects]:
+    """Release the slots of the own cluster that have as many members as everybody demands.
+
+    A server that follows the protocol tells the truth; what can be seen to be wrong is refused all the same.
+    """
+    if place.round != phase.round:
+        raise PeerError(SERVER, f"tells counts of round {place.round}, this is round {phase.round}")
+    members = next(iter(phase.slots.values())).setup.members
+    alive = phase.survivors.intersection(members)
+    if len(message.counts) != ctx.plan.models or sum(message.counts) != len(alive):
+        raise PeerError(SERVER, f"tells counts that are not those of {len(alive)} survivors")
+    if not message.counts[phase.group]:
+        raise PeerError(SERVER, "tells counts without this party")
+    least = least_of(ctx.plan, (phase.question.limits[party] for party in alive))
+    slots = open_slots(message.counts, len(alive), least)
+    chosen = {key: i for key, i in phase.slots.items() if key[0] - FIRST_SLOT in slots}
+    outside = Outside(phase.past)
+    if not chosen:
+        return outside, ()
+    statement = slots_statement(phase.statement, message.counts)
+    return outside, _released(ctx, phase.round, statement, phase.survivors, chosen, "release slots")
+
+
+def _released(
+    ctx: PartyContext,
+    round_: int,
+    statement: bytes,
+    survivors: frozenset[PartyId],
+    instances: Mapping[ClusterKey, Submitted],
+    label: str = "release",
+) -> Effects:
+    shares = tuple(_let_go(i, survivors) for _, i in sorted(instances.items()))
+    released = ctx.seams.release(ReleasedShares(instances=shares), round_)
     sealed = ctx.plan.roster.server.seal(
         encode(released),
-        release_context(phase.statement, ctx.me),
-        ctx.entropy.child("release", phase.round),
+        release_context(statement, ctx.me),
+        ctx.entropy.child(label, round_),
     )
-    return sit_out(phase, phase.after), (
-        Journal(phase.round, "released"),
-        Send(SERVER, Place(phase.round), Release(sealed=sealed)),
-        Report(_given(phase, released)),
+    return (
+        Journal(round_, "released"),
+        Send(SERVER, Place(round_), Release(sealed=sealed)),
+        Report(_given(round_, instances, released)),
     )
 
 
@@ -161,12 +220,12 @@ def _let_go(instance: Submitted, survivors: frozenset[PartyId]) -> InstanceShare
     return shares_for(instance, survivors)
 
 
-def _given(phase: Endorsed, released: ReleasedShares) -> SharesReleased:
+def _given(round_: int, among: Mapping[ClusterKey, Submitted], released: ReleasedShares) -> SharesReleased:
     """Say whose shares leave, of which kind; for a CrypTen sum, whom it counts."""
     items = sorted(released.instances, key=lambda item: (item.reclustering, item.cluster))
-    instances = [phase.instances[item.reclustering, item.cluster] for item in items]
+    instances = [among[item.reclustering, item.cluster] for item in items]
     return SharesReleased(
-        phase.round,
+        round_,
         tuple((item.reclustering, item.cluster) for item in items),
         tuple(item.attempt for item in items),
         tuple(_counted(instance, item) for instance, item in zip(instances, items, strict=True)),
@@ -194,7 +253,7 @@ def _question(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) 
         phase.assignment,
         survivors,
         limits | {ctx.me: ctx.plan.published_limits},
-        works_of(ctx.plan.scenario) > 1,
+        sums_apart(ctx.plan.scenario),
         phase.past.openings,
     )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from securefl.config.sizes import work_of, works_of
+from securefl.config.sizes import hides_groups, upload_of, works_of
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import ATOMS, Journal, Reject, Report, Send, Train
@@ -15,6 +15,7 @@ from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import BoxList, Complaint, KeyList, Retry
 from securefl.messages.union import AnyMessage
 from securefl.messages.validation import DealtTo, HeldList, SketchNonces, Verdicts
+from securefl.rounds.groups import model_of
 from securefl.rounds.party_crypten import on_crypten_message, submit_shares
 from securefl.rounds.party_draw import Effects, begin_instance
 from securefl.rounds.party_phases import (
@@ -28,6 +29,7 @@ from securefl.rounds.party_phases import (
 from securefl.rounds.party_validated import on_validated_message, share_validated
 from securefl.rounds.randomness import instance_entropy, update_entropy
 from securefl.rounds.reports import ClusterKey, SatOut, UpdateEncoded
+from securefl.rounds.slots import slot_uploads
 from securefl.rounds.upload import Occasion, make_upload
 from securefl.secagg import client
 from securefl.secagg.client import (
@@ -105,9 +107,10 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     if not np.isfinite(event.update).all():
         # A model with infinite parameters is the server's to send and must not make this party raise.
         return sit_out(phase), (Report(SatOut(phase.round, "training ended in an update not finite")),)
+    own = model_of(ctx.plan, phase.params, phase.group)
     upload = make_upload(
         ctx.plan,
-        Occasion(phase.round, work, phase.params, phase.assignment.clusters),
+        Occasion(phase.round, work, own, phase.assignment.clusters),
         event.update,
         phase.weight,
         update_entropy(ctx.entropy, phase.round, work),
@@ -120,12 +123,13 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
         if phase.past.founding:
             # Nor, ever, one in other atoms.
             effects.insert(0, (Journal(phase.round, ATOMS + phase.past.founding.hex()),))
-    current = replace(phase, uploads=(*phase.uploads, upload))
+    made = slot_uploads(ctx.plan, upload, phase.group) if hides_groups(ctx.plan.scenario) else (upload,)
+    current = replace(phase, uploads=(*phase.uploads, *made))
     for key in phase.instances:
         current, sent = _submit(ctx, current, key)
         effects.append(sent)
     if len(current.uploads) < works_of(ctx.plan.scenario):
-        effects.append((Train(phase.round, work + 1, phase.params, phase.past.carry, phase.samples),))
+        effects.append((Train(phase.round, work + 1, own, phase.past.carry, phase.samples),))
     return current, tuple(effect for group in effects for effect in group)
 
 
@@ -161,7 +165,7 @@ def _on_retry(
 
 
 def _submit(ctx: PartyContext, phase: Working, key: ClusterKey) -> tuple[Working, Effects]:
-    instance, work = phase.instances[key], work_of(ctx.plan.scenario, key[0])
+    instance, work = phase.instances[key], upload_of(ctx.plan.scenario, key[0])
     if work >= len(phase.uploads) or not isinstance(instance, Ready | member.Listed | validated.Gathering):
         return phase, ()
     if isinstance(instance, validated.Gathering):

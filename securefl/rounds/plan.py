@@ -11,7 +11,7 @@ from securefl.config.derived import Limits
 from securefl.config.presence import fewest_present, wanted_of
 from securefl.config.resolved import drawn_digest, scenario_digest
 from securefl.config.scenario import Scenario, ServerOptimiser
-from securefl.config.sizes import leakage_colluders
+from securefl.config.sizes import COUNTS, hides_groups, leakage_colluders
 from securefl.config.validation_limits import test_of
 from securefl.crypto.labels import digest
 from securefl.crypto.roster import Roster
@@ -37,7 +37,7 @@ class Plan:
     limits: Limits
     roster: Roster
     length: int
-    """d: parameters of the model."""
+    """d: parameters of one model."""
 
     def config_digest(self) -> bytes:
         """Return what every party signs as its configuration: scenario, roster, run and model size."""
@@ -46,6 +46,20 @@ class Plan:
     def drawn_digest(self) -> bytes:
         """Return what clusters are drawn under: the configuration, whatever the kind of its sums."""
         return digest("config", self.run, drawn_digest(self.scenario), self.roster.digest(), self.length)
+
+    @property
+    def models(self) -> int:
+        """k: models that are learned, one for each task group."""
+        return self.scenario.groups.count
+
+    @property
+    def broadcast(self) -> int:
+        """Parameters of all models, one behind the other."""
+        return self.models * self.length
+
+    def words(self, reclustering: int) -> int:
+        """Length of the vectors that a reclustering sums: d, or k for counts of hidden groups."""
+        return self.models if hides_groups(self.scenario) and reclustering == COUNTS else self.length
 
     @property
     def fixed_point(self) -> FixedPoint:
@@ -100,7 +114,7 @@ class Plan:
             threshold=sums.threshold,
             min_survivors=sums.min_survivors,
             binding=binding,
-            length=self.length,
+            length=self.words(place.reclustering),
             ring_bits=self.limits.ring_bits,
             removable=self.removable,
             everyone=sums.kind == "crypten",

@@ -84,6 +84,8 @@ class ClustersDrawn:
     """Declared sample counts of all who are there, from their signed hellos: the weights follow from them."""
     founding: bytes = b""
     """The seed of the run's atoms, public; empty where there are none."""
+    tasks: tuple[int, ...] = ()
+    """The task group of each cluster, where parties tell theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,18 @@ class SumsWithheld:
     """For each of them, whose limits it would cross on top of those that are opened."""
     reason: str
     """Of the first crossing, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsCounted:
+    """Server: how many survivors of a cluster are in which hidden group; which of these sums are opened."""
+
+    round: int
+    cluster: int
+    counts: tuple[int, ...]
+    """As opened; a member that lies makes them anything."""
+    slots: tuple[int, ...]
+    """Groups whose sums may be opened; none where the counts are impossible."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from securefl.errors import PeerError
 from securefl.ids import DEALER, EVERYONE, PartyId
 from securefl.kernel.effects import Report, Send, WakeAt
 from securefl.kernel.events import (
+    Chosen,
     Consulted,
     DeadlinePassed,
     Evaluated,
@@ -75,7 +76,7 @@ class ServerMachine:
     def start(self, now: float) -> tuple[ServerPhase, Effects]:
         """Call the roll."""
         ctx = self._ctx
-        standing = Standing(0, ctx.initial, np.zeros(ctx.plan.length, dtype=np.float64))
+        standing = Standing(0, ctx.initial, np.zeros(ctx.plan.broadcast, dtype=np.float64))
         deadline = now + ctx.plan.scenario.deadlines.join
         joining = Joining(standing, frozenset(), deadline)
         return joining, (Send(EVERYONE, Place(-1), RollCall()), WakeAt(deadline))
@@ -97,7 +98,7 @@ class ServerMachine:
             case Evaluated():
                 if isinstance(phase, Evaluating) and event.round == phase.standing.round:
                     after, effects = on_evaluated(self._ctx, phase, event)
-            case DeadlinePassed() | Trained():
+            case DeadlinePassed() | Trained() | Chosen():
                 pass
             case _:
                 assert_never(event)
@@ -180,7 +181,7 @@ class ServerMachine:
             case Certifying():
                 return phase.frozen.survivors - phase.endorsements.keys()
             case Releasing():
-                return phase.frozen.holders - phase.released
+                return phase.awaited - phase.released
             case _:
                 assert_never(phase)
 
@@ -197,7 +198,7 @@ class ServerMachine:
             case Certifying():
                 return close_certifying(self._ctx, phase, now)
             case Releasing():
-                return close_releasing(self._ctx, phase)
+                return close_releasing(self._ctx, phase, now)
             case _:
                 assert_never(phase)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from securefl.clustering.survivors import survivor_set
-from securefl.config.sizes import works_of
+from securefl.config.sizes import sums_apart
 from securefl.ids import PartyId
 from securefl.kernel.effects import Report, Send
 from securefl.kernel.events import Place
@@ -56,7 +56,7 @@ def freeze(ctx: ServerContext, phase: Summing, now: float) -> tuple[Certifying |
     survivors = eligible(ctx, phase)
     if plan.limits.quorum is not None and len(survivors) < plan.limits.quorum:
         survivors = frozenset()  # nobody would release anything
-    question = Question(standing.round, view.assignment, survivors, view.limits, works_of(plan.scenario) > 1)
+    question = Question(standing.round, view.assignment, survivors, view.limits, sums_apart(plan.scenario))
     admission = question.answer()
     able, survivors = survivors, survivors if admission.admitted else frozenset()
     statement = round_statement(

@@ -13,6 +13,7 @@ from securefl.messages.control import Goodbye
 from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
 from securefl.rounds.draw import draw_round, drawn_report, shortage, unfit
 from securefl.rounds.founding import forgotten, founding_of
+from securefl.rounds.groups import fits_groups
 from securefl.rounds.party_draw import MAX_REDRAWS, Effects
 from securefl.rounds.reports import (
     DrawVoided,
@@ -79,6 +80,8 @@ def on_hello(
         raise PeerError(sender, "demands other limits than those of the configuration that it signed")
     if message.founding not in {b"", phase.standing.founding}:
         raise PeerError(sender, "states atoms that this run does not have")
+    if not fits_groups(ctx.plan, message.group):
+        raise PeerError(sender, f"says that it is in group {message.group}, which there is not")
     if sender in phase.hellos or sender in phase.excluded or not signed:
         raise PeerError(sender, "says hello out of turn")
     return replace(phase, hellos={**phase.hellos, sender: (message, signed)})
@@ -139,7 +142,8 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     samples = {party: hello.samples for party, hello in phase.hellos.items()}
     standing = phase.standing
     founding = founding_of(phase.hellos, standing.founding, plan.scenario.secure_sum.colluders)
-    drawn = draw_round(plan, round_, phase.draw, phase.model, nonces, samples, founding)
+    groups = {party: hello.group for party, hello in phase.hellos.items()}
+    drawn = draw_round(plan, round_, phase.draw, phase.model, nonces, samples, founding, groups)
     standing = replace(standing, founding=drawn.founding)
     relayed: Effects = (Send(EVERYONE, Place(round_, attempt=phase.draw), Reveals(reveals=frames)),)
     assignment = drawn.assignment

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from securefl.arrays import F64, Ring
+from securefl.config.sizes import COUNTS, hides_groups
 from securefl.crypto.boxes import BoxError
 from securefl.errors import PeerError, UsageError
 from securefl.ids import EVERYONE, PartyId
@@ -41,8 +42,10 @@ from securefl.rounds.server_phases import (
     ServerPhase,
     Standing,
 )
+from securefl.rounds.server_slots import ask_slots, due_now, is_count
+from securefl.rounds.slots import totals_of
 from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum
-from securefl.rounds.statement import release_context
+from securefl.rounds.statement import release_context, slots_statement
 from securefl.rounds.stepping import after_evaluation, after_sums, to_consult
 from securefl.rounds.suspicion import weighed
 from securefl.secagg.opening import check_release, open_sum, survivors_of
@@ -93,27 +96,45 @@ def on_release(
     Raises:
         PeerError: not a survivor, a second release, or a box that does not open.
     """
-    if place != Place(phase.standing.round) or sender not in phase.frozen.holders:
+    if place != Place(phase.standing.round) or sender not in phase.awaited:
         raise PeerError(sender, "releases out of turn")
     if sender in phase.released:
         raise PeerError(sender, "releases twice")
     try:
-        opened = ctx.identity.open_sealed(message.sealed, release_context(phase.frozen.statement, sender))
+        opened = ctx.identity.open_sealed(message.sealed, release_context(_stated(phase, sender), sender))
     except BoxError as error:
         raise PeerError(sender, "its release does not open") from error
     released = decode_struct(ReleasedShares, opened, sender)
     shares = {key: dict(held) for key, held in phase.shares.items()}
     rejects: list[Reject] = []
+    due = due_now(ctx.plan, phase)
     for item in released.instances:
         try:
-            shares.setdefault(_checked(phase.frozen, sender, item), {})[sender] = item
+            shares.setdefault(_checked(phase.frozen, due, sender, item), {})[sender] = item
         except PeerError as error:
             rejects.append(Reject(error.culprit, error.reason))
     return replace(phase, released=phase.released | {sender}, shares=shares), tuple(rejects)
 
 
-def _checked(frozen: Frozen, sender: PartyId, item: InstanceShares | InstanceSeed) -> ClusterKey:
+def _stated(phase: Releasing, sender: PartyId) -> bytes:
+    """What the sender's release is bound to."""
+    told = next(
+        (
+            one.counts
+            for one in phase.counts or ()
+            if sender in phase.view.assignment.clusters[COUNTS][one.cluster]
+        ),
+        None,
+    )
+    return phase.frozen.statement if told is None else slots_statement(phase.frozen.statement, told)
+
+
+def _checked(
+    frozen: Frozen, due: Collection[ClusterKey], sender: PartyId, item: InstanceShares | InstanceSeed
+) -> ClusterKey:
     key = (item.reclustering, item.cluster)
+    if key in frozen.instances and key not in due:
+        raise PeerError(sender, f"releases shares of instance {key}, which nobody asked for")
     instance = frozen.instances.get(key)
     if instance is None or item.attempt != instance.setup.instance.attempt:
         raise PeerError(
@@ -130,9 +151,17 @@ def _checked(frozen: Frozen, sender: PartyId, item: InstanceShares | InstanceSee
     return key
 
 
-def close_releasing(ctx: ServerContext, phase: Releasing) -> tuple[ServerPhase, Effects]:
-    """Open what can be opened, and check it; then step, or first ask the server's own data if need be."""
+def close_releasing(ctx: ServerContext, phase: Releasing, now: float) -> tuple[ServerPhase, Effects]:
+    """Open what can be opened, and check it; then step, or first ask the server's own data if need be.
+
+    With hidden groups the counts come first, and if any slot may be opened its shares are waited for.
+    """
     sums, effects = _open_all(ctx, phase)
+    if phase.counts is None and hides_groups(ctx.plan.scenario):
+        asking, more = ask_slots(ctx, phase, sums, now)
+        if asking.awaited:
+            return asking, (*effects, *more)
+        phase, sums, effects = asking, [], (*effects, *more)
     ctx.store.discard_all()
     standing, drawn, survivors = phase.standing, phase.view.drawn, phase.frozen.survivors
     checked = checks_of(ctx.plan, standing.round, sums)
@@ -140,7 +169,8 @@ def close_releasing(ctx: ServerContext, phase: Releasing) -> tuple[ServerPhase, 
     standing = replace(standing, suspicion=weighed(ctx.plan, standing.suspicion, drawn, sums, checked))
     asked = to_consult(ctx.plan, sums, excluded)
     if not asked:
-        evaluating, more = _step(ctx, standing, drawn, survivors, sums, excluded)
+        totals = None if phase.counts is None else totals_of(phase.counts)
+        evaluating, more = _step(ctx, standing, drawn, survivors, sums, excluded, totals=totals)
         return evaluating, (*effects, *more)
     consulting = Consulting(standing, drawn, survivors, tuple(sums), excluded, asked)
     consult = Consult(standing.round, standing.params, asked)
@@ -175,9 +205,12 @@ def _step(
     sums: Sequence[ClusterSum],
     excluded: Collection[ClusterKey],
     gradients: Mapping[int, F64] = NO_GRADIENTS,
+    totals: Mapping[ClusterKey, int] | None = None,
 ) -> tuple[Evaluating, Effects]:
     """Aggregate, step and ask for an evaluation."""
-    standing, done, stepped = after_sums(ctx.plan, standing, drawn, survivors, sums, gradients, excluded)
+    standing, done, stepped = after_sums(
+        ctx.plan, standing, drawn, survivors, sums, gradients, excluded, totals
+    )
     return Evaluating(standing, done), (Report(stepped), Evaluate(standing.round, standing.params))
 
 
@@ -223,7 +256,10 @@ def _open_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], E
     frozen, round_ = phase.frozen, phase.standing.round
     sums: list[ClusterSum] = []
     effects: list[Report | Reject] = []
+    due = due_now(ctx.plan, phase)
     for key, instance in sorted(frozen.instances.items()):
+        if key not in due:
+            continue
         releases, needed = (
             phase.shares.get(key, {}),
             _needed(instance, frozen.survivors),
@@ -249,5 +285,6 @@ def _open_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], E
         alive = tuple(members[i] for i in survivors_of(instance, frozen.survivors))
         opened = ClusterSum(*key, members=members, survivors=alive, ring=ring)
         sums.append(opened)
-        effects.append(Report(SumOpened(round_, opened)))
+        if not is_count(ctx.plan, key):
+            effects.append(Report(SumOpened(round_, opened)))
     return sums, tuple(effects)

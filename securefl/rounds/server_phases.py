@@ -22,7 +22,7 @@ from securefl.messages.rounds import Endorse, Hello, InstanceShares, Limits, Rev
 from securefl.rounds.budget import NO_RELEASES, Releases
 from securefl.rounds.draw import Draw
 from securefl.rounds.plan import Plan
-from securefl.rounds.reports import ClusterKey, RoundDone
+from securefl.rounds.reports import ClusterKey, RoundDone, SlotsCounted
 from securefl.rounds.stacking import ClusterSum
 from securefl.rounds.suspicion import NO_SUSPICION, Suspicion
 from securefl.rounds.trust import NO_TRUST, Trust
@@ -178,6 +178,17 @@ class Releasing:
     released: frozenset[PartyId]
     shares: Mapping[ClusterKey, Mapping[PartyId, InstanceShares | InstanceSeed]] = field(repr=False)
     deadline: float
+    counts: tuple[SlotsCounted, ...] | None = None
+    """What the counts of hidden groups say, once they are opened and their slots are asked for."""
+
+    @property
+    def awaited(self) -> frozenset[PartyId]:
+        """Whoever holds shares of what is to be opened; with slots, the survivors of their clusters."""
+        if self.counts is None:
+            return self.frozen.holders
+        asked = {one.cluster for one in self.counts if one.slots}
+        members = (i.setup.members for (_, j), i in self.frozen.instances.items() if j in asked)
+        return self.frozen.survivors.intersection(party for row in members for party in row)
 
 
 @dataclass(frozen=True, slots=True)

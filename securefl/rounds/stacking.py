@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 
 from securefl.arrays import F64, Ring
 from securefl.config.aggregation import InnerProduct
@@ -52,6 +53,8 @@ class RoundAggregate:
     """(reclustering, cluster) pairs that the rule left out of those that no check excluded."""
     trust: Trust = NO_TRUST
     """What is known of the parties after this round."""
+    moved: npt.NDArray[np.bool_] = field(default_factory=lambda: np.ones((), dtype=np.bool_))
+    """Which coordinates the update is about: with task groups those of groups that have one."""
 
 
 def counted(

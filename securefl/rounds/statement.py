@@ -59,6 +59,11 @@ def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
     return digest("own lists", *fields)
 
 
+def slots_statement(statement: bytes, counts: Iterable[int]) -> bytes:
+    """Return what a second release is bound to: the round's statement, and the counts that it answers."""
+    return digest("slots", statement, *counts)
+
+
 def release_context(statement: bytes, party: PartyId) -> bytes:
     """Return what a sealed release is bound to."""
     return digest("release", statement, party)

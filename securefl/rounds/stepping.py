@@ -14,6 +14,9 @@ from securefl.kernel.effects import Aborted, Finished
 from securefl.rounds.budget import ending, with_round
 from securefl.rounds.carrying import carries
 from securefl.rounds.draw import Draw
+from securefl.rounds.group_stacking import aggregate_groups, group_stack
+from securefl.rounds.group_start import split_models, splits_after
+from securefl.rounds.groups import model_of
 from securefl.rounds.optimiser import past_update, server_step
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, ModelStepped, RoundDone
@@ -43,6 +46,7 @@ def after_sums(
     sums: Sequence[ClusterSum],
     gradients: Mapping[int, F64] = NO_GRADIENTS,
     excluded: Collection[ClusterKey] = (),
+    totals: Mapping[ClusterKey, int] | None = None,
 ) -> tuple[Standing, RoundDone, ModelStepped]:
     """Aggregate what was opened and step.
 
@@ -55,14 +59,17 @@ def after_sums(
         gradients: f64 ``(d,)`` for each of :func:`to_consult`. Without them a rule that needs one is not
             applied, and the round gives no update.
         excluded: sums that failed a check.
+        totals: members in each sum of a hidden group's updates; None without such.
 
     Returns:
         The standing with the new model, and the two reports; accuracy and loss are still to be filled in.
     """
     optimiser = plan.optimiser
     reference = past_update(optimiser, standing.velocity)
-    result = aggregate_round(
-        plan, sums, drawn.weights, drawn.seed, reference, gradients, standing.trust, excluded
+    result = (
+        aggregate_round(plan, sums, drawn.weights, drawn.seed, reference, gradients, standing.trust, excluded)
+        if plan.models == 1
+        else aggregate_groups(plan, sums, drawn, reference, totals)
     )
     releases = with_round(plan, standing.releases, drawn.assignment.participants)
     standing = replace(_keeping(plan, standing), trust=result.trust, releases=releases)
@@ -74,11 +81,22 @@ def after_sums(
     else:
         norm = float(np.linalg.norm(result.update))
         params, velocity = server_step(optimiser, standing.params, standing.velocity, result.update)
+        if not result.moved.all():
+            # Without an update of its own a group's model stays where it is; momentum does not carry it on.
+            params = np.where(result.moved, params, standing.params)
+            velocity = np.where(result.moved, velocity, standing.velocity)
+        if splits_after(plan, standing.round):
+            seen = group_stack(plan, sums, drawn, 0, reference, totals).means
+            params = split_models(plan, model_of(plan, params, 0), seen, drawn.seed)
+            velocity = np.zeros_like(velocity)
         standing = replace(
             standing, params=params, velocity=velocity, fruitless_rounds=0, updates=standing.updates + 1
         )
     opened: tuple[ClusterKey, ...] = tuple((s.reclustering, s.cluster) for s in sums)
     planned = {(r, j) for r, row in enumerate(drawn.assignment.clusters) for j in range(len(row))}
+    if totals is not None:
+        # Counts are no updates, and a slot that stays closed is not lost.
+        planned = {*totals}
     done = RoundDone(
         round=standing.round,
         accuracy=0.0,

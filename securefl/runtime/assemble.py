@@ -74,7 +74,7 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int) -> Plan:
 def make_inbox(plan: Plan, settings: ProcessSettings) -> Inbox:
     """Return an inbox that takes whatever this run can legitimately need, and no more."""
     per_party = 2_048
-    largest = plan.length * plan.limits.ring_bits // 8 + per_party * len(plan.roster.parties) + 64 * 1024
+    largest = plan.broadcast * plan.limits.ring_bits // 8 + per_party * len(plan.roster.parties) + 64 * 1024
     return Inbox(settings.run, settings.name, plan.roster, max_message=largest)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, cast
 
-from securefl.arrays import F64
+from securefl.arrays import F32, F64
 from securefl.behaviours.cast import party_behaviour
 from securefl.behaviours.knowledge import nobody_tells
 from securefl.behaviours.seam import Chain
@@ -13,9 +13,11 @@ from securefl.config.attacks import check_on_data
 from securefl.config.cast import behaviours_of
 from securefl.config.new_work import check_new_work
 from securefl.config.sizes import works_of
+from securefl.errors import UsageError
 from securefl.kernel.effects import Aborted, Finished, Train
 from securefl.learning.device import limit_threads, pick_device
 from securefl.learning.flatten import dimension
+from securefl.learning.groups import Chooser
 from securefl.learning.models import build_model
 from securefl.learning.rounds import RoundTrainer
 from securefl.learning.shards import load_shard
@@ -67,6 +69,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     module = build_model(scenario.model, shape, shard.classes, seed, tokens=shard.tokens)
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
     trainer = RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
+    chooser = Chooser(module, shard, device) if scenario.groups.count > 1 else None
     plan = make_plan(settings, roster, dimension(module))
     check_own_privacy(plan, len(shard.y), trusted=settings.accounted or root.insecure)
     allowed = own_releases(plan, settings.own_budget, settings.own_spent)
@@ -92,6 +95,12 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
         entropy = training_entropy(own, asked.round, asked.work)
         return trainer.update(asked.round, asked.params, asked.carry, entropy, asked.samples)
 
+    def choose(params: F32) -> int | None:
+        if chooser is None:
+            raise UsageError("without task groups there is nothing to choose")
+        limit_threads()
+        return chooser.choose(params)
+
     transport, frame_limit = await open_transport(settings)
     try:
         shell = Shell(
@@ -101,7 +110,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
             transport=transport,
             inbox=make_inbox(plan, settings),
             outbox=Outbox(settings.run, identity, root.child("outbox", me), frame_limit),
-            work=LocalWork(train=train if accomplice is None else accomplice.telling(train)),
+            work=LocalWork(train=train if accomplice is None else accomplice.telling(train), choose=choose),
             witness=open_witness(),
             journal=journal,
             seam=behaviour.effects if accomplice is None else Chain([accomplice, behaviour.effects]),

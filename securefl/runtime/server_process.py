@@ -21,8 +21,8 @@ from securefl.kernel.events import Place
 from securefl.kernel.machine import Effect
 from securefl.learning.checkpoint import keep_model
 from securefl.learning.device import limit_threads, pick_device
-from securefl.learning.evaluation import Evaluator
-from securefl.learning.flatten import dimension, to_vector
+from securefl.learning.flatten import dimension
+from securefl.learning.groups import evaluator_of, initial_models
 from securefl.learning.models import build_model
 from securefl.learning.outcomes import Evaluation
 from securefl.learning.server_gradient import ServerGradient
@@ -65,10 +65,10 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
     shard = load_shard(settings.data_file)
     shape, seed = shard.input_shape, settings.seed
     module = build_model(scenario.model, shape, shard.classes, seed, tokens=shard.tokens)
-    initial = to_vector(module)
+    initial = initial_models(scenario, module, shard, seed)
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
     check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
-    evaluator = Evaluator(module, shard, device, trigger_of(scenario.behaviours))
+    evaluator = evaluator_of(scenario, module, shard, device, trigger_of(scenario.behaviours))
     plan = make_plan(settings, roster, dimension(module))
     root = settings.entropy()
     context = ServerContext(

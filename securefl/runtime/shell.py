@@ -20,6 +20,7 @@ from securefl.errors import PeerError, RunAbortedError, SecureflError, UsageErro
 from securefl.ids import SERVER, PartyId, RunId
 from securefl.kernel.effects import (
     Aborted,
+    Choose,
     Consult,
     Evaluate,
     Finished,
@@ -30,7 +31,15 @@ from securefl.kernel.effects import (
     Train,
     WakeAt,
 )
-from securefl.kernel.events import Consulted, DeadlinePassed, Evaluated, PresenceHint, Received, Trained
+from securefl.kernel.events import (
+    Chosen,
+    Consulted,
+    DeadlinePassed,
+    Evaluated,
+    PresenceHint,
+    Received,
+    Trained,
+)
 from securefl.kernel.machine import Effect, Event, Machine
 from securefl.messages.union import AnyMessage
 from securefl.runtime.ports import DurableJournal, LocalWork, Witness
@@ -222,7 +231,7 @@ class Shell(Generic[PhaseT]):
                 case Journal():
                     if self._journal is not None:
                         await asyncio.to_thread(self._journal.note, effect.round, effect.step)
-                case Train() | Evaluate() | Consult():
+                case Train() | Choose() | Evaluate() | Consult():
                     self._in_background(self._work_on(effect))
                 case Reject():
                     self._witness.refused(now, effect.culprit, effect.reason)
@@ -247,10 +256,12 @@ class Shell(Generic[PhaseT]):
         if not task.cancelled() and (error := task.exception()) is not None:
             self._events.put_nowait(_Broken(error))
 
-    async def _work_on(self, effect: Train | Evaluate | Consult) -> None:
+    async def _work_on(self, effect: Train | Choose | Evaluate | Consult) -> None:
         match effect:
             case Train():
                 await self._train(effect)
+            case Choose():
+                await self._choose(effect)
             case Evaluate():
                 await self._evaluate(effect)
             case Consult():
@@ -273,6 +284,17 @@ class Shell(Generic[PhaseT]):
             self._events.put_nowait(Trained(time.monotonic(), effect.round, effect.work, None, str(error)))
         else:
             self._events.put_nowait(Trained(time.monotonic(), effect.round, effect.work, update))
+
+    async def _choose(self, effect: Choose) -> None:
+        if self._work.choose is None:
+            raise UsageError("this process has no data to choose by")
+        self._newest = max(self._newest, effect.round)
+        async with self._training:
+            if effect.round < self._newest:
+                return
+            group = await asyncio.to_thread(self._work.choose, effect.params)
+        failure = "no model has a finite loss on its data" if group is None else ""
+        self._events.put_nowait(Chosen(time.monotonic(), effect.round, group, failure))
 
     async def _evaluate(self, effect: Evaluate) -> None:
         if self._work.evaluate is None:

@@ -19,6 +19,7 @@ from securefl.crypto.roster import make_identities
 from securefl.entropy import Entropy
 from securefl.ids import SERVER, PartyId
 from securefl.learning.datasets import load_data
+from securefl.learning.groups import turns_of
 from securefl.learning.shards import write_shards
 
 
@@ -51,7 +52,15 @@ def set_stage(
     shards.mkdir(mode=0o700)
     dataset = load_data(scenario.data, data_dir)
     check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
-    files = write_shards(dataset, scenario.data, names, seed, shards, behaviours_of(scenario, seed).keys())
+    files = write_shards(
+        dataset,
+        scenario.data,
+        names,
+        seed,
+        shards,
+        behaviours_of(scenario, seed).keys(),
+        turns_of(scenario.groups, names),
+    )
     check_new_work(scenario, min(files.counts.values()))
     keys = directory / "keys"
     keys.mkdir(mode=0o700)

@@ -115,8 +115,8 @@ def _standing(
 ) -> tuple[Standing, frozenset[PartyId]]:
     for name, array in arrays.items():
         dtype = np.float32 if name in {"params", "before"} else np.float64
-        if array.dtype != dtype or array.shape != (plan.length,):
-            raise ValueError(f"{name} is no array of {plan.length} {dtype.__name__}")
+        if array.dtype != dtype or array.shape != (plan.broadcast,):
+            raise ValueError(f"{name} is no array of {plan.broadcast} {dtype.__name__}")
     dead = frozenset(PartyId(name) for name in state["dead"])
     earned = {PartyId(name): float(score) for name, score in dict(state["scores"]).items()}
     releases = {PartyId(name): int(made) for name, made in dict(state["releases"]).items()}

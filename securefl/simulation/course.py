@@ -11,6 +11,7 @@ import numpy as np
 
 from securefl.arrays import F32, F64
 from securefl.config.behaviours import Phase
+from securefl.config.sizes import COUNTS, hides_groups
 from securefl.errors import SecureflError, UsageError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Aborted, Finished
@@ -20,8 +21,10 @@ from securefl.rounds.budget import spent_by
 from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.checking import checks_of, failed
 from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage, unfit, usable_samples
+from securefl.rounds.group_start import chooses
 from securefl.rounds.leakage import withheld
 from securefl.rounds.reports import (
+    ClusterKey,
     ConsultingFailed,
     InstanceLost,
     InstanceRetried,
@@ -31,11 +34,14 @@ from securefl.rounds.reports import (
     RoundDone,
     RoundSkipped,
     RoundStarted,
+    SlotsCounted,
     StepReached,
     SumOpened,
     SurvivorsFrozen,
 )
 from securefl.rounds.server_phases import Standing
+from securefl.rounds.slots import counted as slots_counted
+from securefl.rounds.slots import least_of, opened_slots, totals_of
 from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum
 from securefl.rounds.statement import model_digest
 from securefl.rounds.stepping import after_evaluation, after_sums, to_consult, without_clusters
@@ -82,7 +88,7 @@ class Course:
         self._plan = federation.plan
         self._listeners = tuple(listeners)
         self._after_round = after_round
-        zero = np.zeros(federation.plan.length, dtype=np.float64)
+        zero = np.zeros(federation.plan.broadcast, dtype=np.float64)
         self._standing = standing or Standing(0, federation.initial, zero)
         self._dead = set(dead)
         self._own: dict[PartyId, F64] = {}
@@ -119,6 +125,8 @@ class Course:
         present = {n: p for n, p in self._federation.parties.items() if n not in self._dead | spent}
         self._report(RoundStarted(round_, model))
         self._report(StepReached(round_, "hello"))
+        groups = self._choose(round_, present, standing.params)
+        present = {n: p for n, p in present.items() if n in groups}
         reason = shortage(self._plan, present, standing.founding)
         if reason is not None:
             self._report(RoundSkipped(round_, f"{len(present)} parties are there; {reason}"))
@@ -126,7 +134,7 @@ class Course:
         self._report(StepReached(round_, "reveal"))
         nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
         samples = {name: party.samples for name, party in present.items()}
-        drawn = draw_round(self._plan, round_, 0, model, nonces, samples, standing.founding)
+        drawn = draw_round(self._plan, round_, 0, model, nonces, samples, standing.founding, groups)
         standing = replace(standing, founding=drawn.founding)
         if not drawn.assignment.participants:
             self._report(RoundSkipped(round_, unfit(self._plan, present, drawn)))
@@ -137,9 +145,23 @@ class Course:
         self._federation.trainings.limit(usable_samples(self._plan, drawn))
         deviations, mortal = _deviations(present, round_)
         fate, sums = sum_up(
-            self._plan, present, self._federation.trainings, round_, standing.params, drawn, deviations
+            self._plan,
+            present,
+            self._federation.trainings,
+            round_,
+            standing.params,
+            drawn,
+            deviations,
+            groups,
         )
         self._dead |= mortal & fate.silenced
+        totals: Mapping[ClusterKey, int] | None = None
+        if hides_groups(self._plan.scenario):
+            limits = (self._plan.published_limits for _ in fate.survivors)
+            told = slots_counted(round_, sums, least_of(self._plan, limits))
+            fate, sums, totals = _slots_only(fate, sums, told)
+            for cluster in told:
+                self._report(cluster)
         self._tell(round_, drawn, fate, sums)
         counted = fate.survivors if fate.certified else frozenset()
         if carries(self._plan, "own"):
@@ -150,7 +172,14 @@ class Course:
         excluded = failed(checked)
         standing = replace(standing, suspicion=weighed(self._plan, standing.suspicion, drawn, sums, checked))
         gradients = self._consult(round_, standing.params, to_consult(self._plan, sums, excluded))
-        return after_sums(self._plan, standing, drawn, counted, sums, gradients, excluded)
+        return after_sums(self._plan, standing, drawn, counted, sums, gradients, excluded, totals)
+
+    def _choose(self, round_: int, present: Collection[PartyId], params: F32) -> Mapping[PartyId, int]:
+        """The task group of everybody who finds one; nobody's where there are no groups."""
+        if not chooses(self._plan, round_):
+            return dict.fromkeys(present, 0)
+        found = {n: c.choose(params) for n, c in self._federation.choosers.items() if n in present}
+        return {name: group for name, group in found.items() if group is not None}
 
     def _carry(self, standing: Standing) -> None:
         """Say what per-example momentum goes on from in this round, as every party of a run finds it."""
@@ -208,6 +237,17 @@ class Course:
     def _reject(self, culprit: PartyId, reason: str) -> None:
         for listener in self._listeners:
             listener.on_reject(SERVER, culprit, reason)
+
+
+def _slots_only(
+    fate: Fates, sums: Sequence[ClusterSum], told: Sequence[SlotsCounted]
+) -> tuple[Fates, list[ClusterSum], Mapping[ClusterKey, int]]:
+    """A round of hidden groups as far as it is about updates: sums of slots that may be opened."""
+    may = opened_slots(told)
+    unopened = {key: why for key, why in fate.unopened.items() if key in may or key[0] == COUNTS}
+    refused = tuple(one for one in fate.refused if one[1] in may or one[1][0] == COUNTS)
+    narrowed = replace(fate, opened=fate.opened & may, unopened=unopened, refused=refused)
+    return narrowed, [one for one in sums if one.key in may], totals_of(told)
 
 
 def _deviations(parties: dict[PartyId, SimulatedParty], round_: int) -> tuple[Deviations, set[PartyId]]:

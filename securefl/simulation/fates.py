@@ -19,7 +19,7 @@ from securefl.clustering.assignment import Assignment
 from securefl.clustering.leakage.admission import Admission
 from securefl.clustering.survivors import survivor_set
 from securefl.config.behaviours import Phase
-from securefl.config.sizes import works_of
+from securefl.config.sizes import sums_apart
 from securefl.ids import PartyId
 from securefl.rounds.leakage import Question
 from securefl.rounds.plan import Plan
@@ -84,7 +84,7 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
     if quorum is not None and len(survivors) < quorum:
         survivors = frozenset()
     limits = dict.fromkeys(assignment.participants, plan.published_limits)
-    admission = Question(round_, assignment, survivors, limits, works_of(plan.scenario) > 1).answer()
+    admission = Question(round_, assignment, survivors, limits, sums_apart(plan.scenario)).answer()
     eligible, survivors = survivors, survivors if admission.admitted else frozenset()
     talking = survivors - deviations.silent.keys()
     frozen = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
 
@@ -25,7 +25,14 @@ from securefl.learning.dataset import Dataset
 from securefl.learning.datasets import load_data
 from securefl.learning.device import limit_threads, pick_device
 from securefl.learning.evaluation import Evaluator
-from securefl.learning.flatten import dimension, to_vector
+from securefl.learning.flatten import dimension
+from securefl.learning.groups import (
+    Chooser,
+    GroupEvaluator,
+    evaluator_of,
+    initial_models,
+    turns_of,
+)
 from securefl.learning.models import build_model
 from securefl.learning.server_gradient import ServerGradient
 from securefl.learning.shards import shards_of
@@ -52,7 +59,7 @@ class Federation:
     """Trains them."""
     module: torch.nn.Module
     """The server's copy of the model, whose parameters anybody may overwrite."""
-    evaluator: Evaluator
+    evaluator: Evaluator | GroupEvaluator
     initial: F32
     """Parameters before the first round, shape (d,)."""
     consult: Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]] | None = None
@@ -63,6 +70,8 @@ class Federation:
     """Whether training differs from that of a run in the rounding of floating-point sums."""
     note: str = ""
     """On the training, for the header."""
+    choosers: Mapping[PartyId, Chooser] = field(default_factory=dict)
+    """By party what finds its task group; empty where there is one group."""
 
     @property
     def training(self) -> str:
@@ -116,9 +125,9 @@ def assemble(
     check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
     behaviours = behaviours_of(scenario, seed)
     rows = split(dataset, scenario.data, names, seed, behaviours.keys())
-    shards, test, server = shards_of(dataset, rows)
+    shards, test, server = shards_of(dataset, rows, turns_of(scenario.groups, names))
     module = build_model(scenario.model, test.input_shape, test.classes, seed, tokens=test.tokens)
-    initial = to_vector(module)
+    initial = initial_models(scenario, module, test, seed)
     root = InsecureSeededEntropy(seed)
     hidden = root if secret is None else secret
     fewest = min(len(shard.y) for shard in shards.values())
@@ -157,10 +166,11 @@ def assemble(
         parties,
         trainings,
         module,
-        Evaluator(module, test, where, trigger_of(scenario.behaviours)),
+        evaluator_of(scenario, module, test, where, trigger_of(scenario.behaviours)),
         initial,
         consult,
         dataset.title or dataset.name,
         crew.vectorised,
         crew.note,
+        {n: Chooser(module, s, where) for n, s in shards.items()} if scenario.groups.count > 1 else {},
     )

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Set
+from itertools import product
 
 import numpy as np
 
 from securefl.arrays import F32, Ring
 from securefl.clustering.assignment import Assignment
-from securefl.config.sizes import work_of, works_of
-from securefl.encoding.ring import to_ring
+from securefl.config.sizes import hides_groups, upload_of, works_of
 from securefl.ids import PartyId
 from securefl.kernel.events import Place
 from securefl.rounds.draw import Draw
+from securefl.rounds.groups import NO_GROUPS, model_of
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey
+from securefl.rounds.slots import slot_uploads
 from securefl.rounds.stacking import ClusterSum
 from securefl.rounds.upload import Occasion
 from securefl.simulation.attempts import Attempt, Deviations
@@ -31,6 +33,7 @@ def sum_up(
     params: F32,
     drawn: Draw,
     deviations: Deviations,
+    groups: Mapping[PartyId, int] = NO_GROUPS,
 ) -> tuple[Fates, list[ClusterSum]]:
     """Train whoever matters and add up what they would have sent.
 
@@ -44,27 +47,32 @@ def sum_up(
         parties: all.
         trainings: what trains them.
         round_: the round's number.
-        params: its model, shape (d,).
+        params: its models, shape (k d,).
         drawn: its clusters and weights.
         deviations: what is known before the training.
+        groups: which model each party learns; all the first where nothing is said.
 
     Returns:
         How the round ends, and the opened sums in the order of (reclustering, cluster).
     """
     clusters = drawn.assignment.clusters
-    occasions = [Occasion(round_, work, params, clusters) for work in range(works_of(plan.scenario))]
+    works = product(range(works_of(plan.scenario)), range(plan.models))
+    occasions = [(g, Occasion(round_, work, model_of(plan, params, g), clusters)) for work, g in works]
     failed: set[PartyId] = set()
     while True:
         fate = _fate(plan, round_, drawn, deviations, failed)
         totals = _Totals(plan, drawn.assignment)
         before = len(failed)
-        for occasion in occasions:
-            for name, update in trainings.of(occasion, sorted(fate.awaited - failed)):
+        for group, occasion in occasions:
+            names = sorted(name for name in fate.awaited - failed if groups.get(name, 0) == group)
+            for name, update in trainings.of(occasion, names):
                 if update is None:
                     failed.add(name)
                 elif name in fate.survivors:
                     upload = parties[name].encode(plan, occasion, update, drawn.weights[name])
-                    totals.add(name, occasion.work, upload.ring)
+                    made = slot_uploads(plan, upload, group) if hides_groups(plan.scenario) else (upload,)
+                    for number, one in enumerate(made, occasion.work):
+                        totals.add(name, number, one.ring)
         if len(failed) > before:
             fate = _fate(plan, round_, drawn, deviations, failed)
         if all(totals.added(key) == fate.survivors.intersection(totals.members[key]) for key in fate.opened):
@@ -100,14 +108,12 @@ class _Totals:
     """Ring sums by cluster."""
 
     def __init__(self, plan: Plan, assignment: Assignment) -> None:
-        self._bits = plan.limits.ring_bits
-        self._length = plan.length
         self.members = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
         """Of all clusters."""
         self._keys: dict[tuple[PartyId, int], list[ClusterKey]] = {}
         for key, members in self.members.items():
             for party in members:
-                self._keys.setdefault((party, work_of(plan.scenario, key[0])), []).append(key)
+                self._keys.setdefault((party, upload_of(plan.scenario, key[0])), []).append(key)
         self._sums: dict[ClusterKey, Ring] = {}
         self._added: dict[ClusterKey, set[PartyId]] = {}
 
@@ -115,7 +121,7 @@ class _Totals:
         """Count ``party`` in all of its clusters that sum this work."""
         for key in self._keys[party, work]:
             if key not in self._sums:
-                self._sums[key] = to_ring(np.zeros(self._length, dtype=np.int64), self._bits)
+                self._sums[key] = np.zeros_like(ring)
             np.add(self._sums[key], ring, out=self._sums[key])
             self._added.setdefault(key, set()).add(party)
 

@@ -25,6 +25,7 @@ from securefl.errors import PeerError
 from securefl.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
 from securefl.kernel.effects import (
     Aborted,
+    Choose,
     Consult,
     Evaluate,
     Finished,
@@ -36,6 +37,7 @@ from securefl.kernel.effects import (
     WakeAt,
 )
 from securefl.kernel.events import (
+    Chosen,
     Consulted,
     DeadlinePassed,
     Evaluated,
@@ -147,6 +149,8 @@ class World:
         entropy: Entropy | None = None,
         initial: F32 | None = None,
         consult: Callable[[int, F32, tuple[int, ...]], tuple[F64, ...] | None] | None = None,
+        *,
+        choose: Callable[[PartyId, int], int | None] = lambda _party, _round: 0,
     ) -> None:
         self.scenario = scenario
         names = party_names(scenario.parties)
@@ -161,6 +165,7 @@ class World:
         self.plan = Plan(RUN, scenario, check(scenario), roster, length)
         self.train = train or (lambda _party, _round, params: params + np.float32(1))
         self.consult = consult or (lambda _round, params, asked: (np.full(len(params), -1.0),) * len(asked))
+        self.choose = choose
         self.ops = list(ops)
         self.counts: dict[tuple[str, str], int] = {}
         self.now = 0.0
@@ -173,7 +178,7 @@ class World:
         self._queue: list[_Due] = []
         self._order = 0
         self.nodes: dict[PartyId, Node] = {}
-        start = initial if initial is not None else np.zeros(length, dtype=np.float32)
+        start = initial if initial is not None else np.zeros(self.plan.broadcast, dtype=np.float32)
         self.server_store = MemoryStore()
         server = ServerMachine(
             ServerContext(self.plan, identities[SERVER], self.server_store, start, root.child("server"))
@@ -284,7 +289,7 @@ class World:
             effects = node.seam(event, effects)
         self._perform(node, effects)
 
-    def _perform(  # noqa: C901 - one branch per effect
+    def _perform(  # noqa: C901, PLR0912 - one branch per effect
         self, node: Node, effects: tuple[Effect[AnyMessage], ...]
     ) -> None:
         for effect in effects:
@@ -307,6 +312,10 @@ class World:
                     failure = "" if update is not None else "training failed"
                     done = Trained(self.now + 1.0, effect.round, effect.work, update, failure)
                     self._schedule(1.0, node.name, done)
+                case Choose():
+                    group = self.choose(node.name, effect.round)
+                    failure = "" if group is not None else "no finite loss"
+                    self._schedule(0.5, node.name, Chosen(self.now, effect.round, group, failure))
                 case Evaluate():
                     accuracy = float(effect.params[0]) if effect.params.size else 0.0
                     self._schedule(0.0, node.name, Evaluated(self.now, effect.round, accuracy, 0.0))

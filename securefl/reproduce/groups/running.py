@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from securefl.reproduce.drawing import WORK
+from securefl.reproduce.drawing import WORK, prepare
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.groups.record import Cell, TrialsRecord, conclude, trial_key
 from securefl.reproduce.groups.sheet import Method, Trials
@@ -59,6 +59,7 @@ def run_trials(
         for place, (_, trial) in enumerate(planned)
     }
     # The largest first, so that no process is left alone with it at the end.
+    prepare(out)
     order = sorted((p for p in missing if missing[p]), key=lambda p: -_cost(planned[p][1]))
     if order:
         with _single_threaded(), _pool(jobs) as pool:

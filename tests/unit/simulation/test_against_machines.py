@@ -37,6 +37,7 @@ from securefl.rounds.reports import (
     RoundDone,
     RoundSkipped,
     RoundStarted,
+    SlotsCounted,
     StepReached,
     SumChecked,
     SumOpened,
@@ -89,6 +90,7 @@ def comparable(report: object) -> object:
             | SurvivorsFrozen()
             | SumChecked()
             | SumsWithheld()
+            | SlotsCounted()
             | ModelStepped()
             | RoundDone()
             | RoundSkipped()

@@ -1,0 +1,148 @@
+"""Limits of task groups, and what the header says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from securefl.config.behaviours import CoalitionAttack
+from securefl.config.cast import is_of_server
+from securefl.config.rules import clusters_needed_by, needs_server_gradient
+from securefl.config.scenario import Scenario
+from securefl.config.sizes import hides_groups
+from securefl.errors import ConfigError
+
+
+def check_groups(scenario: Scenario) -> None:
+    """Refuse task groups where they contradict another field.
+
+    Raises:
+        ConfigError: with the field to change, the reason and the remedy.
+    """
+    groups, clustering = scenario.groups, scenario.clustering
+    if groups.count == 1:
+        if groups.tasks != "given" or groups.mode != "open":
+            raise ConfigError("groups.count", "1 is no groups at all", "2 or more")
+        return
+    if groups.count > scenario.parties:
+        raise ConfigError(
+            "groups.count",
+            f"{scenario.parties} parties are fewer than {groups.count} groups",
+            f"at most {scenario.parties}",
+        )
+    if groups.tasks == "rotations" and groups.count > 4:
+        raise ConfigError("groups.count", f"{groups.count} groups, and images have 4 rotations", "at most 4")
+    _check_company(scenario)
+    if clustering.reclusterings > 1:
+        raise ConfigError(
+            "clustering.reclusterings", f"{clustering.reclusterings} of them do not go with groups", "1"
+        )
+    if clustering.fixed:
+        raise ConfigError(
+            "clustering.fixed",
+            "parties change their group, and fixed clusters stay",
+            "leave it out; hidden groups have clusters of atoms, which stay",
+        )
+    if hides_groups(scenario):
+        _check_hidden(scenario)
+    else:
+        _check_open(scenario)
+
+
+def _check_company(scenario: Scenario) -> None:
+    """What no kind of groups goes with."""
+    if scenario.privacy.unit != "none" or scenario.training.dp_sgd is not None:
+        raise ConfigError(
+            "groups.count",
+            "noise is reckoned for one model that everybody learns",
+            "1 with privacy or training.dp_sgd",
+        )
+    if scenario.secure_sum.kind != "masking":
+        raise ConfigError(
+            "secure_sum.kind", f"{scenario.secure_sum.kind} sums do not go with groups", '"masking"'
+        )
+    for name in ("count", "fraction"):
+        if getattr(scenario.participation, name) is not None:
+            raise ConfigError(
+                f"participation.{name}", "a draw of participants does not go with groups", "leave it out"
+            )
+    if needs_server_gradient(scenario.aggregation.rule):
+        raise ConfigError(
+            "aggregation.rule", "the server's own data have no group", "a rule without server data"
+        )
+    for index, behaviour in enumerate(scenario.behaviours):
+        if isinstance(behaviour, CoalitionAttack) or is_of_server(behaviour):
+            raise ConfigError(
+                f"behaviours.{index}.kind",
+                f"{behaviour.kind} knows of one model only",
+                "an attack that a party makes by itself",
+            )
+
+
+def _check_open(scenario: Scenario) -> None:
+    groups, clustering = scenario.groups, scenario.clustering
+    if clustering.atoms > 1:
+        raise ConfigError(
+            "clustering.atoms",
+            "parties change their group, and atoms stay",
+            'leave it out, or groups.mode = "hidden"',
+        )
+    even = scenario.parties // groups.count
+    if even < clustering.size:
+        raise ConfigError(
+            "clustering.size",
+            f"{scenario.parties} parties in {groups.count} groups are {even} in each, no cluster of"
+            f" {clustering.size}: every group would wait",
+            f"at most {even}",
+        )
+    clusters, needed = even // clustering.size, clusters_needed_by(scenario.aggregation)
+    if clusters < needed:
+        raise ConfigError(
+            "aggregation.rule",
+            f"needs {needed} clusters, and a group of {even} makes {clusters} of {clustering.size}",
+            "smaller clusters, another rule, or more parties",
+        )
+
+
+def _check_hidden(scenario: Scenario) -> None:
+    clustering = scenario.clustering
+    if scenario.secure_sum.server == "active":
+        raise ConfigError(
+            "groups.mode",
+            "parties cannot verify the counts that a server tells them, and an active one would tell others",
+            '"open", or secure_sum.server = "curious"',
+        )
+    if clustering.atoms != clustering.size or clustering.size < 2:
+        raise ConfigError(
+            "clustering.atoms",
+            "counts of changing clusters would soon say who is in which group: clusters of hidden groups"
+            " are the run's atoms",
+            f"{max(2, clustering.size)}, as clustering.size",
+        )
+    if scenario.weighting.mode != "ignore":
+        raise ConfigError(
+            "weighting.mode",
+            "nobody knows whose weights are in a slot",
+            '"ignore", or groups.mode = "open"',
+        )
+
+
+def on_groups(scenario: Scenario) -> Iterator[str]:
+    """Yield lines of the header."""
+    groups, sums = scenario.groups, scenario.secure_sum
+    if groups.count == 1:
+        return
+    if not hides_groups(scenario):
+        yield (
+            f"groups: {groups.count}, told to everybody in each round; clusters lie inside groups, and one"
+            f" of fewer than {scenario.clustering.size} waits"
+        )
+        return
+    least = sums.colluders_per_cluster + sums.k_anonymity
+    yield (
+        f"groups: {groups.count}, hidden; each cluster opens how many of its members are in which group, and"
+        f" then the sums of groups with {least} or more of them; the others' updates are lost for the round"
+    )
+    yield (
+        "groups: clusters stay for the whole run, as their counts would else give groups away; a member that"
+        " lies about its count can have a smaller sum opened"
+    )

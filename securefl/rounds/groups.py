@@ -1,0 +1,76 @@
+"""Task groups in a round: which model is whose, and clusters inside groups (docs/adr/0026)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from securefl.arrays import F32
+from securefl.clustering.assignment import Assignment, draw_assignment
+from securefl.config.presence import fewest_participants
+from securefl.config.sizes import cluster_sizes, hides_groups, max_cluster_size
+from securefl.crypto.labels import digest
+from securefl.ids import PartyId
+from securefl.messages.rounds import NO_GROUP
+from securefl.rounds.plan import Plan
+
+NO_GROUPS: Mapping[PartyId, int] = {}
+
+
+def tells_groups(plan: Plan) -> bool:
+    """Whether parties tell their group in their hello."""
+    return plan.models > 1 and not hides_groups(plan.scenario)
+
+
+def fits_groups(plan: Plan, group: int) -> bool:
+    """Whether a hello may state ``group``."""
+    return 0 <= group < plan.models if tells_groups(plan) else group == NO_GROUP
+
+
+def model_of(plan: Plan, params: F32, group: int) -> F32:
+    """One group's model, f32 ``(d,)``, of all models f32 ``(k d,)``: a view."""
+    return params[group * plan.length : (group + 1) * plan.length]
+
+
+def draw_inside_groups(
+    plan: Plan, seed: bytes, present: Collection[PartyId], groups: Mapping[PartyId, int]
+) -> Assignment:
+    """Draw clusters inside each group, the lowest group first; a group too small for one waits.
+
+    Where all clusters together have fewer parties than a round needs, nobody takes part.
+
+    Args:
+        plan: of the run.
+        seed: the round's certified seed; each group's clusters follow from a digest of it.
+        present: everybody who revealed a nonce.
+        groups: of each of them, as stated in its hello.
+    """
+    clusters: list[tuple[PartyId, ...]] = []
+    tasks: list[int] = []
+    for group in range(plan.models):
+        members = sorted(party for party in present if groups[party] == group)
+        wanted = _wanted(plan, len(members))
+        if not wanted:
+            continue
+        own = digest("task group", seed, group)
+        (row,) = draw_assignment(own, members, wanted, plan.scenario.clustering.size, 1).clusters
+        clusters += row
+        tasks += [group] * len(row)
+    participants = tuple(sorted(party for members in clusters for party in members))
+    if len(participants) < fewest_participants(plan.scenario):
+        return Assignment((), ((),))
+    return Assignment(participants, (tuple(clusters),), tasks=tuple(tasks))
+
+
+def _wanted(plan: Plan, members: int) -> int:
+    """The most of a group's members whose clusters are as small as they have to be; 0 if there is none."""
+    size, largest = plan.scenario.clustering.size, max_cluster_size(plan.scenario)
+    fitting = (n for n in range(members, size - 1, -1) if max(cluster_sizes(n, size)) <= largest)
+    return next(fitting, 0)
+
+
+def least_of(losses: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int | None:
+    """The model of least loss, f64 ``(k,)``, the lowest number of several; None where none is finite."""
+    finite = np.isfinite(losses)
+    return int(np.where(finite, losses, np.inf).argmin()) if finite.any() else None

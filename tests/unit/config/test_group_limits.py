@@ -1,0 +1,79 @@
+"""What task groups go with, and what the header says of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from securefl.config.limits import check
+from securefl.config.load import parse_scenario
+from securefl.config.resolved import scenario_digest
+from securefl.errors import ConfigError
+
+OPEN = """
+name = "grouped"
+parties = 12
+[groups]
+count = 3
+[clustering]
+size = 2
+[secure_sum]
+threshold = 2
+min_survivors = 2
+colluders = 2
+[stop]
+rounds = 3
+"""
+HIDDEN = (
+    "groups.mode='hidden'",
+    "clustering.size=4",
+    "clustering.atoms=4",
+    "weighting.mode='ignore'",
+)
+
+
+def test_feasible_ones_and_their_headers() -> None:
+    assert any("groups: 3, told to everybody" in line for line in check(parse_scenario(OPEN, ())).notes)
+    hidden = check(parse_scenario(OPEN, HIDDEN))
+    assert any("groups with 2 or more of them" in line for line in hidden.notes)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "field", "says"),
+    [
+        (("groups.count=13",), "groups.count", "12 parties are fewer than 13 groups"),
+        (("groups.count=5", "groups.tasks='rotations'"), "groups.count", "4 rotations"),
+        (("groups.count=1", "groups.mode='hidden'"), "groups.count", "no groups at all"),
+        (("groups.count=7",), "clustering.size", "every group would wait"),
+        (("clustering.reclusterings=2",), "clustering.reclusterings", "do not go with groups"),
+        (
+            ("clustering.fixed=true", "leakage.mode='report'"),
+            "clustering.fixed",
+            "parties change their group",
+        ),
+        (("clustering.size=4", "clustering.atoms=2"), "clustering.atoms", "atoms stay"),
+        (("participation.count=9",), "participation.count", "draw of participants"),
+        (("aggregation.rule={type='krum',byzantine=1}",), "aggregation.rule", "a group of 4 makes 2 of 2"),
+        (("aggregation.rule={type='fltrust'}",), "aggregation.rule", "have no group"),
+        (("training.dp_sgd={}",), "groups.count", "one model that everybody learns"),
+        (
+            ("behaviours=[{kind='alie',parties=['p00'],z=1.0}]",),
+            "behaviours.0.kind",
+            "knows of one model only",
+        ),
+        ((*HIDDEN, "secure_sum.server='active'", "secure_sum.threshold=4"), "groups.mode", "cannot verify"),
+        ((*HIDDEN, "clustering.atoms=1"), "clustering.atoms", "are the run's atoms"),
+        ((*HIDDEN, "weighting.mode='passthrough'"), "weighting.mode", "whose weights"),
+    ],
+)
+def test_what_is_refused(overrides: tuple[str, ...], field: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as refused:
+        check(parse_scenario(OPEN, overrides))
+    assert refused.value.path == field
+
+
+def test_no_groups_change_no_digest() -> None:
+    """Draws follow from it: a scenario without groups has those that it had before there were any."""
+    plain = parse_scenario(OPEN, ("groups.count=1",))
+    spelled = parse_scenario(OPEN, ("groups.count=1", "groups.mode='open'"))
+    assert scenario_digest(plain) == scenario_digest(spelled)
+    assert scenario_digest(plain) != scenario_digest(parse_scenario(OPEN, ()))

@@ -1,0 +1,106 @@
+"""Slots and starts of task groups as arithmetic, and hellos that do not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from securefl.encoding.ring import from_ring, to_ring
+from securefl.ids import PartyId
+from securefl.rounds.group_start import chooses, split_models, splits_after
+from securefl.rounds.groups import draw_inside_groups, fits_groups, least_of
+from securefl.rounds.slots import counts_of, open_slots, slot_uploads
+from securefl.rounds.upload import Upload
+from tests.simulation.world import World, scenario
+from tests.unit.rounds.samples import plan_of
+
+OPEN = {"groups__count": "3", "size": "2"}
+HIDDEN = {
+    "groups__count": "3",
+    "groups__mode": "hidden",
+    "size": "4",
+    "clustering__atoms": "4",
+    "weighting__mode": "ignore",
+}
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=9), st.integers(1, 4))
+def test_slots_of_honest_members_open_where_enough_are_in_them(groups: list[int], least: int) -> None:
+    plan = plan_of(scenario(12, **HIDDEN))
+    update = Upload(to_ring(np.full(plan.length, 5, dtype=np.int64), plan.limits.ring_bits), 0)
+    made = [slot_uploads(plan, update, group) for group in groups]
+    totals = [np.add.reduce([one[place].ring for one in made]) for place in range(4)]
+    counts = counts_of(totals[0])
+    assert counts == tuple(groups.count(group) for group in range(3))
+    assert open_slots(counts, len(groups), least) == tuple(g for g in range(3) if groups.count(g) >= least)
+    for group in range(3):
+        assert set(from_ring(totals[1 + group]).tolist()) == {5 * groups.count(group)}
+
+
+@pytest.mark.parametrize("counts", [(3, -1, 2), (3, 2, 0), (2, 1, 0)])
+def test_counts_that_cannot_be_open_nothing(counts: tuple[int, ...]) -> None:
+    assert open_slots(counts, 4, 2) == ()
+
+
+def test_the_least_loss_among_finite_ones() -> None:
+    assert least_of(np.array([np.nan, 2.0, 2.0])) == 1
+    assert least_of(np.array([np.inf, np.nan])) is None
+
+
+def test_hellos_state_a_group_where_groups_are_open_and_only_there() -> None:
+    opened, hidden, plain = (plan_of(scenario(12, **kind)) for kind in (OPEN, HIDDEN, {}))
+    assert [fits_groups(opened, group) for group in (-1, 0, 2, 3)] == [False, True, True, False]
+    assert [fits_groups(hidden, group) for group in (-1, 0)] == [True, False]
+    assert [fits_groups(plain, group) for group in (-1, 0)] == [True, False]
+
+
+def test_parties_refuse_an_announcement_with_a_group_that_there_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A liar names group 3 of 3, and a server lets it pass."""
+    world = World(scenario(6, **OPEN), choose=lambda party, _round: 3 if party == "p05" else 0)
+    monkeypatch.setattr("securefl.rounds.server_gather.fits_groups", lambda _plan, _group: True)
+    world.run()
+    for name in world.parties[:-1]:
+        assert any("p05 in group 3" in reject.reason for reject in world.nodes[name].rejects)
+
+
+def test_the_server_refuses_it_too_and_goes_on() -> None:
+    world = World(scenario(6, **OPEN), choose=lambda party, _round: 3 if party == "p05" else 0).run()
+    assert any("group 3" in reject.reason for reject in world.server.rejects)
+    assert world.models[0].size == 3 * 8
+
+
+def test_groups_keep_to_themselves_and_to_cluster_sizes() -> None:
+    plan = plan_of(scenario(12, **OPEN))
+    groups = {name: int(name[1:]) % 3 if name != "p00" else 1 for name in plan.roster.parties}
+    drawn = draw_inside_groups(plan, bytes(32), groups.keys(), groups)
+    assert [len(members) for members in drawn.clusters[0]] == [3, 3, 2, 2, 2]
+    assert drawn.tasks == (0, 1, 1, 2, 2)
+    for members, task in zip(drawn.clusters[0], drawn.tasks, strict=True):
+        assert {groups[party] for party in members} == {task}
+    other = draw_inside_groups(plan, bytes(31) + b"\1", groups.keys(), groups)
+    assert other.clusters != drawn.clusters
+    nobody = draw_inside_groups(
+        plan, bytes(32), groups.keys(), dict.fromkeys(groups, 0) | {PartyId("p00"): 1}
+    )
+    assert "p00" not in nobody.participants
+
+
+def test_a_plain_model_is_split_along_what_clusters_differ_in() -> None:
+    plan = plan_of(scenario(12, **{**OPEN, "groups__warmup": "2"}))
+    assert [chooses(plan, round_) for round_ in range(3)] == [False, False, True]
+    assert [splits_after(plan, round_) for round_ in range(3)] == [False, True, False]
+    rng = np.random.default_rng(0)
+    directions = 3.0 * np.eye(plan.length)[:3]
+    means = np.repeat(directions, 8, axis=0) + 0.01 * rng.standard_normal((24, plan.length))
+    means[0] = 1e6
+    model = np.ones(plan.length, dtype=np.float32)
+    models = split_models(plan, model, means, bytes(32)).reshape(3, -1)
+    tilts = models - model
+    # Each model leans towards one of the directions, more than towards the others.
+    assert sorted(int(np.argmax(tilt[:3])) for tilt in tilts) == [0, 1, 2]
+    alike = split_models(plan, model, np.zeros((2, plan.length)), bytes(32))
+    np.testing.assert_array_equal(alike, np.tile(model, 3))
