@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,6 @@ import torch
 from securefl.arrays import F32
 from securefl.config.scenario import Groups, Scenario
 from securefl.groups.recovery import matching
-from securefl.ids import PartyId
 from securefl.learning.evaluation import Evaluator, Trigger
 from securefl.learning.flatten import dimension, to_vector
 from securefl.learning.models import build_model
@@ -108,13 +107,6 @@ def evaluator_of(
     if scenario.groups.count == 1:
         return Evaluator(module, shard, device, trigger)
     return GroupEvaluator(module, shard, device, scenario.groups, trigger)
-
-
-def turns_of(groups: Groups, parties: tuple[PartyId, ...]) -> Mapping[PartyId, int]:
-    """By party, how many quarters its images are turned; empty where tasks are not rotations."""
-    if groups.count == 1 or groups.tasks != "rotations":
-        return {}
-    return {party: index % groups.count for index, party in enumerate(parties)}
 
 
 def turned(shard: Shard, quarters: int) -> Shard:

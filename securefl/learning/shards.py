@@ -15,6 +15,7 @@ import numpy as np
 
 from securefl.arrays import I64, Inputs
 from securefl.config.data import Data
+from securefl.config.scenario import Groups
 from securefl.errors import ConfigError
 from securefl.ids import PartyId
 from securefl.learning.dataset import Dataset, Samples
@@ -56,7 +57,7 @@ class ShardFiles:
 
 
 Turns = Mapping[PartyId, int]
-"""By party, quarters by which its images are turned (:mod:`securefl.learning.groups`)."""
+"""By party, quarters by which its images are turned (:func:`turns_of`)."""
 SomeSamples = TypeVar("SomeSamples", bound=Samples)
 NO_TURNS: Turns = MappingProxyType({})
 
@@ -82,6 +83,13 @@ def shards_of(dataset: Dataset, rows: Split, turns: Turns = NO_TURNS) -> Shards:
     source = dataset.servers or dataset
     server = _shard(source, source.x_train[rows.server], source.y_train[rows.server])
     return Shards(parties, test, server if len(rows.server) else None)
+
+
+def turns_of(groups: Groups, parties: tuple[PartyId, ...]) -> Turns:
+    """By party, how many quarters its images are turned; empty where tasks are not rotations."""
+    if groups.count == 1 or groups.tasks != "rotations":
+        return {}
+    return {party: index % groups.count for index, party in enumerate(parties)}
 
 
 def turned_samples(x: SomeSamples, quarters: int) -> SomeSamples:

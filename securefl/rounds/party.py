@@ -8,7 +8,7 @@ from securefl.config.rules import needs_server_gradient
 from securefl.config.scenario import Scenario
 from securefl.errors import PeerError
 from securefl.ids import SERVER
-from securefl.kernel.effects import Aborted, Finished, Reject, Send, WakeAt
+from securefl.kernel.effects import Aborted, Finished, Reject, Report, Send, WakeAt
 from securefl.kernel.events import (
     Chosen,
     Consulted,
@@ -80,10 +80,12 @@ from securefl.rounds.party_phases import (
     Past,
     Revealed,
     Working,
+    sit_out,
 )
 from securefl.rounds.party_release import on_certificate, on_counts, on_freeze
 from securefl.rounds.party_sums import SumMessage as InstanceMessage
 from securefl.rounds.party_sums import on_instance_message, on_trained
+from securefl.rounds.reports import SatOut
 
 
 def patience(scenario: Scenario) -> float:
@@ -182,8 +184,10 @@ def _drawing(
 ) -> tuple[PartyPhase, Effects]:
     """Take a message of the draw of clusters."""
     match message, phase:
-        case Invite(), Informed() | Greeted() | Revealed():
+        case Invite(), Informed() | Choosing() | Greeted() | Revealed():
             return on_invite(ctx, phase, place, message)
+        case Announce(), Choosing(round=at) if place.round == at:
+            return sit_out(phase), (Report(SatOut(at, "had not chosen its task group in time")),)
         case Announce(), Greeted():
             return on_announce(ctx, phase, place, message)
         case Reveals(), Revealed():

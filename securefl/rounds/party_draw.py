@@ -81,7 +81,7 @@ def _with_model(ctx: PartyContext, phase: PartyPhase, round_: int, params: F32) 
 
 
 def on_invite(
-    ctx: PartyContext, phase: Informed | Greeted | Revealed, place: Place, message: Invite
+    ctx: PartyContext, phase: Informed | Choosing | Greeted | Revealed, place: Place, message: Invite
 ) -> tuple[PartyPhase, Effects]:
     """Say hello with a fresh commitment; a new draw voids the last one's nonces."""
     due = 0 if isinstance(phase, Informed) else phase.draw + 1
@@ -96,6 +96,8 @@ def on_invite(
     if is_spent(ctx.plan, phase.past.releases, ctx.allowed):
         made, allowed = phase.past.releases, allowed_of(ctx.plan, ctx.allowed)
         return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")
+    if isinstance(phase, Choosing):
+        return replace(phase, draw=place.attempt), ()
     if isinstance(phase, Informed) and chooses(ctx.plan, phase.round):
         choosing = Choosing(phase.past, phase.round, place.attempt, phase.params, phase.model)
         return choosing, (Choose(phase.round, phase.params),)

@@ -19,8 +19,7 @@ from securefl.crypto.roster import make_identities
 from securefl.entropy import Entropy
 from securefl.ids import SERVER, PartyId
 from securefl.learning.datasets import load_data
-from securefl.learning.groups import turns_of
-from securefl.learning.shards import write_shards
+from securefl.learning.shards import turns_of, write_shards
 
 
 @dataclass(frozen=True, slots=True)

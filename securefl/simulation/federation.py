@@ -31,11 +31,10 @@ from securefl.learning.groups import (
     GroupEvaluator,
     evaluator_of,
     initial_models,
-    turns_of,
 )
 from securefl.learning.models import build_model
 from securefl.learning.server_gradient import ServerGradient
-from securefl.learning.shards import shards_of
+from securefl.learning.shards import shards_of, turns_of
 from securefl.learning.split import split
 from securefl.privacy.settling import settle
 from securefl.rounds.leakage import tried_draws

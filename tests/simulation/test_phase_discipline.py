@@ -28,6 +28,7 @@ from securefl.kernel.events import (
 from securefl.kernel.machine import Event
 from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import Retry
+from securefl.messages.rounds import SlotCounts
 from securefl.messages.union import AnyMessage
 from securefl.messages.validation import (
     DealRequest,
@@ -47,12 +48,20 @@ from securefl.secagg.store import MemoryStore
 from tests.simulation.world import Node, Op, World, scenario
 
 KINDS = [kind.__name__ for kind in get_args(AnyMessage)]
+HIDDEN = {
+    "size": "4",
+    "clustering__atoms": "4",
+    "weighting__mode": "ignore",
+    "groups__count": "2",
+    "groups__mode": "hidden",
+}
 PARTY_PHASES = [kind.__name__ for kind in get_args(PartyPhase)]
 SERVER_PHASES = [kind.__name__ for kind in get_args(ServerPhase)]
 
 DUE = {
     "Outside": {"RollCall", "ModelAnnounce", "Goodbye", "Invite", "Announce", "Reveals", "Certificate"},
     "Informed": {"RollCall", "ModelAnnounce", "Goodbye", "Invite"},
+    "Choosing": {"RollCall", "ModelAnnounce", "Goodbye", "Invite", "Announce"},
     "Greeted": {"RollCall", "ModelAnnounce", "Goodbye", "Invite", "Announce"},
     "Revealed": {"RollCall", "ModelAnnounce", "Goodbye", "Invite", "Reveals"},
     "Working": {
@@ -71,9 +80,13 @@ DUE = {
         "Certificate",
     },
     "Endorsed": {"RollCall", "ModelAnnounce", "Goodbye", "Certificate"},
+    "Counted": {"RollCall", "ModelAnnounce", "Goodbye", "Certificate", "SlotCounts"},
     "Ended": set[str](),
 }
 """What may change a party's phase, or answer without blame, and where."""
+
+GROUPED = ("Choosing", "Counted")
+"""Phases of runs with hidden task groups."""
 
 SERVER_DUE = {
     "Joining": {"Join"},
@@ -125,9 +138,13 @@ def _nothing_is_discarded() -> Iterator[None]:
 class Recorded:
     """All phases of one run, at one party and at the server, and all messages that anybody received."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, grouped: bool = False) -> None:
         self._seen: dict[tuple[PartyId, str], list[object]] = {}
         self.events: dict[str, list[Received[AnyMessage]]] = {}
+        if grouped:
+            self._run(World(scenario(8, rounds="2", **HIDDEN), length=4))
+            self.me = PartyId("p00")
+            return
         made = scenario(
             13,
             size="6",
@@ -140,19 +157,26 @@ class Recorded:
             data__server_fraction="0.1",
         )
         ops = [Op("drop", "p12", "Reveal"), Op("spoil", "p08", "ShareBoxes")]
-        self.world = World(made, ops=ops, length=4)
-        self.world.observers.append(self._observe)
-        self.world.run()
-        for name, node in self.world.nodes.items():
-            self._seen.setdefault((name, type(node.phase).__name__), []).append(node.phase)
+        self._run(World(made, ops=ops, length=4))
         # This run has masked sums: members have nothing to say to each other, and nothing is checked.
         for message in STRANGE:
             self.events[type(message).__name__] = [
                 replace(event, message=message) for event in self.events["BoxList"]
             ]
+        # Nor has it hidden groups.
+        self.events["SlotCounts"] = [
+            replace(event, message=SlotCounts(counts=(6,))) for event in self.events["Freeze"]
+        ]
         (retry,) = {message.members for message in self.world.messages(Retry)}
         self.me = PartyId(retry[0])
         """A party that came back from a retry."""
+
+    def _run(self, world: World) -> None:
+        self.world = world
+        world.observers.append(self._observe)
+        world.run()
+        for name, node in world.nodes.items():
+            self._seen.setdefault((name, type(node.phase).__name__), []).append(node.phase)
 
     def _observe(
         self, node: Node, before: object, event: Event[AnyMessage], _after: object, _effects: object
@@ -173,6 +197,16 @@ class Recorded:
 @lru_cache(maxsize=1)
 def recorded() -> Recorded:
     return Recorded()
+
+
+@lru_cache(maxsize=1)
+def grouped() -> Recorded:
+    return Recorded(grouped=True)
+
+
+def record_of(at: str) -> Recorded:
+    """The run in which a party comes to a phase."""
+    return grouped() if at in GROUPED else recorded()
 
 
 def spread(items: list[object], most: int) -> list[object]:
@@ -197,16 +231,17 @@ def test_the_run_covers_all_kinds_and_phases() -> None:
     record = recorded()
     assert set(KINDS) - record.events.keys() == set()
     seen = {
-        side: {at for at in (*PARTY_PHASES, *SERVER_PHASES) if record.phases(side, at)}
+        side: {at for at in (*PARTY_PHASES, *SERVER_PHASES) if record_of(at).phases(side, at)}
         for side in ("party", "server")
     }
     assert seen["party"] == set(PARTY_PHASES) == DUE.keys()
     assert seen["server"] == set(SERVER_PHASES) == SERVER_DUE.keys()
 
 
-def received(kind: str) -> Iterator[Received[AnyMessage]]:
+def received(kind: str, at: str) -> Iterator[Received[AnyMessage]]:
     """The run's messages of one kind, at right and wrong places, from right and wrong senders."""
-    for original in spread(list(recorded().events[kind]), 4):
+    events = record_of(at).events.get(kind) or recorded().events[kind]
+    for original in spread(list(events), 4):
         assert isinstance(original, Received)
         for sender in (original.sender, PartyId("p03"), PartyId("nobody"), SERVER):
             for place in (original.place, *displaced(original.place)):
@@ -216,9 +251,9 @@ def received(kind: str) -> Iterator[Received[AnyMessage]]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("at", PARTY_PHASES)
 def test_party(at: str, kind: str) -> None:
-    machine = recorded().node("party").machine
-    for phase in spread(recorded().phases("party", at), 6):
-        for event in received(kind):
+    machine = record_of(at).node("party").machine
+    for phase in spread(record_of(at).phases("party", at), 6):
+        for event in received(kind, at):
             after, effects = machine.step(phase, event)
             rejected = any(isinstance(effect, Reject) for effect in effects)
             if at == "Ended":
@@ -238,7 +273,7 @@ def test_server(at: str, kind: str) -> None:
     machine = recorded().node("server").machine
     assert isinstance(machine, ServerMachine)
     for phase in spread(recorded().phases("server", at), 6):
-        for event in received(kind):
+        for event in received(kind, at):
             machine.step(phase, event)  # type: ignore[arg-type]
             if at == "Ended":
                 assert machine.step(phase, event) == (phase, ())  # type: ignore[arg-type]

@@ -126,6 +126,17 @@ def test_a_party_without_a_finite_loss_sits_out() -> None:
     assert "p00" not in round_.participants
 
 
+def test_who_chooses_too_late_sits_the_round_out() -> None:
+    lab = world(scenario(8, rounds="2", **OPEN))
+    late = PartyId("p04")
+    lab.dawdling[late] = 30.0
+    done = lab.run()
+    assert isinstance(done.server.outcome, Finished)
+    assert [out.reason for out in done.reports(SatOut, late)] == ["had not chosen its task group in time"] * 2
+    assert not done.nodes[late].rejects
+    assert all(late not in one.participants for one in done.reports(RoundDone))
+
+
 def test_hidden_slots_open_where_enough_are_in_them_and_nobody_says_a_group() -> None:
     done = world(scenario(8, rounds="2", **HIDDEN)).run()
     assert isinstance(done.server.outcome, Finished)

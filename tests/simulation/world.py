@@ -166,6 +166,8 @@ class World:
         self.train = train or (lambda _party, _round, params: params + np.float32(1))
         self.consult = consult or (lambda _round, params, asked: (np.full(len(params), -1.0),) * len(asked))
         self.choose = choose
+        self.dawdling: dict[PartyId, float] = {}
+        """Seconds that a party takes to choose."""
         self.ops = list(ops)
         self.counts: dict[tuple[str, str], int] = {}
         self.now = 0.0
@@ -315,7 +317,11 @@ class World:
                 case Choose():
                     group = self.choose(node.name, effect.round)
                     failure = "" if group is not None else "no finite loss"
-                    self._schedule(0.5, node.name, Chosen(self.now, effect.round, group, failure))
+                    self._schedule(
+                        self.dawdling.get(node.name, 0.5),
+                        node.name,
+                        Chosen(self.now, effect.round, group, failure),
+                    )
                 case Evaluate():
                     accuracy = float(effect.params[0]) if effect.params.size else 0.0
                     self._schedule(0.0, node.name, Evaluated(self.now, effect.round, accuracy, 0.0))

@@ -12,9 +12,9 @@ from securefl.config.scenario import Groups
 from securefl.errors import ConfigError
 from securefl.ids import PartyId
 from securefl.learning.evaluation import Evaluator
-from securefl.learning.groups import Chooser, GroupEvaluator, evaluator_of, initial_models, turned, turns_of
+from securefl.learning.groups import Chooser, GroupEvaluator, evaluator_of, initial_models, turned
 from securefl.learning.models import build_model
-from securefl.learning.shards import Shard
+from securefl.learning.shards import Shard, turns_of
 
 CPU = torch.device("cpu")
 
