@@ -13,6 +13,7 @@ from securefl.errors import ConfigError, PeerError
 from securefl.ids import SERVER, RunId
 from securefl.kernel.effects import Aborted, Finished, Report, Send, WakeAt
 from securefl.kernel.events import (
+    Chosen,
     Consulted,
     DeadlinePassed,
     Evaluated,
@@ -76,7 +77,7 @@ class DealerMachine:
                 return guarded(lambda: self._received(phase, event), phase)
             case DeadlinePassed():
                 return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
-            case Trained() | Evaluated() | Consulted() | PresenceHint():
+            case Trained() | Chosen() | Evaluated() | Consulted() | PresenceHint():
                 return phase, ()
             case _:
                 assert_never(event)
