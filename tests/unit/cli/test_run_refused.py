@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.metadata
 from pathlib import Path
 
 import numpy as np
@@ -163,3 +164,17 @@ def test_a_path_with_brackets_is_shown_as_it_is(tmp_path: Path) -> None:
     odd = tmp_path / "[bold]"
     odd.mkdir()
     assert "[bold]" in refusal(call("run", odd, "--out", tmp_path / "run"))
+
+
+def test_a_machine_without_crypten_is_told_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("securefl.secagg_crypten.library.importlib.metadata.version", absent)
+    scenario = write_scenario(tmp_path)
+    reason = refusal(call("run", scenario, "--set", "secure_sum.kind=crypten", "--out", tmp_path / "run"))
+    assert reason.startswith("secure_sum.kind: ")
+    assert "pip install --no-deps crypten==0.4.1" in reason
+    assert files(tmp_path) == {"small.toml"}
