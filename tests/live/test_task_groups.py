@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from securefl.audit.load import load
+from securefl.errors import ConfigError
 from securefl.learning.checkpoint import load_model
 from tests.live.federated import run, simulate
 from tests.live.scenarios import behaviour, write_scenario
@@ -38,3 +40,5 @@ def test_same_bits_as_the_simulation(mode: str, tmp_path: Path) -> None:
         for field in ("accuracy", "loss", "update_norm", "survivors", "clusters"):
             assert row[field] == simulated[field], (row["round"], field)
     assert real.summary["server_view"]["single_updates"] == []
+    with pytest.raises(ConfigError, match="task groups"):
+        load(real.directory.path)
