@@ -14,7 +14,7 @@ from securefl.audit.wellformed import check_entries
 from securefl.config.cast import party_names
 from securefl.config.limits import check
 from securefl.errors import ConfigError
-from securefl.ids import SERVER, PartyId
+from securefl.ids import DEALER, SERVER, PartyId
 from securefl.report.records import RoundRecord
 from securefl.report.rundir import RunDirectory
 from securefl.transcript.chain import Transcript
@@ -114,7 +114,7 @@ def _by_vantage(
     found: dict[str, list[Transcript]] = defaultdict(list)
     for stem, transcript in sorted(transcripts.items(), key=lambda item: _start(item[0])):
         vantage = transcript.header.get("vantage")
-        if vantage not in {*parties, SERVER, "broker"}:
+        if vantage not in {*parties, SERVER, DEALER, "broker"}:
             raise ConfigError(
                 str(transcript.path), f"is of vantage point {vantage!r}, which is none of this scenario's"
             )

@@ -21,8 +21,11 @@ def check_simulable(scenario: Scenario) -> None:
     """Refuse what only messages can show.
 
     Raises:
-        ConfigError: a behaviour of the server, or a claim on refusals that do not happen here.
+        ConfigError: a behaviour of the server, a claim on refusals that do not happen here, or sums that are
+            validated by messages between members.
     """
+    if scenario.secure_sum.validated is not None:
+        raise ConfigError("secure_sum.validate", "updates are checked by messages between members", "use run")
     for index, behaviour in enumerate(scenario.behaviours):
         if is_of_server(behaviour):
             raise ConfigError(f"behaviours.{index}.kind", f"{behaviour.kind} needs messages", "use run")

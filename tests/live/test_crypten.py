@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,20 @@ def test_a_kill_at_each_phase_ends_in_a_new_attempt_or_a_lost_cluster(tmp_path: 
     assert counted[:3] == [11, 10, 5]
     assert counted[3] in {4, 5}
     assert counted[4] == 8
+
+
+def test_validation_leaves_an_attacker_out(tmp_path: Path) -> None:
+    """With processes, a dealer among them; the whole scenario has 20 rounds and 12 parties."""
+    attack = [{"kind": kind, "parties": ["p02"]} for kind in ("scale", "no-clip")]
+    attack[0]["factor"] = -10  # type: ignore[assignment]
+    shown = json.dumps(attack).replace(":", " =")
+    settings = [f"behaviours={shown}", "parties=6", "stop.rounds=2", "expect=[]"]
+    short = [word for setting in settings for word in ("--set", setting)]
+    ended = run(Path("crypten_validated"), tmp_path / "run", *short)
+    assert ended.exit_code == 0, ended.stderr
+    for row in ended.rows:
+        assert {"p02": "its update was refused as too long"}.items() <= {
+            out["party"]: out["reason"] for out in row["left_out"]
+        }.items()
+        assert row["projections"] == 6 * 64
+    assert ended.summary["server_view"]["projections_to_dealer_and_evaluator"] == 2 * 6 * 64
