@@ -68,6 +68,10 @@ def _dropped(recorded: Recorded, audit: str, frozen: Entry, evidence: Evidence) 
     least = recorded.scenario.secure_sum.min_survivors
     came = _submitted(round_, (_received(recorded, kind, frozen) for kind in ("MaskedInput", "Receipt")))
     sent = _submitted(round_, (_sent(recorded, kind) for kind in ("MaskedInput", "Receipt")))
+    for inputs in (*came.values(), *sent.values()):
+        # Left out by the checks of the others, not for silence; their shares of the others' updates came.
+        for party in _refused_updates(recorded, round_) & inputs.keys():
+            del inputs[party]
     either = {key: {**sent.get(key, {}), **came.get(key, {})} for key in clusters}
     ought = survivor_set(clusters, either, least) - survivors
     if not ought:
@@ -84,6 +88,13 @@ def _dropped(recorded: Recorded, audit: str, frozen: Entry, evidence: Evidence) 
         {who: where for inputs in came.values() for who, where in inputs.items() if who in known},
         {who: where for inputs in sent.values() for who, where in inputs.items() if who in missing},
     )
+
+
+def _refused_updates(recorded: Recorded, round_: int) -> frozenset[PartyId]:
+    """Whose updates were too long, says the server."""
+    told = (entry.fields for entry, _ in recorded.of(SERVER, "updates_validated"))
+    names: list[Any] = [fields["rejected"] for fields in told if fields["round"] == round_]
+    return frozenset(PartyId(name) for group in names for name in group)
 
 
 _Message = tuple[PartyId, Any, Evidence]
