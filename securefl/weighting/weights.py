@@ -56,9 +56,10 @@ def cap_of(weighting: Weighting, counts: Counts, drawn: Collection[PartyId] | No
     ``ignore`` has none. With ``passthrough`` it is the largest count of those who take part, so that nobody
     is truncated (FedAvg's weights up to a common factor: a liar then lowers everybody else's weight). With
     ``truncate`` it is ``weighting.cap``, or the largest whole number with which a share alpha of those who
-    are present, whether they take part or not, weighs alpha* of all of them at most. Where so few are
-    present that no weights keep to that, all weigh the same, which comes nearest; a scenario in which that
-    is so of all of its parties is refused at load.
+    are present weighs alpha* of all of them at most, and a share alpha of those who take part alpha* of
+    these: among ten that were drawn of a hundred, a cap for the hundred would let one liar weigh more than
+    the other nine. Where a group is so small that no weights keep to that, its smallest count counts; a
+    scenario in which that is so of all of its parties is refused at load.
 
     Args:
         weighting: the scenario's.
@@ -84,11 +85,18 @@ def cap_of(weighting: Weighting, counts: Counts, drawn: Collection[PartyId] | No
                 return weighting.cap
             if weighting.alpha is None:
                 raise UsageError("mode 'truncate' needs a cap, or alpha")
-            if not feasible(len(counts), weighting.alpha, weighting.alpha_star):
-                return min(counts.values())
-            return int(largest_cap(list(counts.values()), weighting.alpha, weighting.alpha_star))
+            taking_part = [counts[name] for name in names]
+            return min(
+                _largest(weighting, weighting.alpha, group) for group in (counts.values(), taking_part)
+            )
         case _:
             assert_never(weighting.mode)
+
+
+def _largest(weighting: Weighting, alpha: float, counts: Collection[int]) -> int:
+    if not feasible(len(counts), alpha, weighting.alpha_star):
+        return min(counts)
+    return int(largest_cap(list(counts), alpha, weighting.alpha_star))
 
 
 def _check(counts: Counts) -> None:

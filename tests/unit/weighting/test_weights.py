@@ -45,11 +45,16 @@ def test_truncate_with_a_cap_that_nobody_reaches() -> None:
     assert public_weights(capped(80), {A: 10, B: 40}) == {A: 0.125, B: 0.5}
 
 
-def test_truncate_reckons_with_all_who_are_present() -> None:
-    """Whoever is drawn weighs the same in every round, as in the paper's Algorithm 1."""
+def test_truncate_keeps_to_the_bound_among_all_and_among_those_drawn() -> None:
     counts = {A: 3, B: 4, C: MAX_COUNT}
     assert cap_of(BOUNDED, counts) == 7
-    assert public_weights(BOUNDED, counts, {A, C}) == {A: 3 / 7, C: 1.0}
+    assert public_weights(BOUNDED, counts, {A, C}) == {A: 1.0, C: 1.0}, "C would have 7 of 10"
+    many = {PartyId(f"p{n}"): 20 for n in range(99)} | {C: MAX_COUNT}
+    assert cap_of(BOUNDED, many) == 1620, "with nine others it has half"
+    drawn = [PartyId(f"p{n}") for n in range(9)] + [C]
+    weights = public_weights(BOUNDED, many, drawn)
+    assert weights[C] == pytest.approx(sum(weights.values()) / 2)
+    assert cap_of(BOUNDED, {A: 1, B: 1, C: 50}, {C}) == 2, "the bound among all is the tighter one"
 
 
 def test_largest_count() -> None:
