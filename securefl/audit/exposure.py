@@ -94,7 +94,10 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
         return Finding(
             audit=AUDIT,
             severity=Severity.HOLDS,
-            claim=f"{listed(colluders)} and the server together can compute no more than the server alone.",
+            claim=(
+                f"{listed(colluders)} and the server together can compute no more from the opened"
+                " sums than the server alone."
+            ),
         )
     bound = leakage_colluders(recorded.scenario)
     allowed = len(colluders) <= bound

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from securefl.audit.chapter import Chapter
 from securefl.audit.finding import Evidence, Finding, Severity
+from securefl.audit.pooled_shares import opened_by_colluders
 from securefl.audit.recorded import Recorded, words_of
 from securefl.ids import SERVER, PartyId
 from securefl.report.text import counted, listed
@@ -47,6 +48,7 @@ def audit_unmasking(recorded: Recorded) -> Chapter:
         *_opened_twice(recorded),
         *_repeated_keys(recorded),
     ]
+    pooled = list(opened_by_colluders(recorded, AUDIT))
     if not findings and given:
         releases = sum(map(len, given.values()))
         findings.append(
@@ -62,6 +64,7 @@ def audit_unmasking(recorded: Recorded) -> Chapter:
                 ),
             )
         )
+    findings += pooled
     if old:
         findings.append(
             Finding(

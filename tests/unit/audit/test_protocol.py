@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from securefl.audit.finding import Severity
-from securefl.audit.load import load
+from securefl.audit.load import load, with_colluders
 from securefl.audit.masks import audit_masks
+from securefl.audit.openings import opened_versions
 from securefl.audit.recorded import Recorded
 from securefl.audit.replay import audit_replay
 from securefl.audit.unmasking import audit_unmasking
@@ -41,6 +42,23 @@ def test_an_honest_run_releases_one_kind_once(plain: Path) -> None:
     chapter = audit_unmasking(load(plain))
     assert [f.severity for f in chapter.findings] == [Severity.HOLDS]
     assert "11 releases of shares for 4 sums" in chapter.findings[0].claim
+
+
+def test_colluders_with_the_threshold_of_shares_open_their_mates(plain: Path) -> None:
+    """No release is needed, and no sum: two of two shares of p's seed and key, and its masked input."""
+    recorded = load(plain)
+    first = opened_versions(recorded)[0].openings[0].survivors
+    for vantage in (recorded, replace(recorded, transcripts=without_server(recorded))):
+        found = audit_unmasking(with_colluders(vantage, first[:2])).findings
+        assert [f.severity for f in found] == [Severity.HOLDS, Severity.WARNING]
+        assert first[2] in found[1].parties
+        assert "up to 2 of the colluders were in one sum, and 2 shares" in found[1].claim
+        assert found[1].evidence
+    assert len(audit_unmasking(with_colluders(recorded, first[:1])).findings) == 1
+
+
+def without_server(recorded: Recorded) -> dict[str, Any]:
+    return {name: kept for name, kept in recorded.transcripts.items() if name != SERVER}
 
 
 def test_missing_transcripts_are_said(plain: Path) -> None:
