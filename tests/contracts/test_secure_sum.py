@@ -9,7 +9,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from securefl.arrays import Ring
@@ -154,6 +154,7 @@ def submitted(case: Case, inputs: Mapping[PartyId, Ring] | None = None, seed: in
 
 @settings(max_examples=10, deadline=None)
 @given(case=cases(fewest=2), seed=st.integers(0, 2**32 - 1))
+@example(case=Case(3, 2, 2, length=1, silent={NAMES[0]: "shares", NAMES[1]: "receipt"}), seed=0)
 def test_all_kinds_open_the_same_words(case: Case, seed: int) -> None:
     """With the same entropy, whoever falls silent before the freeze."""
     silent = {name: step for name, step in case.silent.items() if step != "release"}
