@@ -23,6 +23,8 @@ from securefl.weighting.weights import public_weights
 
 Progress = Callable[[str], None]
 """Told in a line what is done and what it costs."""
+Uploads = Callable[[PartyId, int, int], I64 | None]
+"""What a party encoded from one local work of a round, i64 ``(d,)``; None where that was not kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +38,8 @@ class Case:
     """Of the data set's training half, each party's."""
     rounds: tuple[ReplayRound, ...]
     """With whole vectors; at least one."""
+    uploads: Uploads
+    """Ground truth, by party, round and local work."""
     progress: Progress
 
     def __repr__(self) -> str:
@@ -119,4 +123,4 @@ def case_of(recorded: Recorded, truth: GroundTruth | None, data_dir: Path | None
     dataset = load_data(scenario.data, data_dir)
     behind = behaviours_of(scenario, recorded.seed).keys()
     rows = split(dataset, scenario.data, recorded.parties, recorded.seed, behind).parties
-    return Case(recorded, recorded.seed, dataset, rows, rounds, progress)
+    return Case(recorded, recorded.seed, dataset, rows, rounds, truth.upload, progress)

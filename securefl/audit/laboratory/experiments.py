@@ -8,8 +8,9 @@ from types import MappingProxyType
 
 from securefl.audit.chapter import Chapter
 from securefl.audit.laboratory.about_epsilon import audit_epsilon
+from securefl.audit.laboratory.about_labels import audit_properties
 from securefl.audit.laboratory.about_members import audit_membership
-from securefl.audit.laboratory.about_samples import audit_inversion, audit_properties
+from securefl.audit.laboratory.about_pictures import audit_inversion
 from securefl.audit.laboratory.case import Case, Progress, case_of
 from securefl.audit.recorded import Recorded
 from securefl.audit.truth import GroundTruth

@@ -67,7 +67,7 @@ class Inversion:
         return float(np.mean([match.mse < _AS_GOOD for match in self.blind]))
 
 
-def invert(
+def reconstructed(
     config: Model,
     dataset: Dataset,
     params: F32,
@@ -76,20 +76,24 @@ def invert(
     *,
     seed: int,
     search: Search | None = None,
-) -> Inversion:
-    """Reconstruct samples from one cluster's mean update.
+) -> F64:
+    """Candidates for the samples behind one cluster's mean update.
 
     First-layer neurons where the model is dense, and a search for up to 16 samples in any case; that costs
     about three times as much as so many trainings on them as it has steps.
 
     Args:
         config: of the model.
-        dataset: whose training half the samples are of, for ground truth and for pictures that are not.
+        dataset: whose training half the samples are of.
         params: of the model before the update, f32 ``(d,)``.
         update: mean update, f64 ``(d,)``: minus a gradient, up to a factor.
-        rows: ground truth, the rows of ``dataset`` that the members trained on.
+        rows: ground truth, all rows of ``dataset`` that the members trained on; the search is told their
+            labels.
         seed: of the search.
         search: how it goes.
+
+    Returns:
+        Brightness, about 0 to 1, f64 ``(k, height, width)``, k >= 1: the first is evenly grey.
 
     Raises:
         ConfigError: the samples are no pictures.
@@ -106,16 +110,29 @@ def invert(
     if len(rows) <= MOST:
         labels = dataset.y_train[rows]
         raw.append(matched(module, params, -update, labels, shape, seed=seed, search=search))
-    found = np.concatenate([np.zeros((1, *shape)), *raw])
-    rest = np.setdiff1d(np.arange(len(dataset.y_train)), rows)
-    drawn = np.random.default_rng(seed).permutation(rest)[: len(found)]
-    originals, others = (
-        _brightness(dataset, dataset.standardise(dataset.x_train[at])) for at in (rows, drawn)
+    return _brightness(dataset, np.concatenate([np.zeros((1, *shape)), *raw]))
+
+
+def compared(dataset: Dataset, candidates: F64, rows: I64, behind: I64, *, seed: int) -> Inversion:
+    """Set candidates beside true samples, and beside them as many pictures that have nothing to do with them.
+
+    Args:
+        dataset: with the samples.
+        candidates: of :func:`reconstructed`.
+        rows: ground truth, of the training half: the samples to look for.
+        behind: rows that no unrelated picture is taken from, such as all that are in the sum. Where the rest
+            of the training half is too small, the test half serves, too.
+        seed: of the choice of unrelated pictures.
+    """
+    rest = np.setdiff1d(np.arange(len(dataset.y_train)), behind)
+    others = dataset.x_train[np.random.default_rng(seed).permutation(rest)[: len(candidates)]]
+    others = np.concatenate([others, dataset.x_test[: len(candidates) - len(others)]])
+    originals, unrelated = (
+        _brightness(dataset, dataset.standardise(some)) for some in (dataset.x_train[rows], others)
     )
-    candidates = _brightness(dataset, found)
     matches = best_matches(originals, candidates)
     shown = np.clip(np.stack([candidates[match.candidate] for match in matches]), 0, 1)
-    return Inversion(originals, shown, matches, best_matches(originals, others), len(candidates))
+    return Inversion(originals, shown, matches, best_matches(originals, unrelated), len(candidates))
 
 
 def _brightness(dataset: Dataset, standardised: npt.NDArray[Any]) -> F64:

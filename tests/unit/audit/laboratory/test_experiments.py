@@ -4,15 +4,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from securefl.arrays import I64
 from securefl.audit.chapter import Chapter
+from securefl.audit.exhibits import Pictures, Table
 from securefl.audit.finding import Evidence, Severity
 from securefl.audit.laboratory.about_epsilon import audit_epsilon
+from securefl.audit.laboratory.about_labels import audit_properties
 from securefl.audit.laboratory.about_members import audit_membership
-from securefl.audit.laboratory.about_samples import audit_inversion, audit_properties
-from securefl.audit.laboratory.case import Case, case_of
+from securefl.audit.laboratory.about_pictures import audit_inversion
+from securefl.audit.laboratory.case import Case, Uploads, case_of
 from securefl.audit.laboratory.experiments import EXPERIMENTS
+from securefl.audit.laboratory.growing import growing, sizes_up_to
 from securefl.audit.load import load, load_truth
 from securefl.audit.recorded import Recorded
 from securefl.audit.replay_rounds import Model, ReplayRound
@@ -20,8 +25,9 @@ from securefl.cli.audit import _EXPERIMENTS, _experiments
 from securefl.config.cast import party_names
 from securefl.config.limits import check
 from securefl.config.scenario import Scenario
+from securefl.encoding.ring import from_ring
 from securefl.errors import ConfigError
-from securefl.ids import RunId
+from securefl.ids import PartyId, RunId
 from securefl.learning.split import split
 from securefl.rounds.reports import ModelFinal, SumOpened
 from securefl.rounds.stacking import ClusterSum
@@ -30,6 +36,7 @@ from securefl.simulation.federation import assemble
 from tests.unit.audit.laboratory.scenarios import digits, scenario
 
 SEED = 3
+ONE_STEP = ("stop.rounds=1", "training.epochs=1", "training.batch_size=256")
 NOWHERE = Evidence("server", 0)
 
 
@@ -50,7 +57,21 @@ class Heard:
         pass
 
 
-def case(held: Scenario, records: int) -> Case:
+def nothing_kept(_party: PartyId, _round: int, _work: int) -> None:
+    """Ground truth that is not there."""
+
+
+def encoded_alone(records: int, *overrides: str) -> Uploads:
+    """What each party encodes in the first round, whatever the clusters: the sums of clusters of one."""
+    fields = ("clustering.size", "secure_sum.threshold", "secure_sum.min_survivors", "secure_sum.k_anonymity")
+    alone = scenario(*overrides, *(f"{field}=1" for field in fields), "leakage.mode=report")
+    federation, heard = assemble(alone, RunId("0" * 32), SEED, dataset=digits(records)), Heard()
+    Course(federation, (heard,)).run(federation.evaluator.evaluate)
+    found = {one.survivors[0]: from_ring(one.ring) for one in heard.sums}
+    return lambda party, round_, work: found[party] if (round_, work) == (0, 0) else None
+
+
+def case(held: Scenario, records: int, uploads: Uploads = nothing_kept) -> Case:
     """A simulated run as if it had been recorded."""
     data = digits(records)
     federation, heard = assemble(held, RunId("0" * 32), SEED, dataset=data), Heard()
@@ -85,7 +106,7 @@ def case(held: Scenario, records: int) -> Case:
         records=(),
         summary={"privacy": {"epsilon": 0.1, "delta": 1e-5}},
     )
-    return Case(recorded, SEED, data, rows, (one,), lambda _line: None)
+    return Case(recorded, SEED, data, rows, (one,), uploads, lambda _line: None)
 
 
 def test_membership_has_two_targets_and_a_breach_where_epsilon_allows_less() -> None:
@@ -101,12 +122,78 @@ def test_membership_has_two_targets_and_a_breach_where_epsilon_allows_less() -> 
     ("experiment", "size"), [(audit_inversion, 4), (audit_properties, 400)], ids=["inversion", "properties"]
 )
 def test_samples_leave_traces(experiment: Callable[[Case], Chapter], size: int) -> None:
-    one_step = ("stop.rounds=1", "training.epochs=1", "training.batch_size=256")
     mixed = "data.partition={type='dirichlet', alpha=0.3}"
-    held = case(scenario(*one_step, *((mixed,) if size > 4 else ())), size)
-    chapter = experiment(held)
+    chosen = (*ONE_STEP, *((mixed,) if size > 4 else ()))
+    chapter = experiment(case(scenario(*chosen), size, encoded_alone(size, *chosen)))
     assert {finding.severity for finding in chapter.findings} <= {Severity.WARNING, Severity.BREACH}
     assert chapter.exhibits
+
+
+def test_pictures_get_worse_as_members_are_added_and_only_the_opened_sum_is_judged() -> None:
+    held = (*ONE_STEP, "parties=5", "clustering.size=5", "model.hidden=[8]")
+    found = case(scenario(*held), 50, encoded_alone(50, *held))
+    chapter = audit_inversion(found)
+    assert [finding.severity for finding in chapter.findings] == [Severity.HOLDS]
+    table, pictures = chapter.exhibits[-2:]
+    assert isinstance(table, Table)
+    assert isinstance(pictures, Pictures)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [(row["m"], row["sum"], row["samples"], row["search"]) for row in rows] == [
+        (1, "hypothetical", 10, "yes"),
+        (2, "hypothetical", 20, "no"),
+        (5, "opened", 50, "no"),
+    ]
+    assert rows[0]["SSIM"] > rows[1]["SSIM"] > rows[2]["SSIM"]  # type: ignore[operator] # all are floats
+    captions = [{picture.caption.split(":")[0] for picture in row} for row in pictures.rows]
+    assert captions == [{"original"}, {"m = 1"}, {"m = 2"}, {"m = 5"}]
+    assert "hypothetical" in table.note
+    assert table.title.endswith("the first m of p00, p01, p02, p03, p04")
+
+
+def test_sums_of_fewer_members_are_of_the_updates_that_were_opened() -> None:
+    held = (*ONE_STEP, "parties=5", "clustering.size=5", "behaviours=[{kind='scale', parties=['p00']}]")
+    whole = case(scenario(*held), 20, encoded_alone(20, *held))
+    (opened,) = whole.first.sums
+    means = growing(whole, opened)
+    # Who shows a behaviour comes last.
+    assert [mean.survivors for mean in means] == [
+        ("p01",),
+        ("p01", "p02"),
+        ("p01", "p02", "p03", "p04", "p00"),
+    ]
+    np.testing.assert_array_equal(means[-1].update, whole.means(whole.first)[0].update)
+    one, two = (whole.uploads(PartyId(name), 0, 0) for name in ("p01", "p02"))
+    assert one is not None
+    assert two is not None
+    unit = 2.0**whole.recorded.scenario.encoding.scale_bits
+    weight = {name: whole.weights(whole.first)[name] for name in means[1].survivors}
+    np.testing.assert_allclose(means[1].update, (one + two) / unit / sum(weight.values()), rtol=1e-12)
+
+
+def test_updates_that_do_not_add_up_to_the_opened_sum_are_told_apart() -> None:
+    kept = encoded_alone(80, *ONE_STEP)
+
+    def altered(party: PartyId, round_: int, work: int) -> I64 | None:
+        upload = kept(party, round_, work)
+        return None if upload is None else upload + 1
+
+    for uploads in (altered, nothing_kept):
+        found = case(scenario(*ONE_STEP), 80, uploads)
+        assert all(growing(found, opened) == () for opened in found.first.sums)
+    note = audit_inversion(found).findings[-1]
+    assert note.severity is Severity.NOTE
+    assert "does not add up" in note.claim
+
+
+def test_few_sizes_are_inverted() -> None:
+    assert [sizes_up_to(members) for members in (1, 2, 3, 5, 10, 20)] == [
+        (1,),
+        (1, 2),
+        (1, 2, 3),
+        (1, 2, 5),
+        (1, 3, 10),
+        (1, 4, 20),
+    ]
 
 
 def test_without_privacy_there_is_no_epsilon_to_refute() -> None:

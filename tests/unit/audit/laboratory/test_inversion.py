@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from securefl.audit.laboratory.clusters import opened_in_a_round
-from securefl.audit.laboratory.inversion import Inversion, invert
+from securefl.audit.laboratory.inversion import Inversion, compared, reconstructed
 from securefl.config.model import Mlp
 from securefl.errors import ConfigError
 from securefl.ids import RunId
@@ -23,15 +23,9 @@ def inverted(size: int) -> Inversion:
     held = replace(data, x_train=data.x_train[:size], y_train=data.y_train[:size])
     federation = assemble(one_cluster(one_step, size), RunId("0" * 32), 3, dataset=held)
     (mean,) = opened_in_a_round(federation)
-    return invert(
-        Mlp(hidden=(64,)),
-        data,
-        federation.initial,
-        mean.update,
-        np.arange(size),
-        seed=1,
-        search=Search(steps=20),
-    )
+    model, rows = Mlp(hidden=(64,)), np.arange(size)
+    found = reconstructed(model, data, federation.initial, mean.update, rows, seed=1, search=Search(steps=20))
+    return compared(data, found, rows, rows, seed=1)
 
 
 def test_a_single_picture_is_read_off_and_a_crowd_hides() -> None:
@@ -48,4 +42,12 @@ def test_what_is_no_picture_is_refused() -> None:
     flat = digits(40)
     flat = replace(flat, x_train=flat.x_train.reshape(40, -1), input_shape=(64,))
     with pytest.raises(ConfigError, match="no pictures"):
-        invert(Mlp(hidden=(4,)), flat, np.zeros(1, np.float32), np.zeros(1), np.arange(2), seed=1)
+        reconstructed(Mlp(hidden=(4,)), flat, np.zeros(1, np.float32), np.zeros(1), np.arange(2), seed=1)
+
+
+def test_unrelated_pictures_are_found_where_the_cluster_holds_all_of_the_training_half() -> None:
+    data, rows = digits(8), np.arange(8)
+    found = compared(data, np.full((5, 8, 8), 0.5), rows, rows, seed=1)
+    assert found.candidates == 5
+    assert found.blind_recognised == 0
+    assert found.blind_ssim > found.ssim
