@@ -26,7 +26,7 @@ class Declared:
 def read_counts(path: Path) -> tuple[Declared, ...]:
     """The parties in a CSV file: ``count``, ``name,count`` or ``name,count,loss`` on each line.
 
-    Empty lines, lines that begin with # and a first line without any number are left out. Parties without a
+    Empty lines, lines that begin with # and a first line of words alone are left out. Parties without a
     name are called by their line.
 
     Raises:
@@ -63,7 +63,7 @@ def _lines(text: str) -> Iterator[tuple[int, Sequence[str]]]:
         bare = [field.strip() for field in fields]
         if not any(bare) or bare[0].startswith("#"):
             continue
-        if not begun and not any(_is_number(field) for field in bare):
+        if not begun and all(field and not _is_number(field) for field in bare):
             begun = True
             continue
         begun = True
@@ -83,7 +83,7 @@ def _count(where: str, text: str) -> int:
     try:
         count = int(text)
     except ValueError:
-        reason = f"{text!r} is a fraction" if _is_number(text) else f"{text!r} is no number"
+        reason = f"{text!r} is no {'whole number' if _is_number(text) else 'number'}"
         raise ConfigError(where, reason, remedy) from None
     if count < 1:
         raise ConfigError(where, f"declares {count} samples", remedy)

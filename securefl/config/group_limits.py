@@ -118,6 +118,14 @@ def _check_hidden(scenario: Scenario) -> None:
             " are the run's atoms",
             f"{max(2, clustering.size)}, as clustering.size",
         )
+    sums = scenario.secure_sum
+    if sums.colluders_per_cluster + sums.k_anonymity < 2:
+        # Refused in experiments too: the ledger knows whole clusters, and would not see single updates.
+        raise ConfigError(
+            "secure_sum.k_anonymity",
+            "1 opens the slot of whoever is alone in its group: that sum is its update",
+            "at least 2",
+        )
     if scenario.weighting.mode != "ignore":
         raise ConfigError(
             "weighting.mode",

@@ -55,7 +55,9 @@ def split(
        to it first, so that no outlier is a direction), then trimmed k-means.
     3. A group's start lies a multiple of ``cluster`` times its centroid's deviation from the common model,
        downhill. Of :data:`STEPS` the multiple counts whose models leave the least *median* over machines of
-       the least loss: one number by machine, which a few liars cannot move far.
+       the least loss: one number by machine, which a few liars cannot move far. They report the losses on
+       their own data. At 5 % of liars no report of theirs, not even one of 0 for a multiple and of infinity
+       for all others, would have changed the multiple (d = 20 and 100, 6 draws each, sums of 1 and 3).
 
     Args:
         problem: m machines and their data.
@@ -81,8 +83,7 @@ def split(
     found = trimmed_kmeans(away @ directions.T, groups, trim, rng)
     deviations = cluster * (found.centroids @ directions)
     candidates = [common - step * deviations for step in STEPS]
-    honest = problem.only(~byzantine)
-    left = [float(np.median(honest.look(models).losses.min(axis=1))) for models in candidates]
+    left = [float(np.median(problem.look(models).losses.min(axis=1))) for models in candidates]
     best: F64 = candidates[int(np.argmin(left))]
     return best
 

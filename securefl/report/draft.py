@@ -29,6 +29,7 @@ from securefl.rounds.reports import (
     InstanceRetried,
     ModelStepped,
     RoundDone,
+    SlotsCounted,
     StepReached,
     SumChecked,
     SumOpened,
@@ -36,6 +37,7 @@ from securefl.rounds.reports import (
     SurvivorsFrozen,
     UpdatesValidated,
 )
+from securefl.rounds.slots import totals_of
 
 _MAX_REFUSALS = 1000
 """Different refusals kept per round: one peer cannot fill memory or the disk with inventive garbage."""
@@ -54,6 +56,7 @@ class RoundDraft:
     _seconds: dict[str, float] = field(default_factory=dict)
     _step: tuple[str, float] | None = None
     _members: dict[ClusterKey, tuple[PartyId, ...]] = field(default_factory=dict)
+    _inside: dict[ClusterKey, int] = field(default_factory=dict)
     _withheld: set[PartyId] = field(default_factory=set)
     _excluded: set[PartyId] = field(default_factory=set)
     _frozen: frozenset[PartyId] = frozenset()
@@ -88,14 +91,22 @@ class RoundDraft:
                 self._projections += projections * (len(accepted) + len(rejected))
             case SurvivorsFrozen(survivors=survivors):
                 self._frozen = frozenset(survivors)
-            case SumOpened(opened=opened):
-                seen = SumSeen(opened.reclustering, opened.cluster, opened.members, opened.survivors)
-                self.sums.append(seen)
+            case SlotsCounted() | SumOpened():
+                self._take_sum(report)
             case ModelStepped(update_norm=norm):
                 self._norm = norm
                 self._enter("evaluate", now)
             case _:
                 pass
+
+    def _take_sum(self, report: SlotsCounted | SumOpened) -> None:
+        """Note an opened sum, or how many are in the slots that will be."""
+        if isinstance(report, SlotsCounted):
+            self._inside.update(totals_of((report,)))
+            return
+        opened = report.opened
+        inside = self._inside.get(opened.key)
+        self.sums.append(SumSeen(*opened.key, opened.members, opened.survivors, inside))
 
     def _take_failure(self, report: InstanceLost | SumChecked | SumsWithheld) -> None:
         """Note what keeps sums from being opened or used."""

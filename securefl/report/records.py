@@ -58,6 +58,13 @@ class SumSeen(NamedTuple):
     cluster: int
     members: tuple[PartyId, ...]
     counted: tuple[PartyId, ...]
+    inside: int | None = None
+    """Where groups are hidden: whose updates are in it are so many of :attr:`counted`, nobody knows who."""
+
+    @property
+    def size(self) -> int:
+        """Parties whose updates it adds up."""
+        return len(self.counted) if self.inside is None else self.inside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +126,8 @@ class RoundRecord:
         sums = []
         for seen in clusters["opened"]:
             members = tuple(PartyId(name) for name in seen["survivors"])
-            sums.append(SumSeen(seen["reclustering"], seen["cluster"], members, members))
+            at = seen["reclustering"], seen["cluster"]
+            sums.append(SumSeen(*at, members, members, seen.get("inside")))
         return cls(
             round=row["round"],
             accuracy=row["accuracy"],
@@ -168,7 +176,12 @@ class RoundRecord:
             "left_out": [{"party": out.party, "reason": out.reason} for out in self.left_out],
             "clusters": {
                 "opened": [
-                    {"reclustering": s.reclustering, "cluster": s.cluster, "survivors": list(s.counted)}
+                    {
+                        "reclustering": s.reclustering,
+                        "cluster": s.cluster,
+                        "survivors": list(s.counted),
+                        **({} if s.inside is None else {"inside": s.inside}),
+                    }
                     for s in self.sums
                 ],
                 "kept": [list(key) for key in self.kept],

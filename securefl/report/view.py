@@ -44,7 +44,7 @@ def server_view(records: Sequence[RoundRecord], *, new_work: bool = False) -> Se
         new_work: whether each reclustering sums other updates: what several sums tell about what these have
             in common is not searched.
     """
-    sizes = Counter(len(seen.counted) for record in records for seen in record.sums)
+    sizes = Counter(seen.size for record in records for seen in record.sums)
     exposed: list[tuple[int, str]] = []
     searched = True
     for record in records:

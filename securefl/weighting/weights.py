@@ -1,7 +1,7 @@
 """Declared sample counts -> public weights (step 3 of the data's way).
 
-Every party recomputes the cap and the weights of all parties from the signed counts and refuses a server that
-announces others, so they are functions of the counts alone, with the same bits on every machine.
+Every party works out the cap and the weights of all parties from the signed counts; no message announces
+them. So they are functions of the counts alone, with the same bits on every machine.
 
 A count is a claim, and truncation bounds what a lie buys: with cap U no party weighs more than 1, and U can
 be chosen such that a share alpha of the parties weighs at most alpha* of the whole, whatever they declare

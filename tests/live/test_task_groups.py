@@ -40,5 +40,6 @@ def test_same_bits_as_the_simulation(mode: str, tmp_path: Path) -> None:
         for field in ("accuracy", "loss", "update_norm", "survivors", "clusters"):
             assert row[field] == simulated[field], (row["round"], field)
     assert real.summary["server_view"]["single_updates"] == []
+    assert real.summary["server_view"]["sums_by_size"] == twin.summary["server_view"]["sums_by_size"]
     with pytest.raises(ConfigError, match="task groups"):
         load(real.directory.path)

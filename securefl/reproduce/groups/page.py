@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from securefl.report.text import seconds as spoken
 from securefl.reproduce.figure import ScaleName
-from securefl.reproduce.groups.record import Cell, TrialsRecord, settings_key
+from securefl.reproduce.groups.record import Cell, TrialsRecord, claimed, settings_key
 from securefl.reproduce.groups.sheet import Trials
 from securefl.reproduce.judging import overall
 
@@ -83,8 +83,7 @@ def _lines(
 def _section(one: Trials, record: TrialsRecord, folder: str) -> Iterator[str]:
     sheet = one.sheet
     yield f"## Figure {record.panel}\n"
-    whose = "Not in the paper. " if sheet.ours else ""
-    yield f"**{sheet.title}.** {whose}{' '.join(sheet.claim.split())}\n"
+    yield f"**{sheet.title}.** {claimed(sheet)}\n"
     yield f"- *Settings:* {' '.join(sheet.settings.split())}"
     for line in sheet.chosen:
         yield f"- *Chosen:* {line}"

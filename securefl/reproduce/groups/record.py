@@ -12,7 +12,7 @@ from securefl.crypto.labels import digest
 from securefl.errors import ConfigError
 from securefl.report.figures import Series, Sweep
 from securefl.reproduce.figure import ScaleName
-from securefl.reproduce.groups.sheet import Method, Trials, cell_label
+from securefl.reproduce.groups.sheet import Method, Sheet, Trials, cell_label
 from securefl.reproduce.groups.trial import Outcome, Trial
 from securefl.reproduce.judging import Verdict, judge
 from securefl.reproduce.shelf import labels_of
@@ -120,6 +120,11 @@ def read_trial_records(folder: Path) -> dict[tuple[str, ScaleName], TrialsRecord
     return found
 
 
+def claimed(sheet: Sheet) -> str:
+    """What a figure is about, and whose words these are: its verdicts may say otherwise."""
+    return f"{'Not in the paper.' if sheet.ours else 'The paper:'} {' '.join(sheet.claim.split())}"
+
+
 def plot_of(trials: Trials, record: TrialsRecord) -> Sweep:
     """Matched distances over the axis, a line by method."""
     columns = list(dict.fromkeys(cell.at for cell in record.cells))
@@ -136,7 +141,7 @@ def plot_of(trials: Trials, record: TrialsRecord) -> Sweep:
     return Sweep(
         title=record.title,
         notes=(
-            " ".join(trials.sheet.claim.split()),
+            claimed(trials.sheet),
             f"{number} trials; bars from lowest to highest; distances above {CEILING:g} are drawn there",
         ),
         column_name="dimension d" if trials.sheet.axis == "dimension" else "groups k",

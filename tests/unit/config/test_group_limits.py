@@ -63,6 +63,11 @@ def test_feasible_ones_and_their_headers() -> None:
         ((*HIDDEN, "secure_sum.server='active'", "secure_sum.threshold=4"), "groups.mode", "cannot verify"),
         ((*HIDDEN, "clustering.atoms=1"), "clustering.atoms", "are the run's atoms"),
         ((*HIDDEN, "weighting.mode='passthrough'"), "weighting.mode", "whose weights"),
+        (
+            (*HIDDEN, "secure_sum.colluders=0", "secure_sum.k_anonymity=1", "leakage.mode='report'"),
+            "secure_sum.k_anonymity",
+            "alone in its group",
+        ),
     ],
 )
 def test_what_is_refused(overrides: tuple[str, ...], field: str, says: str) -> None:

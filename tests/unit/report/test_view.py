@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from securefl.ids import PartyId
-from securefl.report.records import SumSeen
+from securefl.report.records import RoundRecord, SumSeen
 from securefl.report.view import determined, server_view
-from tests.unit.report.test_metrics import heard
+from securefl.rounds.reports import RoundDone, SlotsCounted, SumOpened
+from securefl.rounds.stacking import ClusterSum
+from tests.unit.report.test_metrics import drive, heard
 
 
 @pytest.mark.parametrize(
@@ -80,6 +84,18 @@ def test_sums_of_other_updates_are_not_combined() -> None:
 def seen(reclustering: int, *names: str) -> SumSeen:
     members = tuple(PartyId(name) for name in names)
     return SumSeen(reclustering, 0, members, members)
+
+
+def test_slots_of_hidden_groups_are_as_large_as_counts_say() -> None:
+    members = tuple(PartyId(f"p0{i}") for i in range(4))
+    told = drive(
+        SlotsCounted(0, 0, (3, 1), (0,)),
+        SumOpened(0, ClusterSum(1, 0, members, members, np.zeros(2, dtype=np.uint32))),
+        RoundDone(0, 0.5, 1.0, members, members, ((1, 0),), (), ((1, 0),), ()),
+    ).records
+    again = [RoundRecord.from_row(json.loads(json.dumps(record.row()))) for record in told]
+    assert server_view(told).by_size == server_view(again).by_size == {3: 1}
+    assert server_view(told).exposed == ()
 
 
 def test_view_of_a_run() -> None:
