@@ -54,7 +54,7 @@ def audit_inversion(case: Case) -> Chapter:
         opened.append(_Opened(one, mean, candidates, found))
     table = Table(
         title="Reconstructions",
-        columns=("cluster", "samples", "candidates", "SSIM", "unrelated", "MSE", "as good"),
+        columns=("cluster", "samples", "candidates", "SSIM", "unrelated", "MSE", "as good", "by chance"),
         rows=tuple((one.name, len(_behind(case, one.mean)), *_figures(one.found)) for one in opened),
     )
     followable = max(opened, key=lambda one: len(followed(case, one.sum)))
@@ -88,7 +88,8 @@ def _some(rows: I64, generator: np.random.Generator) -> I64:
 
 
 def _figures(found: Inversion) -> tuple[Cell, ...]:
-    return found.candidates, found.ssim, found.blind_ssim, found.mse, found.recognised
+    likeness = found.candidates, found.ssim, found.blind_ssim, found.mse
+    return *likeness, found.recognised, found.blind_recognised
 
 
 def _inverted(case: Case, one: _Opened) -> Finding:
@@ -135,7 +136,18 @@ def _as_m_grows(
         rows.append((len(mean.survivors), kind, behind, searched, *_figures(found)))
     table = Table(
         title=f"Samples of {victim} as m grows: the first m of {listed(means[-1].survivors)}",
-        columns=("m", "sum", "samples", "search", "candidates", "SSIM", "unrelated", "MSE", "as good"),
+        columns=(
+            "m",
+            "sum",
+            "samples",
+            "search",
+            "candidates",
+            "SSIM",
+            "unrelated",
+            "MSE",
+            "as good",
+            "by chance",
+        ),
         rows=tuple(rows),
         note=(
             "Only the last sum was opened. The others are hypothetical: added up, with their noise, from what"
