@@ -69,7 +69,8 @@ def freeze(ctx: ServerContext, phase: Summing, now: float) -> tuple[Certifying |
     }
     frozen = Frozen(survivors, statement, admission.head(), alive)
     dropped = tuple(p for p in view.assignment.participants if p not in able)
-    late = standing.late | frozenset(dropped)
+    # Whose update was refused has answered in time, and holds shares that the others' sum needs.
+    late = standing.late | (frozenset(dropped) - frozen.holders)
     standing = replace(standing, late=late)
     effects: Effects = (
         Report(SurvivorsFrozen(standing.round, tuple(sorted(able)), dropped)),

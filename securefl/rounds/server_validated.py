@@ -16,7 +16,7 @@ from securefl.rounds.party_draw import Effects
 from securefl.rounds.reports import InstanceLost, InstanceRetried, UpdatesValidated
 from securefl.rounds.server_phases import InstancePhase, ServerContext
 from securefl.secagg.server import CollectingBoxes, CollectingInputs, CollectingKeys, Lost
-from securefl.secagg_crypten import server, validated_server
+from securefl.secagg_crypten import validated_server
 from securefl.secagg_crypten.validated_server import (
     AwaitingHeld,
     AwaitingNonces,
@@ -43,8 +43,8 @@ def on_validated_message(
             awaiting, (to, share) = validated_server.on_share(instance, sender, message)
             return awaiting, (Send(to, place, share),)
         case PeerBox(), AwaitingVerdicts():
-            _, to, words = server.relay(instance.base, sender, message)
-            return instance, (Send(to, place, words),)
+            checking, (to, words) = validated_server.on_words(instance, sender, message)
+            return checking, (Send(to, place, words),)
         case Held(), AwaitingHeld():
             return validated_server.on_held(instance, sender, message, signed), ()
         case SketchNonce(), AwaitingNonces():
@@ -57,7 +57,10 @@ def on_validated_message(
 
 
 def missing_from_checks(instance: ValidatedPhase) -> frozenset[PartyId]:
-    """Return whose answer the step lacks: who has not shared, then the dealer, then who holds too little."""
+    """Return whose answer the step lacks: who has not shared, then the dealer, then who holds too little.
+
+    While checks run: those for whose words the others wait, as far as the server can see.
+    """
     match instance:
         case AwaitingHeld():
             missing = silent_owners(instance)
@@ -67,7 +70,7 @@ def missing_from_checks(instance: ValidatedPhase) -> frozenset[PartyId]:
         case AwaitingNonces():
             missing = instance.listed - instance.nonces.keys()
         case AwaitingVerdicts():
-            missing = instance.listed - instance.frames.keys()
+            missing = validated_server.without_verdict(instance)
         case _:
             assert_never(instance)
     return frozenset(instance.setup.members[index] for index in missing)

@@ -10,7 +10,7 @@ update: masked inputs are uniform until :mod:`securefl.secagg.opening` gets the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from securefl.crypto.merkle import merkle_root
@@ -68,8 +68,7 @@ class CollectingInputs:
         said as much, nobody can be told from the others.
         """
         waiting = self.sharers - (self.inputs.keys() & self.receipts.keys())
-        least = min((self.said.get(i, 0) for i in waiting), default=0)
-        return frozenset(self.setup.members[i] for i in waiting if self.said.get(i, 0) > least)
+        return frozenset(self.setup.members[i] for i in waiting - least_said(waiting, self.said))
 
     @property
     def sharers(self) -> frozenset[int]:
@@ -98,6 +97,12 @@ class Lost:
 
 
 InstancePhase = CollectingKeys | CollectingBoxes | CollectingInputs | Lost
+
+
+def least_said(waiting: Collection[int], said: Mapping[int, int]) -> frozenset[int]:
+    """Of members that compute together and have not ended, those that hold up the others, as it seems."""
+    least = min((said.get(i, 0) for i in waiting), default=0)
+    return frozenset(i for i in waiting if said.get(i, 0) == least)
 
 
 def on_advert(phase: CollectingKeys, sender: PartyId, advert: KeyAdvert, signed: bytes) -> CollectingKeys:

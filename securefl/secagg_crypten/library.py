@@ -77,7 +77,7 @@ def check_installed() -> None:
         check_version(importlib.metadata.version("crypten"))
     except importlib.metadata.PackageNotFoundError as error:
         raise _missing("crypten") from error
-    for name in ("omegaconf", "yaml", "torch"):
+    for name in ("crypten", "omegaconf", "yaml", "torch"):
         if importlib.util.find_spec(name) is None:
             raise _missing(name)
 

@@ -28,7 +28,7 @@ from securefl.messages.validation import (
     Verdict,
     Verdicts,
 )
-from securefl.secagg.server import CollectingInputs, CollectingKeys, Lost, retry
+from securefl.secagg.server import CollectingInputs, CollectingKeys, Lost, least_said, retry
 from securefl.secagg.setup import Setup
 from securefl.secagg_crypten import server
 from securefl.secagg_crypten.relayed import check_nonce
@@ -185,6 +185,23 @@ def close_nonces(phase: AwaitingNonces) -> tuple[AwaitingVerdicts | Lost, Sketch
     return AwaitingVerdicts(phase.base, phase.validation), SketchNonces(nonces=frames)
 
 
+def on_words(
+    phase: AwaitingVerdicts, sender: PartyId, message: PeerBox
+) -> tuple[AwaitingVerdicts, tuple[PartyId, PeerBox]]:
+    """Pass on one message of a check, and count it.
+
+    Raises:
+        PeerError: not between two listed members.
+    """
+    base, to, passed = server.relay(phase.base, sender, message)
+    return replace(phase, base=base), (to, passed)
+
+
+def without_verdict(phase: AwaitingVerdicts) -> frozenset[int]:
+    """Members for whose verdict the step waits: whoever has said least, as all others wait for its words."""
+    return least_said(phase.listed - phase.frames.keys(), phase.base.said)
+
+
 def on_verdict(phase: AwaitingVerdicts, sender: PartyId, message: Verdict, signed: bytes) -> AwaitingVerdicts:
     """Take one verdict.
 
@@ -205,7 +222,7 @@ def on_verdict(phase: AwaitingVerdicts, sender: PartyId, message: Verdict, signe
 def close_verdicts(phase: AwaitingVerdicts) -> tuple[CollectingInputs | Lost, Verdicts | None]:
     """End the step: all verdicts to all; the sum will hold those whom all others accept."""
     setup = phase.setup
-    missing = _names(phase, phase.listed - phase.frames.keys())
+    missing = _names(phase, without_verdict(phase))
     if missing:
         return Lost(setup, f"the checks did not end without {missing}"), None
     accepted = accepted_by(phase.verdicts)

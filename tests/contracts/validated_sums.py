@@ -198,7 +198,7 @@ class ValidatedCluster:
                 self.server, (to, relayed) = validated_server.on_share(self.server, sender, message)
                 self.deliver(to, relayed)
             case PeerBox(), validated_server.AwaitingVerdicts():
-                _, to, relayed = crypten.relay(self.server.base, sender, message)
+                self.server, (to, relayed) = validated_server.on_words(self.server, sender, message)
                 self.deliver(to, relayed)
             case Held(), validated_server.AwaitingHeld():
                 self.server = validated_server.on_held(self.server, sender, message, signed)

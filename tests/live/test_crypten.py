@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import parties.dealer
 from securefl.learning.checkpoint import load_model
-from tests.live.federated import BROKERS, assert_sums_are_exact, run, simulate
+from tests.live import dying
+from tests.live.federated import BROKERS, assert_sums_are_exact, events, run, simulate
 from tests.live.scenarios import behaviour, write_scenario
 
 pytestmark = pytest.mark.live
@@ -60,6 +62,23 @@ def test_a_kill_at_each_phase_ends_in_a_new_attempt_or_a_lost_cluster(tmp_path: 
     assert counted[:3] == [11, 10, 5]
     assert counted[3] in {4, 5}
     assert counted[4] == 8
+
+
+def test_a_dealer_that_is_killed_costs_sums_and_then_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its death is announced, so that nobody waits for the end of training (20 s)."""
+    monkeypatch.setattr(parties.dealer, "main", dying.main)
+    settings = ("behaviours=[]", "parties=3", "training.epochs=1", "stop.rounds=6", "expect=[]")
+    short = [word for setting in settings for word in ("--set", setting)]
+    ended = run(Path("crypten_validated"), tmp_path / "run", *short)
+    assert ended.exit_code == 3, ended.stderr
+    assert [len(row["clusters"]["opened"]) for row in ended.rows] == [1, 0, 0, 0]
+    lost = ended.rows[1]["left_out"]
+    assert {out["reason"] for out in lost} == {"its sum was lost: dealer has dealt no triples for 3 members"}
+    assert len(lost) == 3
+    died = [event for event in events(ended.stdout) if "dealer died (signal 9)" in str(event)]
+    assert len(died) == 1
 
 
 def test_validation_leaves_an_attacker_out(tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ from securefl.arrays import I64
 from securefl.config.scenario import Scenario
 from securefl.encoding.ring import from_ring
 from securefl.ids import DEALER, SERVER, PartyId
-from securefl.kernel.effects import Aborted, Finished
+from securefl.kernel.effects import Aborted, Finished, Send
+from securefl.kernel.machine import Effect
+from securefl.messages.masking import MaskedInput
 from securefl.messages.rounds import Release
+from securefl.messages.union import AnyMessage
 from securefl.messages.validation import Dealt
 from securefl.rounds.party_phases import Working
 from securefl.rounds.reports import (
@@ -105,7 +108,9 @@ def test_masking_counts_it() -> None:
         ("PeerBox", 0, 2),
         ("Held", 0, 2),
         ("SketchNonce", 0, 1),
+        ("PeerBox", 3, 1),
         ("PeerBox", 9, 1),
+        ("PeerBox", 176, 1),
         ("Verdict", 0, 1),
         ("MaskedInput", 0, 1),
         ("Receipt", 0, 1),
@@ -119,6 +124,9 @@ def test_whoever_dies_there_is_an_end(kind: str, nth: int, attempts: int) -> Non
     early = attempts == 2 or kind == "KeyAdvert"
     assert opened(world) == ({0: ((P0, P2, P3), 3)} if early else {})
     assert bool(world.reports(InstanceLost)) == (not early)
+    # The broker says that it died, so nobody waits for the end of a step, and nobody else is blamed.
+    assert world.now < 10
+    assert all(not {P0, P2, P3} & set(report.reason.split()) for report in world.reports(InstanceLost))
 
 
 @pytest.mark.parametrize("act", ["drop", "corrupt"])
@@ -144,6 +152,45 @@ def test_a_dealer_that_died_costs_no_wait() -> None:
     world = ended(World(validated(3), ops=[Op("crash", DEALER, "Dealt")]).run())
     assert world.reports(InstanceLost)
     assert world.now < 60
+
+
+def test_a_slow_dealer_costs_the_sum_and_what_comes_late_is_refused() -> None:
+    """Its triples for one member come after the step has ended; the next round has its own."""
+    plan = validated(3, rounds="2", deadlines__training="2")
+    world = ended(World(plan, ops=[Op("delay", DEALER, "Dealt", 1)]).run())
+    assert [report.reason for report in world.reports(InstanceLost)] == [
+        "dealer has dealt no triples for 1 members"
+    ]
+    assert opened(world) == {1: ((P0, P1, P2), 3)}
+    assert [(r.culprit, r.reason) for r in world.server.rejects] == [
+        (DEALER, "sends Dealt for an instance that does not exist")
+    ]
+
+
+def test_a_sum_that_is_longer_than_its_members_may_be_is_refused() -> None:
+    """A refused member spoils its share of the sum: no MACs stop that, the length of what opens does."""
+
+    def spoilt(_event: object, effects: tuple[Effect[AnyMessage], ...]) -> tuple[Effect[AnyMessage], ...]:
+        return tuple(
+            replace(effect, message=MaskedInput(vector=bytes(len(effect.message.vector))))
+            if isinstance(effect, Send) and isinstance(effect.message, MaskedInput)
+            else effect
+            for effect in effects
+        )
+
+    world = World(validated(4), seams={P2: oversized(10)})
+    world.nodes[P2].seam = spoilt
+    ended(world.run())
+    assert opened(world) == {}
+    (lost,) = world.reports(InstanceLost)
+    assert lost.reason == "longer than the accepted updates can be together: somebody's share is wrong"
+
+
+def test_the_release_of_a_refused_member_is_waited_for() -> None:
+    """It has answered in time and holds shares of the others: it is not among those that are late."""
+    ops = [Op("delay", P2, "Release")]
+    world = ended(World(validated(4), seams={P2: oversized(10)}, ops=ops).run())
+    assert opened(world) == {0: ((P0, P1, P3), 3)}
 
 
 def test_a_repeated_request_or_deal_changes_nothing() -> None:

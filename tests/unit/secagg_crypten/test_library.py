@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 from collections.abc import Iterator
 
 import pytest
@@ -57,6 +58,15 @@ def test_a_missing_library_is_named_with_the_install_line(
         ConfigError, match=rf"needs the library {missing}.*pip install --no-deps crypten==0.4.1"
     ):
         library.load()
+
+
+def test_a_package_without_its_module_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an interrupted installation leaves: the version is there, the module is not."""
+    library.check_installed()
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "crypten" else real(name))
+    with pytest.raises(ConfigError, match=r"^secure_sum.kind: .*needs the library crypten.*--no-deps"):
+        library.check_installed()
 
 
 def test_a_gpu_is_taken_where_there_is_one() -> None:
