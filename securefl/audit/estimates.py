@@ -16,6 +16,7 @@ import numpy as np
 
 from securefl.arrays import F64, Ring
 from securefl.audit.exposed import Exposed
+from securefl.audit.openings import Opening
 from securefl.audit.recorded import Recorded
 from securefl.audit.truth import GroundTruth
 from securefl.encoding.ring import from_ring, ring_dtype
@@ -155,6 +156,12 @@ def over_rounds(systems: Sequence[System], recorded: Recorded) -> list[Estimated
         tried = [solve(rows, sums, truth, ridge) for ridge in _RIDGES]
         found.append(min(tried, key=lambda one: float(np.median(one.error))))
     return found
+
+
+def rings_of(recorded: Recorded, one: Exposed) -> tuple[tuple[Opening, Ring], ...]:
+    """The sums of one update version that the server opened, at the sampled coordinates."""
+    rings = _rings(recorded, one.opened.version.round)
+    return tuple((o, rings[o.key]) for o in one.opened.openings if o.key in rings)
 
 
 def _rings(recorded: Recorded, round_: int) -> dict[tuple[int, int, tuple[PartyId, ...]], Ring]:

@@ -16,9 +16,10 @@ from securefl.audit.exposure_theory import Expectation, expectation
 from securefl.audit.finding import Evidence, Finding, Severity
 from securefl.audit.founding import founded
 from securefl.audit.recorded import Recorded
+from securefl.audit.slots import slotted
 from securefl.clustering.leakage.ledger import LeakageLedger, UpdateVersion
 from securefl.clustering.leakage.proofs import Combination
-from securefl.config.sizes import leakage_colluders
+from securefl.config.sizes import hides_groups, leakage_colluders
 from securefl.ids import PartyId
 from securefl.report.text import counted, listed
 
@@ -39,7 +40,7 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
     if recorded.colluders:
         findings.append(_pooled(recorded, versions))
     findings += [*_supports(recorded, versions), *_thresholds(recorded, theory), *_across(recorded, versions)]
-    findings += founded(recorded, AUDIT)
+    findings += [*slotted(recorded, AUDIT), *founded(recorded, AUDIT), *_unpredicted(recorded)]
     return Chapter(
         audit=AUDIT,
         title="Exposure: whom the server knows",
@@ -53,6 +54,12 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
                 if recorded.scenario.clustering.atoms > 1
                 else ""
             )
+            + (
+                " Groups are hidden: each slot is a version of its own, an update there is what a member put"
+                " into it, zeros if it chose another model; how many are no zeros is what counts say."
+                if hides_groups(recorded.scenario)
+                else ""
+            )
         ),
         findings=tuple(findings),
         exhibits=exhibits(recorded, versions, theory),
@@ -62,6 +69,7 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
 def _alone(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
     sums = sum(len(one.opened.openings) for one in versions)
     hit = [one for one in versions if one.alone.exposed]
+    slots = " What is in a slot is another question, see below." if hides_groups(recorded.scenario) else ""
     if not hit:
         return Finding(
             audit=AUDIT,
@@ -69,7 +77,7 @@ def _alone(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
             claim=(
                 f"The server alone knows no party's update: none follows from the"
                 f" {counted(sums, 'opened sum')} of {counted(len(versions), 'update version')}. For each"
-                " version a witness changes every update and no sum."
+                f" version a witness changes every update and no sum.{slots}"
             ),
         )
     parties = sorted({party for one in hit for party in one.alone.exposed})
@@ -117,7 +125,8 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
 
 def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
     known = [(len(one.support.parties), one, one.support) for one in versions if one.support is not None]
-    if not known:
+    if not known or hides_groups(recorded.scenario):
+        # Of slots, what matters is how many of a sum's members are really in it: slotted().
         return []
     size, least, support = min(known, key=lambda item: item[0])
     parties = support.parties
@@ -175,6 +184,13 @@ def _thresholds(recorded: Recorded, theory: Expectation | None) -> list[Finding]
             ),
         )
     ]
+
+
+def _unpredicted(recorded: Recorded) -> list[Finding]:
+    if recorded.scenario.groups.count == 1:
+        return []
+    claim = "What random reclusterings would expose is not predicted: with task groups there are none."
+    return [Finding(audit=AUDIT, severity=Severity.NOTE, claim=claim)]
 
 
 def _across(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:

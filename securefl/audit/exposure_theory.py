@@ -62,12 +62,13 @@ def expectation(recorded: Recorded, colluders: int | None = None) -> Expectation
         colluders: their number, if it is not that of the supposed ones or, without any, 2.
 
     Returns:
-        None where there is one cluster only, or too many parties for a simulation.
+        None where there is one cluster only, too many parties for a simulation, or task groups, which
+        recluster nothing.
     """
     scenario = recorded.scenario
     count, size = participants_of(scenario), scenario.clustering.size
     clusters = len(cluster_sizes(count, size))
-    if clusters < 2 or scenario.clustering.fixed:
+    if clusters < 2 or scenario.clustering.fixed or scenario.groups.count > 1:
         return None
     pooled = min(colluders or len(recorded.colluders) or 2, count - 1)
     atoms, estimate = len(atom_sizes(count, scenario.clustering.atoms)), leaks_all_at(scenario, clusters)

@@ -69,8 +69,8 @@ def founded(recorded: Recorded, audit: str) -> Iterator[Finding]:
             severity=Severity.HOLDS,
             claim=(
                 f"The {len(atoms)} atoms that the founding seed forms are kept: the clusters of"
-                f" {counted(rounds, 'round')} are unions of two or more, and every sum has all of an atom or"
-                " nothing of it."
+                f" {counted(rounds, 'round')} are unions of {atoms_per_cluster(recorded.scenario)} or more,"
+                " and every sum has all of an atom or nothing of it."
             ),
         )
 

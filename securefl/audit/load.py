@@ -31,15 +31,10 @@ def load(path: Path, colluders: Collection[str] = ()) -> Recorded:
     Raises:
         ConfigError: no run, a broken hash chain or an entry that is none (file and entry), a transcript that
             ends otherwise than the summary says, transcripts of different runs, a summary of another run, an
-            unknown colluder, or nobody else left; a run with task groups.
+            unknown colluder, or nobody else left.
     """
     directory = RunDirectory.open(path)
     scenario = directory.read_scenario()
-    if scenario.groups.count > 1:
-        # They would take k models for one, and a closed slot for a server that does not open what it may.
-        raise ConfigError(
-            f"{path}, groups.count", "audits do not know runs with task groups", "a run with groups.count = 1"
-        )
     parties = party_names(scenario.parties)
     supposed = _colluders(parties, colluders)
     transcripts = directory.read_transcripts()

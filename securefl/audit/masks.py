@@ -21,6 +21,7 @@ from securefl.audit.uniformity import FamilyTest, against, detectable, lags, pai
 from securefl.config.sizes import work_of
 from securefl.encoding.ring import ring_dtype
 from securefl.ids import SERVER, PartyId
+from securefl.report.text import counted
 from securefl.transcript.samples import sample_positions
 
 AUDIT: Final = "masks"
@@ -67,6 +68,9 @@ def audit_masks(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
         findings += [_finding(test, chosen) for test in tests if test.p_value < LEVEL / len(_MEANING)]
         if not findings:
             findings.append(_clean(tests, vectors, seen))
+        short = [one for one in seen if one.length < chosen[0].length]
+        if short:
+            findings.append(_untested(short))
         exhibits = (_table(tests, vectors), _histogram(vectors))
     return Chapter(
         audit=AUDIT,
@@ -99,8 +103,8 @@ def _masked(recorded: Recorded) -> list[_Masked]:
 
 
 def _chosen(seen: Sequence[_Masked]) -> list[_Masked]:
-    """All of one length, evenly thinned."""
-    length = seen[0].length
+    """All of the greatest length, evenly thinned: counts of hidden groups are too short to show a pattern."""
+    length = max(one.length for one in seen)
     alike = [one for one in seen if one.length == length]
     every = -(-len(alike) // _VECTORS)
     return alike[::every]
@@ -146,8 +150,20 @@ def _finding(test: FamilyTest, chosen: Sequence[_Masked]) -> Finding:
     )
 
 
+def _untested(short: Sequence[_Masked]) -> Finding:
+    return Finding(
+        audit=AUDIT,
+        severity=Severity.NOTE,
+        claim=(
+            f"Not tested: {len(short):,} masked inputs of {counted(short[0].length, 'word')}, the counts of"
+            " hidden groups. They are too short for a pattern to show."
+        ),
+    )
+
+
 def _clean(tests: Sequence[FamilyTest], vectors: Ring, seen: Sequence[_Masked]) -> Finding:
     count, length = vectors.shape
+    seen = [one for one in seen if len(one.samples) == length]
     part = "" if len(seen) == count else f" ({count} of them evenly chosen)"
     most = max(detectable(t.comparisons, length, LEVEL / len(_MEANING)) for t in tests)
     return Finding(

@@ -12,15 +12,17 @@ from typing import Final
 import numpy as np
 
 from securefl.audit.chapter import Chapter
-from securefl.audit.estimates import Estimated, estimate, over_rounds, system_of
+from securefl.audit.estimates import Estimated, estimate, over_rounds, rings_of, system_of
 from securefl.audit.exhibits import Exhibit
 from securefl.audit.exposed import Exposed
 from securefl.audit.finding import Evidence, Finding, Severity
 from securefl.audit.reconstruction_plots import Attacked, reconstruction_exhibits
 from securefl.audit.recorded import Recorded
 from securefl.audit.truth import GroundTruth
-from securefl.config.sizes import leakage_colluders
+from securefl.config.sizes import hides_groups, leakage_colluders
+from securefl.encoding.ring import to_ring
 from securefl.report.text import counted, listed
+from securefl.transcript.samples import sample_positions
 
 AUDIT: Final = "reconstruction"
 _NEAR: Final = 0.5
@@ -29,6 +31,8 @@ _NEAR: Final = 0.5
 
 def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed]) -> Chapter:
     """Least squares on the sums of each update version, and over all rounds."""
+    if hides_groups(recorded.scenario):
+        return _of_slots(recorded, truth, versions)
     attacked = [
         Attacked(one, system, estimate(system))
         for one, system in ((one, system_of(recorded, truth, one)) for one in versions)
@@ -55,6 +59,52 @@ def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Seque
         ),
         findings=tuple(findings),
         exhibits=exhibits,
+    )
+
+
+def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed]) -> Chapter:
+    """Slots of hidden groups against single updates: no equation says whose update is in which."""
+    bits, singles, compared = recorded.limits.ring_bits, [], 0
+    for one in versions:
+        for opening, ring in rings_of(recorded, one):
+            uploads = {p: truth.upload(p, one.opened.version.round) for p in opening.survivors}
+            known = {p: values for p, values in uploads.items() if values is not None}
+            compared += bool(known)
+            for party, values in known.items():
+                places = sample_positions(recorded.run, len(values))
+                if np.array_equal(to_ring(values[places], bits), ring):
+                    singles.append((party, opening))
+    parties = tuple(sorted({party for party, _ in singles}))
+    if singles:
+        finding = Finding(
+            audit=AUDIT,
+            severity=Severity.BREACH,
+            claim=(
+                f"{counted(len(singles), 'opened slot')} show the update of one party each"
+                f" ({listed(parties)}), to the last step of the encoding."
+            ),
+            evidence=tuple(opening.evidence for _, opening in singles[:6]),
+            remedy="what exposure says of slots: nothing may be opened with a count below f + k_anonymity",
+            parties=parties,
+        )
+    else:
+        finding = Finding(
+            audit=AUDIT,
+            severity=Severity.HOLDS if compared else Severity.NOTE,
+            claim=f"None of {counted(compared, 'opened slot')} is the update of a single member."
+            if compared
+            else "No slot was opened by the server whose members' true updates are kept.",
+            evidence=(Evidence("lab", None, "true encoded updates"),),
+        )
+    words = "Least squares were not tried: who is in which slot is not recorded, so that there are no rows."
+    return Chapter(
+        audit=AUDIT,
+        title="Reconstruction: single updates from sums",
+        method=(
+            "Each opened slot of hidden groups is compared with the true encoded update of every member of"
+            " its cluster, on the sampled coordinates."
+        ),
+        findings=(finding, Finding(audit=AUDIT, severity=Severity.NOTE, claim=words)),
     )
 
 

@@ -7,13 +7,14 @@ model and the update the next model. Each round starts from its own record, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 import numpy as np
 
-from securefl.arrays import F64
+from securefl.arrays import F64, I64, Ring
 from securefl.audit.chapter import Chapter
 from securefl.audit.exhibits import Table
 from securefl.audit.finding import Evidence, Finding, Severity
@@ -21,19 +22,22 @@ from securefl.audit.recorded import Recorded
 from securefl.audit.replay_rounds import ReplayRound, Vectors, replay_rounds
 from securefl.audit.restepping import restepped
 from securefl.audit.truth import GroundTruth
+from securefl.clustering.assignment import Assignment
 from securefl.config.aggregation import CoordinateRule
 from securefl.config.rules import needs_server_gradient
-from securefl.config.sizes import work_of
+from securefl.config.sizes import hides_groups, work_of
 from securefl.crypto.roster import make_identities
 from securefl.encoding.ring import to_ring
 from securefl.entropy import InsecureSeededEntropy
-from securefl.ids import RunId
+from securefl.ids import PartyId, RunId
 from securefl.report.text import counted
-from securefl.rounds.draw import clusters_of
-from securefl.rounds.optimiser import past_update, server_step
+from securefl.rounds.draw import Draw, clusters_of
+from securefl.rounds.group_stacking import aggregate_groups
+from securefl.rounds.optimiser import past_update
 from securefl.rounds.plan import Plan
-from securefl.rounds.stacking import aggregate_round
+from securefl.rounds.stacking import RoundAggregate, aggregate_round
 from securefl.rounds.statement import model_digest
+from securefl.rounds.stepping import next_models
 from securefl.weighting.weights import public_weights
 
 AUDIT: Final = "replay"
@@ -101,29 +105,48 @@ def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
         return (
             f"the rule {aggregation.rule.__struct_config__.tag} looks at gradients of the server's own data"
         )
+    if not whole and recorded.scenario.groups.count > 1:
+        return "with task groups models and sums are sampled at other coordinates; --lab keeps whole vectors"
     if not whole and (aggregation.pre_aggregation or not isinstance(aggregation.rule, CoordinateRule)):
         return "the rule needs whole vectors, which only runs with --lab keep (and audits with --lab read)"
     return None
 
 
 def _plan(recorded: Recorded, length: int) -> Plan:
-    """For the arithmetic only; the roster stands in for the real one, no key of it is used."""
+    """For the arithmetic only; the roster stands in for the real one, no key of it is used.
+
+    ``length`` is that of what is announced: all models.
+    """
     _, roster = make_identities(recorded.parties, InsecureSeededEntropy(0))
-    return Plan(RunId(recorded.run), recorded.scenario, recorded.limits, roster, length)
+    each = length // recorded.scenario.groups.count
+    return Plan(RunId(recorded.run), recorded.scenario, recorded.limits, roster, each)
+
+
+def _drawn(one: ReplayRound, weights: Mapping[PartyId, float]) -> Draw:
+    """The round's draw as its models follow from it."""
+    assignment = Assignment(tuple(sorted(one.participants)), one.clusters, tasks=one.tasks)
+    return Draw(one.seed, assignment, weights, one.resting, one.founding)
+
+
+def _aggregate(plan: Plan, one: ReplayRound, drawn: Draw, reference: F64) -> RoundAggregate:
+    if plan.models == 1:
+        return aggregate_round(plan, one.sums, drawn.weights, one.seed, reference, excluded=one.excluded)
+    return aggregate_groups(plan, one.sums, drawn, reference, one.totals)
 
 
 def _models(recorded: Recorded, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
     plan = _plan(recorded, rounds[0].before.values.size)
     weighting = recorded.scenario.weighting
-    velocity: F64 = np.zeros(plan.length)
+    velocity: F64 = np.zeros(plan.broadcast)
     done = []
     for one in rounds:
         weights = public_weights(weighting, one.counts, one.participants)
         reference = past_update(plan.optimiser, velocity)
-        result = aggregate_round(plan, one.sums, weights, one.seed, reference, excluded=one.excluded)
-        params = one.before.values
-        if result.update is not None:
-            params, velocity = server_step(plan.optimiser, params, velocity, result.update)
+        drawn = _drawn(one, weights)
+        result = _aggregate(plan, one, drawn, reference)
+        params, velocity = next_models(
+            plan, one.round, one.before.values, velocity, result, one.sums, drawn, one.totals
+        )
         # Coordinates that are not finite are null in samples, whatever they were.
         finite = np.isfinite(one.after.values)
         made, recorded_ = params[finite], one.after.values[finite]
@@ -178,8 +201,11 @@ def _draws(recorded: Recorded, rounds: Sequence[ReplayRound]) -> Iterator[Findin
     bad = []
     for one in rounds:
         present = {*one.resting, *(p for members in one.clusters[0] for p in members)}
-        again = clusters_of(plan, one.seed, present, one.founding)
-        if again.clusters != one.clusters or bool(one.founding) != (clustering.atoms > 1):
+        told = one.groups or dict.fromkeys(present, 0)
+        again = clusters_of(plan, one.seed, present, one.founding, told)
+        if (again.clusters, again.tasks) != (one.clusters, one.tasks) or bool(one.founding) != (
+            clustering.atoms > 1
+        ):
             bad.append(one)
     if bad:
         yield _breach(
@@ -208,10 +234,13 @@ def _sums(recorded: Recorded, truth: GroundTruth | None, rounds: Sequence[Replay
             if len(known) < len(parts) or len(known[0]) != len(opened.ring):
                 continue
             checked += 1
-            if not np.array_equal(to_ring(np.sum(known, axis=0), bits), opened.ring):
+            # Who is in a slot of hidden groups is not recorded: any of so many members will do.
+            count = len(known) if one.totals is None else one.totals.get(opened.key, len(known))
+            if not _made_of(opened.ring, known, count, bits):
                 bad = True
+                whose = "its survivors" if count == len(known) else f"{count} of its {len(known)} survivors"
                 yield _breach(
-                    f"The sum of cluster {opened.key} in round {one.round} is not that of what its survivors"
+                    f"The sum of cluster {opened.key} in round {one.round} is not that of what {whose}"
                     " encoded.",
                     (one.drawn,),
                 )
@@ -219,8 +248,19 @@ def _sums(recorded: Recorded, truth: GroundTruth | None, rounds: Sequence[Replay
         yield Finding(
             audit=AUDIT,
             severity=Severity.HOLDS,
-            claim=f"{counted(checked, 'opened sum')} are those of what their survivors encoded, exactly.",
+            claim=(
+                f"{counted(checked, 'opened sum')} are those of what their survivors encoded, exactly"
+                + (": of as many of them as the counts say." if hides_groups(recorded.scenario) else ".")
+            ),
         )
+
+
+def _made_of(ring: Ring, encoded: Sequence[I64], count: int, bits: int) -> bool:
+    """Whether ``ring`` is the sum of ``count`` of what was encoded."""
+    if not 0 <= count <= len(encoded):
+        return False
+    some = combinations(encoded, count)
+    return any(np.array_equal(to_ring(np.sum(parts, axis=0), bits), ring) for parts in some)
 
 
 def _limits(

@@ -14,7 +14,10 @@ from securefl.arrays import F32, Ring
 from securefl.audit.finding import Evidence
 from securefl.audit.recorded import Recorded
 from securefl.audit.truth import GroundTruth
+from securefl.config.sizes import hides_groups
 from securefl.ids import EVERYONE, SERVER, PartyId
+from securefl.rounds.reports import ClusterKey, SlotsCounted
+from securefl.rounds.slots import totals_of
 from securefl.rounds.stacking import ClusterSum
 
 Key = tuple[int, int]
@@ -56,6 +59,12 @@ class ReplayRound:
     norm: float | None
     drawn: Evidence
     stepped: Evidence
+    tasks: tuple[int, ...] = ()
+    """The task group of each cluster, where parties tell theirs."""
+    groups: Mapping[PartyId, int] = field(default_factory=dict)
+    """What each party that was there told; empty where groups are hidden, or where there are none."""
+    totals: Mapping[ClusterKey, int] | None = None
+    """Members in the sum of each slot that may be opened; None without hidden groups."""
 
     @property
     def participants(self) -> frozenset[PartyId]:
@@ -108,6 +117,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
         fields: Any = entry.fields
         if not fields["ok"]:
             failed.setdefault(_round(fields), set()).add((fields["reclustering"], fields["cluster"]))
+    totals = _totals(recorded)
     for round_, (given, at) in sorted(drawn.items()):
         draw: Any = given
         if round_ not in stepped or round_ not in models or round_ + 1 not in models or not draw.get("seed"):
@@ -128,6 +138,9 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
             kept=tuple((r, j) for r, j in told["kept"]),
             rejected=tuple((r, j) for r, j in told["rejected"]),
             norm=told["update_norm"],
+            tasks=tuple(draw.get("tasks", ())),
+            groups={PartyId(party): group for party, group in draw.get("groups", ())},
+            totals=totals.get(round_, {}) if hides_groups(recorded.scenario) else None,
             drawn=at,
             stepped=where,
         )
@@ -151,6 +164,18 @@ def _models(recorded: Recorded, vectors: Vectors) -> dict[int, Model]:
     for entry, at in recorded.of(SERVER, "model_final"):
         record = cast("Any", entry.fields["params"])
         found[_round(entry.fields) + 1] = Model(vectors.of(record), record["digest"], at)
+    return found
+
+
+def _totals(recorded: Recorded) -> dict[int, dict[ClusterKey, int]]:
+    """By round, what the server's counts say."""
+    found: dict[int, dict[ClusterKey, int]] = defaultdict(dict)
+    for entry, _ in recorded.of(SERVER, "slots_counted"):
+        fields: Any = entry.fields
+        told = SlotsCounted(
+            fields["round"], fields["cluster"], tuple(fields["counts"]), tuple(fields["slots"])
+        )
+        found[told.round].update(totals_of((told,)))
     return found
 
 

@@ -20,8 +20,8 @@ from securefl.audit.finding import Evidence
 from securefl.audit.truth import GroundTruth
 from securefl.audit.wiretap import MessageKey, Wiretap, key_of
 from securefl.ids import PartyId
-from securefl.kernel.effects import Evaluate, Report, Send, Train, WakeAt
-from securefl.kernel.events import DeadlinePassed, Evaluated, PresenceHint, Received, Trained
+from securefl.kernel.effects import Choose, Evaluate, Report, Send, Train, WakeAt
+from securefl.kernel.events import Chosen, DeadlinePassed, Evaluated, PresenceHint, Received, Trained
 from securefl.kernel.machine import Effect, Event
 from securefl.messages.union import AnyMessage
 from securefl.report.entries import entry_of
@@ -86,14 +86,16 @@ class Restepper:
         plan: Plan,
         tap: Wiretap,
         hints: Sequence[PresenceHint] = (),
+        groups: Mapping[int, int | None] | None = None,
     ) -> None:
         self._vantage = vantage
         self._hints = deque(hints)
+        self._groups = groups or {}
         self._machine = machine
         self._plan = plan
         self._tap = tap
         self._made: deque[Send[AnyMessage] | Report] = deque()
-        self._asked: deque[Train | Evaluate] = deque()
+        self._asked: deque[Train | Evaluate | Choose] = deque()
         self._wake: float | None = None
         self._phase: Any = None
 
@@ -141,6 +143,8 @@ class Restepper:
             case Train() as asked:
                 update = np.zeros(self._plan.length)
                 self._step(Trained(now, asked.round, asked.work, update))
+            case Choose() as asked if asked.round in self._groups:
+                self._step(Chosen(now, asked.round, self._groups[asked.round]))
             case Evaluate() as asked if entry.kind == "round_done":
                 told: Any = fields
                 loss = float("inf") if told["loss"] is None else told["loss"]
@@ -157,7 +161,7 @@ class Restepper:
             self._step(self._hints.popleft())
 
     def _step(self, event: Event[AnyMessage]) -> None:
-        if isinstance(event, Trained | Evaluated):
+        if isinstance(event, Trained | Evaluated | Chosen):
             self._asked.popleft()
         self._phase, effects = self._machine.step(self._phase, event)
         self._take(effects)
@@ -167,7 +171,7 @@ class Restepper:
             match effect:
                 case Send() | Report():
                     self._made.append(effect)
-                case Train() | Evaluate():
+                case Train() | Evaluate() | Choose():
                     self._asked.append(effect)
                 case WakeAt():
                     self._wake = effect.when

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from securefl.audit.restep import Restepped, Restepper, truth_seams
 from securefl.audit.truth import GroundTruth
 from securefl.audit.wiretap import Wiretap, frames_of
 from securefl.config.cast import behaviours_of
+from securefl.config.sizes import hides_groups
 from securefl.crypto.roster import make_identities
 from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import SERVER, PartyId, RunId
@@ -62,14 +63,19 @@ def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Finding
     skipped = []
     for vantage in (SERVER, *recorded.watched):
         some = recorded.transcripts.get(vantage, ())
+        if vantage != SERVER and hides_groups(recorded.scenario):
+            continue
         if vantage in dishonest or len(some) != 1 or len(some[0].entries) > left:
             skipped.append(vantage)
             continue
         left -= len(some[0].entries)
         machine = _machine(recorded, truth, stage, vantage)
         hints = tuple(_hints(recorded)) if vantage == SERVER else ()
-        done.append(Restepper(vantage, machine, stage.plan, stage.tap, hints).run(some[0]))
+        groups = _told(recorded, vantage)
+        done.append(Restepper(vantage, machine, stage.plan, stage.tap, hints, groups).run(some[0]))
     yield from _judged(done)
+    if hides_groups(recorded.scenario):
+        yield _note("No party was stepped again: which model it chose is hidden, and not recorded anywhere.")
     if skipped:
         yield _note(
             f"Not stepped again: {listed(sorted(skipped))}, which misbehave, were restarted, or are beyond"
@@ -132,8 +138,18 @@ def _stage(recorded: Recorded, truth: GroundTruth) -> _Stage | None:
     params = truth.vector(str(record.get("digest")))
     if params is None:
         return None
-    plan = Plan(run, recorded.scenario, recorded.limits, roster, params.size)
+    length = params.size // recorded.scenario.groups.count
+    plan = Plan(run, recorded.scenario, recorded.limits, roster, length)
     return _Stage(plan, root, tap, np.array(params, dtype=np.float32), identities)
+
+
+def _told(recorded: Recorded, party: PartyId) -> dict[int, int | None]:
+    """By round with clusters, the group that a party told; None where it was not there."""
+    return {
+        int(str(entry.fields["round"])): dict(cast("Any", entry.fields.get("groups", ()))).get(party)
+        for vantage in (SERVER, party)
+        for entry, _ in recorded.of(vantage, "clusters_drawn")
+    }
 
 
 def _machine(

@@ -16,8 +16,12 @@ from securefl.audit.chapter import Chapter
 from securefl.audit.finding import Evidence, Finding, Severity
 from securefl.audit.pooled_shares import opened_by_colluders
 from securefl.audit.recorded import Recorded, words_of
+from securefl.audit.slots import least_in_slot
+from securefl.config.sizes import COUNTS, hides_groups
 from securefl.ids import SERVER, PartyId
 from securefl.report.text import counted, listed
+from securefl.rounds.slots import FIRST_SLOT, open_slots
+from securefl.transcript.chain import Entry
 
 AUDIT: Final = "unmasking"
 _CERTIFY: Final = (
@@ -44,6 +48,7 @@ def audit_unmasking(recorded: Recorded) -> Chapter:
         *_both_kinds(recorded, given),
         *_asked_for_both(recorded),
         *_twice(recorded),
+        *_untold(recorded),
         *_after_release(recorded),
         *_opened_twice(recorded),
         *_repeated_keys(recorded),
@@ -184,12 +189,15 @@ def _twice(recorded: Recorded) -> Iterator[Finding]:
     seen: dict[tuple[str, PartyId, int], list[Evidence]] = defaultdict(list)
     for party in recorded.watched:
         for entry, evidence in recorded.of(party, "shares_released"):
-            seen["released", party, int(str(entry.fields["round"]))].append(evidence)
+            what = f"released{_of_what(recorded, entry)}"
+            seen[what, party, int(str(entry.fields["round"]))].append(evidence)
     for entry, evidence in recorded.said(SERVER, "received", "Release"):
         place: Any = entry.fields["place"]
         seen["was received", PartyId(str(entry.fields["from"])), place[0]].append(evidence)
+    # A release is sealed: of hidden groups there are two, for counts and for slots.
+    often = 2 if hides_groups(recorded.scenario) else 1
     for (what, party, round_), evidence_ in sorted(seen.items()):
-        if len(evidence_) > 1:
+        if len(evidence_) > (often if what == "was received" else 1):
             yield Finding(
                 audit=AUDIT,
                 severity=Severity.BREACH,
@@ -198,6 +206,44 @@ def _twice(recorded: Recorded) -> Iterator[Finding]:
                 remedy="keep the party's journal: it says what was released before a restart",
                 parties=(party,),
             )
+
+
+def _of_what(recorded: Recorded, entry: Entry) -> str:
+    """For what a party released, where it does so in two steps."""
+    if not hides_groups(recorded.scenario):
+        return ""
+    instances: Any = entry.fields["instances"]
+    return " for slots" if any(r != COUNTS for r, _ in instances) else " for counts"
+
+
+def _untold(recorded: Recorded) -> Iterator[Finding]:
+    """Slots of hidden groups for which a member released before it was told a count that allows it."""
+    if not hides_groups(recorded.scenario):
+        return
+    least = least_in_slot(recorded)
+    for party in recorded.watched:
+        may: set[tuple[int, int, int]] = set()
+        for number, transcript in enumerate(recorded.transcripts[party]):
+            source = party if not number else f"{party}.{number + 1}"
+            for entry in transcript.entries:
+                fields: Any = entry.fields
+                if entry.kind == "slots_counted":
+                    slots = open_slots(fields["counts"], sum(fields["counts"]), least)
+                    may |= {(fields["round"], FIRST_SLOT + slot, fields["cluster"]) for slot in slots}
+                elif entry.kind == "shares_released":
+                    given = {(fields["round"], r, j) for r, j in fields["instances"] if r != COUNTS}
+                    for _, r, j in sorted(given - may):
+                        yield Finding(
+                            audit=AUDIT,
+                            severity=Severity.BREACH,
+                            claim=(
+                                f"{party} released shares for the slot of model {r - FIRST_SLOT} of cluster"
+                                f" {j} in round {fields['round']}, and was told no count of {least} or more."
+                            ),
+                            evidence=(Evidence(source, entry.n, "released"),),
+                            remedy="it runs another program, or counts came late: exposure says what is open",
+                            parties=(party,),
+                        )
 
 
 def _after_release(recorded: Recorded) -> Iterator[Finding]:

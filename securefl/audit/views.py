@@ -37,6 +37,7 @@ _TOPICS: Final = (
     _Topic("assignment", "assignment, seed and sample counts", "every party recomputes it from all nonces"),
     _Topic("survivors", "survivor set", 'with server = "active" a certificate over one set is needed'),
     _Topic("certificate", "certificate", "signatures are over one statement"),
+    _Topic("counts", "counts of hidden groups", "nothing: members believe the server"),
 )
 
 
@@ -48,7 +49,7 @@ class _Seen:
 
 
 Sightings = Mapping[tuple[str, int, int], tuple[_Seen, ...]]
-"""By topic, round and draw of nonces: what each party saw, once for each time."""
+"""By topic, round and draw of nonces, or cluster of counts: what each party saw, once for each time."""
 
 
 def audit_views(recorded: Recorded) -> Chapter:
@@ -114,6 +115,9 @@ def _seen_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[str, int, int
     for entry, evidence in recorded.of(party, "survivors_frozen"):
         survivors: Any = entry.fields["survivors"]
         yield "survivors", int(str(entry.fields["round"])), 0, ",".join(sorted(survivors)), evidence
+    for entry, evidence in recorded.of(party, "slots_counted"):
+        counts: Any = entry.fields
+        yield "counts", counts["round"], counts["cluster"], str(counts["counts"]), evidence
 
 
 def _split(recorded: Recorded, topic: _Topic, key: tuple[str, int, int], seen: tuple[_Seen, ...]) -> Finding:

@@ -33,6 +33,8 @@ class _ClustersDrawn(msgspec.Struct):
     seed: _Seed | None = None
     counts: tuple[tuple[str, int], ...] = ()
     founding: _Seed = ""
+    tasks: tuple[int, ...] = ()
+    groups: tuple[tuple[str, int], ...] = ()
 
 
 class _SurvivorsFrozen(msgspec.Struct):
@@ -59,6 +61,13 @@ class _Opened(msgspec.Struct):
     members: _Names
     survivors: _Names
     ring: _Vector
+
+
+class _SlotsCounted(msgspec.Struct):
+    round: int
+    cluster: int
+    counts: tuple[int, ...]
+    slots: tuple[int, ...]
 
 
 class _SumOpened(msgspec.Struct):
@@ -128,6 +137,7 @@ _SHAPES: Final[dict[str, type[msgspec.Struct]]] = {
     "clusters_drawn": _ClustersDrawn,
     "survivors_frozen": _SurvivorsFrozen,
     "shares_released": _SharesReleased,
+    "slots_counted": _SlotsCounted,
     "sum_opened": _SumOpened,
     "sum_checked": _SumChecked,
     "round_started": _RoundStarted,

@@ -22,7 +22,7 @@ class ServerView:
 
     opened: int
     by_size: Mapping[int, int]
-    """How many opened sums count so many parties, smallest first."""
+    """How many opened sums have so many parties' updates in them, smallest first."""
     exposed: tuple[tuple[int, str], ...]
     """(round, party): updates that are a sum of their own, or follow from the sums of their round."""
     searched: bool

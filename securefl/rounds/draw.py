@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from securefl.clustering.assignment import Assignment, draw_assignment
 from securefl.clustering.atoms import draw_unions, form_atoms, whole
@@ -34,6 +34,8 @@ class Draw:
     """How many draws of the round were void before this one."""
     cap: int | None = None
     """U: the declared count that weighs 1; None where all weigh the same."""
+    groups: Mapping[PartyId, int] = field(default_factory=lambda: NO_GROUPS)
+    """The task groups of everybody who is present, where they are told."""
 
 
 def shortage(plan: Plan, present: Collection[PartyId], founding: bytes = b"") -> str | None:
@@ -102,13 +104,14 @@ def draw_round(
     clustering, weighting = plan.scenario.clustering, plan.scenario.weighting
     seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest())
     founding = (founding or seed) if clustering.atoms > 1 else b""
-    assignment = clusters_of(plan, seed, nonces.keys(), founding, groups)
+    told = groups if tells_groups(plan) else NO_GROUPS
+    assignment = clusters_of(plan, seed, nonces.keys(), founding, told)
     drawn = assignment.participants
     resting = tuple(sorted(nonces.keys() - set(drawn)))
     if not drawn:
-        return Draw(seed, assignment, {}, resting, founding, draw)
+        return Draw(seed, assignment, {}, resting, founding, draw, groups=told)
     weights, cap = public_weights(weighting, samples, drawn), cap_of(weighting, samples, drawn)
-    return Draw(seed, assignment, weights, resting, founding, draw, cap)
+    return Draw(seed, assignment, weights, resting, founding, draw, cap, told)
 
 
 def clusters_of(
@@ -181,6 +184,7 @@ def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> Cl
         counts,
         drawn.founding,
         assignment.tasks,
+        tuple(sorted(drawn.groups.items())),
     )
 
 

@@ -41,7 +41,7 @@ from securefl.rounds.party_phases import (
     sit_out,
 )
 from securefl.rounds.party_sums import submitted_instances
-from securefl.rounds.reports import ClusterKey, SatOut, SharesReleased, SurvivorsFrozen
+from securefl.rounds.reports import ClusterKey, SatOut, SharesReleased, SlotsCounted, SurvivorsFrozen
 from securefl.rounds.slots import FIRST_SLOT, least_of, open_slots
 from securefl.rounds.statement import (
     announced_digest,
@@ -184,12 +184,17 @@ def on_counts(
         raise PeerError(SERVER, "tells counts without this party")
     least = least_of(ctx.plan, (phase.question.limits[party] for party in alive))
     slots = open_slots(message.counts, len(alive), least)
+    cluster = next(iter(phase.slots))[1]
+    told = Report(SlotsCounted(phase.round, cluster, tuple(message.counts), slots))
     chosen = {key: i for key, i in phase.slots.items() if key[0] - FIRST_SLOT in slots}
     outside = Outside(phase.past)
     if not chosen:
-        return outside, ()
+        return outside, (told,)
     statement = slots_statement(phase.statement, message.counts)
-    return outside, _released(ctx, phase.round, statement, phase.survivors, chosen, "release slots")
+    return outside, (
+        told,
+        *_released(ctx, phase.round, statement, phase.survivors, chosen, "release slots"),
+    )
 
 
 def _released(

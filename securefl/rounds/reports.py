@@ -86,6 +86,8 @@ class ClustersDrawn:
     """The seed of the run's atoms, public; empty where there are none."""
     tasks: tuple[int, ...] = ()
     """The task group of each cluster, where parties tell theirs."""
+    groups: tuple[tuple[PartyId, int], ...] = ()
+    """What each party that was there told, drawn or not; empty where groups are hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,10 @@ class SumsWithheld:
 
 @dataclass(frozen=True, slots=True)
 class SlotsCounted:
-    """Server: how many survivors of a cluster are in which hidden group; which of these sums are opened."""
+    """How many survivors of a cluster are in which hidden group; which of these sums are opened.
+
+    The server says it of each cluster whose counts it opened; a member of its own, as the server told it.
+    """
 
     round: int
     cluster: int

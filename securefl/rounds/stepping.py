@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from securefl.arrays import F64
+from securefl.arrays import F32, F64
 from securefl.config.rules import needs_server_gradient
 from securefl.ids import PartyId
 from securefl.kernel.effects import Aborted, Finished
@@ -21,7 +21,14 @@ from securefl.rounds.optimiser import past_update, server_step
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, ModelStepped, RoundDone
 from securefl.rounds.server_phases import Standing
-from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum, aggregate_round, counted, usable
+from securefl.rounds.stacking import (
+    NO_GRADIENTS,
+    ClusterSum,
+    RoundAggregate,
+    aggregate_round,
+    counted,
+    usable,
+)
 from securefl.rounds.suspicion import suspects_of
 
 MAX_FRUITLESS = 3
@@ -64,8 +71,7 @@ def after_sums(
     Returns:
         The standing with the new model, and the two reports; accuracy and loss are still to be filled in.
     """
-    optimiser = plan.optimiser
-    reference = past_update(optimiser, standing.velocity)
+    reference = past_update(plan.optimiser, standing.velocity)
     result = (
         aggregate_round(plan, sums, drawn.weights, drawn.seed, reference, gradients, standing.trust, excluded)
         if plan.models == 1
@@ -80,15 +86,9 @@ def after_sums(
             standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
     else:
         norm = float(np.linalg.norm(result.update))
-        params, velocity = server_step(optimiser, standing.params, standing.velocity, result.update)
-        if not result.moved.all():
-            # Without an update of its own a group's model stays where it is; momentum does not carry it on.
-            params = np.where(result.moved, params, standing.params)
-            velocity = np.where(result.moved, velocity, standing.velocity)
-        if splits_after(plan, standing.round):
-            seen = group_stack(plan, sums, drawn, 0, reference, totals).means
-            params = split_models(plan, model_of(plan, params, 0), seen, drawn.seed)
-            velocity = np.zeros_like(velocity)
+        params, velocity = next_models(
+            plan, standing.round, standing.params, standing.velocity, result, sums, drawn, totals
+        )
         standing = replace(
             standing, params=params, velocity=velocity, fruitless_rounds=0, updates=standing.updates + 1
         )
@@ -111,6 +111,41 @@ def after_sums(
         suspects=suspects_of(standing.suspicion),
     )
     return standing, done, ModelStepped(standing.round, result.kept, result.rejected, norm)
+
+
+def next_models(
+    plan: Plan,
+    round_: int,
+    params: F32,
+    velocity: F64,
+    result: RoundAggregate,
+    sums: Sequence[ClusterSum],
+    drawn: Draw,
+    totals: Mapping[ClusterKey, int] | None = None,
+) -> tuple[F32, F64]:
+    """Parameters f32 and velocity f64, both ``(k d,)``, after a round: for whoever makes or audits the step.
+
+    Args:
+        plan: of the run.
+        round_: its number.
+        params: of the round's models, f32 ``(k d,)``.
+        velocity: of the optimiser, f64 ``(k d,)``.
+        result: what the rule made of the sums; without an update everything stays.
+        sums: the same, of which the models are split at the end of the warm-up.
+        drawn: the round's clusters, weights and seed.
+        totals: members in each sum, where groups are hidden.
+    """
+    if result.update is None:
+        return params, velocity
+    made, speed = server_step(plan.optimiser, params, velocity, result.update)
+    if not result.moved.all():
+        # Without an update of its own a group's model stays where it is; momentum does not carry it on.
+        made, speed = np.where(result.moved, made, params), np.where(result.moved, speed, velocity)
+    if splits_after(plan, round_):
+        reference = past_update(plan.optimiser, velocity)
+        seen = group_stack(plan, sums, drawn, 0, reference, totals).means
+        made, speed = split_models(plan, model_of(plan, made, 0), seen, drawn.seed), np.zeros_like(speed)
+    return made, speed
 
 
 def _keeping(plan: Plan, standing: Standing) -> Standing:

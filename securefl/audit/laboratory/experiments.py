@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from securefl.audit.chapter import Chapter
+from securefl.audit.finding import Finding, Severity
 from securefl.audit.laboratory.about_epsilon import audit_epsilon
 from securefl.audit.laboratory.about_labels import audit_properties
 from securefl.audit.laboratory.about_members import audit_membership
@@ -44,6 +45,19 @@ def attacked(
     Raises:
         ConfigError: no ground truth or data, or an experiment that does not fit the scenario.
     """
+    if recorded.scenario.groups.count > 1:
+        yield from map(_not_with_groups, names)
+        return
     case = case_of(recorded, truth, data_dir, progress)
     for name in names:
         yield EXPERIMENTS[name](case)
+
+
+def _not_with_groups(name: str) -> Chapter:
+    claim = "Not tried: the experiment learns one model from everybody's data, and this run has task groups."
+    return Chapter(
+        audit=name,
+        title=f"{name.capitalize()}: not with task groups",
+        method="Experiments repeat a run's training with data of their own choice.",
+        findings=(Finding(audit=name, severity=Severity.NOTE, claim=claim),),
+    )

@@ -76,6 +76,7 @@ def record(
     train: TrainFn = drifting,
     lab: bool = False,
     prepare: Callable[[World], None] = lambda _world: None,
+    choose: Callable[[PartyId, int], int | None] = lambda _party, _round: 0,
 ) -> RunDirectory:
     """Run a world to its end and leave a run directory."""
     directory = RunDirectory.create(out, scenario.name)
@@ -85,7 +86,7 @@ def record(
     seams: dict[PartyId, Seams] = {}
     if lab:
         seams = {name: recording(HONEST, settings[name]) for name in names[1:]}
-    world = RecordedWorld(scenario, length=length, train=train, ops=ops, seams=seams)
+    world = RecordedWorld(scenario, length=length, train=train, ops=ops, seams=seams, choose=choose)
     bits = world.plan.limits.ring_bits
     world.witnesses = {name: ProcessWitness(settings[name], lambda _news: None, bits) for name in names}
     rows = directory.metrics()
