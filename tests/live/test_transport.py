@@ -482,11 +482,16 @@ def test_two_programs_with_one_client_id_do_not_fight_for_ever(
         url = brokers("mosquitto")
         limits = dataclasses.replace(QUICK, give_up_after=0.5)
         first = await MqttTransport.connect(url, "twin", ("twin/x",), limits=limits)
-        second = await MqttTransport.connect(url, "twin", ("twin/x",), limits=QUICK)
-        with pytest.raises(RunAbortedError, match="twin"):
-            await first.receive()
+        try:
+            second = await MqttTransport.connect(url, "twin", ("twin/x",), limits=QUICK)
+        except RunAbortedError as error:
+            # The first came back just while the second was connecting, and a first connection is not repeated.
+            assert "lost at once" in str(error)
+        else:
+            with pytest.raises(RunAbortedError, match="twin"):
+                await first.receive()
+            await second.close()
         await first.close()
-        await second.close()
 
     run(body)
 
