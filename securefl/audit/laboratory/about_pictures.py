@@ -21,7 +21,7 @@ from securefl.rounds.stacking import ClusterSum
 CLUSTERS: Final = 2
 """Sums that are inverted."""
 SAMPLES: Final = 48
-"""Of a cluster, or of one party, that reconstructions are compared with."""
+"""Of a cluster, or of one party, whose likeness to reconstructions is computed."""
 SHOWN: Final = 8
 
 
@@ -49,8 +49,7 @@ def audit_inversion(case: Case) -> Chapter:
     for one, mean in list(zip(case.first.sums, case.means(case.first), strict=True))[:CLUSTERS]:
         behind = _behind(case, mean)
         candidates = _candidates(case, mean)
-        chosen = _some(behind, generator)
-        found = compared(case.dataset, candidates, chosen, behind, seed=case.seed)
+        found = compared(case.dataset, candidates, behind, behind, seed=case.seed, most=SAMPLES)
         opened.append(_Opened(one, mean, candidates, found))
     table = Table(
         title="Reconstructions",
@@ -65,7 +64,8 @@ def audit_inversion(case: Case) -> Chapter:
         method=(
             "Candidates are read off the neurons of a dense first layer, and searched for where few samples"
             " are behind a sum. Each sample is compared with the candidate that is most like it, and with as"
-            " many unrelated pictures. The same is done with what the members of one cluster would have shown"
+            f" many unrelated pictures; of more than {SAMPLES} samples, SSIM and MSE are of those nearest"
+            " to one. The same is done with what the members of one cluster would have shown"
             " in smaller clusters; findings are about opened sums only."
         ),
         findings=(*(_inverted(case, one) for one in opened), *notes),
@@ -94,10 +94,12 @@ def _figures(found: Inversion) -> tuple[Cell, ...]:
 
 def _inverted(case: Case, one: _Opened) -> Finding:
     found = one.found
+    samples, looked = len(_behind(case, one.mean)), len(found.matches)
+    whose = f" of the {looked} that come nearest" if looked < samples else ""
     claim = (
-        f"Of {len(found.matches)} samples behind the sum of {one.name}, {percent(found.recognised)} are"
+        f"Of {samples} samples behind the sum of {one.name}, {percent(found.recognised)} are"
         f" reconstructed as good as the original ({percent(found.blind_recognised)} by as many unrelated"
-        f" pictures); mean similarity {found.ssim:.2f} ({found.blind_ssim:.2f})."
+        f" pictures); mean similarity{whose} {found.ssim:.2f} ({found.blind_ssim:.2f})."
     )
     evidence = (Evidence("server", case.first.before.evidence.entry, "the model before"),)
     if found.recognised > found.blind_recognised:
@@ -129,7 +131,7 @@ def _as_m_grows(
         kind = "opened" if last else "hypothetical"
         # All of the cluster is a sum that was inverted above.
         candidates = opened.candidates if last else _candidates(case, mean, kind)
-        found = compared(case.dataset, candidates, samples, everybody, seed=case.seed)
+        found = compared(case.dataset, candidates, samples, everybody, seed=case.seed, most=SAMPLES)
         steps.append((mean, found))
         behind = len(_behind(case, mean))
         searched = "yes" if behind <= MOST else "no"

@@ -51,3 +51,13 @@ def test_unrelated_pictures_are_found_where_the_cluster_holds_all_of_the_trainin
     assert found.candidates == 5
     assert found.blind_recognised == 0
     assert found.blind_ssim > found.ssim
+
+
+def test_one_picture_of_many_is_not_missed() -> None:
+    data, rows = digits(90), np.arange(80)
+    shown = data.standardise(data.x_train[70]).astype(np.float64) * data.std + data.mean
+    found = compared(data, shown.reshape(1, 8, 8), rows, rows, seed=1, most=2)
+    assert found.recognised == 1 / 80
+    assert found.blind_recognised == 0
+    assert found.matches[0].mse < 1e-6
+    assert len(found.originals) == 2
