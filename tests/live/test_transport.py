@@ -485,7 +485,7 @@ def test_two_programs_with_one_client_id_do_not_fight_for_ever(
         try:
             second = await MqttTransport.connect(url, "twin", ("twin/x",), limits=QUICK)
         except RunAbortedError as error:
-            # The first came back just while the second was connecting, whose first connection is not repeated.
+            # The first came back while the second was connecting for the first time, which is not repeated.
             if "lost at once" not in str(error):
                 raise
         else:
