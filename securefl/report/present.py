@@ -100,7 +100,7 @@ def _rounds(summary: Summary, console: Console) -> Iterator[Table | Text]:
                 str(record.round),
                 percent(record.accuracy),
                 f"{record.loss:.3g}",
-                _of(len(record.counted), _expected(record), "yellow"),
+                _of(record.heard, _expected(record), "yellow"),
                 _of(len(record.sums), len(record.sums) + len(record.lost), "red"),
                 seconds(record.seconds["total"]),
                 Text("; ".join(_events(record)), style="yellow" if record.left_out else "dim"),
@@ -241,7 +241,7 @@ def _round_line(record: RoundRecord) -> str:
     return (
         f"round {record.round}: accuracy {percent(record.accuracy)}, loss {record.loss:.3g},"
         f"{backdoor_text(record.backdoor_success)}"
-        f" {len(record.counted)} of {_expected(record)} counted,"
+        f" {record.heard} of {_expected(record)} counted,"
         f" {len(record.sums)} of {len(record.sums) + len(record.lost)} sums,"
         f" {seconds(record.seconds['total'])}{events}"
     )

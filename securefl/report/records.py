@@ -108,6 +108,12 @@ class RoundRecord:
     projections: int = 0
     """Numbers about single updates that validation would tell the dealer and one evaluator together."""
 
+    @property
+    def heard(self) -> int:
+        """Parties whose updates were opened in sums: fewer than :attr:`counted` where groups are hidden."""
+        inside = [seen.inside for seen in self.sums if seen.inside is not None]
+        return sum(inside) if inside else len(self.counted)
+
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> RoundRecord:
         """The record that :meth:`row` made this row of.
