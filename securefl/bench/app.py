@@ -58,6 +58,10 @@ def robust(
 @app.command()
 def crypten(
     rows: Annotated[str, typer.Option(help="Sizes to measure: members x words, with commas.")] = "",
+    order: Annotated[
+        bool,
+        typer.Option("--order", help="Instead: the median of a cluster's own updates under MPC, one lying."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
     repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 3,
 ) -> None:
@@ -66,6 +70,9 @@ def crypten(
     from securefl.bench.kinds import kinds_json, print_kinds, run_kinds  # noqa: PLC0415
 
     try:
+        if order:
+            _order(rows, repetitions, json)
+            return
         costs = run_kinds(parse_sizes(rows) if rows else KIND_SIZES, repetitions)
     except ConfigError as error:
         raise typer.BadParameter(str(error), param_hint=error.path) from error
@@ -73,6 +80,17 @@ def crypten(
         typer.echo(kinds_json(costs))
     else:
         print_kinds(Terminal(), costs)
+
+
+def _order(rows: str, repetitions: int, json: bool) -> None:
+    from securefl.bench.order import SIZES as ORDER_SIZES  # noqa: PLC0415 - imports torch and CrypTen
+    from securefl.bench.order import order_json, print_order, run_order  # noqa: PLC0415
+
+    runs = run_order(parse_sizes(rows) if rows else ORDER_SIZES, repetitions)
+    if json:
+        typer.echo(order_json(runs))
+    else:
+        print_order(Terminal(), runs)
 
 
 @app.command()
