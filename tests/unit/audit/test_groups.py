@@ -94,6 +94,9 @@ def test_a_simulation_of_hidden_groups_is_judged_by_its_rows(hidden: Path) -> No
     found = breaches(audit(replace(recorded, records=(alone, *recorded.records[1:]))), "exposure")
     assert all("opened with a count of 1" in claim for claim in found)
     assert len(found) == len(first.sums)
+    older = replace(first, sums=tuple(one._replace(inside=None) for one in first.sums))
+    unsaid = audit(replace(recorded, records=(older, *recorded.records[1:])))
+    assert said(of(unsaid, "exposure"), "by an earlier version").severity is Severity.NOTE
 
 
 def test_the_summary_says_how_many_are_in_a_slot_and_not_in_its_cluster(hidden: Path) -> None:
