@@ -23,11 +23,12 @@ from securefl.kernel.events import (
     Trained,
 )
 from securefl.kernel.machine import Event, guarded
-from securefl.messages.control import Goodbye
+from securefl.messages.control import Goodbye, Join, RollCall
 from securefl.messages.union import AnyMessage
 from securefl.messages.validation import DealRequest
 from securefl.rounds.party import patience
 from securefl.rounds.party_draw import Effects
+from securefl.rounds.plan import dealer_digest
 from securefl.rounds.randomness import instance_entropy
 from securefl.rounds.reports import TriplesDealt
 from securefl.secagg_crypten.dealer import answer
@@ -62,11 +63,12 @@ class DealerMachine:
         self._run = run
         self._roster = roster
         self._entropy = entropy
+        self._digest = dealer_digest(run, scenario, roster)
         self._patience = patience(scenario)
 
     def start(self, now: float) -> tuple[DealerPhase, Effects]:
-        """Wait for requests."""
-        return Dealing(), (WakeAt(now + self._patience),)
+        """Join the run, and wait for requests."""
+        return Dealing(), (self._join(), WakeAt(now + self._patience))
 
     def step(self, phase: DealerPhase, event: Event[AnyMessage]) -> tuple[DealerPhase, Effects]:
         """Take one event; see :class:`securefl.kernel.machine.Machine`."""
@@ -82,6 +84,9 @@ class DealerMachine:
             case _:
                 assert_never(event)
 
+    def _join(self) -> Send[AnyMessage]:
+        return Send(SERVER, Place(-1), Join(config_digest=self._digest))
+
     def _received(self, phase: Dealing, event: Received[AnyMessage]) -> tuple[DealerPhase, Effects]:
         if event.sender != SERVER:
             raise PeerError(event.sender, "a dealer takes messages from the server only")
@@ -89,6 +94,8 @@ class DealerMachine:
         match event.message:
             case Goodbye(reason=reason, aborted=aborted):
                 return Ended(), (Aborted(reason) if aborted else Finished(reason),)
+            case RollCall():
+                return phase, (self._join(), awake)
             case DealRequest() as request:
                 return self._deal(phase, event.place, request, awake)
             case _:

@@ -17,7 +17,7 @@ from securefl.crypto.labels import digest
 from securefl.crypto.roster import Roster
 from securefl.encoding.fixed_point import FixedPoint
 from securefl.encoding.ring import to_ring
-from securefl.ids import Instance, PartyId, RunId
+from securefl.ids import DEALER, Instance, PartyId, RunId
 from securefl.kernel.events import Place
 from securefl.messages.rounds import MILLION
 from securefl.messages.rounds import Limits as PublishedLimits
@@ -26,6 +26,11 @@ from securefl.privacy.mechanism import Mechanism, mechanism_of
 from securefl.secagg.removal import Removable
 from securefl.secagg.setup import Setup
 from securefl.secagg_crypten.validation import Validation
+
+
+def dealer_digest(run: RunId, scenario: Scenario, roster: Roster) -> bytes:
+    """What a dealer signs as its configuration: that of the parties without the model's size."""
+    return digest("dealer config", run, scenario_digest(scenario), roster.digest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,12 @@ class Plan:
     def config_digest(self) -> bytes:
         """Return what every party signs as its configuration: scenario, roster, run and model size."""
         return digest("config", self.run, scenario_digest(self.scenario), self.roster.digest(), self.length)
+
+    def joins_with(self, name: PartyId) -> bytes:
+        """Return the digest of the configuration that ``name`` has to join with."""
+        if name == DEALER:
+            return dealer_digest(self.run, self.scenario, self.roster)
+        return self.config_digest()
 
     def drawn_digest(self) -> bytes:
         """Return what clusters are drawn under: the configuration, whatever the kind of its sums."""

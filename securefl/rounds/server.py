@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from dataclasses import replace
 from typing import assert_never
 
@@ -109,7 +109,9 @@ class ServerMachine:
 
     def _received(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
         ctx, sender, place = self._ctx, event.sender, event.place
-        deals = sender == DEALER and isinstance(event.message, Dealt)
+        deals = (
+            sender == DEALER and isinstance(event.message, Dealt | Join) and ctx.plan.validation is not None
+        )
         if sender not in ctx.plan.roster.parties and not deals:
             raise PeerError(sender, "is not a party of this run")
         match event.message, phase:
@@ -137,7 +139,7 @@ class ServerMachine:
                 raise PeerError(sender, f"{kind} of round {place.round} came {late}, the server is {at}")
 
     def _on_join(self, phase: RunningPhase, sender: PartyId, message: Join) -> tuple[ServerPhase, Effects]:
-        if message.config_digest != self._ctx.plan.config_digest():
+        if message.config_digest != self._ctx.plan.joins_with(sender):
             reason = (
                 "your scenario, roster or model differs from the server's: compare the resolved scenarios"
             )
@@ -173,7 +175,7 @@ class ServerMachine:
     def _missing(self, phase: Joining | Greeting | Revealing | Certifying | Releasing) -> Collection[PartyId]:
         match phase:
             case Joining():
-                return self._ctx.plan.roster.parties.keys() - phase.joined
+                return self._expected() - phase.joined
             case Greeting():
                 return self._ctx.plan.roster.parties.keys() - phase.hellos.keys() - phase.excluded
             case Revealing():
@@ -202,13 +204,25 @@ class ServerMachine:
             case _:
                 assert_never(phase)
 
+    def _expected(self) -> Set[PartyId]:
+        """Who is waited for before the first round: without the dealer, no validated sum could open."""
+        parties = self._ctx.plan.roster.parties.keys()
+        return parties | {DEALER} if self._ctx.plan.validation is not None else parties
+
     def _close_joining(self, phase: Joining, now: float) -> tuple[ServerPhase, Effects]:
         missing = tuple(sorted(self._ctx.plan.roster.parties.keys() - phase.joined))
-        report = Report(PartiesJoined(tuple(sorted(phase.joined)), missing))
-        reason = shortage(self._ctx.plan, phase.joined)
+        joined = phase.joined - {DEALER}
+        report = Report(PartiesJoined(tuple(sorted(joined)), missing))
+        if DEALER in self._expected() - phase.joined:
+            ended, effects = abort(
+                f"{DEALER} did not join within {self._ctx.plan.scenario.deadlines.join:g} s, and validated"
+                " sums take its triples (start it with: securefl dealer)"
+            )
+            return ended, (report, *effects)
+        reason = shortage(self._ctx.plan, joined)
         if reason is not None:
             ended, effects = abort(
-                f"{len(phase.joined)} of {len(self._ctx.plan.roster.parties)} parties joined within"
+                f"{len(joined)} of {len(self._ctx.plan.roster.parties)} parties joined within"
                 f" {self._ctx.plan.scenario.deadlines.join:g} s; {reason}"
             )
             return ended, (report, *effects)

@@ -14,9 +14,10 @@ from securefl.ids import DEALER, SERVER, PartyId
 from securefl.kernel.effects import Aborted, Finished, Send
 from securefl.kernel.machine import Effect
 from securefl.messages.masking import MaskedInput
-from securefl.messages.rounds import Release
+from securefl.messages.rounds import Hello, Release
 from securefl.messages.union import AnyMessage
 from securefl.messages.validation import Dealt
+from securefl.rounds.dealer import DealerMachine
 from securefl.rounds.party_phases import Working
 from securefl.rounds.reports import (
     InstanceLost,
@@ -138,9 +139,35 @@ def test_a_lost_message_costs_a_sum_at_most(act: str, kind: str) -> None:
     assert opened(world) == {}
 
 
-def test_without_a_dealer_every_sum_is_lost_and_the_run_aborts() -> None:
-    world = World(validated(3, rounds="5"))
+def test_without_a_dealer_no_round_begins() -> None:
+    world = World(validated(3))
     world.nodes[DEALER].alive = False
+    ended(world.run())
+    assert isinstance(world.server.outcome, Aborted)
+    assert world.server.outcome.reason.startswith("dealer did not join within 60 s")
+    assert world.messages(Hello) == []
+
+
+def test_a_dealer_of_another_configuration_is_sent_home() -> None:
+    world = World(validated(3))
+    other = validated(3, secure_sum__validate="{ norm = 4.0, projections = 128 }")
+    entropy = world.entropy_of(DEALER)
+    world.nodes[DEALER].machine = DealerMachine(world.plan.run, other, world.plan.roster, entropy)
+    ended(world.run())
+    outcome = world.nodes[DEALER].outcome
+    assert isinstance(outcome, Aborted)
+    assert "differs from the server's" in outcome.reason
+    assert isinstance(world.server.outcome, Aborted)
+
+
+def test_a_dealer_that_is_slow_to_start_is_waited_for() -> None:
+    world = ended(World(validated(3), ops=[Op("delay", DEALER, "Join"), Op("drop", DEALER, "Join", 1)]).run())
+    assert opened(world) == {0: ((P0, P1, P2), 3)}
+    assert world.now > 3
+
+
+def test_without_its_dealer_every_sum_is_lost_and_the_run_aborts() -> None:
+    world = World(validated(3, rounds="5"), ops=[Op("crash", DEALER, "Dealt")])
     ended(world.run())
     reasons = {report.reason for report in world.reports(InstanceLost)}
     assert reasons == {"dealer has dealt no triples for 3 members"}
