@@ -263,7 +263,7 @@ class CryptenCluster:
         )
         self.entropy = InsecureSeededEntropy(seed)
         self.store = MemoryStore()
-        self.engine = CryptenEngine("cpu")
+        self.engine = CryptenEngine("auto")  # a GPU where there is one
         self.phases: dict[PartyId, member.MemberPhase] = {}
         self.server: server.InstancePhase = server.CollectingKeys(self.setup)
         self.relayed: list[PeerBox] = []
