@@ -116,7 +116,9 @@ def test_the_bundled_runs_with_a_dropout_a_round_and_two_skippers(
         kept = {cluster for _, cluster in row["clusters"]["kept"]}
         for one in row["clusters"]["opened"]:
             silent = len(SKIPPERS.intersection(one["survivors"]))
-            assert len(one["survivors"]) - silent >= honest, "so much noise hides everybody"
+            loud = len(one["survivors"]) - silent
+            # A sum of skippers alone hides nobody who was promised anything.
+            assert loud >= honest or not loud, "so much noise hides everybody"
             seen[len(one["survivors"]), silent] += 1
             assert (one["cluster"] in kept) != (one["cluster"] in failed)
         # Without a sum the model stays; otherwise it moves.
