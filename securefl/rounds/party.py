@@ -82,7 +82,8 @@ from securefl.rounds.party_phases import (
     Working,
     sit_out,
 )
-from securefl.rounds.party_release import on_certificate, on_counts, on_freeze
+from securefl.rounds.party_release import on_certificate, on_freeze
+from securefl.rounds.party_shares import on_counts
 from securefl.rounds.party_sums import SumMessage as InstanceMessage
 from securefl.rounds.party_sums import on_instance_message, on_trained
 from securefl.rounds.reports import SatOut

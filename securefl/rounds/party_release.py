@@ -1,4 +1,4 @@
-"""A party's checks before it lets go of any share (protocol.md, steps 6-9), and the release itself.
+"""A party's checks before it lets go of any share (protocol.md, steps 6-9).
 
 Each check stops an attack by a server that is curious or worse; ``docs/protocol.md`` lists them.
 """
@@ -11,48 +11,36 @@ from dataclasses import replace
 from securefl.clustering.atoms import splits
 from securefl.clustering.leakage.admission import Admission
 from securefl.clustering.survivors import is_closed
-from securefl.config.sizes import COUNTS, hides_groups, sums_apart
+from securefl.config.sizes import sums_apart
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Journal, Report, Send
+from securefl.kernel.effects import Report, Send
 from securefl.kernel.events import Place
-from securefl.messages.crypten import InstanceSeed
 from securefl.messages.masking import Receipt
 from securefl.messages.rounds import (
     Certificate,
     Endorse,
     Freeze,
-    InstanceShares,
-    Release,
-    ReleasedShares,
-    SlotCounts,
 )
 from securefl.rounds.carrying import carries, own_upload
 from securefl.rounds.leakage import Question, certified_prime_seed, first_crossing, withheld
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.party_phases import (
-    Counted,
     Endorsed,
-    Outside,
     PartyContext,
     PartyPhase,
     Submitted,
     Working,
     sit_out,
 )
+from securefl.rounds.party_shares import release
 from securefl.rounds.party_sums import submitted_instances
-from securefl.rounds.reports import ClusterKey, SatOut, SharesReleased, SlotsCounted, SurvivorsFrozen
-from securefl.rounds.slots import FIRST_SLOT, least_of, open_slots
+from securefl.rounds.reports import ClusterKey, SatOut, SurvivorsFrozen
 from securefl.rounds.statement import (
     announced_digest,
     lists_statement,
-    release_context,
     round_statement,
-    slots_statement,
 )
-from securefl.secagg.client import shares_for
-from securefl.secagg_crypten import member
-from securefl.wire.codec import encode
 from securefl.wire.inbox import open_relayed
 
 
@@ -95,7 +83,7 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     )
     told: Effects = (frozen, *map(Report, withheld(phase.round, admission)))
     if ctx.plan.limits.quorum is None:
-        outside, effects = _release(ctx, endorsed)
+        outside, effects = release(ctx, endorsed)
         return outside, (*told, *effects)
     if ctx.me not in survivors:
         return endorsed, told
@@ -143,111 +131,7 @@ def on_certificate(
         seed = certified_prime_seed(phase.statement, message.endorsements)
         if phase.question.answer(seed).admitted != phase.admission.admitted:
             raise PeerError(SERVER, "the survivors were chosen to mislead the leakage ledger")
-    return _release(ctx, phase)
-
-
-def _release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
-    """Seal one share per member of each instance to the server, once, durably noted before it leaves.
-
-    With hidden groups those of the counts only; the slots' follow once it is known how many are in them.
-    """
-    outside = sit_out(phase, phase.after)
-    if not hides_groups(ctx.plan.scenario):
-        return outside, _released(ctx, phase.round, phase.statement, phase.survivors, phase.instances)
-    counts = {key: i for key, i in phase.instances.items() if key[0] == COUNTS}
-    waiting = Counted(
-        outside.past,
-        phase.round,
-        phase.statement,
-        phase.survivors,
-        phase.question,
-        phase.group,
-        {key: i for key, i in phase.instances.items() if key[0] != COUNTS},
-    )
-    return waiting, _released(ctx, phase.round, phase.statement, phase.survivors, counts)
-
-
-def on_counts(
-    ctx: PartyContext, phase: Counted, place: Place, message: SlotCounts
-) -> tuple[PartyPhase, Effects]:
-    """Release the slots of the own cluster that have as many members as everybody demands.
-
-    A server that follows the protocol tells the truth; what can be seen to be wrong is refused all the same.
-    """
-    if place.round != phase.round:
-        raise PeerError(SERVER, f"tells counts of round {place.round}, this is round {phase.round}")
-    members = next(iter(phase.slots.values())).setup.members
-    alive = phase.survivors.intersection(members)
-    if len(message.counts) != ctx.plan.models or sum(message.counts) != len(alive):
-        raise PeerError(SERVER, f"tells counts that are not those of {len(alive)} survivors")
-    if not message.counts[phase.group]:
-        raise PeerError(SERVER, "tells counts without this party")
-    least = least_of(ctx.plan, (phase.question.limits[party] for party in alive))
-    slots = open_slots(message.counts, len(alive), least)
-    cluster = next(iter(phase.slots))[1]
-    told = Report(SlotsCounted(phase.round, cluster, tuple(message.counts), slots))
-    chosen = {key: i for key, i in phase.slots.items() if key[0] - FIRST_SLOT in slots}
-    outside = Outside(phase.past)
-    if not chosen:
-        return outside, (told,)
-    statement = slots_statement(phase.statement, message.counts)
-    return outside, (
-        told,
-        *_released(ctx, phase.round, statement, phase.survivors, chosen, "release slots"),
-    )
-
-
-def _released(
-    ctx: PartyContext,
-    round_: int,
-    statement: bytes,
-    survivors: frozenset[PartyId],
-    instances: Mapping[ClusterKey, Submitted],
-    label: str = "release",
-) -> Effects:
-    shares = tuple(_let_go(i, survivors) for _, i in sorted(instances.items()))
-    released = ctx.seams.release(ReleasedShares(instances=shares), round_)
-    sealed = ctx.plan.roster.server.seal(
-        encode(released),
-        release_context(statement, ctx.me),
-        ctx.entropy.child(label, round_),
-    )
-    return (
-        Journal(round_, "released"),
-        Send(SERVER, Place(round_), Release(sealed=sealed)),
-        Report(_given(round_, instances, released)),
-    )
-
-
-def _let_go(instance: Submitted, survivors: frozenset[PartyId]) -> InstanceShares | InstanceSeed:
-    if isinstance(instance, member.Submitted):
-        return member.seed_for(instance, survivors)
-    return shares_for(instance, survivors)
-
-
-def _given(round_: int, among: Mapping[ClusterKey, Submitted], released: ReleasedShares) -> SharesReleased:
-    """Say whose shares leave, of which kind; for a CrypTen sum, whom it counts."""
-    items = sorted(released.instances, key=lambda item: (item.reclustering, item.cluster))
-    instances = [among[item.reclustering, item.cluster] for item in items]
-    return SharesReleased(
-        round_,
-        tuple((item.reclustering, item.cluster) for item in items),
-        tuple(item.attempt for item in items),
-        tuple(_counted(instance, item) for instance, item in zip(instances, items, strict=True)),
-        tuple(_dropped(instance, item) for instance, item in zip(instances, items, strict=True)),
-    )
-
-
-def _counted(instance: Submitted, item: InstanceShares | InstanceSeed) -> tuple[PartyId, ...]:
-    if isinstance(item, InstanceSeed):
-        return tuple(instance.setup.members[k] for k in sorted(instance.sharers))
-    return tuple(instance.setup.members[k] for k, _ in item.seed_shares)
-
-
-def _dropped(instance: Submitted, item: InstanceShares | InstanceSeed) -> tuple[PartyId, ...]:
-    if isinstance(item, InstanceSeed):
-        return ()
-    return tuple(instance.setup.members[k] for k, _ in item.key_shares)
+    return release(ctx, phase)
 
 
 def _question(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> Question:

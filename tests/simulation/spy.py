@@ -24,7 +24,7 @@ from securefl.entropy import Entropy
 from securefl.ids import Instance, PartyId
 from securefl.messages.masking import KeyAdvert, MaskedInput, Receipt, SharePair
 from securefl.messages.rounds import InstanceShares
-from securefl.rounds import party_draw, party_release, party_sums
+from securefl.rounds import party_draw, party_shares, party_sums
 from securefl.secagg import client
 from securefl.secagg.setup import Setup
 
@@ -83,7 +83,7 @@ def spying() -> Iterator[Spy]:
     with (
         patch.object(party_draw, "advertise", spy.advertise),
         patch.object(party_sums, "mask", spy.mask),
-        patch.object(party_release, "shares_for", spy.shares_for),
+        patch.object(party_shares, "shares_for", spy.shares_for),
     ):
         yield spy
 

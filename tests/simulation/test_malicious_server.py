@@ -48,6 +48,7 @@ from securefl.rounds import (
     party,
     party_draw,
     party_release,
+    party_shares,
     party_sums,
     server,
     server_freeze,
@@ -259,7 +260,7 @@ class TestSurvivorSets:
                 alone = replace(phase.setup, min_survivors=1, threshold=1)
                 return spy.shares_for(replace(phase, setup=alone), survivors)
 
-            with patch.object(party_release, "shares_for", lenient):
+            with patch.object(party_shares, "shares_for", lenient):
                 world = World(scenario(6, leakage__mode="report"), train=distinct)
                 world.server.seam = self._single(clusters)
                 world.run()

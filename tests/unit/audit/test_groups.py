@@ -16,7 +16,7 @@ from securefl.audit.run import audit
 from securefl.audit.slots import slots_of
 from securefl.clustering.assignment import Assignment
 from securefl.ids import PartyId
-from securefl.rounds import draw, party_release, server_slots
+from securefl.rounds import draw, party_shares, server_slots
 from securefl.rounds.groups import draw_inside_groups
 from securefl.rounds.plan import Plan
 from tests.simulation.test_task_groups import HIDDEN, OPEN, lying, one_odd, parity
@@ -117,7 +117,7 @@ def test_colluders_in_a_slot_are_reckoned_with(hidden: Path) -> None:
 
 def test_a_slot_of_one_that_was_opened_is_a_breach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as careless:
-        for module in (party_release, server_slots):
+        for module in (party_shares, server_slots):
             careless.setattr(module, "least_of", lambda _plan, _limits: 1)
         out = tmp_path / "careless"
         record(out, scenario(8, **SHORT, **HIDDEN), length=16, lab=True, choose=one_odd)

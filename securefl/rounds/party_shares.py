@@ -1,0 +1,133 @@
+"""What a party lets go of when its checks have passed (protocol.md, step 9): one share of each member."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from securefl.config.sizes import COUNTS, hides_groups
+from securefl.errors import PeerError
+from securefl.ids import SERVER, PartyId
+from securefl.kernel.effects import Journal, Report, Send
+from securefl.kernel.events import Place
+from securefl.messages.crypten import InstanceSeed
+from securefl.messages.rounds import InstanceShares, Release, ReleasedShares, SlotCounts
+from securefl.rounds.party_draw import Effects
+from securefl.rounds.party_phases import (
+    Counted,
+    Endorsed,
+    Outside,
+    PartyContext,
+    PartyPhase,
+    Submitted,
+    sit_out,
+)
+from securefl.rounds.reports import ClusterKey, SharesReleased, SlotsCounted
+from securefl.rounds.slots import FIRST_SLOT, least_of, open_slots
+from securefl.rounds.statement import release_context, slots_statement
+from securefl.secagg.client import shares_for
+from securefl.secagg_crypten import member
+from securefl.wire.codec import encode
+
+
+def release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
+    """Seal one share per member of each instance to the server, once, durably noted before it leaves.
+
+    With hidden groups those of the counts only; the slots' follow once it is known how many are in them.
+    """
+    outside = sit_out(phase, phase.after)
+    if not hides_groups(ctx.plan.scenario):
+        return outside, _released(ctx, phase.round, phase.statement, phase.survivors, phase.instances)
+    counts = {key: i for key, i in phase.instances.items() if key[0] == COUNTS}
+    waiting = Counted(
+        outside.past,
+        phase.round,
+        phase.statement,
+        phase.survivors,
+        phase.question,
+        phase.group,
+        {key: i for key, i in phase.instances.items() if key[0] != COUNTS},
+    )
+    return waiting, _released(ctx, phase.round, phase.statement, phase.survivors, counts)
+
+
+def on_counts(
+    ctx: PartyContext, phase: Counted, place: Place, message: SlotCounts
+) -> tuple[PartyPhase, Effects]:
+    """Release the slots of the own cluster that have as many members as everybody demands.
+
+    A server that follows the protocol tells the truth; what can be seen to be wrong is refused all the same.
+    """
+    if place.round != phase.round:
+        raise PeerError(SERVER, f"tells counts of round {place.round}, this is round {phase.round}")
+    members = next(iter(phase.slots.values())).setup.members
+    alive = phase.survivors.intersection(members)
+    if len(message.counts) != ctx.plan.models or sum(message.counts) != len(alive):
+        raise PeerError(SERVER, f"tells counts that are not those of {len(alive)} survivors")
+    if not message.counts[phase.group]:
+        raise PeerError(SERVER, "tells counts without this party")
+    least = least_of(ctx.plan, (phase.question.limits[party] for party in alive))
+    slots = open_slots(message.counts, len(alive), least)
+    cluster = next(iter(phase.slots))[1]
+    told = Report(SlotsCounted(phase.round, cluster, tuple(message.counts), slots))
+    chosen = {key: i for key, i in phase.slots.items() if key[0] - FIRST_SLOT in slots}
+    outside = Outside(phase.past)
+    if not chosen:
+        return outside, (told,)
+    statement = slots_statement(phase.statement, message.counts)
+    return outside, (
+        told,
+        *_released(ctx, phase.round, statement, phase.survivors, chosen, "release slots"),
+    )
+
+
+def _released(
+    ctx: PartyContext,
+    round_: int,
+    statement: bytes,
+    survivors: frozenset[PartyId],
+    instances: Mapping[ClusterKey, Submitted],
+    label: str = "release",
+) -> Effects:
+    shares = tuple(_let_go(i, survivors) for _, i in sorted(instances.items()))
+    released = ctx.seams.release(ReleasedShares(instances=shares), round_)
+    sealed = ctx.plan.roster.server.seal(
+        encode(released),
+        release_context(statement, ctx.me),
+        ctx.entropy.child(label, round_),
+    )
+    return (
+        Journal(round_, "released"),
+        Send(SERVER, Place(round_), Release(sealed=sealed)),
+        Report(_given(round_, instances, released)),
+    )
+
+
+def _let_go(instance: Submitted, survivors: frozenset[PartyId]) -> InstanceShares | InstanceSeed:
+    if isinstance(instance, member.Submitted):
+        return member.seed_for(instance, survivors)
+    return shares_for(instance, survivors)
+
+
+def _given(round_: int, among: Mapping[ClusterKey, Submitted], released: ReleasedShares) -> SharesReleased:
+    """Say whose shares leave, of which kind; for a CrypTen sum, whom it counts."""
+    items = sorted(released.instances, key=lambda item: (item.reclustering, item.cluster))
+    instances = [among[item.reclustering, item.cluster] for item in items]
+    return SharesReleased(
+        round_,
+        tuple((item.reclustering, item.cluster) for item in items),
+        tuple(item.attempt for item in items),
+        tuple(_counted(instance, item) for instance, item in zip(instances, items, strict=True)),
+        tuple(_dropped(instance, item) for instance, item in zip(instances, items, strict=True)),
+    )
+
+
+def _counted(instance: Submitted, item: InstanceShares | InstanceSeed) -> tuple[PartyId, ...]:
+    if isinstance(item, InstanceSeed):
+        return tuple(instance.setup.members[k] for k in sorted(instance.sharers))
+    return tuple(instance.setup.members[k] for k, _ in item.seed_shares)
+
+
+def _dropped(instance: Submitted, item: InstanceShares | InstanceSeed) -> tuple[PartyId, ...]:
+    if isinstance(item, InstanceSeed):
+        return ()
+    return tuple(instance.setup.members[k] for k, _ in item.key_shares)
