@@ -10,7 +10,7 @@ import typer
 from parties.arguments import DeviceOption, device_name
 from parties.console import one_line_errors
 from securefl.cli.run import DataDirOption, bundled
-from securefl.report.figures import need_matplotlib
+from securefl.report.canvas import need_matplotlib
 from securefl.reproduce.comparison import plan, read_comparison
 
 

@@ -22,7 +22,8 @@ from securefl.errors import ConfigError
 from securefl.learning.dataset import Dataset
 from securefl.learning.datasets import load_data
 from securefl.learning.split import SERVER_SET, split
-from securefl.report.figures import Histograms, draw_histograms, need_matplotlib
+from securefl.report.canvas import need_matplotlib
+from securefl.report.figures import Histograms, draw_histograms
 
 MOST_PANELS = 60
 """Parties that a picture shows; the JSON file has all of them."""

@@ -13,8 +13,9 @@ import scenarios
 from parties.console import one_line_errors, say
 from securefl.errors import ConfigError
 from securefl.privacy.accountant import need_dp_accounting
+from securefl.report.canvas import need_matplotlib
 from securefl.report.console import Terminal
-from securefl.report.figures import draw_sweep, need_matplotlib
+from securefl.report.figures import draw_sweep
 from securefl.reproduce.leakage.page import leakage_page
 from securefl.reproduce.leakage.record import (
     CellRecord,

@@ -16,8 +16,8 @@ from securefl.cli.run import DataDirOption
 from securefl.cli.study import Asked, reproduce_study
 from securefl.cli.trials import reproduce_trials
 from securefl.errors import ConfigError
+from securefl.report.canvas import need_matplotlib
 from securefl.report.console import Terminal
-from securefl.report.figures import need_matplotlib
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.groups.sheet import trial_papers
 from securefl.reproduce.page import entries, page

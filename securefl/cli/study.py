@@ -11,8 +11,8 @@ from rich.text import Text
 
 from parties.console import say
 from securefl.errors import ConfigError
+from securefl.report.canvas import need_matplotlib
 from securefl.report.console import Terminal
-from securefl.report.figures import need_matplotlib
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.record import write_whole
 from securefl.reproduce.sheets.exhibits import Exhibit, choose_exhibits, exhibits

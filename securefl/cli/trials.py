@@ -8,8 +8,9 @@ from rich.text import Text
 from parties.console import say
 from securefl.cli.study import Asked
 from securefl.errors import ConfigError
+from securefl.report.canvas import need_matplotlib
 from securefl.report.console import Terminal
-from securefl.report.figures import draw_sweep, need_matplotlib
+from securefl.report.figures import draw_sweep
 from securefl.report.text import seconds as spoken
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.groups.page import trials_page

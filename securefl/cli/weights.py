@@ -18,9 +18,9 @@ from parties.console import one_line_errors, say
 from securefl.cli.counts import Declared, read_counts
 from securefl.cli.run import DataDirOption
 from securefl.errors import ConfigError, UsageError
+from securefl.report.canvas import need_matplotlib
 from securefl.report.console import Terminal
 from securefl.report.count_figures import draw_caps
-from securefl.report.figures import need_matplotlib
 from securefl.reproduce.record import write_whole
 from securefl.weighting.partial import partial_view, smallest_sample
 from securefl.weighting.skew import objective_skew

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from securefl.report.figures import need_matplotlib
+from securefl.report.canvas import COLOURS, blank, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _BINS: Final = 24
 _WIDTH: Final = 130
 """Characters that fit on a line of notes."""
@@ -34,12 +32,12 @@ def draw_caps(title: str, notes: Sequence[str], curves: Mapping[str, Sequence[tu
     figure, axes = _canvas(title, notes)
     for index, (label, points) in enumerate(curves.items()):
         alphas, caps = zip(*points, strict=True)
-        axes.plot(alphas, caps, ".-", color=_COLOURS[index % len(_COLOURS)], label=label, markersize=4)
+        axes.plot(alphas, caps, ".-", color=COLOURS[index % len(COLOURS)], label=label, markersize=4)
     axes.set_yscale("log")
     axes.set_xlabel("share of the parties that may lie, alpha")
     axes.set_ylabel("samples that a party counts for at most, U")
     axes.legend(fontsize=8, frameon=False)
-    return _png(figure)
+    return png(figure)
 
 
 def draw_sizes(title: str, notes: Sequence[str], counts: Sequence[int]) -> bytes:
@@ -56,21 +54,16 @@ def draw_sizes(title: str, notes: Sequence[str], counts: Sequence[int]) -> bytes
     figure, axes = _canvas(title, notes)
     top = math.log10(max(counts)) + 1e-6
     edges = [10 ** (top * index / _BINS) for index in range(_BINS + 1)]
-    axes.hist(counts, edges, color=_COLOURS[0])
+    axes.hist(counts, edges, color=COLOURS[0])
     axes.set_xscale("log")
     axes.set_xlabel("samples")
     axes.set_ylabel("parties")
-    return _png(figure)
+    return png(figure)
 
 
 def _canvas(title: str, notes: Sequence[str]) -> tuple[Figure, Axes]:
-    need_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an optional extra
-    from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
-
     lines = [part for note in notes for part in wrap(note, _WIDTH)]
-    figure = Figure(figsize=(8.0, 4.2 + 0.17 * len(lines)), dpi=110)
-    FigureCanvasAgg(figure)
+    figure = blank(8.0, 4.2 + 0.17 * len(lines))
     height = figure.get_figheight()
     foot = (0.75 + 0.17 * len(lines)) / height
     axes = figure.add_axes((0.1, foot, 0.86, 1 - foot - 0.4 / height))
@@ -80,10 +73,3 @@ def _canvas(title: str, notes: Sequence[str]) -> tuple[Figure, Axes]:
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     return figure, axes
-
-
-def _png(figure: Figure) -> bytes:
-    file = io.BytesIO()
-    # The version of matplotlib, which it would write into the file, is none of the picture's business.
-    figure.savefig(file, format="png", metadata={"Software": None})
-    return file.getvalue()

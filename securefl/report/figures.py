@@ -1,24 +1,17 @@
-"""Plots of accuracies, by round, over an axis or as a table, and of labels by party, as PNG files.
-
-The only module that draws with matplotlib.
-"""
+"""Plots of accuracies, by round, over an axis or as a table, and of labels by party, as PNG files."""
 
 from __future__ import annotations
 
-import importlib.util
-import io
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from securefl.errors import ConfigError
+from securefl.report.canvas import COLOURS, blank, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which readers with any colour vision can tell apart.
-_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 _BASELINES: Final = (("#222222", "--"), ("#777777", ":"), ("#AAAAAA", "-."), ("#555555", (0, (5, 1))))
 _WIDTH: Final = 130
 """Characters that fit on a line of notes."""
@@ -116,16 +109,6 @@ class Histograms:
     """By class, of all parties together."""
 
 
-def need_matplotlib() -> None:
-    """Refuse to begin what would end in a plot that cannot be drawn.
-
-    Raises:
-        ConfigError: matplotlib is missing.
-    """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ConfigError("figures", "drawing them needs matplotlib", "pip install 'securefl[plots]'")
-
-
 def draw(plot: Plot) -> bytes:
     """Return a PNG file. The same plot gives the same bytes.
 
@@ -133,7 +116,7 @@ def draw(plot: Plot) -> bytes:
         ConfigError: matplotlib is missing.
     """
     figure, axes = _canvas(plot, 3.5, _LEFT, 0.62)
-    colours, baselines = iter(_COLOURS * 3), iter(_BASELINES * 3)
+    colours, baselines = iter(COLOURS * 3), iter(_BASELINES * 3)
     for line in plot.lines:
         colour, dashes = next(baselines) if line.baseline else (next(colours), "-")
         rounds, low, mean, high = _band(line.accuracies)
@@ -147,7 +130,7 @@ def draw(plot: Plot) -> bytes:
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8.5)
-    return _png(figure)
+    return png(figure)
 
 
 def draw_heat_map(table: HeatMap) -> bytes:
@@ -175,7 +158,7 @@ def draw_heat_map(table: HeatMap) -> bytes:
     axes.set_xlabel(table.column_name)
     axes.set_ylabel(table.row_name)
     axes.tick_params(length=0)
-    return _png(figure)
+    return png(figure)
 
 
 def draw_sweep(sweep: Sweep) -> bytes:
@@ -186,7 +169,7 @@ def draw_sweep(sweep: Sweep) -> bytes:
     """
     longest = max((len(line.label) for line in sweep.lines), default=0)
     figure, axes = _canvas(sweep, 3.5, _LEFT, 0.62 if longest <= _LEGEND else 0.5)
-    colours, baselines = iter(_COLOURS * 3), iter(_BASELINES * 3)
+    colours, baselines = iter(COLOURS * 3), iter(_BASELINES * 3)
     for line in sweep.lines:
         colour, dashes = next(baselines) if line.baseline else (next(colours), "-")
         known = [(at, values) for at, values in enumerate(line.values) if values]
@@ -209,7 +192,7 @@ def draw_sweep(sweep: Sweep) -> bytes:
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8.5)
-    return _png(figure)
+    return png(figure)
 
 
 def draw_histograms(table: Histograms) -> bytes:
@@ -228,15 +211,15 @@ def draw_histograms(table: Histograms) -> bytes:
         row, column = divmod(index, _ACROSS)
         place = (column / _ACROSS, 1 - (row + 0.9) / rows, 0.86 / _ACROSS, 0.62 / rows)
         axes = frame.inset_axes(place)
-        axes.stairs(shares, edges, fill=True, color=_COLOURS[0])
-        axes.stairs(table.overall, edges, color=_COLOURS[1], linewidth=0.9)
+        axes.stairs(shares, edges, fill=True, color=COLOURS[0])
+        axes.stairs(table.overall, edges, color=COLOURS[1], linewidth=0.9)
         axes.set_xlim(edges[0], edges[-1])
         axes.set_ylim(0, top)
         axes.set_title(name, fontsize=7, pad=2)
         axes.tick_params(labelsize=6, length=2, pad=1, labelleft=column == 0)
         axes.set_xticks(range(0, classes, -(-classes // 10)))
         axes.set_yticks([0, round(top / 2, 2)])
-    return _png(figure)
+    return png(figure)
 
 
 def _canvas(
@@ -250,16 +233,11 @@ def _canvas(
         left: where the axes begin, in parts of the figure's width.
         width: of the axes, in the same unit.
     """
-    need_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an optional extra
-    from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
-
     notes = [part for note in plot.notes for part in wrap(note, _WIDTH)]
     title = wrap(plot.title, _TITLE_WIDTH)
     head, foot = 0.2 + 0.2 * len(title), 0.9 + 0.17 * len(notes)
     height = head + inner + foot
-    figure = Figure(figsize=(8.0, height), dpi=110)
-    FigureCanvasAgg(figure)
+    figure = blank(8.0, height)
     axes = figure.add_axes((left, foot / height, width, inner / height))
     for index, part in enumerate(title):
         figure.text(_LEFT, 1 - (0.2 + 0.2 * index) / height, part, fontsize=10, va="center", weight="bold")
@@ -269,13 +247,6 @@ def _canvas(
         place = (foot - 0.6 - 0.17 * index) / height
         figure.text(_LEFT, place, text, fontsize=7.5, color=colour, weight=weight)
     return figure, axes
-
-
-def _png(figure: Figure) -> bytes:
-    file = io.BytesIO()
-    # The version of matplotlib, which it would write into the file, is none of the picture's business.
-    figure.savefig(file, format="png", metadata={"Software": None})
-    return file.getvalue()
 
 
 def _heights(plot: Plot) -> tuple[float, float]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from securefl.planning.row import Row
 from securefl.planning.search import Plan
-from securefl.report.figures import need_matplotlib
+from securefl.report.canvas import COLOURS, blank, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _FLOOR: Final = 1e-6
 """Where probabilities of nearly 0 are drawn."""
 
@@ -24,13 +22,8 @@ def draw_plan(plan: Plan, chosen: int) -> bytes:
     Raises:
         ConfigError: matplotlib is missing.
     """
-    need_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an optional extra
-    from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
-
     # Fixed places: a layout that looks at every label first takes longer than all the rest.
-    figure = Figure(figsize=(11.0, 4.2), dpi=110)
-    FigureCanvasAgg(figure)
+    figure = blank(11.0, 4.2)
     private = plan.demand.epsilon is not None
     error = "noise of the aggregate / sensitivity" if private else "variance of the aggregate / an update's"
     panels: tuple[tuple[str, Callable[[Row], float]], ...] = (
@@ -51,23 +44,20 @@ def draw_plan(plan: Plan, chosen: int) -> bytes:
         fontsize=10,
         weight="bold",
     )
-    file = io.BytesIO()
-    # The version of matplotlib, which it would write into the file, is none of the picture's business.
-    figure.savefig(file, format="png", metadata={"Software": None})
-    return file.getvalue()
+    return png(figure)
 
 
 def _panel(axes: Axes, plan: Plan, chosen: int, name: str, value: Callable[[Row], float]) -> None:
     kinds = sorted({_kind(row) for row in plan.rows})
     for number, row in enumerate(plan.rows):
         place = (row.traffic.total / 1000, value(row))
-        colour = _COLOURS[kinds.index(_kind(row)) % len(_COLOURS)]
+        colour = COLOURS[kinds.index(_kind(row)) % len(COLOURS)]
         axes.plot(*place, "o", color=colour, markersize=6)
         axes.annotate(str(number + 1), place, xytext=(3, 4), textcoords="offset points", fontsize=7)
         if number == chosen:
             axes.plot(*place, "o", markersize=12, fillstyle="none", color="black")
     for index, kind in enumerate(kinds):
-        axes.plot([], [], "o", color=_COLOURS[index % len(_COLOURS)], label=kind)
+        axes.plot([], [], "o", color=COLOURS[index % len(COLOURS)], label=kind)
     if all(value(row) > 0 for row in plan.rows):
         axes.set_yscale("log")
     axes.set_xlabel("kB per party and round")

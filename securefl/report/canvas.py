@@ -1,0 +1,51 @@
+"""Empty figures, and their PNG files: what all plots share.
+
+Nothing is imported before a figure is wanted: matplotlib is an optional extra, and takes long to load.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from typing import TYPE_CHECKING, Final
+
+from securefl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which readers with any colour vision can tell apart.
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+
+
+def need_matplotlib() -> None:
+    """Refuse to begin what would end in a plot that cannot be drawn.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ConfigError("figures", "drawing them needs matplotlib", "pip install 'securefl[plots]'")
+
+
+def blank(width: float, height: float) -> Figure:
+    """Return a figure of so many inches with nothing on it, without a window.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    need_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an optional extra
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
+
+    figure = Figure(figsize=(width, height), dpi=110)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def png(figure: Figure) -> bytes:
+    """Return the figure as a PNG file; the same figure gives the same bytes."""
+    file = io.BytesIO()
+    # The version of matplotlib, which it would write into the file, is none of the picture's business.
+    figure.savefig(file, format="png", metadata={"Software": None})
+    return file.getvalue()
