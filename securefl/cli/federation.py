@@ -6,23 +6,21 @@ import asyncio
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import parties.client
 import parties.dealer
 import parties.observer
 import parties.server
-from parties.arguments import broker_url
 from securefl.cli.broker import start_local_broker
+from securefl.cli.run_options import RunOptions
 from securefl.config.attacks import shares_updates
 from securefl.config.cast import behaviours_of, party_names
 from securefl.config.limits import check
 from securefl.config.scenario import Scenario
-from securefl.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.errors import ConfigError, RunAbortedError
-from securefl.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
+from securefl.ids import DEALER, EVERYONE, SERVER, PartyId
 from securefl.report.metrics import RunMetrics
 from securefl.report.privacy import Accounts, forgoing, header_lines, why_none
 from securefl.report.progress import Progress
@@ -35,65 +33,13 @@ from securefl.runtime.stage import Stage, set_stage
 from securefl.runtime.sums import preload_of
 from securefl.transport.acl import OBSERVER
 from securefl.transport.base import BrokerUrl
-from securefl.transport.broker import BrokerWish, broker_wish
+from securefl.transport.broker import broker_wish
 from securefl.transport.local_tls import LocalTls, make_local_tls
 from securefl.transport.probe import measure_frame_limit
 from securefl.wire import topics
 
-LOCAL_BROKERS = get_args(BrokerWish)
-
 _GOODBYE_SECONDS = 5.0
 """How long parties may take to end by themselves after the server has."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What the command line says about a run, besides the scenario."""
-
-    broker: str = "auto"
-    """One of ``LOCAL_BROKERS``, or a URL."""
-    tls: bool = False
-    """With a local broker: TLS and a client certificate per process."""
-    tls_files: tuple[Path | None, Path | None, Path | None] = (None, None, None)
-    password_file: Path | None = None
-    data_dir: Path | None = None
-    seed: int = 0
-    insecure: bool = False
-    lab: bool = False
-    observe: bool = False
-    """Start an observer at the broker."""
-    device: str | None = None
-    run: RunId
-
-    def remote_broker(self) -> BrokerUrl | None:
-        """Return the broker that somebody else runs, None when the run starts its own.
-
-        Raises:
-            ConfigError: not a URL, files that do not fit it, or options for the other kind of broker.
-        """
-        if self.broker in LOCAL_BROKERS:
-            for option, file in (
-                *zip(("--tls-ca", "--tls-cert", "--tls-key"), self.tls_files, strict=True),
-                ("--password-file", self.password_file),
-            ):
-                if file is not None:
-                    raise ConfigError(
-                        option,
-                        f"is for a broker at a URL, and the run starts {self.broker!r} itself",
-                        "give --broker a URL, or --tls alone for a local broker with TLS",
-                    )
-            return None
-        if self.tls:
-            raise ConfigError(
-                "--tls",
-                f"is for a local broker, and {self.broker!r} is one at a URL",
-                "an mqtts:// URL means TLS; --tls-ca names its authority",
-            )
-        return broker_url(self.broker, self.tls_files, self.password_file)
-
-    def entropy(self) -> Entropy:
-        """Return what the launcher draws keys from (all-in-one mode)."""
-        return InsecureSeededEntropy(self.seed) if self.insecure else OsEntropy()
 
 
 class Federation:

@@ -25,7 +25,8 @@ from parties.arguments import (
 )
 from parties.console import one_line_errors
 from securefl.cli.conclude import Interrupted, conclude
-from securefl.cli.federation import Federation, RunOptions
+from securefl.cli.federation import Federation
+from securefl.cli.run_options import RunOptions
 from securefl.config.attacks import check_runnable
 from securefl.config.cast import behaviours_of
 from securefl.config.limits import check

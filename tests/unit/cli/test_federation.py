@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from securefl.cli.federation import Federation, RunOptions
+from securefl.cli.federation import Federation
+from securefl.cli.run_options import RunOptions
 from securefl.ids import SERVER, PartyId, RunId
 from securefl.kernel.effects import Finished
 from securefl.report.metrics import RunMetrics

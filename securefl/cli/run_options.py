@@ -1,0 +1,66 @@
+"""What the command line says about a run, besides the scenario."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from parties.arguments import broker_url
+from securefl.entropy import Entropy, InsecureSeededEntropy, OsEntropy
+from securefl.errors import ConfigError
+from securefl.ids import RunId
+from securefl.transport.base import BrokerUrl
+from securefl.transport.broker import BrokerWish
+
+LOCAL_BROKERS = get_args(BrokerWish)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the command line says about a run, besides the scenario."""
+
+    broker: str = "auto"
+    """One of ``LOCAL_BROKERS``, or a URL."""
+    tls: bool = False
+    """With a local broker: TLS and a client certificate per process."""
+    tls_files: tuple[Path | None, Path | None, Path | None] = (None, None, None)
+    password_file: Path | None = None
+    data_dir: Path | None = None
+    seed: int = 0
+    insecure: bool = False
+    lab: bool = False
+    observe: bool = False
+    """Start an observer at the broker."""
+    device: str | None = None
+    run: RunId
+
+    def remote_broker(self) -> BrokerUrl | None:
+        """Return the broker that somebody else runs, None when the run starts its own.
+
+        Raises:
+            ConfigError: not a URL, files that do not fit it, or options for the other kind of broker.
+        """
+        if self.broker in LOCAL_BROKERS:
+            for option, file in (
+                *zip(("--tls-ca", "--tls-cert", "--tls-key"), self.tls_files, strict=True),
+                ("--password-file", self.password_file),
+            ):
+                if file is not None:
+                    raise ConfigError(
+                        option,
+                        f"is for a broker at a URL, and the run starts {self.broker!r} itself",
+                        "give --broker a URL, or --tls alone for a local broker with TLS",
+                    )
+            return None
+        if self.tls:
+            raise ConfigError(
+                "--tls",
+                f"is for a local broker, and {self.broker!r} is one at a URL",
+                "an mqtts:// URL means TLS; --tls-ca names its authority",
+            )
+        return broker_url(self.broker, self.tls_files, self.password_file)
+
+    def entropy(self) -> Entropy:
+        """Return what the launcher draws keys from (all-in-one mode)."""
+        return InsecureSeededEntropy(self.seed) if self.insecure else OsEntropy()
