@@ -66,31 +66,29 @@ def crypten(
     repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 3,
 ) -> None:
     """Rounds, bytes and time of one cluster sum, by masks and by CrypTen."""
-    from securefl.bench.kinds import SIZES as KIND_SIZES  # noqa: PLC0415 - imports torch and CrypTen
-    from securefl.bench.kinds import kinds_json, print_kinds, run_kinds  # noqa: PLC0415
+    from securefl.bench import kinds  # noqa: PLC0415 - imports torch and CrypTen
 
     try:
         if order:
             _order(rows, repetitions, json)
             return
-        costs = run_kinds(parse_sizes(rows) if rows else KIND_SIZES, repetitions)
+        costs = kinds.run_kinds(parse_sizes(rows) if rows else kinds.SIZES, repetitions)
     except ConfigError as error:
         raise typer.BadParameter(str(error), param_hint=error.path) from error
     if json:
-        typer.echo(kinds_json(costs))
+        typer.echo(kinds.kinds_json(costs))
     else:
-        print_kinds(Terminal(), costs)
+        kinds.print_kinds(Terminal(), costs)
 
 
 def _order(rows: str, repetitions: int, json: bool) -> None:
-    from securefl.bench.order import SIZES as ORDER_SIZES  # noqa: PLC0415 - imports torch and CrypTen
-    from securefl.bench.order import order_json, print_order, run_order  # noqa: PLC0415
+    from securefl.bench import order  # noqa: PLC0415 - imports torch and CrypTen
 
-    runs = run_order(parse_sizes(rows) if rows else ORDER_SIZES, repetitions)
+    runs = order.run_order(parse_sizes(rows) if rows else order.SIZES, repetitions)
     if json:
-        typer.echo(order_json(runs))
+        typer.echo(order.order_json(runs))
     else:
-        print_order(Terminal(), runs)
+        order.print_order(Terminal(), runs)
 
 
 @app.command()

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from securefl.behaviours.faults import Fault
 from securefl.behaviours.seam import EffectSeam
-from securefl.errors import PeerError, RunAbortedError, SecureflError, UsageError
+from securefl.errors import PeerError, RunAbortedError, SecureflError
 from securefl.ids import SERVER, PartyId, RunId
 from securefl.kernel.effects import (
     Aborted,
@@ -32,16 +32,13 @@ from securefl.kernel.effects import (
     WakeAt,
 )
 from securefl.kernel.events import (
-    Chosen,
-    Consulted,
     DeadlinePassed,
-    Evaluated,
     PresenceHint,
     Received,
-    Trained,
 )
 from securefl.kernel.machine import Effect, Event, Machine
 from securefl.messages.union import AnyMessage
+from securefl.runtime.desk import Desk
 from securefl.runtime.ports import DurableJournal, LocalWork, Witness
 from securefl.runtime.publisher import FAREWELL_SECONDS, GONE, Publisher
 from securefl.transport.base import Delivery as Frame
@@ -99,17 +96,14 @@ class Shell(Generic[PhaseT]):
             failed=self._unpublished,
             remembers=seam is not None,
         )
-        self._work = work
+        self._desk = Desk(work)
         self._witness = witness
         self._journal = journal
         self._seam = seam
         self._farewell = farewell
         self._events: asyncio.Queue[Frame | Event[AnyMessage] | _Stop | _Broken] = asyncio.Queue()
         self._room = asyncio.Semaphore(_BACKLOG)
-        self._working: set[asyncio.Task[None]] = set()
-        # A straggler may still be at the last round's training when the next one begins, with the same model.
-        self._training = asyncio.Lock()
-        self._newest = -1
+        self._working: set[asyncio.Task[Event[AnyMessage] | None]] = set()
         self._wake: float | None = None
         self._outcome: Finished | Aborted | None = None
 
@@ -232,7 +226,9 @@ class Shell(Generic[PhaseT]):
                     if self._journal is not None:
                         await asyncio.to_thread(self._journal.note, effect.round, effect.step)
                 case Train() | Choose() | Evaluate() | Consult():
-                    self._in_background(self._work_on(effect))
+                    task = asyncio.create_task(self._desk.do(effect))
+                    self._working.add(task)
+                    task.add_done_callback(self._worked)
                 case Reject():
                     self._witness.refused(now, effect.culprit, effect.reason)
                 case Report():
@@ -246,74 +242,12 @@ class Shell(Generic[PhaseT]):
         lost = isinstance(error, TransportClosedError | RunAbortedError)
         self._events.put_nowait(_Stop(str(error)) if lost else _Broken(error))
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._working.add(task)
-        task.add_done_callback(self._worked)
-
-    def _worked(self, task: asyncio.Task[None]) -> None:
+    def _worked(self, task: asyncio.Task[Event[AnyMessage] | None]) -> None:
+        """Pass on what local work, or the reading of frames, ended with."""
         self._working.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
             self._events.put_nowait(_Broken(error))
-
-    async def _work_on(self, effect: Train | Choose | Evaluate | Consult) -> None:
-        match effect:
-            case Train():
-                await self._train(effect)
-            case Choose():
-                await self._choose(effect)
-            case Evaluate():
-                await self._evaluate(effect)
-            case Consult():
-                await self._consult(effect)
-
-    async def _train(self, effect: Train) -> None:
-        if self._work.train is None:
-            raise UsageError("this process does not train")
-        self._newest = max(self._newest, effect.round)
-        try:
-            async with self._training:
-                if effect.round < self._newest:
-                    # A newer round's began to wait behind it, so the machine has left this one: to do it all
-                    # the same would keep a party that once was slow behind for good.
-                    return
-                update = await asyncio.to_thread(self._work.train, effect)
-        except UsageError:
-            raise
-        except SecureflError as error:
-            self._events.put_nowait(Trained(time.monotonic(), effect.round, effect.work, None, str(error)))
-        else:
-            self._events.put_nowait(Trained(time.monotonic(), effect.round, effect.work, update))
-
-    async def _choose(self, effect: Choose) -> None:
-        if self._work.choose is None:
-            raise UsageError("this process has no data to choose by")
-        self._newest = max(self._newest, effect.round)
-        async with self._training:
-            if effect.round < self._newest:
-                return
-            group = await asyncio.to_thread(self._work.choose, effect.params)
-        failure = "no model has a finite loss on its data" if group is None else ""
-        self._events.put_nowait(Chosen(time.monotonic(), effect.round, group, failure))
-
-    async def _evaluate(self, effect: Evaluate) -> None:
-        if self._work.evaluate is None:
-            raise UsageError("this process does not evaluate")
-        tested = await asyncio.to_thread(self._work.evaluate, effect.params)
-        self._events.put_nowait(
-            Evaluated(time.monotonic(), effect.round, tested.accuracy, tested.loss, tested.backdoor_success)
-        )
-
-    async def _consult(self, effect: Consult) -> None:
-        if self._work.consult is None:
-            raise UsageError("this process does not consult data of its own")
-        try:
-            gradients = await asyncio.to_thread(
-                self._work.consult, effect.round, effect.params, effect.reclusterings
-            )
-        except UsageError:
-            raise
-        except SecureflError as error:
-            self._events.put_nowait(Consulted(time.monotonic(), effect.round, None, str(error)))
-        else:
-            self._events.put_nowait(Consulted(time.monotonic(), effect.round, gradients))
+        elif (done := task.result()) is not None:
+            self._events.put_nowait(done)
