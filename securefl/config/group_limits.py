@@ -8,7 +8,7 @@ from securefl.config.behaviours import CoalitionAttack
 from securefl.config.cast import is_of_server
 from securefl.config.rules import clusters_needed_by, needs_server_gradient
 from securefl.config.scenario import Scenario
-from securefl.config.sizes import hides_groups
+from securefl.config.sizes import hides_groups, largest_cluster
 from securefl.errors import ConfigError
 
 
@@ -150,7 +150,9 @@ def on_groups(scenario: Scenario) -> Iterator[str]:
         f"groups: {groups.count}, hidden; each cluster opens how many of its members are in which group, and"
         f" then the sums of groups with {least} or more of them; the others' updates are lost for the round"
     )
-    yield (
-        "groups: clusters stay for the whole run, as their counts would else give groups away; a member that"
-        " lies about its count can have a smaller sum opened"
-    )
+    yield "groups: clusters stay for the whole run, as their counts would else give groups away"
+    if min(least, sums.threshold) < largest_cluster(scenario):
+        yield (
+            "groups: nobody checks that a member counts itself once: one that works with the server and moves"
+            " others' counts can have a single update opened (docs/adr/0026)"
+        )

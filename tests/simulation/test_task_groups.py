@@ -9,7 +9,7 @@ import pytest
 
 from securefl.arrays import F32, I64
 from securefl.config.scenario import Scenario
-from securefl.encoding.ring import from_ring
+from securefl.encoding.ring import from_ring, to_ring
 from securefl.ids import PartyId
 from securefl.kernel.effects import Finished, Send
 from securefl.kernel.machine import Effect, Event
@@ -227,6 +227,71 @@ def test_a_member_that_lies_about_its_count_closes_its_cluster(monkeypatch: pyte
     assert told == {(3, 2): (), (4, 0): (0,)}
     assert len(opened(done)) == 1
     assert len({sent.to for sent in done.sent if isinstance(sent.message, SlotCounts)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("f", "k", "threshold", "said", "counts", "recovers"),
+    [
+        pytest.param(0, 2, 2, (0, 1), (2, 2), True, id="no colluder reckoned with"),
+        pytest.param(1, 2, 2, (0, 1), (2, 2), False, id="one reckoned with, and its count moved"),
+        pytest.param(
+            1, 2, 2, (-1, 2), (1, 3), True, id="a second one taken from others, which f does not stop"
+        ),
+        pytest.param(1, 3, 4, (-1, 2), (1, 3), False, id="a slot needs the whole cluster"),
+        pytest.param(1, 3, 4, (-2, 3), (0, 4), False, id="and whoever is denied refuses"),
+        pytest.param(1, 3, 2, (-2, 3), (0, 4), True, id="unless the liar and one more suffice to open"),
+    ],
+)
+def test_a_member_that_moves_its_count_to_a_lone_party(
+    f: int,
+    k: int,
+    threshold: int,
+    said: tuple[int, int],
+    counts: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    recovers: bool,
+) -> None:
+    """p00 is with the server and adds ``said`` to the counts; p03 is alone in slot 1, the rest in slot 0.
+
+    Whether server and liar together then have p03's update, to the last step of the grid.
+    """
+    liar, lone, slot = PartyId("p00"), PartyId("p03"), (2, 0)
+    uploads: dict[str, Upload] = {}
+
+    def lies(plan: Plan, upload: Upload, group: int) -> tuple[Upload, ...]:
+        (who,) = members_in(float(from_ring(upload.ring)[0]) / 2.0**plan.scenario.encoding.scale_bits)
+        uploads[who] = upload
+        counted, *slots = slot_uploads(plan, upload, group)
+        if who == liar:
+            counted = Upload(to_ring(np.array(said), plan.limits.ring_bits), 0)
+        return counted, *slots
+
+    monkeypatch.setattr(party_sums, "slot_uploads", lies)
+    sums = {"colluders": f, "colluders_per_cluster": f, "k_anonymity": k}
+    config = scenario(
+        4,
+        rounds="1",
+        threshold=str(threshold),
+        min_survivors=str(max(f + k, threshold)),
+        **HIDDEN,
+        **{f"secure_sum__{name}": str(value) for name, value in sums.items()},
+    )
+    done = world(config, lambda party, _round: int(party in {liar, lone})).run()
+    assert [one.counts for one in done.reports(SlotsCounted)] == [counts]
+    # What the server has of the slot, less what the liar put into it.
+    left = [one.opened.ring - uploads[liar].ring for one in done.reports(SumOpened) if one.opened.key == slot]
+    holders = {
+        name
+        for name in done.parties
+        if any(slot in given.instances for given in done.reports(SharesReleased, name))
+    }
+    if recovers:
+        (found,) = left
+        np.testing.assert_array_equal(found, uploads[lone].ring)
+    else:
+        assert not left
+        assert len(holders) < threshold
 
 
 def test_a_dropout_takes_its_hidden_cluster_along() -> None:
