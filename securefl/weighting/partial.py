@@ -6,11 +6,16 @@ them
     eps1 = sqrt(ln(3 / delta) / 2k),    eps3 = U sqrt(ln(3 / delta) / 2k),
     eps2 = U sqrt(ln(3 / delta) / (2 (k (alpha - eps1) + 1))).
 
-The proof applies Hoeffding's inequality to the mean of the j = k (alpha - eps1) largest values of the
-sample, which are order statistics and so not independent draws. What it needs is true all the same: with the
-probability that it states, j draws at least come from the alpha K largest counts, these are independent of
-each other, and the mean of the j largest values is no smaller than theirs. ``docs/weighting.md`` has the
-coverage as measured.
+The proof applies Hoeffding's inequality to the mean of the largest values of the sample, which are order
+statistics and so not independent draws. What it needs is true all the same. Let x = k (alpha - eps1). That x
+or fewer draws come from the alpha K largest counts has probability delta / 3 at most (the inequality bounds
+"at most x", x itself included), so that with the others there are j = floor(x) + 1 of them or more: as many
+as the theorem's mean has terms, x + 1 where x is a whole number. j draws of them are independent of each
+other, and the mean of the j largest values of the sample is no smaller than theirs.
+
+So eps2 goes with j terms. The paper's x + 1 is j where x is whole, and up to one more elsewhere: there its
+eps2 is too small for this argument, and j takes its place here. ``docs/weighting.md`` has the coverage as
+measured.
 """
 
 from __future__ import annotations
@@ -46,6 +51,15 @@ def smallest_sample(alpha: Share, delta: float) -> int:
     return math.floor(math.log(3 / delta) / (2 * float(exact(alpha)) ** 2)) + 1
 
 
+def averaged(surely: float) -> int:
+    """How many of the largest values are averaged, floor(x) + 1, for x = k (alpha - eps1) > 0.
+
+    An x that rounding put just below a whole number is that number. The other way round nothing is lost
+    either: the probability that eps1 stands for changes with x by less than its 4e-9th part.
+    """
+    return math.floor(surely + 1e-9) + 1
+
+
 def partial_view(
     sample: Sequence[int], cap: Fraction | int, alpha: Share, alpha_star: Share, delta: float
 ) -> PartialView:
@@ -76,11 +90,10 @@ def partial_view(
     ranked = sorted(float(min(count, cap)) for count in sample)
     logarithm, top = math.log(3 / delta), float(cap)
     eps1 = math.sqrt(logarithm / (2 * k))
-    eps2 = top * math.sqrt(logarithm / (2 * (k * (low - eps1) + 1)))
+    terms = averaged(k * (low - eps1))
+    eps2 = top * math.sqrt(logarithm / (2 * terms))
     eps3 = top * math.sqrt(logarithm / (2 * k))
-    # Values are numbered from 1 in the paper, the smallest first; number 0 where alpha is near 1 is number 1.
-    first = max(1, math.ceil((1 - (low - eps1)) * k))
-    largest = math.fsum(ranked[first - 1 :]) / (k - first + 1) + eps2
+    largest = math.fsum(ranked[-terms:]) / terms + eps2
     mean = math.fsum(ranked) / k - eps3
     proportion = low * largest / mean if mean > 0 else math.inf
     return PartialView(largest, mean, proportion, proportion <= high)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import comb, exp
 
 import numpy as np
 import pytest
 
 from securefl.errors import UsageError
-from securefl.weighting.partial import partial_view, smallest_sample
+from securefl.weighting.partial import averaged, partial_view, smallest_sample
 from securefl.weighting.truncation import mwp, truncated
 
 PARTIES = 2_000
@@ -42,13 +43,46 @@ def test_coverage(name: str) -> None:
 
 
 def test_the_numbers_by_hand() -> None:
-    """k = 800, delta = 3/e^2: eps1 = sqrt(2/1600), of alpha = 0.1 there remain 51.7 of 800 values."""
+    """k = 800, delta = 3/e^2: eps1 = sqrt(2/1600), of alpha = 0.1 there remain x = 51.7 of 800 values."""
     view = partial_view([10] * 60 + [2] * 740, 10, 0.1, 0.5, 3 / np.e**2)
     eps = np.sqrt(2 / 1600)
-    assert view.largest == pytest.approx(10 + 10 * np.sqrt(2 / (2 * (800 * (0.1 - eps) + 1))))
+    assert view.largest == pytest.approx(10 + 10 * np.sqrt(2 / (2 * 52)), rel=1e-12), "not x + 1"
     assert view.mean == pytest.approx(2.6 - 10 * eps)
     assert view.proportion == pytest.approx(0.1 * view.largest / view.mean)
     assert view.holds == (view.proportion <= 0.5)
+
+
+@pytest.mark.parametrize("top", [19, 20, 21, 22])
+def test_where_a_whole_number_of_draws_is_sure(top: int) -> None:
+    """k = 400, delta = 3/e^2, alpha = 0.1: eps1 = 0.05 and x = 20, so that 21 values are averaged."""
+    view = partial_view([10] * top + [2] * (400 - top), 10, 0.1, 0.5, 3 / np.e**2)
+    found = min(top, 21)
+    assert view.largest == pytest.approx((10 * found + 2 * (21 - found)) / 21 + 10 / np.sqrt(21), rel=1e-12)
+
+
+def test_a_mean_of_the_whole_sample_and_one_of_a_single_value() -> None:
+    assert [averaged(x) for x in (1e-12, 0.99, 1 - 1e-12, 1.0, 20 - 1e-12, 20.5)] == [1, 1, 2, 2, 21, 21]
+
+
+@pytest.mark.parametrize(
+    ("k", "alpha", "x"), [(400, 0.1, 20), (400, 0.1, 20.5), (50, 0.5, 10), (50, 0.5, 0.99)]
+)
+def test_coverage_to_the_last_digit(k: int, alpha: float, x: float) -> None:
+    """Where alpha of all have 100 and the others 1, how many of the sample have 100 says everything about it:
+    what is wrong how often is a sum of binomial probabilities, and no sample is drawn."""
+    third = exp(-2 * k * (alpha - x / k) ** 2)
+
+    def odds(found: int) -> float:
+        return comb(k, found) * alpha**found * (1 - alpha) ** (k - found)
+
+    sure = averaged(x)
+    assert sum(map(odds, range(sure))) <= third, "fewer draws than are averaged"
+    wrong = sum(
+        odds(found)
+        for found in range(k + 1)
+        if partial_view([100] * found + [1] * (k - found), 100, alpha, 0.99, 3 * third).largest < 100
+    )
+    assert wrong <= 2 * third
 
 
 def test_even_counts_pass_and_a_sample_that_says_nothing_does_not() -> None:
