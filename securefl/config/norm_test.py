@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from securefl.errors import UsageError
 
@@ -86,15 +87,7 @@ def norm_test(norm: int, projections: int, failure: float) -> NormTest:
     """
     if norm < 1 or projections < 1 or not 0 < failure < 1:
         raise UsageError(f"no norm test of {norm} by {projections} projections at failure {failure}")
-    excess = _excess(projections, failure)
-    relative = HONEST_SHARE**2 / 2 * (1 + excess)
-    reached = acceptance_bound(relative / ATTACK_FACTOR**2, projections)
-    if reached > failure:
-        raise UsageError(
-            f"{projections} projections accept vectors of {ATTACK_FACTOR:g} C with probability up to"
-            f" {reached:.2g}, which is more than {failure:g}: take more projections"
-        )
-    numerator, denominator = relative.as_integer_ratio()
+    numerator, denominator = _relative(projections, failure).as_integer_ratio()
     threshold = projections * norm * norm * numerator // denominator
     return NormTest(norm, projections, _range_bits(norm, projections), threshold)
 
@@ -127,6 +120,19 @@ def acceptance_bound(relative: float, projections: int) -> float:
 def accepted_at(test: NormTest, factor: float) -> float:
     """Bound on the probability that a vector of ``factor`` times C or more passes ``test``."""
     return acceptance_bound(test.threshold / (test.projections * (factor * test.norm) ** 2), test.projections)
+
+
+@lru_cache(maxsize=64)
+def _relative(projections: int, failure: float) -> float:
+    """T / (n C^2), the same for every C: a round has a test for each weight."""
+    relative = HONEST_SHARE**2 / 2 * (1 + _excess(projections, failure))
+    reached = acceptance_bound(relative / ATTACK_FACTOR**2, projections)
+    if reached > failure:
+        raise UsageError(
+            f"{projections} projections accept vectors of {ATTACK_FACTOR:g} C with probability up to"
+            f" {reached:.2g}, which is more than {failure:g}: take more projections"
+        )
+    return relative
 
 
 def _excess(projections: int, failure: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from securefl.config.norm_test import ATTACK_FACTOR, HONEST_SHARE, NormTest, accepted_at, norm_test
+from securefl.config.norm_test import ATTACK_FACTOR, HONEST_SHARE, LONGEST, NormTest, accepted_at, norm_test
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError, UsageError
 
@@ -14,8 +14,21 @@ LEAST_SIZE = 3
 """An owner has no part in its own check, which takes two."""
 
 
-def test_of(scenario: Scenario) -> NormTest | None:
-    """The test that updates go through; None where nothing is validated.
+def norm_test_of(scenario: Scenario, weight: float = 1.0, length: int = LONGEST) -> NormTest | None:
+    """The test that updates of one public weight go through; None where nothing is validated.
+
+    Who weighs w sends w times its clipped update, each of its d coordinates rounded to one of the two steps
+    beside it. Its norm is therefore below w * clip + sqrt(d) steps, whatever is drawn, and
+
+        C = ceil(w * norm * 2^scale_bits) + ceil(ceil(sqrt(d)) / HONEST_SHARE)  steps
+
+    lets it pass as often as stated. Every party gets the same integer: the one inexact operation on w is a
+    single correctly rounded product.
+
+    Args:
+        scenario: gives norm, projections, failure and grid.
+        weight: w, in (0, 1].
+        length: d; the longest vector that can be checked, where none is known yet.
 
     Raises:
         ConfigError: its numbers do not fit into the ring, or it has too few projections.
@@ -23,7 +36,10 @@ def test_of(scenario: Scenario) -> NormTest | None:
     wanted = scenario.secure_sum.validated
     if wanted is None:
         return None
-    norm = math.ceil(wanted.norm * 2**scenario.encoding.scale_bits)
+    rounding = math.isqrt(length - 1) + 1
+    norm = math.ceil(weight * wanted.norm * 2**scenario.encoding.scale_bits) + math.ceil(
+        rounding / HONEST_SHARE
+    )
     try:
         return norm_test(norm, wanted.projections, wanted.failure)
     except UsageError as error:
@@ -59,12 +75,6 @@ def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
         )
     if scenario.privacy.unit != "none":
         raise ConfigError(FIELD, "noise is longer than any bound worth checking", 'privacy.unit = "none"')
-    if scenario.weighting.mode != "ignore":
-        raise ConfigError(
-            FIELD,
-            "one bound for all lets a party of weight w, which is below 1, scale its update by 1 / w",
-            'weighting.mode = "ignore"',
-        )
     if scenario.encoding.ring_bits == 32:
         raise ConfigError(FIELD, "checks are made in the ring of 64 bits", "encoding.ring_bits = 64")
     clip, most = scenario.encoding.clip, HONEST_SHARE * wanted.norm
@@ -75,16 +85,17 @@ def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
             f"honest updates {reason}, and only up to {HONEST_SHARE:g} x {wanted.norm:g} they surely pass",
             f"encoding.clip at most {most:g}",
         )
-    test_of(scenario)
+    norm_test_of(scenario)
 
 
 def on_validation(scenario: Scenario) -> Iterator[str]:
     """What the header of a run says: what is refused at which odds, and who would learn what."""
-    wanted, test = scenario.secure_sum.validated, test_of(scenario)
+    wanted, test = scenario.secure_sum.validated, norm_test_of(scenario)
     if wanted is None or test is None:
         return
+    times = "" if scenario.weighting.mode == "ignore" else " times the weight of its party"
     yield (
-        f"validated sums: norm {wanted.norm:g}; an update of {HONEST_SHARE:g} x that is refused with"
+        f"validated sums: norm {wanted.norm:g}{times}; an update of {HONEST_SHARE:g} x that is refused with"
         f" probability {wanted.failure:g} at most, one of {ATTACK_FACTOR:g} x accepted with"
         f" {accepted_at(test, ATTACK_FACTOR):.1g} at most"
     )

@@ -163,14 +163,13 @@ def on_reveals(
     past = replace(phase.past, founding=certified.founding)
     if ctx.me not in assignment.participants:
         return sit_out(phase, past), (drawn, Report(SatOut(phase.round, _not_drawn(ctx))))
-    weight = certified.weights[ctx.me]
     announced = announced_digest(phase.hellos)
     binding = mask_binding(assignment, announced, phase.model, ctx.plan.config_digest())
     instances: dict[tuple[int, int], MemberPhase | None] = {}
     adverts: list[Send[AnyMessage]] = []
     for r, j in assignment.of(ctx.me):
         instance, advert = begin_instance(
-            ctx, Place(phase.round, r, j, 0), assignment.clusters[r][j], binding
+            ctx, Place(phase.round, r, j, 0), assignment.clusters[r][j], binding, certified.weights
         )
         instances[r, j] = instance
         adverts.append(Send(SERVER, Place(phase.round, r, j, 0), advert))
@@ -184,7 +183,7 @@ def on_reveals(
         phase.model,
         assignment,
         phase.hellos,
-        weight,
+        certified.weights,
         samples_used,
         instances,
         group=phase.group,
@@ -194,13 +193,22 @@ def on_reveals(
 
 
 def begin_instance(
-    ctx: PartyContext, place: Place, members: tuple[PartyId, ...], binding: bytes
+    ctx: PartyContext,
+    place: Place,
+    members: tuple[PartyId, ...],
+    binding: bytes,
+    weights: Mapping[PartyId, float],
 ) -> tuple[MemberPhase, KeyAdvert]:
-    """Draw the fresh keys of one attempt of one instance."""
+    """Draw the fresh keys of one attempt of one instance.
+
+    The weights, which bound what members may send where it is validated, follow from the hellos that
+    ``binding`` commits to: who was shown others agrees on no key with this party.
+    """
     setup, entropy = ctx.plan.setup(place, members, binding), instance_entropy(ctx.entropy, place)
     validation = ctx.plan.validation
     if validation is not None:
-        return validated_member.advertise(setup, ctx.me, validation, entropy)
+        tests = tuple(ctx.plan.norm_test(weights[name]) for name in members)
+        return validated_member.advertise(setup, ctx.me, validation, tests, entropy)
     if setup.everyone:
         return member.advertise(setup, ctx.me, entropy)
     return advertise(setup, ctx.me, entropy)

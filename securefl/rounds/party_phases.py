@@ -142,7 +142,8 @@ class Working:
     model: bytes
     assignment: Assignment
     hellos: Mapping[PartyId, Hello]
-    weight: float
+    weights: Mapping[PartyId, float]
+    """Of everybody who takes part, in (0, 1]."""
     samples: int | None
     """How many of its own samples the party trains on at most; None for all of them."""
     instances: Mapping[ClusterKey, MemberPhase | None]

@@ -77,7 +77,7 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     )
     after = replace(phase.past, openings=admission.openings)
     if carries(ctx.plan, "own") and ctx.me in survivors:
-        after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weight))
+        after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me]))
     endorsed = Endorsed(
         phase.past, after, phase.round, statement, survivors, question, admission, instances, phase.group
     )

@@ -112,7 +112,7 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
         ctx.plan,
         Occasion(phase.round, work, own, phase.assignment.clusters),
         event.update,
-        phase.weight,
+        phase.weights[ctx.me],
         update_entropy(ctx.entropy, phase.round, work),
         ctx.seams,
     )
@@ -160,7 +160,7 @@ def _on_retry(
         raise PeerError(SERVER, "retries with fewer than min_survivors members")
     if ctx.me not in members:
         return _with(phase, key, None), ()
-    fresh, advert = begin_instance(ctx, place, members, instance.setup.binding)
+    fresh, advert = begin_instance(ctx, place, members, instance.setup.binding, phase.weights)
     return _with(phase, key, fresh), (Send(SERVER, place, advert),)
 
 

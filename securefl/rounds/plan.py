@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from securefl.config.derived import Limits
+from securefl.config.norm_test import NormTest
 from securefl.config.presence import fewest_present, wanted_of
 from securefl.config.resolved import drawn_digest, scenario_digest
 from securefl.config.scenario import Scenario, ServerOptimiser
 from securefl.config.sizes import COUNTS, hides_groups, leakage_colluders
-from securefl.config.validation_limits import test_of
+from securefl.config.validation_limits import norm_test_of
 from securefl.crypto.labels import digest
 from securefl.crypto.roster import Roster
 from securefl.encoding.fixed_point import FixedPoint
 from securefl.encoding.ring import to_ring
+from securefl.errors import UsageError
 from securefl.ids import DEALER, Instance, PartyId, RunId
 from securefl.kernel.events import Place
 from securefl.messages.rounds import MILLION
@@ -133,15 +135,23 @@ class Plan:
 
     @property
     def validation(self) -> Validation | None:
-        """How updates are validated before they count; None where they are not.
+        """How updates are validated before they count; None where they are not."""
+        sums = self.scenario.secure_sum
+        if sums.validated is None:
+            return None
+        return Validation(sums.validated.projections, sums.k_anonymity, sums.colluders_per_cluster)
+
+    def norm_test(self, weight: float) -> NormTest:
+        """What the update of a party of this public weight has to pass.
 
         Raises:
             ConfigError: with numbers that do not fit; ``check`` has refused them.
+            UsageError: nothing is validated.
         """
-        test, sums = test_of(self.scenario), self.scenario.secure_sum
+        test = norm_test_of(self.scenario, weight, self.length)
         if test is None:
-            return None
-        return Validation(test, sums.k_anonymity, sums.colluders_per_cluster)
+            raise UsageError("nothing is validated in this run")
+        return test
 
     @property
     def removable(self) -> Removable | None:

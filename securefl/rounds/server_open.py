@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from securefl.arrays import F64, Ring
+from securefl.arrays import F64
 from securefl.config.sizes import COUNTS, hides_groups
 from securefl.crypto.boxes import BoxError
 from securefl.errors import PeerError, UsageError
@@ -28,7 +28,6 @@ from securefl.rounds.reports import (
     InstanceLost,
     ModelFinal,
     StepReached,
-    SumOpened,
 )
 from securefl.rounds.server_gather import abort, begin_round
 from securefl.rounds.server_phases import (
@@ -42,15 +41,15 @@ from securefl.rounds.server_phases import (
     ServerPhase,
     Standing,
 )
-from securefl.rounds.server_slots import ask_slots, due_now, is_count
+from securefl.rounds.server_slots import ask_slots, due_now
+from securefl.rounds.server_unmask import unmask_all
 from securefl.rounds.slots import totals_of
 from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum
 from securefl.rounds.statement import release_context, slots_statement
 from securefl.rounds.stepping import after_evaluation, after_sums, to_consult
 from securefl.rounds.suspicion import weighed
-from securefl.secagg.opening import check_release, open_sum, survivors_of
-from securefl.secagg.server import CollectingInputs
-from securefl.secagg_crypten.server import check_seed, open_shares
+from securefl.secagg.opening import check_release
+from securefl.secagg_crypten.server import check_seed
 from securefl.wire.codec import decode_struct
 
 
@@ -156,7 +155,7 @@ def close_releasing(ctx: ServerContext, phase: Releasing, now: float) -> tuple[S
 
     With hidden groups the counts come first, and if any slot may be opened its shares are waited for.
     """
-    sums, effects = _open_all(ctx, phase)
+    sums, effects = unmask_all(ctx, phase)
     if phase.counts is None and hides_groups(ctx.plan.scenario):
         asking, more = ask_slots(ctx, phase, sums, now)
         if asking.awaited:
@@ -230,61 +229,3 @@ def on_evaluated(ctx: ServerContext, phase: Evaluating, event: Evaluated) -> tup
         return ended, (done, final, *effects)
     goodbye: Send[AnyMessage] = Send(EVERYONE, Place(-1), Goodbye(reason=outcome.reason, aborted=False))
     return Ended(), (done, final, goodbye, outcome)
-
-
-def _needed(instance: CollectingInputs, survivors: frozenset[PartyId]) -> int:
-    """How many have to release; of a validated sum all members, as each holds a part of every update."""
-    if instance.accepted is not None:
-        return len(instance.sharers)
-    return instance.setup.needed(len(survivors_of(instance, survivors)))
-
-
-def _opened(
-    ctx: ServerContext,
-    frozen: Frozen,
-    instance: CollectingInputs,
-    releases: Mapping[PartyId, InstanceShares | InstanceSeed],
-) -> Ring:
-    if instance.setup.everyone:
-        seeds = {party: item for party, item in releases.items() if isinstance(item, InstanceSeed)}
-        return open_shares(instance, seeds, ctx.store)
-    shares = {party: item for party, item in releases.items() if isinstance(item, InstanceShares)}
-    return open_sum(instance, frozen.survivors, shares, ctx.store)
-
-
-def _open_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], Effects]:
-    frozen, round_ = phase.frozen, phase.standing.round
-    sums: list[ClusterSum] = []
-    effects: list[Report | Reject] = []
-    due = due_now(ctx.plan, phase)
-    for key, instance in sorted(frozen.instances.items()):
-        if key not in due:
-            continue
-        releases, needed = (
-            phase.shares.get(key, {}),
-            _needed(instance, frozen.survivors),
-        )
-        if len(releases) < needed:
-            reason = f"{len(releases)} members released their shares, {needed} are needed"
-            effects.append(Report(InstanceLost(round_, *key, reason)))
-            continue
-        try:
-            ring = _opened(ctx, frozen, instance, releases)
-        except PeerError as error:
-            effects += [
-                Reject(error.culprit, error.reason),
-                Report(InstanceLost(round_, *key, f"{error.culprit} {error.reason}")),
-            ]
-            continue
-        validation = ctx.plan.validation
-        if validation is not None and validation.is_too_long(ring, len(instance.accepted or ())):
-            reason = "longer than the accepted updates can be together: somebody's share is wrong"
-            effects.append(Report(InstanceLost(round_, *key, reason)))
-            continue
-        members = instance.setup.members
-        alive = tuple(members[i] for i in survivors_of(instance, frozen.survivors))
-        opened = ClusterSum(*key, members=members, survivors=alive, ring=ring)
-        sums.append(opened)
-        if not is_count(ctx.plan, key):
-            effects.append(Report(SumOpened(round_, opened)))
-    return sums, tuple(effects)

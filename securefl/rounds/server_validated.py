@@ -134,7 +134,7 @@ def _close_checks(
                 *place,
                 tuple(member for member in listed if member not in rejected),
                 rejected,
-                instance.validation.test.projections,
+                instance.validation.projections,
             )
             return after, deadline, (Report(told), *effects)
         case _:

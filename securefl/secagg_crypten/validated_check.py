@@ -47,14 +47,17 @@ def on_nonces(
     core, setup = phase.core, phase.setup
     nonces = nonces_of(setup, core.commitments, message.nonces, roster)
     seed = sketch_seed(nonces, setup.instance, phase.receipts)
-    test, owners = core.validation.test, sorted(phase.words)
-    projected = project(seed, np.stack([phase.words[owner] for owner in owners]), test.projections)
+    owners = sorted(phase.words)
+    words = np.stack([phase.words[owner] for owner in owners])
+    projected = project(seed, words, core.validation.projections)
     running = {}
     for owner, projections in zip(owners, projected, strict=True):
         lines = core.checks[owner]
         names = [setup.members[index] for index in lines.evaluators]
         rank = lines.evaluators.index(core.listed.me)
-        running[owner] = engine.check(names, rank, lines.zeros, projections, test, phase.tuples[owner])
+        running[owner] = engine.check(
+            names, rank, lines.zeros, projections, core.tests[owner], phase.tuples[owner]
+        )
     step = Step(Checking(core, phase.words, running, {}))
     for owner in owners:
         step = _more(step, _resume(step, owner, (), entropy))

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from securefl.arrays import Ring, expect
+from securefl.config.norm_test import NormTest
 from securefl.crypto.agreement import BadKeyError
 from securefl.crypto.labels import digest
 from securefl.crypto.prg import add_masks
@@ -60,15 +61,25 @@ from securefl.wire.inbox import open_relayed
 
 
 def advertise(
-    setup: Setup, me: PartyId, validation: Validation, entropy: Entropy
+    setup: Setup, me: PartyId, validation: Validation, tests: tuple[NormTest, ...], entropy: Entropy
 ) -> tuple[Advertised, KeyAdvert]:
-    """Draw fresh keys, the seed of a blind and a nonce for the sketch; publish keys and commitments."""
+    """Draw fresh keys, the seed of a blind and a nonce for the sketch; publish keys and commitments.
+
+    Args:
+        setup: of the attempt.
+        me: this member.
+        validation: of the run.
+        tests: what each member's update has to pass, by member number: weights differ.
+        entropy: of this party and attempt.
+    """
+    if len(tests) != len(setup.members) or {test.projections for test in tests} != {validation.projections}:
+        raise UsageError(f"{len(tests)} tests for {len(setup.members)} members, or of other projections")
     if setup.ring_bits != 64 or setup.removable is not None:
         raise UsageError("validated sums are in the ring of 64 bits, and without removable noise")
     base, plain = member.advertise(setup, me, entropy)
     nonce = entropy.child("sketch nonce").draw(NONCE_BYTES)
     advert = msgspec.structs.replace(plain, shares_root=nonce_commitment(nonce, setup.instance, me))
-    return Advertised(replace(base, advert=advert), validation, nonce), advert
+    return Advertised(replace(base, advert=advert), validation, tests, nonce), advert
 
 
 def on_key_list(phase: Advertised, message: KeyList, roster: Roster, entropy: Entropy) -> Gathering:
@@ -99,6 +110,7 @@ def on_key_list(phase: Advertised, message: KeyList, roster: Roster, entropy: En
     core = Core(
         listed,
         phase.validation,
+        phase.tests,
         phase.nonce,
         base.box,
         key_list,
@@ -174,7 +186,7 @@ def on_deal(phase: Gathering, message: DealtTo, roster: Roster) -> Step:
             setup.members,
             listed.listed,
             core.key_list,
-            core.validation.test.projections,
+            core.validation.projections,
             listed.me,
             core.box,
             dealer,

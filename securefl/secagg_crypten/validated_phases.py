@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from securefl.arrays import U64
+from securefl.config.norm_test import NormTest
 from securefl.crypto.agreement import KeyPair
 from securefl.errors import PeerError
 from securefl.messages.crypten import PeerBox
@@ -44,6 +45,8 @@ class Core:
 
     listed: member.Listed
     validation: Validation
+    tests: tuple[NormTest, ...]
+    """By member number."""
     nonce: bytes = field(repr=False)
     box: KeyPair = field(repr=False)
     key_list: bytes
@@ -71,6 +74,8 @@ class Advertised:
 
     base: member.Advertised
     validation: Validation
+    tests: tuple[NormTest, ...]
+    """By member number."""
     nonce: bytes = field(repr=False)
 
     @property

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from securefl.arrays import Ring
-from securefl.config.norm_test import NormTest
 from securefl.crypto.labels import digest
 from securefl.encoding.ring import from_ring
 from securefl.ids import DEALER, PartyId
@@ -19,9 +18,10 @@ CHECK_NUMBERS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """How updates are validated, the same in all attempts of a run."""
+    """How updates are validated, the same in all attempts of a run; what bounds them goes by weight."""
 
-    test: NormTest
+    projections: int
+    """n: of each update in each check."""
     k_anonymity: int
     """k: honest members that a sum must be about at least."""
     colluders: int
@@ -39,10 +39,11 @@ class Validation:
             )
         return ""
 
-    def is_too_long(self, opened: Ring, accepted: int) -> bool:
-        """Whether an opened sum is longer than ``accepted`` times C, and so not one of honest updates."""
-        values = [int(v) for v in from_ring(opened)]
-        return sum(v * v for v in values) > (accepted * self.test.norm) ** 2
+
+def is_too_long(opened: Ring, norm: int) -> bool:
+    """Whether an opened sum is longer than ``norm``, the C of all in it together: some share is wrong."""
+    values = [int(v) for v in from_ring(opened)]
+    return sum(v * v for v in values) > norm**2
 
 
 def accepted_by(verdicts: Mapping[int, frozenset[int]]) -> frozenset[int]:

@@ -28,7 +28,7 @@ from securefl.secagg_crypten import validated_member, validated_server
 from securefl.secagg_crypten.dealer import answer
 from securefl.secagg_crypten.validated_phases import NO_RETURN, Checking, Gathering, Holding, Spoiled
 from securefl.secagg_crypten.validated_server import AwaitingHeld, AwaitingVerdicts
-from securefl.secagg_crypten.validation import SHARE_NUMBER, accepted_by
+from securefl.secagg_crypten.validation import SHARE_NUMBER, accepted_by, is_too_long
 from securefl.wire.codec import encode
 from tests.contracts.validated_sums import NAMES, ROSTER, RUN, ValidatedCluster
 
@@ -242,14 +242,13 @@ class TestEvaluators:
 
         cluster = ValidatedCluster(3, LENGTH, TEST, tamper=spoil)
         cluster.finish(updates(3))
-        assert cluster.validation.is_too_long(cluster.open(), 3)
+        assert is_too_long(cluster.open(), 3 * TEST.norm)
 
     def test_honest_sums_are_never_too_long(self) -> None:
-        validation = ValidatedCluster(3, LENGTH, TEST).validation
         same = update(1, 1).view(np.int64)
-        assert not validation.is_too_long((3 * same - np.sign(same)).view(np.uint64), 3)
-        assert validation.is_too_long((3 * same + 40 * np.sign(same)).view(np.uint64), 3)
-        assert validation.is_too_long(np.array([2**63], np.uint64), 3)
+        assert not is_too_long((3 * same - np.sign(same)).view(np.uint64), 3 * TEST.norm)
+        assert is_too_long((3 * same + 40 * np.sign(same)).view(np.uint64), 3 * TEST.norm)
+        assert is_too_long(np.array([2**63], np.uint64), 3 * TEST.norm)
 
 
 class TestTheSketch:

@@ -72,7 +72,8 @@ class ValidatedCluster:
         seed: int = 1,
         tamper: Tamper = honest,
     ) -> None:
-        self.validation = Validation(test, k_anonymity=2, colluders=colluders)
+        self.validation = Validation(test.projections, k_anonymity=2, colluders=colluders)
+        self.tests = dict.fromkeys(NAMES, test)
         self.setup = Setup(
             instance=Instance(RUN, 0, 0, 0, 0),
             members=NAMES[:members],
@@ -107,7 +108,10 @@ class ValidatedCluster:
         """Adverts of those present; then the key list and the deal."""
         assert isinstance(self.server, server.CollectingKeys)
         for name in self.setup.members if present is None else present:
-            phase, advert = validated_member.advertise(self.setup, name, self.validation, self.of(name))
+            tests = tuple(self.tests[member] for member in self.setup.members)
+            phase, advert = validated_member.advertise(
+                self.setup, name, self.validation, tests, self.of(name)
+            )
             self.phases[name] = phase
             self.server = server.on_advert(self.server, name, advert, self.signed(name, advert))
         after, key_list, request = validated_server.close_keys(self.server, self.validation)

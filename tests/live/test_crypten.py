@@ -82,13 +82,13 @@ def test_a_dealer_that_is_killed_costs_sums_and_then_the_run(
 
 
 def test_validation_leaves_an_attacker_out(tmp_path: Path) -> None:
-    """With processes, a dealer among them; the whole scenario has 20 rounds and 12 parties."""
+    """With processes, a dealer among them, and weights from declared counts; the scenario has 12 parties."""
     attack = [{"kind": kind, "parties": ["p02"]} for kind in ("scale", "no-clip")]
     attack[0]["factor"] = -10  # type: ignore[assignment]
     shown = json.dumps(attack).replace(":", " =")
     settings = [f"behaviours={shown}", "parties=6", "stop.rounds=2", "expect=[]"]
     short = [word for setting in settings for word in ("--set", setting)]
-    ended = run(Path("crypten_validated"), tmp_path / "run", *short)
+    ended = run(Path("crypten_weighted"), tmp_path / "run", *short)
     assert ended.exit_code == 0, ended.stderr
     for row in ended.rows:
         assert {"p02": "its update was refused as too long"}.items() <= {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from securefl.arrays import I64
@@ -53,6 +54,12 @@ def oversized(factor: int) -> Seams:
     return replace(HONEST, encoded=scaled)
 
 
+def weighted(parties: int = 4, **overrides: str) -> Scenario:
+    """64 samples or more weigh 1, and one weighs 1/64."""
+    mode = {"weighting__mode": '"truncate"', "weighting__cap": "64"}
+    return validated(parties, **mode | overrides)
+
+
 def ended(world: World) -> World:
     """Everybody has come to an end, and no thread is left."""
     assert isinstance(world.server.outcome, Finished | Aborted)
@@ -94,6 +101,61 @@ def test_an_oversized_update_is_left_out_and_its_party_helps_to_open_the_others(
     assert all(told.rejected == (P2,) for told in world.reports(UpdatesValidated))
     assert len(world.messages(Release, P2)) == 3
     assert all(P2 not in done.survivors for done in world.reports(RoundDone))
+
+
+class TestDeclaredCounts:
+    """A party of weight w is held to w C: one bound for all would let it have 1 / w times its say."""
+
+    @staticmethod
+    def light(party: PartyId) -> int:
+        return 1 if party == P3 else 100
+
+    def total(self, world: World) -> dict[tuple[PartyId, ...], int]:
+        """Whose sum was opened, and its first coordinate in steps."""
+        return {r.opened.survivors: int(from_ring(r.opened.ring)[0]) for r in world.reports(SumOpened)}
+
+    def test_honest_updates_of_all_weights_are_counted(self) -> None:
+        world = ended(World(weighted(), samples=self.light).run())
+        assert self.total(world) == {(P0, P1, P2, P3): 3 * 2**16 + 2**10}
+
+    def test_who_scales_a_small_weight_is_left_out_although_others_may_send_as_much(self) -> None:
+        """60 / 64 of what a party of weight 1 sends: under masks it counts as almost a whole party."""
+        world = ended(World(weighted(), samples=self.light, seams={P3: oversized(60)}).run())
+        assert self.total(world) == {(P0, P1, P2): 3 * 2**16}
+        assert [told.rejected for told in world.reports(UpdatesValidated)] == [(P3,)]
+        plan = weighted(secure_sum__kind='"masking"', secure_sum__validate='"none"')
+        masked = World(plan, samples=self.light, seams={P3: oversized(60)}).run()
+        assert self.total(masked) == {(P0, P1, P2, P3): 3 * 2**16 + 60 * 2**10}
+
+    def test_after_a_retry_members_have_other_numbers_and_the_same_bounds(self) -> None:
+        ops = [Op("crash", P0, "PeerBox")]
+        world = ended(World(weighted(), samples=self.light, seams={P3: oversized(60)}, ops=ops).run())
+        assert world.reports(InstanceRetried)
+        assert self.total(world) == {(P1, P2): 2 * 2**16}
+
+    def test_a_sum_is_held_to_what_its_members_may_weigh_together(self) -> None:
+        """Four of weight 1/64: a share of the sum that is off by one update of weight 1 / 4 is too much."""
+
+        def spoilt(_event: object, effects: tuple[Effect[AnyMessage], ...]) -> tuple[Effect[AnyMessage], ...]:
+            return tuple(
+                replace(effect, message=MaskedInput(vector=moved(effect.message.vector)))
+                if isinstance(effect, Send) and isinstance(effect.message, MaskedInput)
+                else effect
+                for effect in effects
+            )
+
+        def moved(vector: bytes) -> bytes:
+            return (np.frombuffer(vector, "<u8") + np.uint64(2**14)).astype("<u8").tobytes()
+
+        honest = ended(World(weighted(), samples=lambda _party: 1).run())
+        assert self.total(honest) == {(P0, P1, P2, P3): 4 * 2**10}
+        world = World(weighted(), samples=lambda _party: 1)
+        world.nodes[P2].seam = spoilt
+        ended(world.run())
+        assert self.total(world) == {}
+        assert [report.reason for report in world.reports(InstanceLost)] == [
+            "longer than the accepted updates can be together: somebody's share is wrong"
+        ]
 
 
 def test_masking_counts_it() -> None:

@@ -5,15 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefl.arrays import F32, U64
+from securefl.arrays import F32
 from securefl.config.load import parse_scenario
-from securefl.config.norm_test import norm_test
-from securefl.encoding.fixed_point import FixedPoint
-from securefl.encoding.ring import to_ring
-from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import PartyId, RunId
 from securefl.rounds.reports import ClustersDrawn, ModelFinal, ModelStepped
-from securefl.secagg_crypten.sketch import project
 from securefl.simulation.course import Course
 from securefl.simulation.federation import assemble
 from securefl.weighting.weights import cap_of, public_weights
@@ -122,7 +117,10 @@ def test_a_party_may_train_on_what_it_weighs_for_alone(training: str) -> None:
 
 
 def test_a_scaled_vector_passes_for_one_of_the_declared_weight() -> None:
-    """What validated sums are for: here nothing refuses it, and it counts as often as it is scaled."""
+    """Here nothing refuses it, and it counts as often as it is scaled.
+
+    Validated sums refuse it: ``tests/simulation/test_validated.py``, ``TestDeclaredCounts``.
+    """
     scaled = "{ kind = 'scale', parties = ['p03'], factor = 100 }"
     honest, attacked = one_round(TRUNCATE), one_round(TRUNCATE, f"behaviours=[{scaled}]")
     clusters = (
@@ -139,28 +137,3 @@ def test_a_scaled_vector_passes_for_one_of_the_declared_weight() -> None:
         assert weights[LIAR] <= 1
         # What one more time its own update does, 99 times over.
         assert np.allclose(moved - plain, 99 * (alone - honest[1]), atol=2e-4)
-
-
-def passes(ring: U64, bound: float) -> bool:
-    """What the evaluators of a validated sum find of an update."""
-    projections = project(b"\x01" * 32, ring[np.newaxis], 64).view(np.int64).ravel().tolist()
-    return norm_test(round(bound * 2**20), 64, 1e-3).passes(projections)
-
-
-def test_a_validated_sum_refuses_the_scaled_vector_by_the_bound_of_its_weight() -> None:
-    """A bound of C for everybody lets a party of weight w scale by C / w: it has to be w C, by party."""
-    clip, weight = 0.5, 1 / 64
-    update = np.random.default_rng(3).normal(size=64)
-    update *= 0.8 * clip / np.linalg.norm(update)
-
-    def sent(factor: float) -> U64:
-        encoded = FixedPoint(20, 64.0).encode(update * weight * factor, InsecureSeededEntropy(1))
-        words: U64 = to_ring(encoded.values, 64).astype(np.uint64)
-        return words
-
-    assert passes(sent(1), clip * weight)
-    for factor in (3, 100, 10_000):
-        assert not passes(sent(factor), clip * weight)
-    assert passes(sent(1), clip)
-    assert passes(sent(60), clip), "60 times its weight, and within the bound of the others"
-    assert not passes(sent(10_000), clip)
