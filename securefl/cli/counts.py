@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from securefl.errors import ConfigError
 from securefl.weighting.weights import MAX_COUNT
+
+SHOWN = 30
+"""Characters of a bad entry that are repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +30,13 @@ class Declared:
 def read_counts(path: Path) -> tuple[Declared, ...]:
     """The parties in a CSV file: ``count``, ``name,count`` or ``name,count,loss`` on each line.
 
-    Empty lines, lines that begin with # and a first line of words alone are left out. Parties without a
-    name are called by their line.
+    Empty lines, lines that begin with # and a first line of words in place of numbers are left out. Parties
+    without a name are called by their line.
 
     Raises:
-        ConfigError: the file cannot be read or holds no party; a line has another number of fields than the
-            first one, a name twice, a count that is no whole number in [1, 2^31], or a loss that is no
-            number >= 0.
+        ConfigError: the file cannot be read, is no CSV or holds no party; a line has another number of fields
+            than the first one, a name twice, a count that is no whole number in [1, 2^31], or a loss that is
+            no number >= 0.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -42,7 +46,7 @@ def read_counts(path: Path) -> tuple[Declared, ...]:
         raise ConfigError(str(path), "is no text in UTF-8", "a CSV file, a line per party") from error
     found: dict[str, Declared] = {}
     width = 0
-    for number, fields in _lines(text):
+    for number, fields in _lines(path, text):
         where = f"{path}, line {number}"
         width = width or len(fields)
         if len(fields) != width or not 1 <= width <= 3:
@@ -57,17 +61,25 @@ def read_counts(path: Path) -> tuple[Declared, ...]:
     return tuple(found.values())
 
 
-def _lines(text: str) -> Iterator[tuple[int, Sequence[str]]]:
+def _lines(path: Path, text: str) -> Iterator[tuple[int, Sequence[str]]]:
     begun = False
-    for number, fields in enumerate(csv.reader(text.splitlines()), start=1):
-        bare = [field.strip() for field in fields]
-        if not any(bare) or bare[0].startswith("#"):
-            continue
-        if not begun and all(field and not _is_number(field) for field in bare):
+    reader = csv.reader(text.splitlines(), strict=True)
+    try:
+        for fields in reader:
+            bare = [field.strip() for field in fields]
+            if not any(bare) or bare[0].startswith("#"):
+                continue
+            if begun or not _are_words(bare[min(len(bare), 2) - 1 :]):
+                yield reader.line_num, bare
             begun = True
-            continue
-        begun = True
-        yield number, bare
+    except csv.Error as error:
+        where = f"{path}, line {max(1, reader.line_num)}"
+        raise ConfigError(where, f"is no CSV: {error}", "a line per party, as in p00,1200") from error
+
+
+def _are_words(fields: Sequence[str]) -> bool:
+    """Whether these name columns: a mistyped count is no name, and must not be passed over."""
+    return all(field and not any(char.isdigit() for char in field) for field in fields)
 
 
 def _is_number(text: str) -> bool:
@@ -80,11 +92,11 @@ def _is_number(text: str) -> bool:
 
 def _count(where: str, text: str) -> int:
     remedy = f"a whole number of samples, 1 to {MAX_COUNT}"
-    try:
-        count = int(text)
-    except ValueError:
-        reason = f"{text!r} is no {'whole number' if _is_number(text) else 'number'}"
-        raise ConfigError(where, reason, remedy) from None
+    if not re.fullmatch(r"[+-]?[0-9]{1,15}", text):
+        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+        reason = f"{shown!r} is no {'whole number of 15 digits at most' if _is_number(text) else 'number'}"
+        raise ConfigError(where, reason, remedy)
+    count = int(text)
     if count < 1:
         raise ConfigError(where, f"declares {count} samples", remedy)
     if count > MAX_COUNT:

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from securefl.arrays import F32
 from securefl.behaviours.cast import party_behaviour
 from securefl.cli.counts import Declared
 from securefl.config.cast import behaviours_of, party_names
 from securefl.errors import ConfigError
-from securefl.learning.checkpoint import load_model
+from securefl.learning.checkpoint import load_model, model_path
 from securefl.learning.datasets import load_data
 from securefl.learning.evaluation import Evaluator
-from securefl.learning.flatten import dimension
 from securefl.learning.models import build_model
-from securefl.learning.shards import shards_of
+from securefl.learning.shards import Shard, shards_of
 from securefl.learning.split import split
 from securefl.report.rundir import RunDirectory
+from securefl.rounds.groups import least_of
 
 
 def declared_in_run(path: Path, seed: int, data_dir: Path | None) -> tuple[Declared, ...]:
     """What each party of a run declared, and the loss of the final model on its samples.
 
-    It takes everybody's data, which are in one place in local runs and simulations only.
+    Of task groups that of the model that has the least there: the one that the party would choose. It takes
+    everybody's data, which are in one place in local runs and simulations only.
 
     Args:
         path: the run's directory.
@@ -41,17 +44,35 @@ def declared_in_run(path: Path, seed: int, data_dir: Path | None) -> tuple[Decla
     shards = shards_of(dataset, split(dataset, scenario.data, names, seed, cast_as.keys()))
     shape, classes = shards.test.input_shape, shards.test.classes
     module = build_model(scenario.model, shape, classes, seed, tokens=shards.test.tokens)
-    saved = load_model(directory.model_file)
-    if sum(array.size for array in saved.values()) != dimension(module):
-        raise ConfigError(str(directory.model_file), "is not of the scenario's shape")
-    params = np.concatenate([saved[name].ravel() for name, _ in module.named_parameters()])
+    models = [
+        _parameters(model_path(directory.model_file, number), module)
+        for number in range(scenario.groups.count)
+    ]
     cpu = torch.device("cpu")
+
+    def loss(shard: Shard) -> float:
+        evaluator = Evaluator(module, shard, cpu)
+        losses = np.array([evaluator.evaluate(params).loss for params in models])
+        chosen = least_of(losses)
+        return math.nan if chosen is None else float(losses[chosen])
 
     return tuple(
         Declared(
             name,
             party_behaviour(cast_as.get(name, ()), name).declared(len(shards.parties[name].y)),
-            Evaluator(module, shards.parties[name], cpu).evaluate(params).loss,
+            loss(shards.parties[name]),
         )
         for name in names
     )
+
+
+def _parameters(path: Path, module: torch.nn.Module) -> F32:
+    saved = load_model(path)
+    named = dict(module.named_parameters())
+    shapes = {name: tuple(parameter.shape) for name, parameter in named.items()}
+    for name in sorted(shapes.keys() | saved.keys()):
+        if name not in saved or name not in shapes or saved[name].shape != shapes[name]:
+            there = f"is of shape {saved[name].shape}" if name in saved else "is missing"
+            wanted = f"shape {shapes[name]}" if name in shapes else "none of this name"
+            raise ConfigError(f"{path}[{name}]", f"{there}, and the scenario's model has {wanted}")
+    return np.concatenate([saved[name].ravel() for name in named])

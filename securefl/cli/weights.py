@@ -47,11 +47,12 @@ def weights(
     delta: Annotated[
         float | None,
         typer.Option(
-            help="The file is a random sample of all counts: test the bound, wrong so often at most."
+            help="The file is a random sample of all counts: test the bound at --cap, wrong so often at most."
         ),
     ] = None,
     cap: Annotated[
-        int | None, typer.Option(min=1, help="With --delta: the U to test; that of the sample when left out.")
+        int | None,
+        typer.Option(min=1, help="With --delta: the U to test, chosen before the sample was drawn."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Draw U over alpha: FILE.png.")] = None,
     data_dir: DataDirOption = None,
@@ -82,8 +83,8 @@ def weights(
             )
         found = largest_cap(numbers, alpha, alpha_star)
         _tell(declared, found, alpha, alpha_star)
-        if delta is not None:
-            _tell_sample(numbers, Fraction(cap) if cap else found, alpha, alpha_star, delta)
+        if delta is not None and cap is not None:
+            _tell_sample(numbers, Fraction(cap), alpha, alpha_star, delta)
         _tell_skew(declared, found)
         points = list(curve(numbers, alpha_star))
         _tell_curve(points)
@@ -120,6 +121,12 @@ def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None
         )
     if delta is not None and not 0 < delta < 1:
         raise ConfigError("--delta", f"is {delta:g}", "a probability, as in 0.05")
+    if delta is not None and cap is None:
+        raise ConfigError(
+            "--delta",
+            "tests a U that does not depend on the sample; of one taken from it the confidence says nothing",
+            "add --cap U, from an earlier sample as an instance",
+        )
     if cap is not None and delta is None:
         raise ConfigError("--cap", "is the U that --delta tests", "add --delta 0.05")
 

@@ -53,11 +53,19 @@ def keep_model(path: Path, module: torch.nn.Module, params: F32) -> None:
     length = dimension(module)
     try:
         for number in range(max(1, len(params) // length)):
-            own = path.with_stem(f"{path.stem}-{number}") if number else path
             last = number + 1 == len(params) // length
-            save_model(own, module, params[number * length : None if last else (number + 1) * length])
+            save_model(
+                model_path(path, number),
+                module,
+                params[number * length : None if last else (number + 1) * length],
+            )
     except ConfigError as error:
         raise RunAbortedError(str(error)) from error
+
+
+def model_path(path: Path, number: int) -> Path:
+    """Where model ``number`` of several is, whose first one is at ``path``."""
+    return path.with_stem(f"{path.stem}-{number}") if number else path
 
 
 def load_model(path: Path) -> dict[str, F32]:

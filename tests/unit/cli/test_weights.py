@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load, save
 
 from tests.unit.cli.programs import SCENARIO, call, refusal, write_scenario
 
@@ -35,9 +36,9 @@ def test_numbers_alone_in_a_file_with_comments(tmp_path: Path) -> None:
 
 def test_a_sample_of_all_counts(tmp_path: Path) -> None:
     even = written(tmp_path, "5\n" * 400)
-    assert "the bound holds of all parties" in call("weights", even, "--delta", "0.05").output
+    assert "the bound holds of all parties" in call("weights", even, "--delta", "0.05", "--cap", "5").output
     assert "does not show" in call("weights", even, "--delta", "0.05", "--cap", "100").output
-    few = refusal(call("weights", written(tmp_path, "5\n" * 100), "--delta", "0.05"))
+    few = refusal(call("weights", written(tmp_path, "5\n" * 100), "--delta", "0.05", "--cap", "5"))
     assert "100 counts say nothing" in few
 
 
@@ -60,6 +61,37 @@ def test_counts_and_losses_of_a_run(tmp_path: Path) -> None:
     )
     assert 0 < declared < 2.4
     assert 0 < truncated < 2.4
+    assert difference(done.output) == pytest.approx(declared - truncated, abs=1e-4)
+    assert difference(done.output) <= float(done.output.split("is at most ")[1].split()[0])
+
+
+def difference(output: str) -> float:
+    return float(output.split("the difference ")[1].split(maxsplit=1)[0])
+
+
+def test_of_task_groups_each_party_has_the_model_that_it_would_choose(tmp_path: Path) -> None:
+    scenario = write_scenario(tmp_path, SCENARIO.replace("[model]", "[groups]\ncount = 2\n[model]"))
+    run = tmp_path / "run"
+    assert (
+        call("simulate", scenario, "--out", run, "--seed", "3", "--set", "clustering.size=2").exit_code == 0
+    )
+
+    def objective() -> float:
+        done = call("weights", run, "--seed", "3", "--alpha", "0.2", "--alpha-star", "0.4")
+        return float(done.output.split("objective: ")[1].split()[0])
+
+    first, second = run / "model.safetensors", run / "model-1.safetensors"
+    both = objective()
+    models = first.read_bytes(), second.read_bytes()
+    for one in models:
+        first.write_bytes(one)
+        second.write_bytes(one)
+        assert objective() > both
+    arrays = load(models[1])
+    name = min(arrays)
+    second.write_bytes(save({**arrays, name: arrays[name][:1]}))
+    said = refusal(call("weights", run, "--seed", "3"))
+    assert f"model-1.safetensors[{name}]: is of shape" in said
 
 
 @pytest.mark.parametrize(
@@ -70,6 +102,12 @@ def test_counts_and_losses_of_a_run(tmp_path: Path) -> None:
         ("a,3\nb,-4\n", "line 2: declares -4 samples"),
         ("a,3\nb,2.5\n", "line 2: '2.5' is no whole number"),
         ("a,3\nb,1e3\n", "line 2: '1e3' is no whole number"),
+        ("a,3\nb,1_000\n", "line 2: '1_000' is no whole number"),
+        ("a,3\nb,\N{ARABIC-INDIC DIGIT THREE}\n", "line 2: '\N{ARABIC-INDIC DIGIT THREE}' is no"),
+        ("a,3\nb," + "9" * 5000 + "\n", f"line 2: '{'9' * 30}...' is no whole number"),
+        ("a,5O\nb,6\n", "line 1: '5O' is no number"),
+        ('a,"5\nb,6\n', "is no CSV: unexpected end of data"),
+        ('a,"' + "x" * 200_000 + '"\n', "line 1: is no CSV: field larger"),
         ("a,\nb,5\nc,5\n", "line 1: '' is no number"),
         ("a,3\nb,many\n", "line 2: 'many' is no number"),
         ("a,3\nb,2147483649\n", "line 2: declares 2,147,483,649 samples, more than anybody may"),
@@ -91,6 +129,7 @@ def test_a_bad_file_is_refused_by_line(tmp_path: Path, text: str, reason: str) -
         (("--alpha-star", "1"), "--alpha-star: is 1"),
         (("--alpha", "0.42", "--alpha-star", "0.45"), "ceil(0.42 x 10) = 5 of 10"),
         (("--delta", "2"), "--delta: is 2"),
+        (("--delta", "0.05"), "--delta: tests a U that does not depend on the sample"),
         (("--cap", "9"), "--cap: is the U that --delta tests"),
         (("--out", "x.pdf"), "does not end in .png"),
     ],
