@@ -75,7 +75,11 @@ class SmallestGroup:
     craft: Craft
 
     def send(self, turn: Turn) -> tuple[Choice, F64]:
-        """See :class:`Adversary`. A group that no honest machine is in is not chosen."""
+        """See :class:`Adversary`. A group that no honest machine is in is not chosen.
+
+        Where groups are settled it changes them all the same: a liar could have sent a minimiser of that
+        group.
+        """
         members = np.bincount(turn.honest_choice, minlength=len(turn.models))
         smallest = int(np.where(members > 0, members, members.max() + 1).argmin())
         choice = np.full(turn.byzantine.machines, smallest, dtype=np.intp)

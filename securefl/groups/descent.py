@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from securefl.arrays import F64, expect
+from securefl.config.rules import needs_server_gradient
 from securefl.errors import UsageError
 from securefl.groups.adversary import Adversary, Turn
 from securefl.groups.problem import Choice, Problem, least
-from securefl.groups.rule import GroupRule, combine
+from securefl.groups.rule import GroupRule, TrimmedShare, combine
 
 NOBODY = -1
 """In a choice: the machine sent nothing that could be used."""
@@ -27,6 +28,7 @@ class Settings:
     """How to descend."""
 
     rule: GroupRule
+    """Any that goes without the server's own data; one with a memory begins anew in every iteration."""
     rate: float = 0.01
     """The step size gamma."""
     iterations: int = 300
@@ -41,6 +43,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not (self.rate > 0 and np.isfinite(self.rate)) or self.iterations < 0:
             raise UsageError("the learning rate is positive, and iterations are not negative")
+        if not isinstance(self.rule, TrimmedShare) and needs_server_gradient(self.rule):
+            raise UsageError(f"{self.rule} needs the server's own data, which have no group")
         if self.radius is not None and not self.radius > 0:
             raise UsageError(f"a parameter ball has a positive radius, not {self.radius}")
 

@@ -497,6 +497,24 @@ def test_weighted_median_holds_while_the_liars_weigh_less_than_half(data: st.Dat
     assert (result < 1e8) is bool(2 * weights[liars].sum() < weights.sum())
 
 
+@QUICK
+@given(data=st.data())
+def test_trimming_by_weight_holds_up_to_its_share_of_the_weight_and_by_count_whatever_they_weigh(
+    data: st.DataObject,
+) -> None:
+    """With all liars at one end: by weight the result is moved as soon as they have more than beta of it."""
+    weights = np.array(data.draw(st.lists(st.integers(1, 1000), min_size=3, max_size=9)), dtype=np.float64)
+    liars = np.array(data.draw(st.lists(st.booleans(), min_size=len(weights), max_size=len(weights))))
+    means = np.arange(float(len(weights)))[:, np.newaxis].copy()
+    means[liars] = data.draw(st.sampled_from([1e9, -1e9]))
+    by_weight = abs(float(vector_of(TrimmedMean(trim="weight", beta=0.25), means, weights)[0]))
+    share = weights[liars].sum() / weights.sum()
+    if abs(share - 0.25) > 1e-6:
+        assert (by_weight <= len(weights)) is bool(share < 0.25)
+    by_count = abs(float(vector_of(TrimmedMean(trim=1), means, weights)[0]))
+    assert (by_count <= len(weights)) is bool(liars.sum() <= 1)
+
+
 def test_many_clusters_against_sorted_values() -> None:
     """A size at which bisection takes several rounds; the reference repeats each value weight times."""
     rng = np.random.default_rng(10)

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from securefl.config.aggregation import Rule
+from securefl.config.rules import needs_server_gradient
 from securefl.config.section import Positive, PositiveReal, Section
-from securefl.errors import ConfigError
+from securefl.errors import ConfigError, UsageError
 from securefl.groups.generate import Kind, Setup
 from securefl.reproduce.figure import AnyClaim, Label, ScaleName, Text
 from securefl.reproduce.shelf import ALL, TRIALS, check_labels, read_section
@@ -145,7 +146,8 @@ def read_trials(root: Path, paper: str) -> tuple[Trials, ...]:
     """All figure files of a paper, in the order of their panels.
 
     Raises:
-        ConfigError: a file is refused; a claim names what is run at no scale; two points share a place.
+        ConfigError: a file is refused; a claim names what is run at no scale; two points share a place, or
+            one cannot be drawn; a rule asks for the server's data.
     """
     folder = root / paper
     common = read_section(folder / TRIALS, Common)
@@ -157,6 +159,7 @@ def read_trials(root: Path, paper: str) -> tuple[Trials, ...]:
         if sheet.panel != path.stem:
             raise ConfigError(f"{path}, panel", f"is {sheet.panel!r}, and the file is called {path.name}")
         trials = Trials(paper, path, common, sheet)
+        _check(trials)
         labels: list[str] = []
         for size in sheet.scale.values():
             places = [trials.at(point) for point in size.points]
@@ -168,6 +171,23 @@ def read_trials(root: Path, paper: str) -> tuple[Trials, ...]:
             raise ConfigError(f"{path}, methods", "two methods have the same label")
         found.append(trials)
     return tuple(sorted(found, key=lambda one: (one.sheet.ours, one.sheet.panel)))
+
+
+def _check(trials: Trials) -> None:
+    """Refuse here what would stop a run in the middle."""
+    for place, method in enumerate(trials.sheet.methods):
+        if method.rule is not None and needs_server_gradient(method.rule):
+            raise ConfigError(
+                f"{trials.path}, methods.{place}.rule",
+                "the server's own data have no group",
+                "a rule without server data",
+            )
+    for scale, size in trials.sheet.scale.items():
+        for place, point in enumerate(size.points):
+            try:
+                trials.setup(point)
+            except UsageError as error:
+                raise ConfigError(f"{trials.path}, scale.{scale}.points.{place}", str(error)) from error
 
 
 def choose_trials(there: tuple[Trials, ...], wanted: tuple[str, ...]) -> tuple[Trials, ...]:

@@ -10,9 +10,30 @@ from hypothesis import given
 from hypothesis import settings as tries
 from hypothesis import strategies as st
 
-from securefl.config.aggregation import Krum, Mean, Median, MultiKrum, TrimmedMean
+from securefl.behaviours.attacks.alie import alie
+from securefl.behaviours.attacks.coalition import fall_of_empires, inner_product_manipulation, mimic
+from securefl.behaviours.attacks.local_model_poisoning import against_krum, against_trimmed_mean
+from securefl.behaviours.attacks.min_max import min_max, min_sum
+from securefl.config.aggregation import (
+    Bulyan,
+    CentredClipping,
+    FlTrust,
+    GeometricMedian,
+    InnerProduct,
+    Krum,
+    Mean,
+    MeanAroundMedian,
+    Median,
+    MinimumDiameter,
+    MultiKrum,
+    Rule,
+    SignMajority,
+    TrimmedMean,
+    ZenoPlusPlus,
+)
+from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import UsageError
-from securefl.groups.adversary import Crafted, Outlier, SmallestGroup, Turn, reversed_mean
+from securefl.groups.adversary import Craft, Crafted, Outlier, SmallestGroup, Turn, reversed_mean
 from securefl.groups.descent import NOBODY, Settings, descend, projected
 from securefl.groups.generate import Kind, Setup, draw, random_models
 from securefl.groups.means import Means
@@ -84,6 +105,98 @@ def test_any_rule_holds_against_all_byzantine_machines_in_the_smallest_group(
     )
     assert matched_distance(found.models, drawn.truth) < 0.2
     assert matched_distance(broken.models, drawn.truth) > 0.5
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        TrimmedMean(trim="weight", beta=0.2),
+        TrimmedMean(trim="count", beta=0.2),
+        MeanAroundMedian(byzantine=2),
+        Bulyan(byzantine=2),
+        GeometricMedian(),
+        CentredClipping(radius=1.0),
+        MinimumDiameter(byzantine=2),
+        SignMajority(step=0.1),
+    ],
+    ids=str,
+)
+def test_every_other_rule_is_better_than_the_mean_against_outliers(rule: Rule) -> None:
+    drawn = draw(
+        Setup(groups=2, machines=40, points=60, dimension=5, byzantine=0.1, noise=0.2),
+        np.random.default_rng(3),
+    )
+    start = near_truth(drawn, 0.25, np.random.default_rng(4))
+
+    def distance(chosen: Rule) -> float:
+        settings = Settings(rule=chosen, rate=0.1, iterations=60)
+        found = descend(drawn.problem, start, settings, drawn.byzantine, Outlier())
+        return matched_distance(found.models, drawn.truth)
+
+    assert distance(rule) < 0.7 * distance(Mean())
+
+
+@pytest.mark.parametrize("rule", [FlTrust(), ZenoPlusPlus(), InnerProduct(gamma=0.5)], ids=str)
+def test_rules_that_ask_for_the_servers_data_are_refused_before_anything_is_done(rule: Rule) -> None:
+    with pytest.raises(UsageError, match="have no group"):
+        Settings(rule=rule)
+
+
+@pytest.mark.parametrize(
+    "craft",
+    [
+        lambda known: alie(known, 1.5),
+        lambda known: fall_of_empires(known, 10.0),
+        lambda known: inner_product_manipulation(known, 10.0),
+        mimic,
+        lambda known: min_max(known, "std"),
+        lambda known: min_sum(known, "std"),
+        lambda known: against_trimmed_mean(known, InsecureSeededEntropy(1)),
+        lambda known: against_krum(known, 3),
+    ],
+)
+@pytest.mark.parametrize("adversary", [Crafted, SmallestGroup])
+def test_the_median_holds_against_the_attacks_of_behaviours(
+    adversary: type[Crafted | SmallestGroup], craft: Craft
+) -> None:
+    setup = Setup(groups=2, machines=23, points=60, dimension=5, byzantine=0.14, noise=0.2)
+    drawn = draw(setup, np.random.default_rng(3))
+    start = near_truth(drawn, 0.25, np.random.default_rng(4))
+    found = descend(
+        drawn.problem,
+        start,
+        Settings(rule=MEDIAN, rate=0.1, iterations=40),
+        drawn.byzantine,
+        adversary(craft),
+    )
+    assert found.refused == 0
+    assert matched_distance(found.models, drawn.truth) < 0.2
+
+
+def test_a_machine_weighs_as_many_as_its_points_where_that_is_asked_for() -> None:
+    """The first step of a mean of means is then that of the mean of all points."""
+    problem = Means((np.zeros((1, 1)), np.full((3, 1), 4.0)))
+    steps = [
+        float(
+            descend(
+                problem,
+                np.zeros((1, 1)),
+                Settings(rule=Mean(), rate=0.5, iterations=1, weights=weights),
+            ).models[0, 0]
+        )
+        for weights in ("equal", "points")
+    ]
+    assert steps == [2.0, 3.0]
+
+
+def test_fresh_parts_of_means() -> None:
+    """Iteration 0 chooses by point 0 and steps by point 1, iteration 1 by points 2 and 3."""
+    problem = Means((np.array([[0.0], [8.0], [0.0], [4.0]]), np.array([[9.0], [20.0], [9.0], [30.0]])))
+    settings = Settings(rule=Mean(), rate=0.5, iterations=2, resample=True)
+    found = descend(problem, np.array([[1.0], [10.0]]), settings)
+    # After the first step the models are at 8 and 20: point 2 of the second machine, 9, is nearer to 8.
+    assert found.choice.tolist() == [0, 0]
+    assert found.models.tolist() == [[17.0], [20.0]]
 
 
 def test_attackers_without_honest_mates_send_their_own_gradient() -> None:
@@ -232,3 +345,8 @@ def test_the_split_start_needs_no_oracle_and_three_stage_finds_far_groups() -> N
     staged = three_stage(drawn.problem, 3, 0.1, settings, rng, drawn.byzantine, Outlier())
     assert recovery_rate(staged.groups, drawn.labels, ~drawn.byzantine, 3) == 1.0
     assert matched_distance(staged.descent.models, found.models) < 0.05
+    oracle = three_stage(drawn.problem, 3, 0.1, settings, rng, drawn.byzantine, Outlier(), oracle=drawn.truth)
+    np.testing.assert_array_equal(oracle.centroids, drawn.truth)
+    assert oracle.groups[~drawn.byzantine].tolist() == drawn.labels[~drawn.byzantine].tolist()
+    # Groups are settled: the descent leaves them, those of liars included.
+    assert oracle.descent.choice.tolist() == oracle.groups.tolist()

@@ -132,6 +132,17 @@ def test_what_is_kept_goes_by_what_an_outcome_follows_from(tmp_path: Path) -> No
         ('label = "staged"', 'label = "robust"', "two methods have the same label"),
         ("dimension = 4 }", "dimension = 4 }, { groups = 3, machines = 20, dimension = 4 }", "one place"),
         ("machines = 20", "machines = 0", "machines"),
+        (
+            "machines = 20",
+            "machines = 1",
+            r"scale\.desk\.points\.0: 1 honest machines are fewer than 2 groups",
+        ),
+        ("machines = 20", "machines = 20, fewest = 21", "1 to 20 points, not 21"),
+        (
+            '{ type = "mean" }',
+            '{ type = "fltrust" }',
+            r"methods\.1\.rule: the server's own data have no group",
+        ),
     ],
 )
 def test_files_that_are_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
