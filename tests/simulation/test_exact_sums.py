@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from securefl.messages.rounds import Hello
 from securefl.rounds.reports import RoundDone, SumOpened, SurvivorsFrozen
 from securefl.rounds.stacking import ClusterSum
 from securefl.rounds.upload import Occasion, make_upload
-from securefl.weighting.weights import public_weights
+from securefl.weighting.weights import cap_of, public_weights
 from tests.simulation.spy import Grasp, spying
 from tests.simulation.world import Op, World, scenario
 
@@ -78,12 +79,19 @@ def test_every_opened_sum(server: str, parties: int, reclusterings: int) -> None
     assert not [r for node in world.nodes.values() for r in node.rejects]
 
 
-@pytest.mark.parametrize("mode", ["ignore", "passthrough", "truncate"])
+@pytest.mark.parametrize("mode", ["ignore", "passthrough", "truncate", "truncate by alpha"])
 @pytest.mark.parametrize("bits", [32, 64])
 def test_weights_and_rings(mode: str, bits: int) -> None:
-    sets = {"weighting__mode": f'"{mode}"', "encoding__ring_bits": str(bits), "encoding__clip": "2.5"}
+    """What each party multiplies its update by it finds out by itself: no message says a cap or a weight."""
+    sets = {"weighting__mode": f'"{mode.split(maxsplit=1)[0]}"', "encoding__ring_bits": str(bits)}
+    sets["encoding__clip"] = "2.5"
     if mode == "truncate":
         sets["weighting__cap"] = "20"
+    elif mode == "truncate by alpha":
+        sets |= {"weighting__alpha": "0.2", "weighting__alpha_star": "0.4"}
+        # Of 3, 10, 17, 24, 31 and 38 the last four are cut: 2 U = 0.4 (13 + 4 U).
+        made = scenario(6, **sets)
+        assert cap_of(made.weighting, {PartyId(f"p0{n}"): 3 + 7 * n for n in range(6)}) == 13
     world = World(scenario(6, **sets), train=uneven, samples=samples, length=33).run()
     assert len(check_all(world)) == 2
 
@@ -127,6 +135,19 @@ def test_with_dropouts(server: str, reclusterings: int, ops: tuple[Op, ...]) -> 
     assert all(counted.count(party) == reclusterings for party in done.survivors)
     assert len(sums) + len(done.lost) == 3 * reclusterings
     assert {frozenset(s.survivors) for s in sums} == {g.members for g in Grasp(spy).groups()}
+
+
+@pytest.mark.parametrize("count", [0, -1, 2**31 + 1, 1.5])
+def test_a_count_that_nobody_may_declare_leaves_its_party_out(count: float) -> None:
+    """Such a hello is refused as a message; the others go on, and nobody's weight is touched."""
+    world = World(
+        scenario(7), train=uneven, samples=lambda party: cast("int", count) if party == "p06" else 10
+    )
+    world.run()
+    (done,) = world.reports(RoundDone)
+    assert "p06" not in done.participants
+    assert len(done.survivors) == 6
+    assert any(reject.culprit == "p06" for reject in world.server.rejects)
 
 
 def test_hellos_carry_the_declared_counts() -> None:
