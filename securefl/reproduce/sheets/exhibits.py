@@ -209,6 +209,8 @@ def read_sheet(path: Path, study: Study) -> Sheet:
     for index, item in enumerate(sheet.items):
         where = f"{path}, items.{index}"
         check_labels(Path(where), labels, item.claims)
+        for dataset, claims in item.claims_on.items():
+            check_labels(Path(f"{where}.claims_on.{dataset}"), labels, claims)
         for problem, reason in _problems(item, sheet, study):
             raise ConfigError(f"{where}.{problem}", reason)
     return sheet
@@ -219,6 +221,8 @@ def _problems(item: Item, sheet: Sheet, study: Study) -> Iterator[tuple[str, str
     tables: dict[str, dict[str, Numbers]] = {"published": item.published, "spread": item.spread}
     for name in sorted(set(item.only) - known):
         yield "only", f"there is no data set {name!r}"
+    for name in sorted(item.claims_on.keys() - known):
+        yield f"claims_on.{name}", f"there is no data set {name!r}"
     for field, table in tables.items():
         for name, numbers in table.items():
             if name not in known:

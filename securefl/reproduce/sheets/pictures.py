@@ -60,7 +60,9 @@ def _heat_map(record: SheetRecord) -> HeatMap:
 
 def _text(cell: CellRecord) -> str:
     shown = "refused" if cell.refused else "-" if cell.final is None else f"{cell.final:.3f}"
-    return shown if cell.published is None else f"{shown} ({cell.published:.2f})"
+    paper = "" if cell.published is None else f" ({cell.published:.2f})"
+    span = f"\n{cell.low:.3f} to {cell.high:.3f}" if len(cell.seeds) > 1 else ""
+    return shown + paper + span
 
 
 def _sweep(record: SheetRecord) -> Sweep:
@@ -109,10 +111,7 @@ def _histograms(record: SheetRecord) -> Histograms:
     *own, overall = last.shares
     return Histograms(
         title=_title(record),
-        notes=(
-            *_notes(record),
-            f"{last.label}: share of each class, in orange that of all together; first seed",
-        ),
+        notes=_split_notes(record, f"{last.label}: share of each class, in orange that of all together"),
         warning="",
         names=tuple(f"worker {index}" for index in range(len(own))),
         shares=tuple(own),
@@ -123,13 +122,19 @@ def _histograms(record: SheetRecord) -> Histograms:
 def _sizes(record: SheetRecord) -> bytes:
     cell = next(cell for cell in record.cells if cell.shares)
     (counts,) = cell.shares
-    notes = (*_notes(record), f"{len(counts)} parties, {int(sum(counts)):,} samples; first seed")
+    notes = _split_notes(record, f"{len(counts)} parties by their samples, {int(sum(counts)):,} in all")
     return draw_sizes(_title(record), notes, [int(count) for count in counts])
 
 
 def _caps(record: SheetRecord) -> bytes:
-    curves = {cell.label: tuple(zip(*cell.shares, strict=True)) for cell in record.cells if cell.shares}
-    return draw_caps(_title(record), (*_notes(record), "curves of the first seed"), curves)
+    (bound,) = record.axes
+    curves = {
+        f"{bound.name} = {cell.label}": tuple(zip(*cell.shares, strict=True))
+        for cell in record.cells
+        if cell.shares
+    }
+    plotted = f"the largest U with which alpha of the parties have {bound.name} of the weight at most"
+    return draw_caps(_title(record), _split_notes(record, plotted), curves)
 
 
 def _title(record: SheetRecord) -> str:
@@ -142,5 +147,14 @@ def _warning(record: SheetRecord) -> str:
 
 def _notes(record: SheetRecord) -> tuple[str, ...]:
     how = f"{record.seeds} seeds, lowest and highest shown" if record.seeds > 1 else "one seed"
-    scale = f"{record.scale} scale: {record.note}" if record.note else f"{record.scale} scale"
-    return scale, f"{record.measure}; {how}; data: {', '.join(record.titles)}"
+    return _scale(record), f"{record.measure}; {how}; data: {', '.join(record.titles)}"
+
+
+def _split_notes(record: SheetRecord, plotted: str) -> tuple[str, ...]:
+    """Of a picture that shows a split itself, ``plotted``, and not what is measured of it."""
+    which = f"first of {record.seeds} seeds" if record.seeds > 1 else "one seed"
+    return _scale(record), f"{plotted}; {which}; data: {', '.join(record.titles)}"
+
+
+def _scale(record: SheetRecord) -> str:
+    return f"{record.scale} scale: {record.note}" if record.note else f"{record.scale} scale"

@@ -48,6 +48,9 @@ class Dataset(Section, frozen=True, kw_only=True):
     overrides: Overrides = ()
     at: dict[ScaleName, Overrides] = field(default_factory=dict)
     """Further overrides at one scale."""
+    notes: dict[ScaleName, str] = field(default_factory=dict)
+    """What is left out of it at one scale, for sheets that show a split. Where something is trained, the
+    scenarios' description says it."""
 
 
 class Study(Section, frozen=True, kw_only=True):
@@ -123,6 +126,12 @@ class Item(Section, frozen=True, kw_only=True):
     quoted: tuple[Quoted, ...] = ()
     claims: tuple[AnyClaim, ...] = ()
     """Besides those of the sheet."""
+    claims_on: dict[str, tuple[AnyClaim, ...]] = field(default_factory=dict)
+    """By data set: claims about that one alone, besides all others."""
+
+    def claims_about(self, dataset: str) -> tuple[AnyClaim, ...]:
+        """Of the item, those about one of its data sets."""
+        return (*self.claims, *self.claims_on.get(dataset, ()))
 
     @property
     def key(self) -> str:

@@ -46,7 +46,7 @@ def tabulate(done: Done) -> SheetRecord:
     cells = tuple(_cell(done, cell) for cell in sheet.kept(scale))
     accuracies = {cell.label: [seed.accuracies for seed in cell.seeds] for cell in cells if cell.seeds}
     rounds = max((cell.rounds for cell in cells), default=0)
-    claims = (*sheet.claims, *item.claims)
+    claims = (*sheet.claims, *item.claims_about(done.dataset.name))
     judged = [claim for claim in claims if labels_of(claim) <= accuracies.keys()]
     kept = {axis.name: tuple(dict.fromkeys(c.place[at] for c in cells)) for at, axis in enumerate(sheet.axes)}
     scenarios, trains = done.plan.scenarios, sheet.shows not in SPLITS
@@ -83,7 +83,8 @@ def sheet_key(exhibit: Exhibit, scale: ScaleName, dataset: Dataset, scenarios: M
     foreign = item.auxiliary is not None
     here = {label: scenario_key(_placeless(one, foreign=foreign)) for label, one in scenarios.items()}
     published = [item.published.get(dataset.name), item.spread.get(dataset.name)]
-    judged = [scale, sheet.last, sheet.tolerance, sheet.claims, item.claims, published, list(here.items())]
+    claims = [sheet.claims, item.claims_about(dataset.name)]
+    judged = [scale, sheet.last, sheet.tolerance, *claims, published, list(here.items())]
     return hashlib.sha256(msgspec.json.encode(judged, order="sorted")).hexdigest()[:32]
 
 
@@ -133,6 +134,7 @@ def _note(done: Done, scenarios: Mapping[str, Scenario]) -> str:
     own = done.exhibit.item.auxiliary
     said = [
         *(scenario.description for scenario in scenarios.values()),
+        "" if scenarios else done.dataset.notes.get(done.scale, ""),
         done.exhibit.sheet.scale[done.scale].note,
         f"auxiliary samples from {done.auxiliary}, not {own.place}" if own and done.auxiliary else "",
     ]

@@ -14,6 +14,15 @@ from securefl.reproduce.sheets.tabulate import sheet_key
 from securefl.reproduce.shelf import papers
 from tests.unit.reproduce.sheets.small import SHEET, STUDY, shelf
 
+ON_OWN = """
+[[items.claims_on.own]]
+kind = "at-most"
+says = "it falls to a half"
+curves = ["half, -10"]
+value = 0.5
+"""
+FIRST = 'quoted = [{ what = "others, half malicious", accuracy = 0.2 }]\n'
+
 
 def known(folder: Path, sheet: str = SHEET, study: str = STUDY) -> dict[str, Exhibit]:
     return {one.item.key: one for one in exhibits(shelf(folder, sheet, study), "small")}
@@ -93,13 +102,24 @@ def test_published_numbers_are_found_by_cell(tmp_path: Path) -> None:
         ('name = "factor"', 'name = "malicious"', "axes: two axes have the same name"),
         ('label = "-1"', 'label = "1/2"', "curves: two curves have the same label"),
         ('than = ["none, -1"]', 'than = ["none"]', "claims.1: there is no curve 'none' (one of none, 1/2, "),
+        (
+            ON_OWN,
+            ON_OWN.replace(".own", ".letters"),
+            "items.0.claims_on.letters: there is no data set 'letters'",
+        ),
+        (
+            ON_OWN,
+            ON_OWN.replace("half, -10", "all"),
+            "items.0.claims_on.own, claims.0: there is no curve 'all'",
+        ),
         ("share = 0.5", "share = true", "axes[0].choices[1].values[...]: expected `int | float | str`"),
     ],
 )
 def test_a_sheet_that_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
-    assert old in SHEET
+    sheet = SHEET.replace(FIRST, FIRST + ON_OWN)
+    assert old in sheet
     with pytest.raises(ConfigError) as caught:
-        known(tmp_path, SHEET.replace(old, new))
+        known(tmp_path, sheet.replace(old, new))
     assert message in str(caught.value)
 
 
@@ -200,3 +220,13 @@ def test_the_key_follows_cells_claims_and_numbers_and_not_the_place_of_the_data(
         ]
     ):
         assert same != key(f"d{index}", "/a/own.npz", SHEET.replace(old, new))
+
+
+def test_a_claim_about_one_data_set_leaves_the_others_as_they_were(tmp_path: Path) -> None:
+    without = known(tmp_path / "a")["table-2"]
+    having = known(tmp_path / "b", SHEET.replace(FIRST, FIRST + ON_OWN))["table-2"]
+    digits, own = having.study.datasets
+    assert sheet_key(having, "desk", digits, {}) == sheet_key(without, "desk", digits, {})
+    assert sheet_key(having, "desk", own, {}) != sheet_key(without, "desk", own, {})
+    assert having.item.claims_about("digits") == ()
+    assert [claim.says for claim in having.item.claims_about("own")] == ["it falls to a half"]
