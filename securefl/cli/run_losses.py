@@ -11,6 +11,7 @@ import torch
 from securefl.arrays import F32
 from securefl.behaviours.cast import party_behaviour
 from securefl.cli.counts import Declared
+from securefl.cli.run import SEEDED
 from securefl.config.cast import behaviours_of, party_names
 from securefl.errors import ConfigError
 from securefl.learning.checkpoint import load_model, model_path
@@ -35,10 +36,12 @@ def declared_in_run(path: Path, seed: int, data_dir: Path | None) -> tuple[Decla
         data_dir: where data sets are.
 
     Raises:
-        ConfigError: no run, no model in it or one of another shape, or the data set is not there.
+        ConfigError: no run, one that is known to have had another seed, no model in it or one of another
+            shape, or the data set is not there.
     """
     directory = RunDirectory.open(path)
     scenario = directory.read_scenario()
+    _check_seed(directory, seed)
     names, cast_as = party_names(scenario.parties), behaviours_of(scenario, seed)
     dataset = load_data(scenario.data, data_dir)
     shards = shards_of(dataset, split(dataset, scenario.data, names, seed, cast_as.keys()))
@@ -64,6 +67,16 @@ def declared_in_run(path: Path, seed: int, data_dir: Path | None) -> tuple[Decla
         )
         for name in names
     )
+
+
+def _check_seed(directory: RunDirectory, seed: int) -> None:
+    """Another seed splits the data otherwise. That of runs with seeded entropy is in their name."""
+    run = str(directory.read_summary().get("run"))
+    if run.startswith(SEEDED) and run != f"{SEEDED}{seed}":
+        had = run.removeprefix(SEEDED)
+        raise ConfigError(
+            "--seed", f"is {seed}, and the run had {had}: its data were split otherwise", f"--seed {had}"
+        )
 
 
 def _parameters(path: Path, module: torch.nn.Module) -> F32:

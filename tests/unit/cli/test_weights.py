@@ -59,6 +59,7 @@ def test_counts_and_losses_of_a_run(tmp_path: Path) -> None:
     declared, truncated = (
         float(done.output.split(word)[0].split()[-1]) for word in (" with declared", " truncated;")
     )
+    assert "--seed: is 4, and the run had 3" in refusal(call("weights", tmp_path / "run", "--seed", "4"))
     assert 0 < declared < 2.4
     assert 0 < truncated < 2.4
     assert difference(done.output) == pytest.approx(declared - truncated, abs=1e-4)
