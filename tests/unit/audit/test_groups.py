@@ -15,11 +15,14 @@ from securefl.audit.report import AuditReport
 from securefl.audit.run import audit
 from securefl.audit.slots import slots_of
 from securefl.clustering.assignment import Assignment
+from securefl.encoding.ring import from_ring
 from securefl.ids import PartyId
-from securefl.rounds import draw, party_shares, server_slots
+from securefl.rounds import draw, party_shares, party_sums, server_slots
 from securefl.rounds.groups import draw_inside_groups
 from securefl.rounds.plan import Plan
-from tests.simulation.test_task_groups import HIDDEN, OPEN, lying, one_odd, parity
+from securefl.rounds.slots import slot_uploads
+from securefl.rounds.upload import Upload
+from tests.simulation.test_task_groups import HIDDEN, OPEN, learn, lying, members_in, one_odd, parity
 from tests.simulation.world import World, scenario
 from tests.unit.audit.runs import record
 
@@ -142,6 +145,27 @@ def test_counts_that_a_server_made_up_are_seen(tmp_path: Path) -> None:
     (split,) = breaches(report, "views")
     assert "2 versions of the counts of hidden groups" in split
     assert any("opened with a count of 1" in claim for claim in breaches(report, "exposure"))
+
+
+def test_a_member_that_counted_itself_elsewhere_is_seen_with_whole_vectors_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """p00 counts itself with p03, who is alone, and leaves its update where it was."""
+
+    def elsewhere(plan: Plan, upload: Upload, group: int) -> tuple[Upload, ...]:
+        counts, *slots = slot_uploads(plan, upload, group)
+        if members_in(float(from_ring(upload.ring)[0]) / 2.0**plan.scenario.encoding.scale_bits) == {"p00"}:
+            counts = Upload(counts.ring[::-1].copy(), 0)
+        return counts, *slots
+
+    monkeypatch.setattr(party_sums, "slot_uploads", elsewhere)
+    out = tmp_path / "elsewhere"
+    record(out, scenario(4, rounds="1", **HIDDEN), length=16, lab=True, choose=one_odd, train=learn)
+    report = audited(out)
+    assert "All 2 opened slots" in said(of(report, "exposure"), "opened slots of hidden groups have").claim
+    assert any("show the update of one party each (p03)" in c for c in breaches(report, "reconstruction"))
+    assert any("is not that of what 2 of its 4 survivors encoded" in c for c in breaches(report, "replay"))
+    assert not breaches(audit(load(out)), "exposure")
 
 
 def test_clusters_across_open_groups_are_a_breach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
