@@ -159,6 +159,7 @@ def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_js
         run=options.run,
         scenario=federation.scenario,
         insecure=options.insecure,
+        seed=options.seed,
         seconds=time.monotonic() - started,
         files={
             "model": str(directory.model_file),
@@ -170,13 +171,9 @@ def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_js
     )
 
 
-SEEDED = "seeded-"
-"""How names of runs begin whose secrets follow from their seed; it comes next."""
-
-
 def fresh_run_id(insecure_seed: int | None) -> RunId:
     """Return a random id; with seeded entropy always the same one, since seeds and keys are bound to it."""
-    return RunId(f"run-{secrets.token_hex(4)}" if insecure_seed is None else f"{SEEDED}{insecure_seed}")
+    return RunId(f"run-{secrets.token_hex(4)}" if insecure_seed is None else f"seeded-{insecure_seed}")
 
 
 def bundled(scenario: Path, kind: Literal["scenario", "comparison"] = "scenario") -> Path:

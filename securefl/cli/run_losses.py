@@ -11,7 +11,6 @@ import torch
 from securefl.arrays import F32
 from securefl.behaviours.cast import party_behaviour
 from securefl.cli.counts import Declared
-from securefl.cli.run import SEEDED
 from securefl.config.cast import behaviours_of, party_names
 from securefl.errors import ConfigError
 from securefl.learning.checkpoint import load_model, model_path
@@ -24,7 +23,7 @@ from securefl.report.rundir import RunDirectory
 from securefl.rounds.groups import least_of
 
 
-def declared_in_run(path: Path, seed: int, data_dir: Path | None) -> tuple[Declared, ...]:
+def declared_in_run(path: Path, data_dir: Path | None) -> tuple[Declared, ...]:
     """What each party of a run declared, and the loss of the final model on its samples.
 
     Of task groups that of the model that has the least there: the one that the party would choose. It takes
@@ -32,16 +31,14 @@ def declared_in_run(path: Path, seed: int, data_dir: Path | None) -> tuple[Decla
 
     Args:
         path: the run's directory.
-        seed: the public seed of the run, which split the data.
         data_dir: where data sets are.
 
     Raises:
-        ConfigError: no run, one that is known to have had another seed, no model in it or one of another
-            shape, or the data set is not there.
+        ConfigError: no run, one that does not say its seed, no model in it or one of another shape, or the
+            data set is not there.
     """
     directory = RunDirectory.open(path)
-    scenario = directory.read_scenario()
-    _check_seed(directory, seed)
+    scenario, seed = directory.read_scenario(), _seed_of(directory)
     names, cast_as = party_names(scenario.parties), behaviours_of(scenario, seed)
     dataset = load_data(scenario.data, data_dir)
     shards = shards_of(dataset, split(dataset, scenario.data, names, seed, cast_as.keys()))
@@ -69,14 +66,13 @@ def declared_in_run(path: Path, seed: int, data_dir: Path | None) -> tuple[Decla
     )
 
 
-def _check_seed(directory: RunDirectory, seed: int) -> None:
-    """Another seed splits the data otherwise. That of runs with seeded entropy is in their name."""
-    run = str(directory.read_summary().get("run"))
-    if run.startswith(SEEDED) and run != f"{SEEDED}{seed}":
-        had = run.removeprefix(SEEDED)
+def _seed_of(directory: RunDirectory) -> int:
+    seed = directory.read_summary().get("seed")
+    if not isinstance(seed, int):
         raise ConfigError(
-            "--seed", f"is {seed}, and the run had {had}: its data were split otherwise", f"--seed {had}"
+            str(directory.summary_file), "says no seed, which split the data", "a run of this version"
         )
+    return seed
 
 
 def _parameters(path: Path, module: torch.nn.Module) -> F32:

@@ -124,6 +124,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
         run=options.run,
         scenario=scenario,
         insecure=True,
+        seed=options.seed,
         simulated=True,
         seconds=time.monotonic() - started,
         files={

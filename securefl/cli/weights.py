@@ -13,7 +13,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from parties.arguments import SeedOption
 from parties.console import one_line_errors, say
 from securefl.cli.counts import Declared, read_counts
 from securefl.cli.run import DataDirOption
@@ -56,7 +55,6 @@ def weights(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Draw U over alpha: FILE.png.")] = None,
     data_dir: DataDirOption = None,
-    seed: SeedOption = 0,
 ) -> None:
     """Say where declared sample counts have to be cut so that liars gain nothing, and who is.
 
@@ -71,7 +69,7 @@ def weights(
             if out.suffix != ".png":
                 raise ConfigError("--out", f"{out.name} does not end in .png", "FILE.png")
             need_matplotlib()
-        declared = _declared(counts, seed, data_dir)
+        declared = _declared(counts, data_dir)
         numbers = [one.count for one in declared]
         if not feasible(len(numbers), alpha, alpha_star):
             liars = heaviest(len(numbers), alpha)
@@ -96,14 +94,14 @@ def weights(
             say(f"wrote {out}")
 
 
-def _declared(counts: Path, seed: int, data_dir: Path | None) -> tuple[Declared, ...]:
+def _declared(counts: Path, data_dir: Path | None) -> tuple[Declared, ...]:
     if not counts.is_dir():
         return read_counts(counts)
     from securefl.cli.run_losses import (  # noqa: PLC0415 - imports torch, which a file need not wait for
         declared_in_run,
     )
 
-    return declared_in_run(counts, seed, data_dir)
+    return declared_in_run(counts, data_dir)
 
 
 def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None) -> None:

@@ -41,6 +41,8 @@ class Summary:
     """Traffic of all parties together."""
     insecure: bool
     """Whether secrets came from a seed: then nothing was secret."""
+    seed: int = 0
+    """The public one: it split the data and drew the initial model."""
     simulated: bool = False
     """Whether there was no network and nothing to keep secret."""
     privacy: Account | None = None
@@ -69,6 +71,7 @@ class Summary:
         return {
             "securefl": securefl.__version__,
             "run": self.run,
+            "seed": self.seed,
             "simulated": self.simulated,
             "scenario": self.scenario.name,
             "exit_code": self.exit_code,
@@ -159,6 +162,7 @@ def summarise(
     insecure: bool,
     seconds: float,
     files: Mapping[str, str],
+    seed: int = 0,
     simulated: bool = False,
     ends: Mapping[str, JsonValue] | None = None,
 ) -> Summary:
@@ -171,6 +175,7 @@ def summarise(
         insecure: ``Entropy.insecure`` of the run.
         seconds: how long it took.
         files: label to path, in the order in which they are to be printed.
+        seed: the public seed of the run.
         simulated: whether it was a simulation.
         ends: how far its transcripts went, where it left any.
     """
@@ -191,6 +196,7 @@ def summarise(
         up=up,
         down=down,
         insecure=insecure,
+        seed=seed,
         simulated=simulated,
         privacy=metrics.account(),
         checked=metrics.checked(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -54,16 +55,20 @@ def test_counts_and_losses_of_a_run(tmp_path: Path) -> None:
         tmp_path, SCENARIO.replace("[model]", "partition = { type = 'log-normal' }\n[model]")
     )
     assert call("simulate", scenario, "--out", tmp_path / "run", "--seed", "3").exit_code == 0
-    done = call("weights", tmp_path / "run", "--seed", "3", "--alpha", "0.2", "--alpha-star", "0.4")
+    done = call("weights", tmp_path / "run", "--alpha", "0.2", "--alpha-star", "0.4")
     assert "6 parties, 120 samples" in done.output
     declared, truncated = (
         float(done.output.split(word)[0].split()[-1]) for word in (" with declared", " truncated;")
     )
-    assert "--seed: is 4, and the run had 3" in refusal(call("weights", tmp_path / "run", "--seed", "4"))
     assert 0 < declared < 2.4
     assert 0 < truncated < 2.4
     assert difference(done.output) == pytest.approx(declared - truncated, abs=1e-4)
     assert difference(done.output) <= float(done.output.split("is at most ")[1].split()[0])
+    summary = tmp_path / "run" / "summary.json"
+    said = json.loads(summary.read_text())
+    assert said.pop("seed") == 3
+    summary.write_text(json.dumps(said))
+    assert "summary.json: says no seed, which split the data" in refusal(call("weights", tmp_path / "run"))
 
 
 def difference(output: str) -> float:
@@ -78,7 +83,7 @@ def test_of_task_groups_each_party_has_the_model_that_it_would_choose(tmp_path: 
     )
 
     def objective() -> float:
-        done = call("weights", run, "--seed", "3", "--alpha", "0.2", "--alpha-star", "0.4")
+        done = call("weights", run, "--alpha", "0.2", "--alpha-star", "0.4")
         return float(done.output.split("objective: ")[1].split()[0])
 
     first, second = run / "model.safetensors", run / "model-1.safetensors"
@@ -91,7 +96,7 @@ def test_of_task_groups_each_party_has_the_model_that_it_would_choose(tmp_path: 
     arrays = load(models[1])
     name = min(arrays)
     second.write_bytes(save({**arrays, name: arrays[name][:1]}))
-    said = refusal(call("weights", run, "--seed", "3"))
+    said = refusal(call("weights", run))
     assert f"model-1.safetensors[{name}]: is of shape" in said
 
 

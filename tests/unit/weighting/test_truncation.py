@@ -37,6 +37,10 @@ def test_the_proportion_of_the_heaviest() -> None:
     for bad in ([], [0, 0], [-1, 2]):
         with pytest.raises(UsageError, match="not negative"):
             mwp(bad, 0.5)
+    for share in (0, 1.5, -0.1):
+        with pytest.raises(UsageError, match=r"in \(0, 1\]"):
+            mwp([1, 2], share)
+    assert mwp([Fraction(3, 2), 1, Fraction(1, 3)], 0.3) == Fraction(9, 17)
 
 
 def test_by_hand() -> None:
