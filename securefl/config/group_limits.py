@@ -139,6 +139,13 @@ def on_groups(scenario: Scenario) -> Iterator[str]:
     groups, sums = scenario.groups, scenario.secure_sum
     if groups.count == 1:
         return
+    if groups.warmup:
+        last = groups.warmup + (groups.count - 2) * groups.pace
+        yield (
+            f"groups: all learn one model for {groups.warmup} rounds; it is parted, and one of them again"
+            f" every {groups.pace} rounds, until in round {last} there are {groups.count}"
+            + ("" if last < scenario.stop.rounds else f": LATER THAN THE RUN'S {scenario.stop.rounds} ROUNDS")
+        )
     if not hides_groups(scenario):
         yield (
             f"groups: {groups.count}, told to everybody in each round; clusters lie inside groups, and one"

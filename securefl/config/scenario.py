@@ -59,7 +59,11 @@ class Groups(_Section, frozen=True, kw_only=True):
     mode: Literal["open", "hidden"] = "open"
     """``open``: parties tell their group, clusters lie inside groups. ``hidden``: nobody learns it."""
     warmup: NonNegative = 0
-    """Rounds in which all learn one model, which is then split into k; 0: k models drawn at random."""
+    """Rounds in which all learn one model, which is then parted; 0: k models drawn at random."""
+    pace: Positive = 2
+    """Rounds from one model that is parted off to the next, until there are ``count``."""
+    screen: PositiveReal | None = None
+    """Sums are left out whose means are longer than so many times the median over all models; None: none."""
     tasks: Literal["given", "rotations"] = "given"
     """What parties' data are: as split; or images turned a quarter further from party to party."""
 

@@ -23,7 +23,7 @@ from securefl.rounds.budget import allowed_of, is_spent
 from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage, usable_samples
 from securefl.rounds.founding import founding_of
-from securefl.rounds.group_start import chooses
+from securefl.rounds.group_start import models_at
 from securefl.rounds.groups import fits_groups, model_of, tells_groups
 from securefl.rounds.party_phases import (
     Choosing,
@@ -98,9 +98,10 @@ def on_invite(
         return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")
     if isinstance(phase, Choosing):
         return replace(phase, draw=place.attempt), ()
-    if isinstance(phase, Informed) and chooses(ctx.plan, phase.round):
+    there = models_at(ctx.plan, phase.round)
+    if isinstance(phase, Informed) and there > 1:
         choosing = Choosing(phase.past, phase.round, place.attempt, phase.params, phase.model)
-        return choosing, (Choose(phase.round, phase.params),)
+        return choosing, (Choose(phase.round, phase.params[: there * ctx.plan.length]),)
     return _greet(ctx, phase, place.attempt, 0 if isinstance(phase, Informed) else phase.group)
 
 

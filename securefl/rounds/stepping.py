@@ -14,9 +14,8 @@ from securefl.kernel.effects import Aborted, Finished
 from securefl.rounds.budget import ending, with_round
 from securefl.rounds.carrying import carries
 from securefl.rounds.draw import Draw
-from securefl.rounds.group_stacking import aggregate_groups, group_stack
-from securefl.rounds.group_start import split_models, splits_after
-from securefl.rounds.groups import model_of
+from securefl.rounds.group_stacking import aggregate_groups
+from securefl.rounds.group_start import parted
 from securefl.rounds.optimiser import past_update, server_step
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, ModelStepped, RoundDone
@@ -131,7 +130,7 @@ def next_models(
         params: of the round's models, f32 ``(k d,)``.
         velocity: of the optimiser, f64 ``(k d,)``.
         result: what the rule made of the sums; without an update everything stays.
-        sums: the same, of which the models are split at the end of the warm-up.
+        sums: the same, of which models are parted.
         drawn: the round's clusters, weights and seed.
         totals: members in each sum, where groups are hidden.
     """
@@ -141,11 +140,7 @@ def next_models(
     if not result.moved.all():
         # Without an update of its own a group's model stays where it is; momentum does not carry it on.
         made, speed = np.where(result.moved, made, params), np.where(result.moved, speed, velocity)
-    if splits_after(plan, round_):
-        reference = past_update(plan.optimiser, velocity)
-        seen = group_stack(plan, sums, drawn, 0, reference, totals).means
-        made, speed = split_models(plan, model_of(plan, made, 0), seen, drawn.seed), np.zeros_like(speed)
-    return made, speed
+    return parted(plan, round_, made, speed, sums, drawn, totals)
 
 
 def _keeping(plan: Plan, standing: Standing) -> Standing:

@@ -21,7 +21,7 @@ from securefl.rounds.budget import spent_by
 from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.checking import checks_of, failed
 from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage, unfit, usable_samples
-from securefl.rounds.group_start import chooses
+from securefl.rounds.group_start import models_at
 from securefl.rounds.leakage import withheld
 from securefl.rounds.reports import (
     ClusterKey,
@@ -176,9 +176,11 @@ class Course:
 
     def _choose(self, round_: int, present: Collection[PartyId], params: F32) -> Mapping[PartyId, int]:
         """The task group of everybody who finds one; nobody's where there are no groups."""
-        if not chooses(self._plan, round_):
+        there = models_at(self._plan, round_)
+        if there == 1:
             return dict.fromkeys(present, 0)
-        found = {n: c.choose(params) for n, c in self._federation.choosers.items() if n in present}
+        some = params[: there * self._plan.length]
+        found = {n: c.choose(some) for n, c in self._federation.choosers.items() if n in present}
         return {name: group for name, group in found.items() if group is not None}
 
     def _carry(self, standing: Standing) -> None:

@@ -46,6 +46,14 @@ def test_feasible_ones_and_their_headers() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rounds", "says"), [(6, "until in round 5 there are 3"), (5, "LATER THAN THE RUN'S 5 ROUNDS")]
+)
+def test_the_header_says_when_all_models_are_there(rounds: int, says: str) -> None:
+    notes = check(parse_scenario(OPEN, ("groups.warmup=3", f"stop.rounds={rounds}"))).notes
+    assert any(says in line for line in notes)
+
+
+@pytest.mark.parametrize(
     ("overrides", "field", "says"),
     [
         (("groups.count=13",), "groups.count", "12 parties are fewer than 13 groups"),

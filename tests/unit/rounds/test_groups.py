@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from securefl.encoding.ring import from_ring, to_ring
 from securefl.ids import PartyId
-from securefl.rounds.group_start import chooses, split_models, splits_after
 from securefl.rounds.groups import draw_inside_groups, fits_groups, least_of
 from securefl.rounds.slots import counts_of, open_slots, slot_uploads
 from securefl.rounds.upload import Upload
@@ -87,20 +86,3 @@ def test_groups_keep_to_themselves_and_to_cluster_sizes() -> None:
         plan, bytes(32), groups.keys(), dict.fromkeys(groups, 0) | {PartyId("p00"): 1}
     )
     assert "p00" not in nobody.participants
-
-
-def test_a_plain_model_is_split_along_what_clusters_differ_in() -> None:
-    plan = plan_of(scenario(12, **{**OPEN, "groups__warmup": "2"}))
-    assert [chooses(plan, round_) for round_ in range(3)] == [False, False, True]
-    assert [splits_after(plan, round_) for round_ in range(3)] == [False, True, False]
-    rng = np.random.default_rng(0)
-    directions = 3.0 * np.eye(plan.length)[:3]
-    means = np.repeat(directions, 8, axis=0) + 0.01 * rng.standard_normal((24, plan.length))
-    means[0] = 1e6
-    model = np.ones(plan.length, dtype=np.float32)
-    models = split_models(plan, model, means, bytes(32)).reshape(3, -1)
-    tilts = models - model
-    # Each model leans towards one of the directions, more than towards the others.
-    assert sorted(int(np.argmax(tilt[:3])) for tilt in tilts) == [0, 1, 2]
-    alike = split_models(plan, model, np.zeros((2, plan.length)), bytes(32))
-    np.testing.assert_array_equal(alike, np.tile(model, 3))

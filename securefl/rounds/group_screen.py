@@ -1,0 +1,54 @@
+"""Sums of task groups that are too long among those of all models (docs/adr/0028).
+
+A group has few sums of its own. Where more than half of these hold a liar, no rule on them alone finds the
+others; the sums of all groups together are mostly honest, and their lengths can be compared across models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from securefl.robust.lengths import lengths
+from securefl.rounds.draw import Draw
+from securefl.rounds.group_sums import group_of, group_stack, of_group
+from securefl.rounds.plan import Plan
+from securefl.rounds.reports import ClusterKey
+from securefl.rounds.stacking import ClusterSum
+
+
+def screened(
+    plan: Plan, sums: Sequence[ClusterSum], drawn: Draw, totals: Mapping[ClusterKey, int] | None
+) -> list[ClusterSum]:
+    """The sums whose means are at most ``groups.screen`` times as long as the median over all models'.
+
+    A group whose shortest mean is longer than that median is measured by its shortest, so that a model on
+    which everybody still moves far is not left without sums.
+
+    Args:
+        plan: of the run.
+        sums: opened in the round, of updates.
+        drawn: its clusters, weights and seed.
+        totals: members in each sum, where groups are hidden.
+
+    Returns:
+        All of them, in their order, where the scenario has no screen.
+    """
+    factor = plan.scenario.groups.screen
+    if factor is None or not sums:
+        return list(sums)
+    nothing = np.zeros(plan.broadcast)
+    long: dict[ClusterKey, float] = {}
+    shortest: dict[int, float] = {}
+    for group in sorted({group_of(drawn, opened.key) for opened in sums}):
+        own = of_group(sums, drawn, group)
+        found = lengths(group_stack(plan, own, drawn, group, nothing, totals).means)
+        long |= {opened.key: length for opened, length in zip(own, found.tolist(), strict=True)}
+        shortest[group] = float(found.min())
+    usual = float(np.median(list(long.values())))
+    return [
+        opened
+        for opened in sums
+        if long[opened.key] <= factor * max(usual, shortest[group_of(drawn, opened.key)])
+    ]
