@@ -12,8 +12,9 @@ from securefl.errors import UsageError
 from securefl.groups.adversary import Adversary, Turn
 from securefl.groups.descent import Settings, descend
 from securefl.groups.generate import Drawn
+from securefl.groups.halving import spread
 from securefl.groups.kmeans import trimmed_kmeans
-from securefl.groups.problem import Problem
+from securefl.groups.problem import Choice, Problem, least
 from securefl.groups.rule import GroupRule
 
 PLAIN_ITERATIONS = 100
@@ -72,7 +73,7 @@ def split(
     """
     plain = replace(settings, iterations=PLAIN_ITERATIONS, rule=plain_rule or settings.rule, resample=False)
     common = descend(problem, np.zeros((1, problem.dimension)), plain, byzantine, adversary).models
-    sent = _gradients(problem, common, byzantine, adversary)
+    _, sent = _messages(problem, common, byzantine, adversary)
     order = rng.permutation(problem.machines)[: problem.machines // cluster * cluster]
     rows = sent[order].reshape(-1, cluster, problem.dimension).mean(axis=1)
     rows = rows[np.isfinite(rows).all(axis=1)]
@@ -88,13 +89,74 @@ def split(
     return best
 
 
-def _gradients(
-    problem: Problem, common: F64, byzantine: npt.NDArray[np.bool_], adversary: Adversary | None
+def halves(
+    problem: Problem,
+    groups: int,
+    settings: Settings,
+    rng: np.random.Generator,
+    byzantine: npt.NDArray[np.bool_],
+    adversary: Adversary | None,
+    *,
+    cluster: int,
 ) -> F64:
-    """What everybody sends at one common model, f64 ``(m, d)``."""
-    own = problem.look(common).gradients(np.zeros(problem.machines, dtype=np.intp))
+    """A start without an oracle, f64 ``(k, d)``, by one model more at a time, as runs have it (ADR 0028).
+
+    Random clusters of ``cluster`` machines are drawn once. Every :data:`PLAIN_ITERATIONS` all send their
+    gradient at the model that they choose, and means over two machines or more of one cluster and one model
+    are looked at. The model whose means lie most on one line is parted along it, by that of :data:`STEPS`
+    which leaves the least median of the least losses.
+
+    Args:
+        problem: m machines and their data.
+        groups: k.
+        settings: the rate and the rule of the descent between two partings, which is Algorithm 1.
+        rng: for the clusters.
+        byzantine: which machines lie.
+        adversary: what these send.
+        cluster: machines in a sum; with 1 the server sees single gradients.
+
+    Raises:
+        UsageError: no model has two such means.
+    """
+    plain = replace(settings, iterations=PLAIN_ITERATIONS, resample=False)
+    clusters = rng.permutation(problem.machines)[: problem.machines // cluster * cluster].reshape(-1, cluster)
+    models = np.zeros((1, problem.dimension))
+    while len(models) < groups:
+        models = descend(problem, models, plain, byzantine, adversary).models
+        choice, sent = _messages(problem, models, byzantine, adversary)
+        sent[~np.isfinite(sent).all(axis=1)] = 0.0
+        spreads = {}
+        for model in range(len(models)):
+            slots = [row[choice[row] == model] for row in clusters]
+            slots = [slot for slot in slots if len(slot) >= min(2, cluster)]
+            if len(slots) >= 2:
+                means = np.array([sent[slot].mean(axis=0) for slot in slots])
+                spreads[model] = spread(means, np.array([len(slot) for slot in slots]))
+        if not spreads:
+            raise UsageError(f"no two sums of {cluster} machines are of one model")
+        source = max(spreads, key=lambda model: spreads[model].ratio)
+        tilt = spreads[source].length * spreads[source].direction
+        candidates = [_parted(models, source, step * tilt) for step in STEPS]
+        left = [float(np.median(problem.look(some).losses.min(axis=1))) for some in candidates]
+        models = candidates[int(np.argmin(left))]
+    return models
+
+
+def _parted(models: F64, source: int, tilt: F64) -> F64:
+    further = np.concatenate([models, models[source : source + 1] - tilt])
+    further[source] += tilt
+    return further
+
+
+def _messages(
+    problem: Problem, models: F64, byzantine: npt.NDArray[np.bool_], adversary: Adversary | None
+) -> tuple[Choice, F64]:
+    """The model that everybody names, ``(m,)``, and its gradient there, f64 ``(m, d)``."""
+    look = problem.look(models)
+    choice = least(look.losses)
+    own = look.gradients(choice)
     if adversary is not None and byzantine.any():
         honest = own[~byzantine]
-        turn = Turn(common, problem.only(byzantine), np.zeros(len(honest), dtype=np.intp), honest)
-        own[byzantine] = adversary.send(turn)[1]
-    return own
+        turn = Turn(models, problem.only(byzantine), choice[~byzantine], honest)
+        choice[byzantine], own[byzantine] = adversary.send(turn)
+    return choice, own

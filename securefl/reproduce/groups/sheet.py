@@ -17,7 +17,7 @@ from securefl.groups.generate import Kind, Setup
 from securefl.reproduce.figure import AnyClaim, Label, ScaleName, Text
 from securefl.reproduce.shelf import ALL, TRIALS, check_labels, read_section
 
-Start = Literal["near", "random", "split"]
+Start = Literal["near", "random", "split", "halves"]
 Against = Literal["outliers", "smallest-group", "alie", "nobody"]
 Share = Annotated[float, Meta(ge=0, lt=0.5)]
 
@@ -47,7 +47,7 @@ class Method(Section, frozen=True, kw_only=True):
     """Of the groups; the trimmed mean of ``trim`` where none is given."""
     start: Start = "near"
     cluster: Positive = 1
-    """Machines in the sums that a start by ``split`` looks at."""
+    """Machines in the sums that a start by ``split`` or ``halves`` looks at."""
     stages: Literal["one", "three", "three-oracle"] = "one"
     """Algorithm 1, or the Three-Stage baseline by k-means or by oracle centroids."""
     against: Against = "outliers"

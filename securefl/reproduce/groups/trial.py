@@ -16,7 +16,7 @@ from securefl.groups.descent import Settings, descend
 from securefl.groups.generate import Drawn, Setup, draw, random_models
 from securefl.groups.recovery import matched_distance, nearest_distance, recovery_rate
 from securefl.groups.rule import TrimmedShare
-from securefl.groups.starts import near_truth, split
+from securefl.groups.starts import halves, near_truth, split
 from securefl.groups.three_stage import three_stage
 from securefl.reproduce.groups.sheet import Common, Method
 
@@ -89,6 +89,8 @@ class Trial:
             start = random_models(self.setup, rng)
         elif method.start == "split":
             start = split(problem, groups, settings, rng, liars, adversary, cluster=method.cluster)
+        elif method.start == "halves":
+            start = halves(problem, groups, settings, rng, liars, adversary, cluster=method.cluster)
         done = descend(problem, start, settings, liars, adversary)
         return done.models, done.choice
 

@@ -41,7 +41,7 @@ from securefl.groups.problem import Choice, least, spans
 from securefl.groups.recovery import matched_distance, recovery_rate
 from securefl.groups.regression import Moments, Regressions
 from securefl.groups.rule import MEDIAN, GroupRule, TrimmedShare, combine
-from securefl.groups.starts import near_truth, split
+from securefl.groups.starts import halves, near_truth, split
 from securefl.groups.three_stage import three_stage
 from tests.unit.groups import naive
 
@@ -332,6 +332,26 @@ def test_setups_that_make_no_sense() -> None:
         Means((np.array([[np.nan]]),))
     with pytest.raises(UsageError, match="must be zero"):
         Regressions(np.ones((1, 2, 1)), np.ones((1, 2)), np.array([1]))
+
+
+def test_halves_of_sums_of_mixed_clusters_find_all_groups() -> None:
+    """Where sums of 3 of 60 machines in 4 groups are all that is looked at, and 3 machines lie."""
+    setup = Setup(groups=4, machines=60, points=40, dimension=20, byzantine=0.05, noise=0.2)
+    drawn = draw(setup, np.random.default_rng(8))
+    settings = Settings(rule=TrimmedShare(0.1), rate=0.05, iterations=100)
+    start = halves(
+        drawn.problem, 4, settings, np.random.default_rng(0), drawn.byzantine, Outlier(), cluster=3
+    )
+    found = descend(drawn.problem, start, settings, drawn.byzantine, Outlier())
+    assert recovery_rate(found.choice, drawn.labels, ~drawn.byzantine, 4) == 1.0
+
+
+def test_halves_need_two_sums() -> None:
+    drawn = draw(Setup(groups=2, machines=5, points=10, dimension=2), np.random.default_rng(8))
+    settings = Settings(rule=TrimmedShare(0.1), rate=0.05)
+    nobody = np.zeros(5, dtype=bool)
+    with pytest.raises(UsageError, match="no two sums of 3"):
+        halves(drawn.problem, 2, settings, np.random.default_rng(0), nobody, None, cluster=3)
 
 
 def test_the_split_start_needs_no_oracle_and_three_stage_finds_far_groups() -> None:
