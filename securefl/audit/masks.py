@@ -18,7 +18,7 @@ from securefl.audit.finding import Evidence, Finding, Severity
 from securefl.audit.recorded import Recorded
 from securefl.audit.truth import GroundTruth
 from securefl.audit.uniformity import FamilyTest, against, detectable, lags, pairs, uniform
-from securefl.config.sizes import work_of
+from securefl.config.sizes import COUNTS, hides_groups, work_of
 from securefl.encoding.ring import ring_dtype
 from securefl.ids import SERVER, PartyId
 from securefl.report.text import counted
@@ -51,7 +51,9 @@ class _Masked:
 
 def audit_masks(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
     """Uniformity, correlations, and with ground truth correlations with what is hidden."""
-    seen = _masked(recorded)
+    masked, hidden = _masked(recorded), hides_groups(recorded.scenario)
+    counts = [one for one in masked if hidden and one.place[1] == COUNTS]
+    seen = [one for one in masked if not hidden or one.place[1] != COUNTS]
     findings: list[Finding] = []
     exhibits: tuple[Exhibit, ...] = ()
     if not seen:
@@ -61,16 +63,15 @@ def audit_masks(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
             )
         )
     else:
-        chosen = _chosen(seen)
+        chosen = _thinned(seen)
         vectors = cast("Ring", np.stack([one.samples for one in chosen]))
         known = [] if truth is None else _known(recorded, truth, chosen)
         tests = [t for t in (uniform(vectors), pairs(vectors), lags(vectors), against(vectors, known)) if t]
         findings += [_finding(test, chosen) for test in tests if test.p_value < LEVEL / len(_MEANING)]
         if not findings:
             findings.append(_clean(tests, vectors, seen))
-        short = [one for one in seen if one.length < chosen[0].length]
-        if short:
-            findings.append(_untested(short))
+        if counts:
+            findings.append(_untested(counts))
         exhibits = (_table(tests, vectors), _histogram(vectors))
     return Chapter(
         audit=AUDIT,
@@ -102,12 +103,9 @@ def _masked(recorded: Recorded) -> list[_Masked]:
     return found
 
 
-def _chosen(seen: Sequence[_Masked]) -> list[_Masked]:
-    """All of the greatest length, evenly thinned: counts of hidden groups are too short to show a pattern."""
-    length = max(one.length for one in seen)
-    alike = [one for one in seen if one.length == length]
-    every = -(-len(alike) // _VECTORS)
-    return alike[::every]
+def _thinned(seen: Sequence[_Masked]) -> Sequence[_Masked]:
+    """Evenly: what is compared in pairs grows with the square of its number."""
+    return seen[:: -(-len(seen) // _VECTORS)]
 
 
 def _known(recorded: Recorded, truth: GroundTruth, chosen: Sequence[_Masked]) -> list[tuple[int, F64]]:
@@ -150,20 +148,19 @@ def _finding(test: FamilyTest, chosen: Sequence[_Masked]) -> Finding:
     )
 
 
-def _untested(short: Sequence[_Masked]) -> Finding:
+def _untested(counts: Sequence[_Masked]) -> Finding:
     return Finding(
         audit=AUDIT,
         severity=Severity.NOTE,
         claim=(
-            f"Not tested: {len(short):,} masked inputs of {counted(short[0].length, 'word')}, the counts of"
-            " hidden groups. They are too short for a pattern to show."
+            f"Not tested: {len(counts):,} masked inputs of {counted(counts[0].length, 'word')}, the counts of"
+            " hidden groups: what is tested together has one length. Their masks are made as all others are."
         ),
     )
 
 
 def _clean(tests: Sequence[FamilyTest], vectors: Ring, seen: Sequence[_Masked]) -> Finding:
     count, length = vectors.shape
-    seen = [one for one in seen if len(one.samples) == length]
     part = "" if len(seen) == count else f" ({count} of them evenly chosen)"
     most = max(detectable(t.comparisons, length, LEVEL / len(_MEANING)) for t in tests)
     return Finding(

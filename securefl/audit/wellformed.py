@@ -68,6 +68,7 @@ class _SlotsCounted(msgspec.Struct):
     cluster: int
     counts: tuple[int, ...]
     slots: tuple[int, ...]
+    seats: tuple[int, ...]
 
 
 class _SumOpened(msgspec.Struct):

@@ -27,6 +27,8 @@ Founding = Annotated[bytes, Meta(max_length=32)]
 """A seed of 32 bytes, or nothing."""
 MILLION = 1_000_000
 MAX_GROUPS = 64
+SEATS = 1024
+"""Places in the count of each slot of hidden groups, of which a member takes one at random."""
 NO_GROUP = -1
 
 
@@ -133,9 +135,12 @@ class Release(Message, frozen=True, kw_only=True):
 
 
 class SlotCounts(Message, frozen=True, kw_only=True):
-    """Server to one party: how many of its cluster's survivors are in which hidden group, as opened."""
+    """Server to one party: the seats of its cluster's survivors in the counts of hidden groups, as opened."""
 
-    counts: Annotated[tuple[Annotated[int, Meta(ge=0, le=MAX_CLUSTER)], ...], Meta(max_length=MAX_GROUPS)]
+    seats: Annotated[
+        tuple[Annotated[int, Meta(ge=0, lt=MAX_GROUPS * SEATS)], ...], Meta(max_length=MAX_CLUSTER)
+    ]
+    """Ascending, one for each survivor; seat s is in slot s // SEATS."""
 
 
 class InstanceShares(Message, frozen=True, kw_only=True):

@@ -151,6 +151,8 @@ class Working:
     uploads: tuple[Upload, ...] = ()
     """By local work, as far as they are done; with hidden groups counts and slots."""
     group: int = field(default=0, repr=False)
+    seat: int = field(default=-1, repr=False)
+    """Of a hidden group, once the update is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ class Endorsed:
     """What the ledger says may be opened, and the question that it answers."""
     instances: Mapping[ClusterKey, Submitted]
     """Those that may."""
-    group: int = field(default=0, repr=False)
+    seat: int = field(default=-1, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,8 @@ class Counted:
     statement: bytes
     survivors: frozenset[PartyId]
     question: Question
-    group: int = field(repr=False)
+    seat: int = field(repr=False)
+    """The one that it took."""
     slots: Mapping[ClusterKey, Submitted]
     """Instances that are still closed."""
 

@@ -79,7 +79,7 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     if carries(ctx.plan, "own") and ctx.me in survivors:
         after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me]))
     endorsed = Endorsed(
-        phase.past, after, phase.round, statement, survivors, question, admission, instances, phase.group
+        phase.past, after, phase.round, statement, survivors, question, admission, instances, phase.seat
     )
     told: Effects = (frozen, *map(Report, withheld(phase.round, admission)))
     if ctx.plan.limits.quorum is None:

@@ -22,7 +22,7 @@ from securefl.rounds.party_phases import (
     sit_out,
 )
 from securefl.rounds.reports import ClusterKey, SharesReleased, SlotsCounted
-from securefl.rounds.slots import FIRST_SLOT, least_of, open_slots
+from securefl.rounds.slots import FIRST_SLOT, counts_at, least_of, open_slots
 from securefl.rounds.statement import release_context, slots_statement
 from securefl.secagg.client import shares_for
 from securefl.secagg_crypten import member
@@ -44,7 +44,7 @@ def release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
         phase.statement,
         phase.survivors,
         phase.question,
-        phase.group,
+        phase.seat,
         {key: i for key, i in phase.instances.items() if key[0] != COUNTS},
     )
     return waiting, _released(ctx, phase.round, phase.statement, phase.survivors, counts)
@@ -55,25 +55,27 @@ def on_counts(
 ) -> tuple[PartyPhase, Effects]:
     """Release the slots of the own cluster that have as many members as everybody demands.
 
-    A server that follows the protocol tells the truth; what can be seen to be wrong is refused all the same.
+    Nothing leaves where the own seat is empty: some member took counts from others. A server that follows
+    the protocol tells the truth; what can be seen to be wrong is refused all the same.
     """
     if place.round != phase.round:
         raise PeerError(SERVER, f"tells counts of round {place.round}, this is round {phase.round}")
     members = next(iter(phase.slots.values())).setup.members
     alive = phase.survivors.intersection(members)
-    if len(message.counts) != ctx.plan.models or sum(message.counts) != len(alive):
+    counts = counts_at(message.seats, ctx.plan.models)
+    if len(message.seats) != len(alive) or sum(counts) != len(alive):
         raise PeerError(SERVER, f"tells counts that are not those of {len(alive)} survivors")
-    if not message.counts[phase.group]:
-        raise PeerError(SERVER, "tells counts without this party")
+    if phase.seat not in message.seats:
+        raise PeerError(SERVER, "tells counts without this party: it, or a member of the cluster, lies")
     least = least_of(ctx.plan, (phase.question.limits[party] for party in alive))
-    slots = open_slots(message.counts, len(alive), least)
+    slots = open_slots(counts, len(alive), least)
     cluster = next(iter(phase.slots))[1]
-    told = Report(SlotsCounted(phase.round, cluster, tuple(message.counts), slots))
+    told = Report(SlotsCounted(phase.round, cluster, counts, slots, message.seats))
     chosen = {key: i for key, i in phase.slots.items() if key[0] - FIRST_SLOT in slots}
     outside = Outside(phase.past)
     if not chosen:
         return outside, (told,)
-    statement = slots_statement(phase.statement, message.counts)
+    statement = slots_statement(phase.statement, message.seats)
     return outside, (
         told,
         *_released(ctx, phase.round, statement, phase.survivors, chosen, "release slots"),

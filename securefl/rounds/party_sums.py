@@ -29,7 +29,7 @@ from securefl.rounds.party_phases import (
 from securefl.rounds.party_validated import on_validated_message, share_validated
 from securefl.rounds.randomness import instance_entropy, update_entropy
 from securefl.rounds.reports import ClusterKey, SatOut, UpdateEncoded
-from securefl.rounds.slots import slot_uploads
+from securefl.rounds.slots import draw_seat, slot_uploads
 from securefl.rounds.upload import Occasion, make_upload
 from securefl.secagg import client
 from securefl.secagg.client import (
@@ -108,12 +108,13 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
         # A model with infinite parameters is the server's to send and must not make this party raise.
         return sit_out(phase), (Report(SatOut(phase.round, "training ended in an update not finite")),)
     own = model_of(ctx.plan, phase.params, phase.group)
+    entropy = update_entropy(ctx.entropy, phase.round, work)
     upload = make_upload(
         ctx.plan,
         Occasion(phase.round, work, own, phase.assignment.clusters),
         event.update,
         phase.weights[ctx.me],
-        update_entropy(ctx.entropy, phase.round, work),
+        entropy,
         ctx.seams,
     )
     effects: list[Effects] = [(Report(UpdateEncoded(phase.round, work, upload.saturated)),)]
@@ -123,8 +124,11 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
         if phase.past.founding:
             # Nor, ever, one in other atoms.
             effects.insert(0, (Journal(phase.round, ATOMS + phase.past.founding.hex()),))
-    made = slot_uploads(ctx.plan, upload, phase.group) if hides_groups(ctx.plan.scenario) else (upload,)
-    current = replace(phase, uploads=(*phase.uploads, *made))
+    if hides_groups(ctx.plan.scenario):
+        seat = draw_seat(entropy, phase.group)
+        current = replace(phase, uploads=slot_uploads(ctx.plan, upload, seat), seat=seat)
+    else:
+        current = replace(phase, uploads=(*phase.uploads, upload))
     for key in phase.instances:
         current, sent = _submit(ctx, current, key)
         effects.append(sent)

@@ -21,7 +21,7 @@ from securefl.encoding.ring import to_ring
 from securefl.errors import UsageError
 from securefl.ids import DEALER, Instance, PartyId, RunId
 from securefl.kernel.events import Place
-from securefl.messages.rounds import MILLION
+from securefl.messages.rounds import MILLION, SEATS
 from securefl.messages.rounds import Limits as PublishedLimits
 from securefl.privacy.components import ComponentPlan
 from securefl.privacy.mechanism import Mechanism, mechanism_of
@@ -71,8 +71,10 @@ class Plan:
         return self.models * self.length
 
     def words(self, reclustering: int) -> int:
-        """Length of the vectors that a reclustering sums: d, or k for counts of hidden groups."""
-        return self.models if hides_groups(self.scenario) and reclustering == COUNTS else self.length
+        """Length of the vectors that a reclustering sums: d, or the seats of k slots for hidden counts."""
+        if hides_groups(self.scenario) and reclustering == COUNTS:
+            return self.models * SEATS
+        return self.length
 
     @property
     def fixed_point(self) -> FixedPoint:

@@ -170,6 +170,8 @@ class SlotsCounted:
     """As opened; a member that lies makes them anything."""
     slots: tuple[int, ...]
     """Groups whose sums may be opened; none where the counts are impossible."""
+    seats: tuple[int, ...] = ()
+    """The seats that are taken, ascending; none where the counts are impossible."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def _stated(phase: Releasing, sender: PartyId) -> bytes:
     """What the sender's release is bound to."""
     told = next(
         (
-            one.counts
+            one.seats
             for one in phase.counts or ()
             if sender in phase.view.assignment.clusters[COUNTS][one.cluster]
         ),

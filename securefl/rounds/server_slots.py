@@ -35,7 +35,7 @@ def due_now(plan: Plan, phase: Releasing) -> Collection[ClusterKey]:
 def ask_slots(
     ctx: ServerContext, phase: Releasing, sums: Sequence[ClusterSum], now: float
 ) -> tuple[Releasing, Effects]:
-    """Tell every cluster whose counts were opened what they are; its members know what to release.
+    """Tell every cluster whose counts were opened which seats are taken; its members know what to release.
 
     A cluster whose counts are impossible is told nothing: an honest member would refuse them.
     """
@@ -51,7 +51,7 @@ def ask_slots(
     )
     survivors = {one.cluster: one.survivors for one in sums}
     tell: Effects = tuple(
-        Send(party, Place(round_), SlotCounts(counts=one.counts))
+        Send(party, Place(round_), SlotCounts(seats=one.seats))
         for one in found
         if one.slots
         for party in survivors[one.cluster]

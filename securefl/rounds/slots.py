@@ -1,4 +1,10 @@
-"""What members of hidden groups put into counts and slots, and which slots may be opened (docs/adr/0026)."""
+"""What members of hidden groups put into counts and slots, and which slots may be opened (docs/adr/0026).
+
+A count is a seat: of the many seats that a slot has, a member takes one at random, and looks whether it is
+among those that were opened. Whoever lifts the count of one slot has to lower that of others, as all of them
+add up to the members that are there. It does not know which of their seats are taken: it makes one negative,
+and the cluster closes, or a member finds its seat empty and releases nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,8 @@ import numpy as np
 from securefl.arrays import Ring
 from securefl.config.sizes import COUNTS
 from securefl.encoding.ring import from_ring, to_ring
-from securefl.messages.rounds import Limits
+from securefl.entropy import Entropy
+from securefl.messages.rounds import SEATS, Limits
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, SlotsCounted
 from securefl.rounds.stacking import ClusterSum
@@ -18,24 +25,51 @@ from securefl.rounds.upload import Upload
 FIRST_SLOT = COUNTS + 1
 
 
-def slot_uploads(plan: Plan, upload: Upload, group: int) -> tuple[Upload, ...]:
+def draw_seat(entropy: Entropy, group: int) -> int:
+    """One of the seats of a slot, at random: a member's place in the counts of its cluster.
+
+    Args:
+        entropy: of this party and round.
+        group: the slot.
+    """
+    return group * SEATS + int.from_bytes(entropy.child("seat").draw(8), "big") % SEATS
+
+
+def slot_uploads(plan: Plan, upload: Upload, seat: int) -> tuple[Upload, ...]:
     """A party's uploads to its k + 1 instances: a one-hot count, and its update to one slot of k.
 
     Args:
         plan: of the run.
         upload: the encoded update of the model that it learns.
-        group: the model's number.
+        seat: of that model's slot (:func:`draw_seat`).
     """
     bits = plan.limits.ring_bits
-    one_hot = (np.arange(plan.models) == group).astype(np.int64)
+    one_hot = (np.arange(plan.words(COUNTS)) == seat).astype(np.int64)
     nothing = to_ring(np.zeros(plan.length, dtype=np.int64), bits)
-    slots = (upload if slot == group else Upload(nothing, 0) for slot in range(plan.models))
+    slots = (upload if slot == seat // SEATS else Upload(nothing, 0) for slot in range(plan.models))
     return (Upload(to_ring(one_hot, bits), 0), *slots)
 
 
 def counts_of(ring: Ring) -> tuple[int, ...]:
-    """The counts in an opened sum, as integers of either sign."""
-    return tuple(int(count) for count in from_ring(ring))
+    """By slot what its seats add up to, as an integer of either sign, from an opened sum."""
+    slots = ring.reshape(-1, SEATS).sum(axis=1, dtype=ring.dtype)
+    return tuple(int(count) for count in from_ring(slots))
+
+
+def seats_of(ring: Ring, survivors: int) -> tuple[int, ...]:
+    """The seats in an opened sum, ascending, each as often as it is taken.
+
+    None of them where they cannot be those of ``survivors`` members.
+    """
+    taken = from_ring(ring)
+    if taken.min() < 0 or taken.max() > survivors or taken.sum() != survivors:
+        return ()
+    return tuple(int(seat) for seat in np.repeat(np.arange(len(taken)), taken))
+
+
+def counts_at(seats: Sequence[int], groups: int) -> tuple[int, ...]:
+    """How many of the seats are in each slot."""
+    return tuple(sum(seat // SEATS == group for seat in seats) for group in range(groups))
 
 
 def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, ...]:
@@ -62,12 +96,13 @@ def least_of(plan: Plan, limits: Iterable[Limits]) -> int:
 
 def counted(round_: int, sums: Sequence[ClusterSum], least: int) -> tuple[SlotsCounted, ...]:
     """What opened counts say, cluster by cluster."""
-    return tuple(
-        SlotsCounted(round_, one.cluster, found, open_slots(found, len(one.survivors), least))
-        for one in sums
-        if one.reclustering == COUNTS
-        for found in (counts_of(one.ring),)
-    )
+    return tuple(_counted(round_, one, least) for one in sums if one.reclustering == COUNTS)
+
+
+def _counted(round_: int, one: ClusterSum, least: int) -> SlotsCounted:
+    counts, seats = counts_of(one.ring), seats_of(one.ring, len(one.survivors))
+    slots = open_slots(counts, len(one.survivors), least) if seats else ()
+    return SlotsCounted(round_, one.cluster, counts, slots, seats)
 
 
 def opened_slots(reports: Iterable[SlotsCounted]) -> frozenset[ClusterKey]:

@@ -59,9 +59,9 @@ def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
     return digest("own lists", *fields)
 
 
-def slots_statement(statement: bytes, counts: Iterable[int]) -> bytes:
-    """Return what a second release is bound to: the round's statement, and the counts that it answers."""
-    return digest("slots", statement, *counts)
+def slots_statement(statement: bytes, seats: Iterable[int]) -> bytes:
+    """Return what a second release is bound to: the round's statement, and the seats that it answers."""
+    return digest("slots", statement, *seats)
 
 
 def release_context(statement: bytes, party: PartyId) -> bytes:

@@ -11,12 +11,14 @@ from securefl.arrays import F64, Ring
 from securefl.behaviours.cast import PartyBehaviour
 from securefl.behaviours.seam import acts
 from securefl.config.behaviours import Drop, Kill, Phase, WrongShare
+from securefl.config.sizes import hides_groups
 from securefl.entropy import Entropy
 from securefl.errors import UsageError
 from securefl.ids import PartyId
 from securefl.rounds.carrying import carries, own_upload
 from securefl.rounds.plan import Plan
 from securefl.rounds.randomness import instance_entropy, nonce_entropy, party_entropy, update_entropy
+from securefl.rounds.slots import draw_seat, slot_uploads
 from securefl.rounds.upload import Occasion, Upload, make_upload
 from securefl.secagg.removal import components_from, noise_secret
 from securefl.secagg.setup import Setup
@@ -88,6 +90,12 @@ class SimulatedParty:
         if carries(plan, "own"):
             self._last = upload
         return upload
+
+    def uploads(self, plan: Plan, round_: int, upload: Upload, group: int) -> tuple[Upload, ...]:
+        """What becomes of an update: itself, or with hidden groups counts and slots."""
+        if not hides_groups(plan.scenario):
+            return (upload,)
+        return slot_uploads(plan, upload, draw_seat(update_entropy(self._hidden, round_), group))
 
     def kept_noise(self, setup: Setup, survivors: int) -> Iterator[Ring]:
         """Yield the components of its removable noise that a sum of so many survivors keeps, ring words (d,).

@@ -9,14 +9,13 @@ import numpy as np
 
 from securefl.arrays import F32, Ring
 from securefl.clustering.assignment import Assignment
-from securefl.config.sizes import hides_groups, upload_of, works_of
+from securefl.config.sizes import upload_of, works_of
 from securefl.ids import PartyId
 from securefl.kernel.events import Place
 from securefl.rounds.draw import Draw
 from securefl.rounds.groups import NO_GROUPS, model_of
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey
-from securefl.rounds.slots import slot_uploads
 from securefl.rounds.stacking import ClusterSum
 from securefl.rounds.upload import Occasion
 from securefl.simulation.attempts import Attempt, Deviations
@@ -70,7 +69,7 @@ def sum_up(
                     failed.add(name)
                 elif name in fate.survivors:
                     upload = parties[name].encode(plan, occasion, update, drawn.weights[name])
-                    made = slot_uploads(plan, upload, group) if hides_groups(plan.scenario) else (upload,)
+                    made = parties[name].uploads(plan, round_, upload, group)
                     for number, one in enumerate(made, occasion.work):
                         totals.add(name, number, one.ring)
         if len(failed) > before:

@@ -165,7 +165,7 @@ class Recorded:
             ]
         # Nor has it hidden groups.
         self.events["SlotCounts"] = [
-            replace(event, message=SlotCounts(counts=(6,))) for event in self.events["Freeze"]
+            replace(event, message=SlotCounts(seats=(6,))) for event in self.events["Freeze"]
         ]
         (retry,) = {message.members for message in self.world.messages(Retry)}
         self.me = PartyId(retry[0])

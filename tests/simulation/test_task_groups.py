@@ -14,7 +14,7 @@ from securefl.ids import PartyId
 from securefl.kernel.effects import Finished, Send
 from securefl.kernel.machine import Effect, Event
 from securefl.messages.masking import MaskedInput
-from securefl.messages.rounds import Hello, Release, SlotCounts
+from securefl.messages.rounds import SEATS, Hello, Release, SlotCounts
 from securefl.messages.union import AnyMessage
 from securefl.rounds import party_sums
 from securefl.rounds.plan import Plan
@@ -173,13 +173,13 @@ def test_a_slot_of_one_stays_closed_and_no_share_of_it_leaves() -> None:
 
 
 def lying(world_: World, lie: Callable[[tuple[int, ...]], tuple[int, ...]]) -> World:
-    """The server tells other counts than it opened."""
+    """The server tells other seats than it opened."""
 
     def seam(
         _event: Event[AnyMessage], effects: tuple[Effect[AnyMessage], ...]
     ) -> tuple[Effect[AnyMessage], ...]:
         return tuple(
-            Send(e.to, e.place, SlotCounts(counts=lie(e.message.counts)))
+            Send(e.to, e.place, SlotCounts(seats=lie(e.message.seats)))
             if isinstance(e, Send) and isinstance(e.message, SlotCounts)
             else e
             for e in effects
@@ -192,8 +192,8 @@ def lying(world_: World, lie: Callable[[tuple[int, ...]], tuple[int, ...]]) -> W
 @pytest.mark.parametrize(
     ("lie", "says"),
     [
-        (lambda counts: (counts[0] + 1, counts[1]), "not those of 4 survivors"),
-        (lambda counts: (counts[0] + counts[1],), "not those of 4 survivors"),
+        (lambda seats: (*seats, 5), "not those of 4 survivors"),
+        (lambda seats: (*seats[:-1], 2 * SEATS), "not those of 4 survivors"),
     ],
 )
 def test_counts_that_cannot_be_are_refused_by_parties(
@@ -207,7 +207,12 @@ def test_counts_that_cannot_be_are_refused_by_parties(
 
 
 def test_a_party_refuses_counts_without_itself() -> None:
-    done = lying(world(scenario(8, rounds="1", **HIDDEN), one_odd), lambda _counts: (4, 0)).run()
+    """Four in slot 0, on the seats of the three that are there."""
+
+    def without(seats: tuple[int, ...]) -> tuple[int, ...]:
+        return (seats[0], *(seat for seat in seats if seat < SEATS))[:4]
+
+    done = lying(world(scenario(8, rounds="1", **HIDDEN), one_odd), without).run()
     assert any("without this party" in reject.reason for reject in done.nodes[PartyId("p03")].rejects)
     assert len(done.messages(Release, PartyId("p03"))) == 1
 
@@ -215,9 +220,9 @@ def test_a_party_refuses_counts_without_itself() -> None:
 def test_a_member_that_lies_about_its_count_closes_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes part twice: the counts are then no list of four members, and nothing of the cluster opens."""
 
-    def twice(plan: Plan, upload: Upload, group: int) -> tuple[Upload, ...]:
-        counts, *slots = slot_uploads(plan, upload, group)
-        if group == 1:
+    def twice(plan: Plan, upload: Upload, seat: int) -> tuple[Upload, ...]:
+        counts, *slots = slot_uploads(plan, upload, seat)
+        if seat >= SEATS:
             counts = Upload(counts.ring + counts.ring, 0)
         return counts, *slots
 
@@ -229,55 +234,67 @@ def test_a_member_that_lies_about_its_count_closes_its_cluster(monkeypatch: pyte
     assert len({sent.to for sent in done.sent if isinstance(sent.message, SlotCounts)}) == 4
 
 
+GUESSED, BLIND = True, False
+"""Whether a liar knows which seat it empties, or takes from any one."""
+
+
 @pytest.mark.parametrize(
-    ("f", "k", "threshold", "said", "counts", "recovers"),
+    ("f", "threshold", "taken", "guess", "counts", "recovers"),
     [
-        pytest.param(0, 2, 2, (0, 1), (2, 2), True, id="no colluder reckoned with"),
-        pytest.param(1, 2, 2, (0, 1), (2, 2), False, id="one reckoned with, and its count moved"),
-        pytest.param(
-            1, 2, 2, (-1, 2), (1, 3), True, id="a second one taken from others, which f does not stop"
-        ),
-        pytest.param(1, 3, 4, (-1, 2), (1, 3), False, id="a slot needs the whole cluster"),
-        pytest.param(1, 3, 4, (-2, 3), (0, 4), False, id="and whoever is denied refuses"),
-        pytest.param(1, 3, 2, (-2, 3), (0, 4), True, id="unless the liar and one more suffice to open"),
+        pytest.param(0, 2, 0, BLIND, (2, 2), True, id="no colluder reckoned with"),
+        pytest.param(1, 2, 0, BLIND, (2, 2), False, id="one reckoned with, and its count moved"),
+        pytest.param(1, 4, 1, BLIND, (1, 3), False, id="a second one from a seat that nobody has"),
+        pytest.param(1, 4, 1, GUESSED, (1, 3), False, id="or from one that somebody misses"),
+        pytest.param(1, 2, 1, GUESSED, (1, 3), True, id="unless the others suffice to open"),
+        pytest.param(1, 4, 2, GUESSED, (0, 4), False, id="or from two"),
     ],
 )
-def test_a_member_that_moves_its_count_to_a_lone_party(
+def test_a_member_that_moves_counts_to_a_lone_party(
     f: int,
-    k: int,
     threshold: int,
-    said: tuple[int, int],
+    taken: int,
     counts: tuple[int, int],
     monkeypatch: pytest.MonkeyPatch,
     *,
+    guess: bool,
     recovers: bool,
 ) -> None:
-    """p00 is with the server and adds ``said`` to the counts; p03 is alone in slot 1, the rest in slot 0.
+    """p03 is with the server. It counts itself in slot 1, where p02 is alone, and takes from slot 0 for it.
 
-    Whether server and liar together then have p03's update, to the last step of the grid.
+    Whether server and liar together then have p02's update, to the last step of the grid. It encodes last, so
+    that the test can tell it where the others sit.
     """
-    liar, lone, slot = PartyId("p00"), PartyId("p03"), (2, 0)
+    liar, lone, slot = PartyId("p03"), PartyId("p02"), (2, 0)
     uploads: dict[str, Upload] = {}
+    seats: list[int] = []
 
-    def lies(plan: Plan, upload: Upload, group: int) -> tuple[Upload, ...]:
+    def lies(plan: Plan, upload: Upload, seat: int) -> tuple[Upload, ...]:
         (who,) = members_in(float(from_ring(upload.ring)[0]) / 2.0**plan.scenario.encoding.scale_bits)
         uploads[who] = upload
-        counted, *slots = slot_uploads(plan, upload, group)
-        if who == liar:
-            counted = Upload(to_ring(np.array(said), plan.limits.ring_bits), 0)
-        return counted, *slots
+        counted, *slots = slot_uploads(plan, upload, seat)
+        if who != liar:
+            seats.append(seat)
+            return counted, *slots
+        said = np.zeros(2 * SEATS, dtype=np.int64)
+        said[SEATS] = 1 + taken
+        here = sorted(one for one in seats if one < SEATS)
+        free = next(one for one in range(SEATS) if one not in here)
+        for one in here[:taken] if guess else [free] * taken:
+            said[one] -= 1
+        return Upload(to_ring(said, plan.limits.ring_bits), 0), *slots
 
     monkeypatch.setattr(party_sums, "slot_uploads", lies)
-    sums = {"colluders": f, "colluders_per_cluster": f, "k_anonymity": k}
+    sums = {"colluders": f, "colluders_per_cluster": f, "k_anonymity": 2}
     config = scenario(
         4,
         rounds="1",
         threshold=str(threshold),
-        min_survivors=str(max(f + k, threshold)),
+        min_survivors=str(max(f + 2, threshold)),
         **HIDDEN,
         **{f"secure_sum__{name}": str(value) for name, value in sums.items()},
     )
-    done = world(config, lambda party, _round: int(party in {liar, lone})).run()
+    lab = world(config, lambda party, _round: int(party in {liar, lone}))
+    done = lab.run()
     assert [one.counts for one in done.reports(SlotsCounted)] == [counts]
     # What the server has of the slot, less what the liar put into it.
     left = [one.opened.ring - uploads[liar].ring for one in done.reports(SumOpened) if one.opened.key == slot]
@@ -341,11 +358,11 @@ def test_a_curious_server_guesses_hidden_groups_at_chance(monkeypatch: pytest.Mo
         def kept(
             plan: Plan,
             upload: Upload,
-            group: int,
+            seat: int,
             uploads: dict[tuple[int, int], tuple[Upload, ...]] = uploads,
         ) -> tuple[Upload, ...]:
-            made = slot_uploads(plan, upload, group)
-            uploads[len(uploads), group] = made
+            made = slot_uploads(plan, upload, seat)
+            uploads[len(uploads), seat // SEATS] = made
             return made
 
         monkeypatch.setattr(party_sums, "slot_uploads", kept)

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefl.encoding.ring import from_ring, to_ring
+from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import PartyId
+from securefl.messages.rounds import SEATS
 from securefl.rounds.groups import draw_inside_groups, fits_groups, least_of
-from securefl.rounds.slots import counts_of, open_slots, slot_uploads
+from securefl.rounds.slots import counts_at, counts_of, draw_seat, open_slots, seats_of, slot_uploads
 from securefl.rounds.upload import Upload
 from tests.simulation.world import World, scenario
 from tests.unit.rounds.samples import plan_of
@@ -29,13 +31,55 @@ HIDDEN = {
 def test_slots_of_honest_members_open_where_enough_are_in_them(groups: list[int], least: int) -> None:
     plan = plan_of(scenario(12, **HIDDEN))
     update = Upload(to_ring(np.full(plan.length, 5, dtype=np.int64), plan.limits.ring_bits), 0)
-    made = [slot_uploads(plan, update, group) for group in groups]
+    drawn = [draw_seat(InsecureSeededEntropy(at), group) for at, group in enumerate(groups)]
+    made = [slot_uploads(plan, update, seat) for seat in drawn]
     totals = [np.add.reduce([one[place].ring for one in made]) for place in range(4)]
     counts = counts_of(totals[0])
     assert counts == tuple(groups.count(group) for group in range(3))
+    assert seats_of(totals[0], len(groups)) == tuple(sorted(drawn))
+    assert counts_at(sorted(drawn), 3) == counts
     assert open_slots(counts, len(groups), least) == tuple(g for g in range(3) if groups.count(g) >= least)
     for group in range(3):
         assert set(from_ring(totals[1 + group]).tolist()) == {5 * groups.count(group)}
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        pytest.param({0: 4, 1: -1, 2: 1}, id="negative"),
+        pytest.param({0: 3}, id="too few"),
+        pytest.param({0: 2**31 - 1, 1: 2**31 - 1, 2: 6}, id="as many only modulo the ring"),
+    ],
+)
+def test_seats_that_cannot_be_are_none(taken: dict[int, int]) -> None:
+    values = np.zeros(3 * SEATS, dtype=np.int64)
+    for seat, members in taken.items():
+        values[seat] = members
+    assert seats_of(to_ring(values, 32), 4) == ()
+
+
+@given(
+    st.lists(st.integers(0, 3 * 8 - 1), min_size=1, max_size=6, unique=True),
+    st.integers(1, 3),
+    st.dictionaries(st.integers(0, 3 * 8 - 1), st.integers(-3, 4), max_size=8),
+)
+def test_whoever_leaves_all_others_their_seats_lifts_a_count_by_its_own_at_most(
+    honest: list[int], liars: int, lies: dict[int, int]
+) -> None:
+    """ADR 0026; seats of three slots, eight of each, no two honest members on one."""
+    values = np.zeros(3 * SEATS, dtype=np.int64)
+    places = [SEATS * (at // 8) + at % 8 for at in range(3 * 8)]
+    for at in honest:
+        values[places[at]] += 1
+    for at, lie in lies.items():
+        values[places[at]] += lie
+    # What the liars put in besides makes the sum right: whatever else they try closes the cluster.
+    values[places[0]] += len(honest) + liars - values.sum()
+    seats = seats_of(to_ring(values, 64), len(honest) + liars)
+    if not {places[at] for at in honest} <= set(seats):
+        return
+    for count, true in zip(counts_at(seats, 3), counts_at([places[at] for at in honest], 3), strict=True):
+        assert count <= true + liars
 
 
 @pytest.mark.parametrize("counts", [(3, -1, 2), (3, 2, 0), (2, 1, 0)])
