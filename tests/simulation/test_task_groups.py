@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from securefl.arrays import F32, I64
 from securefl.config.scenario import Scenario
 from securefl.encoding.ring import from_ring, to_ring
 from securefl.ids import PartyId
-from securefl.kernel.effects import Finished, Send
+from securefl.kernel.effects import Choose, Finished, Send
 from securefl.kernel.machine import Effect, Event
 from securefl.messages.masking import MaskedInput
 from securefl.messages.rounds import SEATS, Hello, Release, SlotCounts
@@ -29,7 +29,7 @@ from securefl.rounds.reports import (
 )
 from securefl.rounds.slots import slot_uploads
 from securefl.rounds.upload import Upload
-from tests.simulation.world import World, scenario
+from tests.simulation.world import Node, World, scenario
 
 HIDDEN = {
     "groups__count": "2",
@@ -114,6 +114,38 @@ def test_a_group_too_small_for_a_cluster_waits_and_its_model_stays() -> None:
     assert final(done)[0] > 0
     (out,) = done.reports(SatOut, PartyId("p03"))
     assert "too small" in out.reason
+
+
+@pytest.mark.parametrize("mode", [OPEN, HIDDEN])
+def test_parties_choose_among_the_models_that_are_there(mode: dict[str, str]) -> None:
+    """One to learn, then two, then three; each that begins is a model of its own, and is sent to all."""
+    more = {"groups__count": "3", "groups__warmup": "1", "groups__pace": "1", "rounds": "3"}
+    lab = World(
+        scenario(8, **(mode | more)),
+        length=3,
+        train=learn,
+        choose=lambda party, round_: int(party[1:]) % min(3, 1 + round_),
+    )
+    asked: dict[int, set[int]] = {}
+    told: dict[int, F32] = {}
+
+    def note(
+        _node: Node,
+        _was: object,
+        _event: Event[AnyMessage],
+        _is: object,
+        effects: Sequence[Effect[AnyMessage]],
+    ) -> None:
+        for effect in effects:
+            if isinstance(effect, Choose):
+                asked.setdefault(effect.round, set()).add(effect.params.size)
+                told[effect.round] = effect.params
+
+    lab.observers.append(note)
+    done = lab.run()
+    assert isinstance(done.server.outcome, Finished)
+    assert asked == {1: {6}, 2: {9}}
+    assert len({one.tobytes() for one in told[2].reshape(3, 3)}) == 3
 
 
 def test_a_party_without_a_finite_loss_sits_out() -> None:
