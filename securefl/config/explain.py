@@ -105,7 +105,8 @@ def _look_up(segments: Sequence[str], raw: dict[str, Any]) -> tuple[inspect.Type
 def _member(node: inspect.Type, value: Any) -> inspect.Type:
     if isinstance(node, inspect.UnionType) and isinstance(value, dict):
         structs = (t for t in node.types if isinstance(t, inspect.StructType))
-        return next((t for t in structs if t.tag is not None and t.tag == value.get(t.tag_field)), node)
+        # A union has one table without a tag at most.
+        return next((t for t in structs if t.tag is None or t.tag == value.get(t.tag_field)), node)
     return node
 
 
@@ -122,7 +123,7 @@ def _choices(node: inspect.Type) -> list[str]:
     if isinstance(node, inspect.LiteralType):
         return [str(value) for value in node.values]
     if isinstance(node, inspect.UnionType):
-        tags = [str(t.tag) for t in node.types if isinstance(t, inspect.StructType)]
+        tags = [str(t.tag) for t in node.types if isinstance(t, inspect.StructType) and t.tag is not None]
         literals = [choice for t in node.types for choice in _choices(t)]
         numbers = ["a number" for t in node.types if isinstance(t, inspect.FloatType)]
         return tags + numbers + literals
@@ -145,8 +146,12 @@ def _all_fields() -> Iterator[str]:
 
 
 def _remedy_for_type(node: inspect.Type) -> str:
-    if isinstance(node, inspect.UnionType) and any(isinstance(t, inspect.StructType) for t in node.types):
-        return f'a table such as {{ {_tag_field(node)} = "{_choices(node)[0]}" }}'
+    structs = node.types if isinstance(node, inspect.UnionType) else ()
+    table = next((t for t in structs if isinstance(t, inspect.StructType)), None)
+    if table is not None and table.tag is None:
+        return " or ".join([*_choices(node), f"a table of {', '.join(f.encode_name for f in table.fields)}"])
+    if table is not None:
+        return f'a table such as {{ {table.tag_field} = "{_choices(node)[0]}" }}'
     return "" if isinstance(node, inspect.StrType) else _REFERENCE
 
 
@@ -156,8 +161,12 @@ def _plain(text: str) -> str:
     pattern = re.search(r" matching regex '(.*)'$", text)
     if pattern:
         return f"expected {_FORMS.get(pattern[1], pattern[1])}"
-    text = re.sub(r"`(\w+)`", lambda word: _WORDS.get(word[1], word[1]), text).replace(" | ", " or ")
+    text = re.sub(r"`([\w |]+)`", lambda kinds: _kinds(kinds[1]), text)
     return text[:1].lower() + text[1:]
+
+
+def _kinds(text: str) -> str:
+    return " or ".join(_WORDS.get(word, word) for word in text.split(" | "))
 
 
 def _short(value: Any) -> str:

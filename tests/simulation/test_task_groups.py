@@ -182,6 +182,7 @@ def test_hidden_slots_open_where_enough_are_in_them_and_nobody_says_a_group() ->
         members = clusters[one.round][0][one.cluster]
         assert one.counts == tuple(sum(parity(p, 0) == g for p in members) for g in (0, 1))
         assert one.slots == tuple(g for g in (0, 1) if one.counts[g] >= 2)
+    assert len({one.seats for one in done.reports(SlotsCounted)}) == 4, "members are told them: drawn afresh"
     for (round_, r, j), found in sums.items():
         assert found == {p for p in clusters[round_][r][j] if parity(p, 0) == r - 1}
 

@@ -92,6 +92,23 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
             'encoding.clip: "non" is not a choice (did you mean none? one of a number, none)',
         ),
         (
+            "secure_sum.validate = { norm = 0 }",
+            "secure_sum.validate.norm: expected float > 0.0, found 0 (docs/scenarios.md lists all fields)",
+        ),
+        (
+            "secure_sum.validate = { norm = 1, norms = 2 }",
+            "secure_sum.validate.norms: unknown field (did you mean secure_sum.validate.norm?)",
+        ),
+        (
+            "secure_sum.validate = 3",
+            "secure_sum.validate: expected string or table, found 3"
+            " (none or a table of norm, projections, failure)",
+        ),
+        (
+            'weighting.cap = "all"',
+            'weighting.cap: expected int or nothing, found "all" (docs/scenarios.md lists all fields)',
+        ),
+        (
             "training.epochs = true",
             "training.epochs: expected int, found True (docs/scenarios.md lists all fields)",
         ),
