@@ -28,6 +28,8 @@ def reproduce_trials(asked: Asked) -> None:
     """
     if asked.datasets or asked.auxiliary or any(kind == "table" for kind, _ in asked.items):
         raise ConfigError("--table", f"{asked.paper} has figures of drawn problems only", "--figure")
+    if asked.device not in {None, "cpu"}:
+        raise ConfigError("--device", f"trials of {asked.paper} are computed on the CPU", "leave it out")
     there = read_trials(asked.presets, asked.paper)
     chosen = choose_trials(there, tuple(name for _, name in asked.items)) if asked.items else ()
     if not (chosen or asked.listing or asked.page):

@@ -14,6 +14,7 @@ from securefl.reproduce.groups.record import Cell, conclude, plot_of, trial_key
 from securefl.reproduce.groups.sheet import Method, Trials, choose_trials, read_trials, trial_papers
 from securefl.reproduce.groups.trial import Outcome, Trial
 from securefl.reproduce.shelf import papers
+from tests.unit.cli.programs import call, refusal
 
 PRESETS = Path(scenarios.__path__[0]) / "papers"
 COMMON = """
@@ -122,6 +123,12 @@ def test_what_is_kept_goes_by_what_an_outcome_follows_from(tmp_path: Path) -> No
     assert trial_key(trial, plain) == trial_key(trial, Method(label="b", baseline=True))
     assert trial_key(trial, plain) != trial_key(trial, Method(label="a", start="random"))
     assert trial_key(trial, plain) != trial_key(Trial(trial.setup, trial.common, 1), plain)
+
+
+def test_a_device_that_no_trial_would_use_is_refused(tmp_path: Path) -> None:
+    given = ("--figure", "1a", "--device", "cuda", "--out", tmp_path)
+    reason = "--device: trials of br-ifca are computed on the CPU (leave it out)"
+    assert refusal(call("reproduce", "br-ifca", *given)) == reason
 
 
 @pytest.mark.parametrize(
