@@ -155,9 +155,12 @@ def on_groups(scenario: Scenario) -> Iterator[str]:
     least = sums.colluders_per_cluster + sums.k_anonymity
     yield (
         f"groups: {groups.count}, hidden; each cluster opens how many of its members are in which group, and"
-        f" then the sums of groups with {least} or more of them; the others' updates are lost for the round"
+        f" then the sums of groups with {least} or more of them; the others' updates are lost"
     )
-    yield "groups: clusters stay for the whole run, as their counts would else give groups away"
+    yield (
+        "groups: clusters stay for the whole run, as their counts would else give groups away; whose group"
+        f" has fewer than {least} in its cluster is not learned from"
+    )
     if sums.threshold < largest_cluster(scenario):
         yield (
             "groups: a member that works with the server and guesses where others count themselves can have"

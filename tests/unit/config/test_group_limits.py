@@ -35,6 +35,7 @@ def test_feasible_ones_and_their_headers() -> None:
     assert any("groups: 3, told to everybody" in line for line in check(parse_scenario(OPEN, ())).notes)
     hidden = check(parse_scenario(OPEN, HIDDEN))
     assert any("groups with 2 or more of them" in line for line in hidden.notes)
+    assert any("fewer than 2 in its cluster is not learned from" in line for line in hidden.notes)
     guessing = "guesses where others count themselves"
     assert any(guessing in line for line in hidden.notes)
     all_of_them = (*HIDDEN, "secure_sum.threshold=4", "secure_sum.min_survivors=4")
