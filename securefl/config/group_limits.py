@@ -8,7 +8,7 @@ from securefl.config.behaviours import CoalitionAttack
 from securefl.config.cast import is_of_server
 from securefl.config.rules import clusters_needed_by, needs_server_gradient
 from securefl.config.scenario import Scenario
-from securefl.config.sizes import hides_groups, largest_cluster
+from securefl.config.sizes import hides_groups
 from securefl.errors import ConfigError
 
 
@@ -126,6 +126,20 @@ def _check_hidden(scenario: Scenario) -> None:
             "1 opens the slot of whoever is alone in its group: that sum is its update",
             "at least 2",
         )
+    if scenario.parties % clustering.size:
+        raise ConfigError(
+            "parties",
+            f"{scenario.parties} do not make clusters of {clustering.size} only, and with hidden groups all"
+            " members of a cluster have to open it",
+            f"a multiple of {clustering.size}",
+        )
+    if sums.threshold < clustering.size:
+        raise ConfigError(
+            "secure_sum.threshold",
+            f"{sums.threshold} of {clustering.size} would open the single update that a member lies for,"
+            " without the one who notices (docs/adr/0026)",
+            f"{clustering.size}, as clustering.size, and so min_survivors",
+        )
     if scenario.weighting.mode != "ignore":
         raise ConfigError(
             "weighting.mode",
@@ -161,8 +175,3 @@ def on_groups(scenario: Scenario) -> Iterator[str]:
         "groups: clusters stay for the whole run, as their counts would else give groups away; whose group"
         f" has fewer than {least} in its cluster is not learned from"
     )
-    if sums.threshold < largest_cluster(scenario):
-        yield (
-            "groups: a member that works with the server and guesses where others count themselves can have"
-            " a single update opened, as the threshold does without the one who notices (docs/adr/0026)"
-        )

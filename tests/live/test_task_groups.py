@@ -19,7 +19,16 @@ SEEDED = ("--insecure-seeded-entropy", "--seed", "7")
 GROUPS = ("groups.count=2", "groups.tasks=rotations", "weighting.mode=ignore", "groups.warmup=1")
 MODES = {
     "open": (2, ()),
-    "hidden": (4, ("groups.mode=hidden", "clustering.atoms=4", "groups.screen=2")),
+    "hidden": (
+        4,
+        (
+            "groups.mode=hidden",
+            "clustering.atoms=4",
+            "groups.screen=2",
+            "secure_sum.threshold=4",
+            "secure_sum.min_survivors=4",
+        ),
+    ),
 }
 
 

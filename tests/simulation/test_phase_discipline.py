@@ -54,6 +54,8 @@ HIDDEN = {
     "weighting__mode": "ignore",
     "groups__count": "2",
     "groups__mode": "hidden",
+    "threshold": "4",
+    "min_survivors": "4",
 }
 PARTY_PHASES = [kind.__name__ for kind in get_args(PartyPhase)]
 SERVER_PHASES = [kind.__name__ for kind in get_args(ServerPhase)]

@@ -34,6 +34,8 @@ from tests.simulation.world import Node, World, scenario
 HIDDEN = {
     "groups__count": "2",
     "groups__mode": "hidden",
+    "threshold": "4",
+    "min_survivors": "4",
     "clustering__atoms": "4",
     "size": "4",
     "weighting__mode": "ignore",
@@ -272,19 +274,17 @@ GUESSED, BLIND = True, False
 
 
 @pytest.mark.parametrize(
-    ("f", "threshold", "taken", "guess", "counts", "recovers"),
+    ("f", "taken", "guess", "counts", "recovers"),
     [
-        pytest.param(0, 2, 0, BLIND, (2, 2), True, id="no colluder reckoned with"),
-        pytest.param(1, 2, 0, BLIND, (2, 2), False, id="one reckoned with, and its count moved"),
-        pytest.param(1, 4, 1, BLIND, (1, 3), False, id="a second one from a seat that nobody has"),
-        pytest.param(1, 4, 1, GUESSED, (1, 3), False, id="or from one that somebody misses"),
-        pytest.param(1, 2, 1, GUESSED, (1, 3), True, id="unless the others suffice to open"),
-        pytest.param(1, 4, 2, GUESSED, (0, 4), False, id="or from two"),
+        pytest.param(0, 0, BLIND, (2, 2), True, id="no colluder reckoned with"),
+        pytest.param(1, 0, BLIND, (2, 2), False, id="one reckoned with, and its count moved"),
+        pytest.param(1, 1, BLIND, (1, 3), False, id="a second one from a seat that nobody has"),
+        pytest.param(1, 1, GUESSED, (1, 3), False, id="or from one that somebody misses"),
+        pytest.param(1, 2, GUESSED, (0, 4), False, id="or from two"),
     ],
 )
 def test_a_member_that_moves_counts_to_a_lone_party(
     f: int,
-    threshold: int,
     taken: int,
     counts: tuple[int, int],
     monkeypatch: pytest.MonkeyPatch,
@@ -309,7 +309,7 @@ def test_a_member_that_moves_counts_to_a_lone_party(
             seats.append(seat)
             return counted, *slots
         said = np.zeros(2 * SEATS, dtype=np.int64)
-        said[SEATS] = 1 + taken
+        said[seat] = 1 + taken
         here = sorted(one for one in seats if one < SEATS)
         free = next(one for one in range(SEATS) if one not in here)
         for one in here[:taken] if guess else [free] * taken:
@@ -321,8 +321,6 @@ def test_a_member_that_moves_counts_to_a_lone_party(
     config = scenario(
         4,
         rounds="1",
-        threshold=str(threshold),
-        min_survivors=str(max(f + 2, threshold)),
         **HIDDEN,
         **{f"secure_sum__{name}": str(value) for name, value in sums.items()},
     )
@@ -341,12 +339,12 @@ def test_a_member_that_moves_counts_to_a_lone_party(
         np.testing.assert_array_equal(found, uploads[lone].ring)
     else:
         assert not left
-        assert len(holders) < threshold
+        assert len(holders) < config.secure_sum.threshold
 
 
 def test_a_dropout_takes_its_hidden_cluster_along() -> None:
     """With it gone, the difference of two rounds' counts would be its group."""
-    config = scenario(8, rounds="2", threshold="3", min_survivors="3", **HIDDEN)
+    config = scenario(8, rounds="2", **HIDDEN)
     lab = world(config)
 
     def silent(

@@ -155,17 +155,20 @@ def test_counts_that_a_server_made_up_are_seen(tmp_path: Path) -> None:
 def test_a_member_that_counted_itself_elsewhere_is_seen_with_whole_vectors_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """p00 counts itself with p03, who is alone, and leaves its update where it was."""
+    """p00 counts itself with p03, who is alone, and puts its update into the other slot."""
 
     def elsewhere(plan: Plan, upload: Upload, seat: int) -> tuple[Upload, ...]:
         counts, *slots = slot_uploads(plan, upload, seat)
         if members_in(float(from_ring(upload.ring)[0]) / 2.0**plan.scenario.encoding.scale_bits) == {"p00"}:
-            counts = Upload(counts.ring[::-1].copy(), 0)
+            slots.reverse()
         return counts, *slots
+
+    def with_p00(party: PartyId, _round: int) -> int:
+        return int(party in {"p00", "p03"})
 
     monkeypatch.setattr(party_sums, "slot_uploads", elsewhere)
     out = tmp_path / "elsewhere"
-    record(out, scenario(4, rounds="1", **HIDDEN), length=16, lab=True, choose=one_odd, train=learn)
+    record(out, scenario(4, rounds="1", **HIDDEN), length=16, lab=True, choose=with_p00, train=learn)
     report = audited(out)
     assert "All 2 opened slots" in said(of(report, "exposure"), "opened slots of hidden groups have").claim
     assert any("show the update of one party each (p03)" in c for c in breaches(report, "reconstruction"))

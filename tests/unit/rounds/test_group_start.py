@@ -30,6 +30,8 @@ def a_plan(**more: str) -> Plan:
     groups = {
         "groups__count": "3",
         "groups__mode": "hidden",
+        "threshold": "4",
+        "min_survivors": "4",
         "groups__warmup": "2",
         "size": "4",
         "clustering__atoms": "4",

@@ -21,6 +21,8 @@ OPEN = {"groups__count": "3", "size": "2"}
 HIDDEN = {
     "groups__count": "3",
     "groups__mode": "hidden",
+    "threshold": "4",
+    "min_survivors": "4",
     "size": "4",
     "clustering__atoms": "4",
     "weighting__mode": "ignore",
