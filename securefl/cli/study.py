@@ -139,15 +139,15 @@ def _list(known: tuple[Shown, ...]) -> None:
         table.add_column()
         table.add_column()
         # Where there is a verdict, the columns before it leave it some room.
-        table.add_column(min_width=20 if any(one.records for one in family) else None)
+        table.add_column(min_width=12 if any(one.records for one in family) else None)
         table.add_column(no_wrap=True)
         for one in family:
+            # Numbers as --table and --figure want them.
+            name = f"{one.exhibit.item.kind} {one.exhibit.item.number}"
             for record in one.records:
                 where = f"{record.dataset}, {record.scale}"
-                cells = (one.name.lower(), one.exhibit.item.title, where, verdict(one.exhibit, record))
+                cells = (name, one.exhibit.item.title, where, verdict(one.exhibit, record))
                 table.add_row(*map(Text, (f"  {cells[0]}", *cells[1:], time_of(record))))
             if not one.records:
-                table.add_row(
-                    *map(Text, (f"  {one.name.lower()}", one.exhibit.item.title, "not run", "", ""))
-                )
+                table.add_row(*map(Text, (f"  {name}", one.exhibit.item.title, "not run", "", "")))
         console.print(table)

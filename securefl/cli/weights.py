@@ -20,11 +20,14 @@ from securefl.errors import ConfigError, UsageError
 from securefl.report.canvas import need_matplotlib
 from securefl.report.console import Terminal
 from securefl.report.count_figures import draw_caps
+from securefl.report.rundir import RunDirectory
 from securefl.reproduce.record import write_whole
 from securefl.weighting.partial import partial_view, smallest_sample
 from securefl.weighting.skew import objective_skew
 from securefl.weighting.truncation import curve, feasible, heaviest, largest_cap, mwp, truncated
 
+ALPHA, ALPHA_STAR = 0.1, 0.5
+"""Shares reckoned with where neither the command nor a run names others."""
 SHOWN = 20
 """Truncated parties that are named; the others are counted."""
 POINTS = 12
@@ -41,8 +44,16 @@ def weights(
         ),
     ],
     *,
-    alpha: Annotated[float, typer.Option(help="Share of the parties that may lie.")] = 0.1,
-    alpha_star: Annotated[float, typer.Option(help="Share of the weight that the rule withstands.")] = 0.5,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="Share of the parties that may lie; when left out that of the run, or else 0.1."),
+    ] = None,
+    alpha_star: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the weight that the rule withstands; when left out that of the run, or else 0.5."
+        ),
+    ] = None,
     delta: Annotated[
         float | None,
         typer.Option(
@@ -56,7 +67,7 @@ def weights(
     out: Annotated[Path | None, typer.Option(help="Draw U over alpha: FILE.png.")] = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Say where declared sample counts have to be cut so that liars gain nothing, and who is.
+    """Say where declared sample counts have to be cut so that liars gain little, and whose are.
 
     U is the largest cap with which alpha of the parties weigh alpha* of all at most, whatever they declare
     (Portnoy et al. 2022). With losses in a third column: how far truncation moves what is minimised.
@@ -64,6 +75,7 @@ def weights(
     Exit codes: 0 done; 2 refused.
     """
     with one_line_errors():
+        alpha, alpha_star = _shares(counts, alpha, alpha_star)
         _check(alpha, alpha_star, delta, cap)
         if out is not None:
             if out.suffix != ".png":
@@ -104,6 +116,19 @@ def _declared(counts: Path, data_dir: Path | None) -> tuple[Declared, ...]:
     return declared_in_run(counts, data_dir)
 
 
+def _shares(counts: Path, alpha: float | None, alpha_star: float | None) -> tuple[float, float]:
+    """Alpha and alpha*: as given, else those by which the run truncated, else the usual ones."""
+    own = None
+    if counts.is_dir():
+        weighting = RunDirectory.open(counts).read_scenario().weighting
+        own = weighting if weighting.alpha is not None else None
+    if alpha is None:
+        alpha = ALPHA if own is None or own.alpha is None else own.alpha
+    if alpha_star is None:
+        alpha_star = ALPHA_STAR if own is None else own.alpha_star
+    return alpha, alpha_star
+
+
 def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None) -> None:
     if not 0 < alpha_star < 1:
         raise ConfigError(
@@ -111,7 +136,13 @@ def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None
             f"is {alpha_star:g}; whoever has all of the weight is no minority",
             "a share of the weight between 0 and 1, as in 0.5",
         )
-    if not 0 < alpha < alpha_star:
+    if not alpha > 0:
+        raise ConfigError(
+            "--alpha",
+            f"is {alpha:g}, which is no share of the parties",
+            f"above 0 and below --alpha-star = {alpha_star:g}",
+        )
+    if alpha >= alpha_star:
         raise ConfigError(
             "--alpha",
             f"is {alpha:g}; that share of the parties has as much of the weight when all weigh the same",

@@ -107,7 +107,8 @@ def _rounds(summary: Summary, console: Console) -> Iterator[Table | Text]:
             )
         yield table
     if len(shown) < len(records):
-        yield Text(f"{len(records) - len(shown)} rounds like their neighbours are not shown", style="dim")
+        hidden = counted(len(records) - len(shown), "more round")
+        yield Text(f"{hidden} not shown here: metrics.jsonl has all", style="dim")
 
 
 def _projected(summary: Summary) -> Iterator[Text]:

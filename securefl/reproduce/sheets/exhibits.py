@@ -166,8 +166,11 @@ def choose_exhibits(known: Sequence[Exhibit], wanted: Sequence[tuple[Kind, str]]
         of_kind = [one.item for one in known if one.item.kind == kind]
         named = {item.key for item in of_kind if number in {item.number, ALL}}
         if not named:
-            there = ", ".join(item.number for item in sorted(of_kind, key=_order))
-            raise ConfigError(f"--{kind}", f"there is no {kind} {number!r}", f"{there}, or {ALL}")
+            numbers = [item.number for item in sorted(of_kind, key=_order)]
+            there = (
+                ", ".join([*numbers, f"or {ALL}"]) if numbers else f"this paper has no {kind}s here; --list"
+            )
+            raise ConfigError(f"--{kind}", f"there is no {kind} {number!r}", there)
         chosen |= named
     return tuple(one for one in known if one.item.key in chosen)
 

@@ -71,6 +71,18 @@ def test_counts_and_losses_of_a_run(tmp_path: Path) -> None:
     assert "summary.json: says no seed, which split the data" in refusal(call("weights", tmp_path / "run"))
 
 
+def test_of_a_run_that_truncates_its_own_shares_are_taken(tmp_path: Path) -> None:
+    truncating = "[weighting]\nmode = 'truncate'\nalpha = 0.2\nalpha_star = 0.4\n[model]"
+    scenario = write_scenario(tmp_path, SCENARIO.replace("[model]", truncating))
+    assert call("simulate", scenario, "--out", tmp_path / "run").exit_code == 0
+    own = call("weights", tmp_path / "run").output
+    assert "(alpha = 0.2)" in own
+    assert "for alpha* = 0.4" in own
+    other = call("weights", tmp_path / "run", "--alpha", "0.1", "--alpha-star", "0.5").output
+    assert "(alpha = 0.1)" in other
+    assert "for alpha* = 0.5" in other
+
+
 def difference(output: str) -> float:
     return float(output.split("the difference ")[1].split(maxsplit=1)[0])
 
@@ -131,7 +143,8 @@ def test_a_bad_file_is_refused_by_line(tmp_path: Path, text: str, reason: str) -
     ("options", "reason"),
     [
         (("--alpha", "0.5"), "--alpha: is 0.5"),
-        (("--alpha", "0"), "--alpha: is 0"),
+        (("--alpha", "0"), "--alpha: is 0, which is no share"),
+        (("--alpha", "nan"), "--alpha: is nan, which is no share"),
         (("--alpha-star", "1"), "--alpha-star: is 1"),
         (("--alpha", "0.42", "--alpha-star", "0.45"), "ceil(0.42 x 10) = 5 of 10"),
         (("--delta", "2"), "--delta: is 2"),

@@ -134,7 +134,7 @@ def test_long_runs_show_what_happened() -> None:
     assert "round 50:" in text
     assert "round 99:" in text
     assert "round 51:" not in text
-    assert "97 rounds like their neighbours are not shown" in text
+    assert "97 more rounds not shown here: metrics.jsonl has all" in text
 
 
 def test_summary_json() -> None:

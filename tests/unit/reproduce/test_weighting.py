@@ -24,7 +24,7 @@ from securefl.reproduce.sheets.record import AxisRecord, CellRecord, SheetRecord
 from securefl.reproduce.sheets.sources import nowhere
 from securefl.reproduce.sheets.study import Dataset
 from securefl.reproduce.sheets.tabulate import Done, tabulate
-from tests.unit.cli.programs import SCENARIO
+from tests.unit.cli.programs import SCENARIO, call
 
 EXHIBITS = exhibits(Path(scenarios.__path__[0]) / "papers", "weighting")
 NUMBERS = {one.item.number: one for one in EXHIBITS}
@@ -180,3 +180,12 @@ def test_a_cell_of_a_heat_map_shows_lowest_and_highest_of_several_seeds(
     monkeypatch.setattr(pictures, "draw_heat_map", draw)
     picture(record)
     assert drawn[0].texts == (("0.800", "0.800 (0.82)\n0.750 to 0.850"),)
+
+
+def test_the_list_fits_a_terminal_and_names_figures_as_they_are_asked_for() -> None:
+    results = Path(__file__).parents[3] / "docs" / "results" / "weighting"
+    listed = call("reproduce", "weighting", "--list", "--out", results, width=80).stdout
+    timed = [line.rstrip() for line in listed.splitlines() if ", desk" in line]
+    assert timed
+    assert all(line.endswith(" s") for line in timed)
+    assert "figure A1 " in listed
