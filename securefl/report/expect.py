@@ -17,6 +17,7 @@ MEANING: Final = {
     EXIT_ABORTED: "the run aborted",
 }
 """Exit codes in words."""
+NOTHING_EXPECTED: Final = "the run ended, and the scenario expects nothing of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,11 @@ def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
     if outcome.aborted and not (aborts and all(judgement.ok for judgement in aborts)):
         return EXIT_ABORTED
     return EXIT_EXPECTED if all(judgement.ok for judgement in judgements) else EXIT_UNEXPECTED
+
+
+def in_words(code: int, judgements: Sequence[Judgement]) -> str:
+    """What the exit code of a run means; a run of which nothing was expected did not turn out as expected."""
+    return MEANING[code] if judgements or code != EXIT_EXPECTED else NOTHING_EXPECTED
 
 
 def _judge(expect: Expect, measured: float | None) -> Judgement:

@@ -17,7 +17,7 @@ from securefl.config.sizes import works_of
 from securefl.errors import EXIT_EXPECTED
 from securefl.report.checks import check_lines
 from securefl.report.events import backdoor_text
-from securefl.report.expect import MEANING
+from securefl.report.expect import in_words
 from securefl.report.records import CLOSED, LeftOut, RoundRecord
 from securefl.report.summary import Summary
 from securefl.report.text import counted, curve, listed, percent, printable, seconds, size
@@ -220,7 +220,9 @@ def _verdict(console: Console, summary: Summary) -> None:
     code, reason = summary.exit_code, printable(summary.outcome.reason, 400)
     good = code == EXIT_EXPECTED
     ended = "aborted" if summary.outcome.aborted else "ended"
-    line = Text(f"exit {code}: {MEANING[code]}", style="bold green" if good else "bold red")
+    line = Text(
+        f"exit {code}: {in_words(code, summary.judgements)}", style="bold green" if good else "bold red"
+    )
     if reason:
         line.append(f"\n{summary.scenario.name} {ended}: {reason}", style="not bold default")
     if console.is_terminal:
@@ -230,11 +232,25 @@ def _verdict(console: Console, summary: Summary) -> None:
 
 
 def _worth_showing(records: Sequence[RoundRecord]) -> list[RoundRecord]:
-    """All of a short run; of a long one the first, the last and those in which something happened."""
+    """All of a short run; of a long one the first, the last and those in which something happened.
+
+    Where these are too many, rounds with lost sums and rounds unlike the one before go first: what happens in
+    every round alike must not push them out.
+    """
     if len(records) <= _MAX_ROUNDS:
         return list(records)
-    eventful = [r for r in records[1:-1] if r.left_out or r.lost or r.retries or r.redraws]
-    return [records[0], *eventful[: _MAX_ROUNDS - 2], records[-1]]
+    eventful = [at for at, r in enumerate(records) if r.left_out or r.lost or r.retries or r.redraws]
+
+    def dullness(at: int) -> int:
+        return (not records[at].lost) + (_happened(records[at]) == _happened(records[at - 1]))
+
+    chosen = sorted((at for at in eventful if 0 < at < len(records) - 1), key=dullness)[: _MAX_ROUNDS - 2]
+    return [records[at] for at in (0, *sorted(chosen), len(records) - 1)]
+
+
+def _happened(record: RoundRecord) -> tuple[object, ...]:
+    """What makes two rounds alike: clusters are drawn anew, so that which sums were lost says nothing."""
+    return frozenset(record.left_out), len(record.lost), record.retries, record.redraws
 
 
 def _round_line(record: RoundRecord) -> str:
@@ -253,7 +269,8 @@ def _events(record: RoundRecord) -> Iterator[str]:
     for out in record.left_out:
         by_reason.setdefault(out.reason, []).append(out)
     for reason, group in by_reason.items():
-        yield f"{listed(out.party for out in group)}: {printable(reason)}"
+        said = reason if len(group) == 1 else reason.replace("its update was", "their updates were")
+        yield f"{listed(out.party for out in group)}: {printable(said)}"
     if record.failed:
         yield f"{counted(len(record.failed), 'sum')} out by checks"
     if record.rejected:

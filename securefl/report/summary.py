@@ -10,7 +10,7 @@ import securefl
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import sums_apart
 from securefl.report.checks import Checked
-from securefl.report.expect import MEANING, Judgement, exit_code, judge
+from securefl.report.expect import Judgement, exit_code, in_words, judge
 from securefl.report.metrics import RunMetrics
 from securefl.report.outcome import Outcome
 from securefl.report.privacy import Account
@@ -75,7 +75,7 @@ class Summary:
             "simulated": self.simulated,
             "scenario": self.scenario.name,
             "exit_code": self.exit_code,
-            "exit_meaning": MEANING[self.exit_code],
+            "exit_meaning": in_words(self.exit_code, self.judgements),
             "aborted": outcome.aborted,
             "reason": outcome.reason,
             "seconds": round(self.seconds, 3),

@@ -181,7 +181,7 @@ def after_evaluation(
     elif stop.patience is not None and standing.stale_rounds >= stop.patience:
         reason = f"no better accuracy in {stop.patience} rounds"
     elif standing.round + 1 >= stop.rounds:
-        reason = f"{stop.rounds} rounds done"
+        reason = f"{stop.rounds} {'round' if stop.rounds == 1 else 'rounds'} done"
     else:
         reason = ending(plan, standing.releases) or ""
     if not reason:

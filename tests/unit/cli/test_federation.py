@@ -68,7 +68,7 @@ def test_a_process_that_could_not_say_why_it_ended_is_told_of(died: Died, line: 
     [
         (Died(P00, 0),),
         (Said(P00, Fatal("disk full", refused=False)), Died(P00, 3)),
-        (Said(SERVER, Ending(Finished("1 rounds done"))), Died(P00, -15)),
+        (Said(SERVER, Ending(Finished("1 round done"))), Died(P00, -15)),
     ],
 )
 def test_an_end_that_is_explained_is_not_told_twice(news: tuple[Said | Died, ...], tmp_path: Path) -> None:

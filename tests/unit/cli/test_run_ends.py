@@ -56,10 +56,10 @@ def test_json_output_stays_json_when_a_run_aborts(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("text", "outcome", "code"),
     [
-        (SCENARIO, Finished("1 rounds done"), 0),
-        (EXPECTING, Finished("1 rounds done"), 1),
+        (SCENARIO, Finished("1 round done"), 0),
+        (EXPECTING, Finished("1 round done"), 1),
         (EXPECTING_AN_ABORT, Aborted("as expected"), 0),
-        (EXPECTING_AN_ABORT, Finished("1 rounds done"), 1),
+        (EXPECTING_AN_ABORT, Finished("1 round done"), 1),
     ],
 )
 def test_an_outcome_and_what_was_expected_make_the_code(

@@ -10,11 +10,12 @@ import pytest
 from rich.console import Console
 
 from securefl.ids import PartyId
+from securefl.report.expect import Judgement
 from securefl.report.live import LiveProgress, draw
 from securefl.report.metrics import RunMetrics
 from securefl.report.present import print_summary
 from securefl.report.progress import JsonProgress, PlainProgress, Progress, progress_for
-from securefl.report.records import SumSeen
+from securefl.report.records import OVERSIZED, LeftOut, SumSeen
 from securefl.report.scene import Scene
 from securefl.report.summary import Summary, summarise
 from securefl.report.text import counted, curve, listed, printable, seconds, size
@@ -69,7 +70,7 @@ def test_the_summary_says_what_matters(terminal: bool) -> None:
         "differential privacy: none",
         "server refused p07",
         "runs/x/summary.json",
-        "exit 0: the outcome is the expected one",
+        "exit 0: the run ended, and the scenario expects nothing of it",
     ):
         assert part in text
     assert "INSECURE" not in text
@@ -135,6 +136,30 @@ def test_long_runs_show_what_happened() -> None:
     assert "round 99:" in text
     assert "round 51:" not in text
     assert "97 more rounds not shown here: metrics.jsonl has all" in text
+
+
+def test_what_happens_in_every_round_hides_no_lost_sum() -> None:
+    whole = summary()
+    refused = tuple(LeftOut(PartyId(name), OVERSIZED) for name in ("p05", "p07"))
+    dull = replace(whole.rounds[0], left_out=refused, lost={}, redraws=0, retries=0)
+    special = {40: replace(dull, lost={(0, 2): "too few"}), 70: replace(dull, left_out=refused[:1])}
+    rounds = tuple(replace(special.get(n, dull), round=n) for n in range(100))
+    text = printed(replace(whole, rounds=rounds), terminal=False)
+    shown = [int(part.split(":")[0]) for part in text.split("  round ")[1:]]
+    assert shown == [0, 1, 2, 3, 4, 5, 6, 40, 41, 70, 71, 99]
+    assert text.count("p05: its update was refused as too long") == 1
+    assert text.count("p05, p07: their updates were refused as too long") == 11
+
+
+def test_only_where_something_is_expected_an_outcome_is_the_expected_one() -> None:
+    nothing, said = summary(), "the outcome is the expected one"
+    assert not nothing.judgements
+    assert said not in printed(nothing, terminal=False)
+    assert "expects nothing" in str(nothing.to_json()["exit_meaning"])
+    met = replace(nothing, judgements=(Judgement("accuracy", 0.5, None, 0.9, ok=True),))
+    assert f"exit 0: {said}" in printed(met, terminal=False)
+    assert met.to_json()["exit_meaning"] == said
+    assert "exit 3: the run aborted" in printed(summary(aborted=True), terminal=False)
 
 
 def test_summary_json() -> None:
