@@ -36,6 +36,7 @@ from securefl.errors import EXIT_ABORTED, ConfigError, RunAbortedError
 from securefl.ids import RunId
 from securefl.kernel.effects import Aborted, Finished
 from securefl.report.console import Terminal
+from securefl.report.events import sieve
 from securefl.report.metrics import RunMetrics
 from securefl.report.progress import progress_for
 from securefl.report.rundir import RUNS, RunDirectory
@@ -141,7 +142,7 @@ def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_js
     dishonest = behaviours_of(scenario, options.seed).keys()
     with closing(directory.metrics()) as rows:
         metrics = RunMetrics(scenario, rows.append, dishonest=dishonest)
-        progress = progress_for(console, as_json=as_json)
+        progress = progress_for(console, as_json=as_json, by=sieve(scenario))
         federation = Federation(scenario, options, directory, metrics, progress)
         outcome: Finished | Aborted | Interrupted
         try:

@@ -21,6 +21,7 @@ from securefl.learning.checkpoint import keep_model
 from securefl.learning.outcomes import Evaluation
 from securefl.privacy.settling import check_budget
 from securefl.report.console import Terminal
+from securefl.report.events import sieve
 from securefl.report.metrics import RunMetrics
 from securefl.report.privacy import Accounts, forgoing, header_lines, why_none
 from securefl.report.progress import progress_for
@@ -91,7 +92,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
         directory.write_scenario(scenario)
     checkpoint = directory.path / CHECKPOINT_FILE
     console = Terminal(highlight=False)
-    progress = progress_for(console, as_json=options.as_json)
+    progress = progress_for(console, as_json=options.as_json, by=sieve(scenario))
     with closing(directory.metrics(records)) as rows:
         cast = behaviours_of(scenario, options.seed)
         metrics = RunMetrics(scenario, rows.append, dishonest=cast.keys(), earlier=records)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from securefl.config.behaviours import CoalitionAttack
 from securefl.config.cast import is_of_server
 from securefl.config.rules import clusters_needed_by, needs_server_gradient
-from securefl.config.scenario import Scenario
+from securefl.config.scenario import Groups, Scenario
 from securefl.config.sizes import hides_groups
 from securefl.errors import ConfigError
 
@@ -31,6 +31,12 @@ def check_groups(scenario: Scenario) -> None:
         )
     if groups.tasks == "rotations" and groups.count > 4:
         raise ConfigError("groups.count", f"{groups.count} groups, and images have 4 rotations", "at most 4")
+    if groups.warmup == 0 and groups.pace != Groups().pace:
+        raise ConfigError(
+            "groups.pace",
+            f"{groups.pace} rounds between partings, and with groups.warmup = 0 no model is parted",
+            "groups.warmup of 1 or more, or leave pace out",
+        )
     _check_company(scenario)
     if clustering.reclusterings > 1:
         raise ConfigError(

@@ -94,10 +94,11 @@ def on_validation(scenario: Scenario) -> Iterator[str]:
     if wanted is None or test is None:
         return
     times = "" if scenario.weighting.mode == "ignore" else " times the weight of its party"
+    passed = accepted_at(test, ATTACK_FACTOR)
     yield (
-        f"validated sums: norm {wanted.norm:g}{times}; an update of {HONEST_SHARE:g} x that is refused with"
-        f" probability {wanted.failure:g} at most, one of {ATTACK_FACTOR:g} x accepted with"
-        f" {accepted_at(test, ATTACK_FACTOR):.1g} at most"
+        f"validated sums: norm {wanted.norm:g}{times}; an update of up to {HONEST_SHARE:g} of that norm is"
+        f" refused with probability {wanted.failure:g} or less, one of {ATTACK_FACTOR:g} times that norm or"
+        f" more is accepted with probability {passed:.1g} or less"
     )
     yield (
         f"  told to all: who was refused. The dealer and one evaluator together would learn"

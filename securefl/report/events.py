@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from securefl.config.scenario import Scenario
 from securefl.report.records import CLOSED
 from securefl.report.text import counted, listed, percent, printable, seconds
 from securefl.rounds.reports import (
@@ -74,12 +75,17 @@ def _on_sum(report: InstanceRetried | InstanceLost | SumChecked | UpdatesValidat
             assert_never(report)
 
 
-def round_text(done: RoundDone, spent: float | None = None) -> str:
-    """One line on a round that ended; ``spent``: its seconds."""
+def sieve(scenario: Scenario) -> str:
+    """What leaves opened sums out, besides the checks."""
+    return "rule" if scenario.groups.screen is None else "rule or screen"
+
+
+def round_text(done: RoundDone, spent: float | None = None, *, by: str = "rule") -> str:
+    """One line on a round that ended; ``spent``: its seconds; ``by``: its :func:`sieve`."""
     planned = len(done.opened) + len(done.lost)
     took = "" if spent is None else f", {seconds(spent)}"
     rejected = f", {counted(len(done.failed), 'cluster')} left out by the checks" if done.failed else ""
-    rejected += f", {counted(len(done.rejected), 'cluster')} left out by the rule" if done.rejected else ""
+    rejected += f", {counted(len(done.rejected), 'cluster')} left out by the {by}" if done.rejected else ""
     return (
         f"round {done.round}: accuracy {percent(done.accuracy)}, loss {done.loss:.3g},"
         f"{backdoor_text(done.backdoor_success)}"

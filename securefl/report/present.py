@@ -16,7 +16,7 @@ from rich.text import Text
 from securefl.config.sizes import works_of
 from securefl.errors import EXIT_EXPECTED
 from securefl.report.checks import check_lines
-from securefl.report.events import backdoor_text
+from securefl.report.events import backdoor_text, sieve
 from securefl.report.expect import in_words
 from securefl.report.records import CLOSED, LeftOut, RoundRecord
 from securefl.report.summary import Summary
@@ -89,7 +89,7 @@ def _rounds(summary: Summary, console: Console) -> Iterator[Table | Text]:
     shown = _worth_showing(records)
     if not console.is_terminal:
         for record in shown:
-            yield Text(_round_line(record))
+            yield Text(_round_line(record, sieve(summary.scenario)))
     elif shown:
         table = Table(box=None, header_style="dim", padding=(0, 0, 0, 2))
         for column in ("round", "accuracy", "loss", "counted", "sums", "time"):
@@ -103,7 +103,10 @@ def _rounds(summary: Summary, console: Console) -> Iterator[Table | Text]:
                 _of(record.heard, _expected(record), "yellow"),
                 _of(len(record.sums), len(record.sums) + len(record.lost), "red"),
                 seconds(record.seconds["total"]),
-                Text("; ".join(_events(record)), style="yellow" if record.left_out else "dim"),
+                Text(
+                    "; ".join(_events(record, sieve(summary.scenario))),
+                    style="yellow" if record.left_out else "dim",
+                ),
             )
         yield table
     if len(shown) < len(records):
@@ -253,8 +256,8 @@ def _happened(record: RoundRecord) -> tuple[object, ...]:
     return frozenset(record.left_out), len(record.lost), record.retries, record.redraws
 
 
-def _round_line(record: RoundRecord) -> str:
-    events = "".join(f"; {event}" for event in _events(record))
+def _round_line(record: RoundRecord, by: str) -> str:
+    events = "".join(f"; {event}" for event in _events(record, by))
     return (
         f"round {record.round}: accuracy {percent(record.accuracy)}, loss {record.loss:.3g},"
         f"{backdoor_text(record.backdoor_success)}"
@@ -264,7 +267,7 @@ def _round_line(record: RoundRecord) -> str:
     )
 
 
-def _events(record: RoundRecord) -> Iterator[str]:
+def _events(record: RoundRecord, by: str) -> Iterator[str]:
     by_reason: dict[str, list[LeftOut]] = {}
     for out in record.left_out:
         by_reason.setdefault(out.reason, []).append(out)
@@ -274,7 +277,7 @@ def _events(record: RoundRecord) -> Iterator[str]:
     if record.failed:
         yield f"{counted(len(record.failed), 'sum')} out by checks"
     if record.rejected:
-        yield f"{counted(len(record.rejected), 'cluster')} out by rule"
+        yield f"{counted(len(record.rejected), 'cluster')} out by {by}"
     if closed := sum(reason.startswith(CLOSED) for reason in record.lost.values()):
         yield f"{counted(closed, 'sum')} kept closed"
     if record.redraws:

@@ -51,8 +51,9 @@ class Progress(Protocol):
 class PlainProgress:
     """A line per round and per event, flushed, for logs and pipes."""
 
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
+    def __init__(self, stream: IO[str], *, by: str = "rule") -> None:
+        """``by``: what leaves sums out (:func:`securefl.report.events.sieve`)."""
+        self._stream, self._by = stream, by
         self._since = 0.0
         self._refusals = 0
 
@@ -66,7 +67,10 @@ class PlainProgress:
         """See :class:`Progress`."""
         if isinstance(report, RoundStarted):
             self._since = now
-        text = round_text(report, now - self._since) if isinstance(report, RoundDone) else event_text(report)
+        if isinstance(report, RoundDone):
+            text: str | None = round_text(report, now - self._since, by=self._by)
+        else:
+            text = event_text(report)
         if text is not None:
             self._say(text)
 
@@ -128,15 +132,18 @@ class JsonProgress:
         _write(self._stream, json.dumps({"event": event, **fields}, allow_nan=False) + "\n")
 
 
-def progress_for(console: Console, *, as_json: bool = False) -> Progress:
-    """JSON lines where asked for, a live display on a terminal, plain lines elsewhere."""
+def progress_for(console: Console, *, as_json: bool = False, by: str = "rule") -> Progress:
+    """JSON lines where asked for, a live display on a terminal, plain lines elsewhere.
+
+    ``by``: what leaves sums out (:func:`securefl.report.events.sieve`).
+    """
     if as_json:
         return JsonProgress(console.file)
     if console.is_terminal and not console.is_dumb_terminal:
         from securefl.report.live import LiveProgress  # noqa: PLC0415 - much of rich, for terminals only
 
         return LiveProgress(console)
-    return PlainProgress(console.file)
+    return PlainProgress(console.file, by=by)
 
 
 def _write(stream: IO[str], text: str) -> None:

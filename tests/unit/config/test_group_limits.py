@@ -54,6 +54,7 @@ def test_the_header_says_when_all_models_are_there(rounds: int, says: str) -> No
         (("groups.count=13",), "groups.count", "12 parties are fewer than 13 groups"),
         (("groups.count=5", "groups.tasks='rotations'"), "groups.count", "4 rotations"),
         (("groups.count=1", "groups.mode='hidden'"), "groups.count", "no groups at all"),
+        (("groups.pace=3",), "groups.pace", "with groups.warmup = 0 no model is parted"),
         (("groups.count=7",), "clustering.size", "every group would wait"),
         (("clustering.reclusterings=2",), "clustering.reclusterings", "do not go with groups"),
         (

@@ -40,7 +40,8 @@ def test_a_good_one_says_what_it_does_and_what_not() -> None:
     scenario = parse_scenario(GOOD)
     limits = check(scenario)
     text = "\n".join(limits.notes)
-    assert "validated sums: norm 2" in text
+    assert "validated sums: norm 2; an update of up to 0.9 of that norm is refused with probability" in text
+    assert "one of 2 times that norm or more is accepted with probability" in text
     assert "would learn 64 projections of each update" in text
     assert "an evaluator that deviates can frame" in text
     assert limits.ring_bits == 64

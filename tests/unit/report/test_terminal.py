@@ -9,7 +9,9 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from securefl.config.scenario import Groups
 from securefl.ids import PartyId
+from securefl.report.events import sieve
 from securefl.report.expect import Judgement
 from securefl.report.live import LiveProgress, draw
 from securefl.report.metrics import RunMetrics
@@ -160,6 +162,18 @@ def test_only_where_something_is_expected_an_outcome_is_the_expected_one() -> No
     assert f"exit 0: {said}" in printed(met, terminal=False)
     assert met.to_json()["exit_meaning"] == said
     assert "exit 3: the run aborted" in printed(summary(aborted=True), terminal=False)
+
+
+def test_with_a_screen_sums_are_left_out_by_rule_or_screen() -> None:
+    whole, done = summary(), next(r for _, r in eventful()[1] if isinstance(r, RoundDone))
+    rounds = (replace(whole.rounds[0], rejected=((0, 1),)),)
+    screened = msgspec.structs.replace(whole.scenario, groups=Groups(count=2, screen=3.0))
+    assert "1 cluster out by rule\n" in printed(replace(whole, rounds=rounds), terminal=False)
+    text = printed(replace(whole, rounds=rounds, scenario=screened), terminal=False)
+    assert "1 cluster out by rule or screen\n" in text
+    stream = io.StringIO()
+    PlainProgress(stream, by=sieve(screened)).on_report(0.0, replace(done, rejected=((0, 1),)))
+    assert "1 cluster left out by the rule or screen" in stream.getvalue()
 
 
 def test_summary_json() -> None:
