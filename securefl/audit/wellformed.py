@@ -35,6 +35,7 @@ class _ClustersDrawn(msgspec.Struct):
     founding: _Seed = ""
     tasks: tuple[int, ...] = ()
     groups: tuple[tuple[str, int], ...] = ()
+    cap: int | None = None
 
 
 class _SurvivorsFrozen(msgspec.Struct):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, assert_never
 
 import typer
 from rich.table import Table
@@ -16,6 +16,7 @@ from rich.text import Text
 from parties.console import one_line_errors, say
 from securefl.cli.counts import Declared, read_counts
 from securefl.cli.run import DataDirOption
+from securefl.config.scenario import Weighting
 from securefl.errors import ConfigError, UsageError
 from securefl.report.canvas import need_matplotlib
 from securefl.report.console import Terminal
@@ -93,6 +94,8 @@ def weights(
             )
         found = largest_cap(numbers, alpha, alpha_star)
         _tell(declared, found, alpha, alpha_star)
+        if counts.is_dir():
+            say(_as_run(RunDirectory.open(counts).read_scenario().weighting))
         if delta is not None and cap is not None:
             _tell_sample(numbers, Fraction(cap), alpha, alpha_star, delta)
         _tell_skew(declared, found)
@@ -181,6 +184,22 @@ def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star:
         say(f"  {one.name}: {one.count:,} counts as {_number(cap)}")
     if len(cut) > SHOWN:
         say(f"  and {len(cut) - SHOWN} more")
+
+
+def _as_run(weighting: Weighting) -> str:
+    """What the run itself did with its counts."""
+    match weighting.mode:
+        case "ignore":
+            return "the run itself ignored counts: every party weighed the same"
+        case "passthrough":
+            return "the run itself took counts as they were declared, and cut none"
+        case "truncate":
+            if weighting.cap is not None:
+                return f"the run itself cut counts at {weighting.cap:,}, its weighting.cap"
+            shares = f"alpha = {weighting.alpha:g}, alpha* = {weighting.alpha_star:g}"
+            return f"the run itself cut counts by {shares}, in each round of those who were there"
+        case _:
+            assert_never(weighting.mode)
 
 
 def _tell_sample(

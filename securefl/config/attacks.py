@@ -17,6 +17,7 @@ from securefl.config.behaviours import (
     Backdoor,
     Behaviour,
     CoalitionAttack,
+    FalseCount,
     InformedAttack,
     InnerProductManipulation,
     LabelShift,
@@ -220,10 +221,12 @@ def described(behaviours: Sequence[Behaviour], parties: int, rounds: int) -> Ite
         rounds: of the scenario, at most.
     """
     for attack in behaviours:
-        if not isinstance(attack, Poisoning):
-            continue
         size = len(attack.parties) or attack.count
         facts = [f"{attack.kind} by {size} {'party' if size == 1 else 'parties'}"]
+        if isinstance(attack, FalseCount):
+            yield f"attack: {facts[0]}, {attack.samples:,} samples declared"
+        if not isinstance(attack, Poisoning):
+            continue
         if isinstance(attack, Alie) and attack.z is None:
             facts.append(f"z = {alie_z(parties, size):.3g}")
         if isinstance(attack, UpdateAttack) and attack.actors is not None:

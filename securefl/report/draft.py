@@ -21,6 +21,7 @@ from securefl.report.records import (
     SumSeen,
     Volume,
 )
+from securefl.report.weighing import Weighing, weighing
 from securefl.rounds.reports import (
     ClusterKey,
     ClustersDrawn,
@@ -66,6 +67,7 @@ class RoundDraft:
     _closed: dict[int, str] = field(default_factory=dict)
     _oversized: set[PartyId] = field(default_factory=set)
     _projections: int = 0
+    _weighing: Weighing | None = None
     _norm: float | None = None
     _redraws: int = 0
     _retries: int = 0
@@ -78,9 +80,11 @@ class RoundDraft:
             case DrawVoided(withheld=withheld):
                 self._redraws += 1
                 self._withheld.update(withheld)
-            case ClustersDrawn(clusters=clusters, resting=resting):
+            case ClustersDrawn(clusters=clusters, resting=resting, counts=counts, cap=cap):
                 self._resting = frozenset(resting)
                 self._members = {(r, j): m for r, row in enumerate(clusters) for j, m in enumerate(row)}
+                drawn = {party for members in self._members.values() for party in members}
+                self._weighing = weighing(dict(counts), drawn, cap)
             case InstanceRetried(excluded=excluded):
                 self._retries += 1
                 self._excluded.update(excluded)
@@ -175,6 +179,7 @@ class RoundDraft:
             epsilon=spent,
             suspects=done.suspects,
             projections=self._projections,
+            weighing=self._weighing,
         )
 
     def _enter(self, step: str, now: float) -> None:

@@ -21,6 +21,7 @@ from securefl.report.expect import in_words
 from securefl.report.records import CLOSED, LeftOut, RoundRecord
 from securefl.report.summary import Summary
 from securefl.report.text import counted, curve, listed, percent, printable, seconds, size
+from securefl.report.weighing import weighing_lines
 
 _MAX_ROUNDS: Final = 12
 _MAX_REFUSALS: Final = 8
@@ -34,6 +35,7 @@ def print_summary(console: Console, summary: Summary) -> None:
     for title, body in (
         ("Accuracy", _accuracy(summary, console)),
         ("Who was counted", _rounds(summary, console)),
+        ("What declared counts weighed, in the last round", _weighed(summary)),
         ("What the server could see", _view(summary)),
         ("What the checks left out", _checked(summary)),
         ("What was refused", _refused(summary)),
@@ -112,6 +114,11 @@ def _rounds(summary: Summary, console: Console) -> Iterator[Table | Text]:
     if len(shown) < len(records):
         hidden = counted(len(records) - len(shown), "more round")
         yield Text(f"{hidden} not shown here: metrics.jsonl has all", style="dim")
+
+
+def _weighed(summary: Summary) -> Iterator[Text]:
+    if summary.rounds:
+        yield from map(Text, weighing_lines(summary.rounds[-1].weighing))
 
 
 def _projected(summary: Summary) -> Iterator[Text]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from securefl.ids import PartyId
+from securefl.report.weighing import Weighing
 from securefl.rounds.reports import ClusterKey, Suspect
 from securefl.transcript.canonical import JsonValue
 
@@ -107,6 +108,8 @@ class RoundRecord:
     """The evidence of the checks up to this round."""
     projections: int = 0
     """Numbers about single updates that validation would tell the dealer and one evaluator together."""
+    weighing: Weighing | None = None
+    """What declared counts weighed; None where all weigh the same."""
 
     @property
     def heard(self) -> int:
@@ -167,6 +170,7 @@ class RoundRecord:
                 for each in row.get("evidence", ())
             ),
             projections=row.get("projections", 0),
+            weighing=Weighing.from_json(row["weights"]) if "weights" in row else None,
         )
 
     def row(self) -> dict[str, JsonValue]:
@@ -209,6 +213,7 @@ class RoundRecord:
             **({} if self.epsilon is None else {"epsilon": {p: finite(e) for p, e in self.epsilon.items()}}),
             **({"evidence": listed_evidence(self.suspects)} if self.suspects else {}),
             **({"projections": self.projections} if self.projections else {}),
+            **({} if self.weighing is None else {"weights": self.weighing.to_json()}),
         }
 
 

@@ -185,6 +185,7 @@ def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> Cl
         drawn.founding,
         assignment.tasks,
         tuple(sorted(drawn.groups.items())),
+        drawn.cap,
     )
 
 

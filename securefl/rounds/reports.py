@@ -88,6 +88,8 @@ class ClustersDrawn:
     """The task group of each cluster, where parties tell theirs."""
     groups: tuple[tuple[PartyId, int], ...] = ()
     """What each party that was there told, drawn or not; empty where groups are hidden."""
+    cap: int | None = None
+    """U: the declared count that weighs 1; None where all weigh the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ def test_counts_and_losses_of_a_run(tmp_path: Path) -> None:
     assert call("simulate", scenario, "--out", tmp_path / "run", "--seed", "3").exit_code == 0
     done = call("weights", tmp_path / "run", "--alpha", "0.2", "--alpha-star", "0.4")
     assert "6 parties, 120 samples" in done.output
+    assert "the run itself took counts as they were declared" in done.output
     declared, truncated = (
         float(done.output.split(word)[0].split()[-1]) for word in (" with declared", " truncated;")
     )
@@ -77,6 +78,7 @@ def test_of_a_run_that_truncates_its_own_shares_are_taken(tmp_path: Path) -> Non
     assert call("simulate", scenario, "--out", tmp_path / "run").exit_code == 0
     own = call("weights", tmp_path / "run").output
     assert "(alpha = 0.2)" in own
+    assert "the run itself cut counts by alpha = 0.2, alpha* = 0.4" in own
     assert "for alpha* = 0.4" in own
     other = call("weights", tmp_path / "run", "--alpha", "0.1", "--alpha-star", "0.5").output
     assert "(alpha = 0.1)" in other
