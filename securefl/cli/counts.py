@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefl.errors import ConfigError
+from securefl.report.text import counted
 from securefl.weighting.weights import MAX_COUNT
 
 SHOWN = 30
@@ -50,7 +51,7 @@ def read_counts(path: Path) -> tuple[Declared, ...]:
         where = f"{path}, line {number}"
         width = width or len(fields)
         if len(fields) != width or not 1 <= width <= 3:
-            raise ConfigError(where, f"has {len(fields)} fields", "count, or name,count, or name,count,loss")
+            raise ConfigError(where, _misfit(len(fields), width), "count, or name,count, or name,count,loss")
         name = fields[0] if width > 1 else f"line {number}"
         if name in found:
             raise ConfigError(where, f"names {name!r} a second time", "one line per party")
@@ -75,6 +76,15 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, Sequence[str]]]:
     except csv.Error as error:
         where = f"{path}, line {max(1, reader.line_num)}"
         raise ConfigError(where, f"is no CSV: {error}", "a line per party, as in p00,1200") from error
+
+
+def _misfit(fields: int, width: int) -> str:
+    """What is wrong with so many fields in a line, after lines of ``width``."""
+    has = f"has {counted(fields, 'field')}"
+    if fields == width or fields > 3:
+        return has
+    what = "names" if 1 in {fields, width} else "losses"
+    return f"{has}, and the lines before have {width}: {what} belong on all lines or on none"
 
 
 def _are_words(fields: Sequence[str]) -> bool:

@@ -35,7 +35,7 @@ _BUNDLED = Path(scenarios.__path__[0]) / "leakage"
 def leakage(
     sweeps: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SWEEP]...", help="Names of bundled sweeps (all: every one), or TOML files."),
+        typer.Argument(metavar="SWEEP", help="Names of bundled sweeps (all: every one), or TOML files."),
     ] = None,
     *,
     out: Annotated[Path, typer.Option(help="Where NAME.json and NAME.png go.")] = RESULTS,

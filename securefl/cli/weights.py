@@ -17,11 +17,12 @@ from parties.console import one_line_errors, say
 from securefl.cli.counts import Declared, read_counts
 from securefl.cli.run import DataDirOption
 from securefl.config.scenario import Weighting
-from securefl.errors import ConfigError, UsageError
+from securefl.errors import ConfigError
 from securefl.report.canvas import need_matplotlib
 from securefl.report.console import Terminal
 from securefl.report.count_figures import draw_caps
 from securefl.report.rundir import RunDirectory
+from securefl.report.text import counted, percent
 from securefl.reproduce.record import write_whole
 from securefl.weighting.partial import partial_view, smallest_sample
 from securefl.weighting.skew import objective_skew
@@ -92,12 +93,16 @@ def weights(
                 f" {alpha_star:g} of the weight even when all weigh the same",
                 "a lower alpha, a higher alpha*, or more parties",
             )
+        _check_losses(declared)
+        sample = None
+        if delta is not None and cap is not None:
+            sample = _of_sample(numbers, cap, alpha, alpha_star, delta)
         found = largest_cap(numbers, alpha, alpha_star)
         _tell(declared, found, alpha, alpha_star)
         if counts.is_dir():
             say(_as_run(RunDirectory.open(counts).read_scenario().weighting))
-        if delta is not None and cap is not None:
-            _tell_sample(numbers, Fraction(cap), alpha, alpha_star, delta)
+        if sample is not None:
+            say(sample)
         _tell_skew(declared, found)
         points = list(curve(numbers, alpha_star))
         _tell_curve(points)
@@ -105,7 +110,9 @@ def weights(
             shown = [(float(a), float(u)) for a, u in points]
             title = f"{counts.name}: U over alpha, alpha* = {alpha_star:g}"
             notes = (f"{len(numbers)} parties, {sum(numbers):,} samples",)
-            write_whole(out, draw_caps(title, notes, {f"alpha* = {alpha_star:g}": shown}))
+            write_whole(
+                out, draw_caps(title, notes, {f"alpha* = {alpha_star:g}": shown}, (alpha, float(found)))
+            )
             say(f"wrote {out}")
 
 
@@ -167,9 +174,10 @@ def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star:
     numbers = [one.count for one in declared]
     liars, before = heaviest(len(numbers), alpha), float(mwp(numbers, alpha))
     after = float(mwp(truncated(numbers, cap), alpha))
+    largest, weigh = ("largest holds", "it weighs") if liars == 1 else (f"{liars} largest hold", "they weigh")
     say(
-        f"{len(numbers)} parties, {sum(numbers):,} samples;"
-        f" the {liars} largest (alpha = {alpha:g}) hold {before:.1%}"
+        f"{len(numbers)} {'party' if len(numbers) == 1 else 'parties'}, {counted(sum(numbers), 'sample')};"
+        f" the {largest} {percent(before)} (alpha = {alpha:g})"
     )
     cut = sorted((one for one in declared if one.count > cap), key=lambda one: (-one.count, one.name))
     if not cut:
@@ -177,8 +185,8 @@ def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star:
         return
     kept = float(sum(truncated(numbers, cap)) / sum(numbers))
     say(
-        f"U = {_number(cap)} (rounds use {math.floor(cap):,}): they weigh {after:.1%};"
-        f" {len(cut)} of {len(numbers)} truncated, {kept:.1%} of the samples count"
+        f"U = {_number(cap)} (rounds use {math.floor(cap):,}): {weigh} {percent(after)};"
+        f" {len(cut)} of {len(numbers)} truncated, {percent(kept)} of the samples count"
     )
     for one in islice(cut, SHOWN):
         say(f"  {one.name}: {one.count:,} counts as {_number(cap)}")
@@ -202,32 +210,37 @@ def _as_run(weighting: Weighting) -> str:
             assert_never(weighting.mode)
 
 
-def _tell_sample(
-    numbers: Sequence[int], cap: Fraction, alpha: float, alpha_star: float, delta: float
-) -> None:
-    try:
-        view = partial_view(numbers, cap, alpha, alpha_star, delta)
-    except UsageError as error:
-        needed = smallest_sample(alpha, delta)
-        raise ConfigError("--delta", str(error), f"{needed} counts or more, or a larger delta") from error
+def _of_sample(numbers: Sequence[int], cap: int, alpha: float, alpha_star: float, delta: float) -> str:
+    """What the counts say of all, of which they are a sample."""
+    needed = smallest_sample(alpha, delta)
+    if len(numbers) < needed:
+        raise ConfigError(
+            "--delta",
+            f"a sample of {counted(len(numbers), 'count')} says nothing at alpha = {alpha:g} and this delta",
+            f"{needed:,} counts or more, or a larger delta",
+        )
+    view = partial_view(numbers, cap, alpha, alpha_star, delta)
     verdict = "the bound holds of all parties" if view.holds else "the sample does not show the bound"
-    say(
-        f"as a sample, U = {_number(cap)}, confidence {1 - delta:g}: {verdict}; the largest {alpha:g} of all"
-        f" parties weigh {view.proportion:.1%} at most (Theorem 2)"
+    bound = (
+        f"the largest {alpha:g} of all parties weigh {percent(view.proportion)} at most"
+        if math.isfinite(view.proportion)
+        else "it bounds no weight at all"
     )
+    return f"as a sample, U = {cap:,}, confidence {1 - delta:g}: {verdict}; {bound} (Theorem 2)"
+
+
+def _check_losses(declared: Sequence[Declared]) -> None:
+    for one in declared:
+        if one.loss is not None and not math.isfinite(one.loss):
+            raise ConfigError(
+                one.name, "the model's loss on its samples is not finite", "a model that is not destroyed"
+            )
 
 
 def _tell_skew(declared: Sequence[Declared], cap: Fraction) -> None:
     losses = [one.loss for one in declared if one.loss is not None]
     if not losses:
         return
-    broken = next(
-        (one.name for one in declared if one.loss is not None and not math.isfinite(one.loss)), None
-    )
-    if broken is not None:
-        raise ConfigError(
-            broken, "the model's loss on its samples is not finite", "a model that is not destroyed"
-        )
     skew = objective_skew([one.count for one in declared], cap, losses)
     say(
         f"objective: {skew.declared:.6g} with declared counts, {skew.truncated:.6g} truncated; the difference"

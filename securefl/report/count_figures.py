@@ -18,13 +18,19 @@ _WIDTH: Final = 130
 """Characters that fit on a line of notes."""
 
 
-def draw_caps(title: str, notes: Sequence[str], curves: Mapping[str, Sequence[tuple[float, float]]]) -> bytes:
+def draw_caps(
+    title: str,
+    notes: Sequence[str],
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    chosen: tuple[float, float] | None = None,
+) -> bytes:
     """Return a PNG file: U over alpha (Portnoy et al. 2022, Figure 1); the same bytes for the same input.
 
     Args:
         title: of the picture.
         notes: lines under it.
         curves: by label, pairs (alpha, U), at least one each; U is positive.
+        chosen: the alpha that was asked for, and its U: a vertical line.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -33,11 +39,41 @@ def draw_caps(title: str, notes: Sequence[str], curves: Mapping[str, Sequence[tu
     for index, (label, points) in enumerate(curves.items()):
         alphas, caps = zip(*points, strict=True)
         axes.plot(alphas, caps, ".-", color=COLOURS[index % len(COLOURS)], label=label, markersize=4)
+    if chosen is not None:
+        alpha, cap = chosen
+        axes.axvline(
+            alpha,
+            color="#444444",
+            linewidth=1.0,
+            linestyle="--",
+            label=f"alpha = {alpha:g}: U = {_exactly(cap)}",
+        )
+        axes.plot([alpha], [cap], "o", color="#444444", markersize=6, fillstyle="none")
     axes.set_yscale("log")
+    every = [cap for points in curves.values() for _, cap in points]
+    _plain_ticks(axes, min(every), max(every))
     axes.set_xlabel("share of the parties that may lie, alpha")
     axes.set_ylabel("samples that a party counts for at most, U")
     axes.legend(fontsize=8, frameon=False)
     return png(figure)
+
+
+def _exactly(cap: float) -> str:
+    return f"{cap:,.0f}" if cap == math.floor(cap) else f"{cap:,.3f}"
+
+
+def _plain_ticks(axes: Axes, low: float, high: float) -> None:
+    """Label values in full where they span less than a power of ten: a log scale labels few or none."""
+    if high >= 10 * low:
+        return
+    from matplotlib.ticker import MaxNLocator, NullLocator  # noqa: PLC0415 - an optional extra
+
+    margin = max((high / low) ** 0.05, 1.02)
+    bottom, top = low / margin, high * margin
+    axes.set_ylim(bottom, top)
+    at = [float(tick) for tick in MaxNLocator(6).tick_values(bottom, top) if bottom <= tick <= top]
+    axes.set_yticks(at, [f"{tick:,.10g}" for tick in at])
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def draw_sizes(title: str, notes: Sequence[str], counts: Sequence[int]) -> bytes:

@@ -76,7 +76,7 @@ class RunDirectory:
             ConfigError: there is none, or it holds no run.
         """
         if not (path / "scenario.toml").is_file():
-            reason = "holds no run (no scenario.toml)" if path.is_dir() else "is no directory"
+            reason = "holds no run, as scenario.toml is missing" if path.is_dir() else "is no directory"
             raise ConfigError(str(path), reason, "name the directory that a run printed at its end")
         return cls(path)
 

@@ -22,8 +22,8 @@ def written(folder: Path, text: str) -> Path:
 def test_where_counts_are_cut_and_whose(tmp_path: Path) -> None:
     done = call("weights", written(tmp_path, COUNTS), "--out", tmp_path / "curve.png")
     assert done.exit_code == 0
-    assert "the 1 largest (alpha = 0.1) hold 100.0%" in done.output
-    assert "U = 45 (rounds use 45): they weigh 50.0%; 1 of 10 truncated" in done.output
+    assert "; the largest holds 100.0 % (alpha = 0.1)\n" in done.output
+    assert "U = 45 (rounds use 45): it weighs 50.0 %; 1 of 10 truncated" in done.output
     assert "liar: 10,000,000 counts as 45" in done.output
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     table = [line.split() for line in done.output.splitlines() if line.strip()[:2] in {"0.", "1"}]
@@ -39,8 +39,12 @@ def test_a_sample_of_all_counts(tmp_path: Path) -> None:
     even = written(tmp_path, "5\n" * 400)
     assert "the bound holds of all parties" in call("weights", even, "--delta", "0.05", "--cap", "5").output
     assert "does not show" in call("weights", even, "--delta", "0.05", "--cap", "100").output
-    few = refusal(call("weights", written(tmp_path, "5\n" * 100), "--delta", "0.05", "--cap", "5"))
-    assert "100 counts say nothing" in few
+    wide = written(tmp_path, "1\n" * 399 + "100000\n")
+    assert "it bounds no weight at all" in call("weights", wide, "--delta", "0.05", "--cap", "9000").output
+    few = call("weights", written(tmp_path, "5\n" * 100), "--delta", "0.05", "--cap", "5")
+    assert few.stdout == ""
+    assert "a sample of 100 counts says nothing" in refusal(few)
+    assert refusal(few).count("205") == 1
 
 
 def test_losses_in_a_third_column(tmp_path: Path) -> None:
@@ -132,8 +136,13 @@ def test_of_task_groups_each_party_has_the_model_that_it_would_choose(tmp_path: 
         ("a,3\nb,many\n", "line 2: 'many' is no number"),
         ("a,3\nb,2147483649\n", "line 2: declares 2,147,483,649 samples, more than anybody may"),
         ("a,3\na,4\n", "line 2: names 'a' a second time"),
-        ("a,3\n4\n", "line 2: has 1 fields"),
-        ("a,3,1,1\n", "line 1: has 4 fields"),
+        (
+            "a,3\n4\n",
+            "line 2: has 1 field, and the lines before have 2: names belong on all lines or on none",
+        ),
+        ("3\na,4\n", "line 2: has 2 fields, and the lines before have 1: names belong"),
+        ("a,3,1\nb,4\n", "line 2: has 2 fields, and the lines before have 3: losses belong"),
+        ("a,3,1,1\n", "line 1: has 4 fields (count, or"),
         ("a,3,nan\n", "line 1: the loss is 'nan'"),
     ],
 )
@@ -161,4 +170,6 @@ def test_bad_shares_are_refused(tmp_path: Path, options: tuple[str, ...], reason
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert "cannot be read" in refusal(call("weights", tmp_path / "none.csv"))
-    assert "holds no run" in refusal(call("weights", tmp_path))
+    assert "holds no run, as scenario.toml is missing (name the directory" in refusal(
+        call("weights", tmp_path)
+    )
