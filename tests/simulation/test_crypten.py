@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 
 import numpy as np
@@ -26,6 +25,7 @@ from securefl.rounds.reports import (
     SumsWithheld,
 )
 from securefl.secagg_crypten.member import Computing
+from tests.crypten_threads import crypten_threads, end_abandoned
 from tests.simulation.test_exact_sums import check_all, samples, uneven
 from tests.simulation.test_faults import powers
 from tests.simulation.world import Op, World, scenario
@@ -58,6 +58,11 @@ def crypten(parties: str = "6", **overrides: str) -> Scenario:
     return scenario(int(parties), secure_sum__kind="crypten", **overrides)
 
 
+@pytest.fixture(autouse=True)
+def _alone() -> None:
+    end_abandoned()
+
+
 def check(world: World) -> None:
     """The run has ended, nobody hangs, no thread is left, and each party is in all sums of a round or in
     none."""
@@ -69,7 +74,7 @@ def check(world: World) -> None:
             for instance in node.phase.instances.values():
                 if isinstance(instance, Computing):
                     instance.computation.close()  # with a process, the thread dies
-    assert [t.name for t in threading.enumerate() if t.name.startswith("crypten-")] == []
+    assert crypten_threads() == []
     scale = 2**world.scenario.encoding.scale_bits
     counted: Counter[tuple[int, PartyId]] = Counter()
     for report in world.reports(SumOpened):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -30,9 +29,15 @@ from securefl.rounds.reports import (
 )
 from securefl.rounds.upload import HONEST, Occasion, Seams
 from securefl.secagg_crypten.validated_phases import Checking
+from tests.crypten_threads import crypten_threads, end_abandoned
 from tests.simulation.world import Op, World, scenario
 
 P0, P1, P2, P3 = (PartyId(f"p0{i}") for i in range(4))
+
+
+@pytest.fixture(autouse=True)
+def _alone() -> None:
+    end_abandoned()
 
 
 def validated(parties: int = 3, **overrides: str) -> Scenario:
@@ -70,7 +75,7 @@ def ended(world: World) -> World:
                 if isinstance(instance, Checking):
                     for computation in instance.running.values():
                         computation.close()  # with a process, the thread dies
-    assert [t.name for t in threading.enumerate() if t.name.startswith("crypten-")] == []
+    assert crypten_threads() == []
     return world
 
 

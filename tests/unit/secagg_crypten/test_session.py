@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -19,6 +17,7 @@ from securefl.secagg_crypten.library import Library, load
 from securefl.secagg_crypten.session import Done, Failed, Session, Waiting, reap
 from securefl.secagg_crypten.world import MaskSource, World
 from securefl.secagg_crypten.zeros import ZeroShares
+from tests.crypten_threads import crypten_threads, end_abandoned
 
 NAMES = tuple(PartyId(f"p{i}") for i in range(5))
 ResultT = TypeVar("ResultT")
@@ -68,8 +67,9 @@ def run(
     raise AssertionError("the computation does not end")
 
 
-def crypten_threads() -> list[str]:
-    return [t.name for t in threading.enumerate() if t.name.startswith("crypten-")]
+@pytest.fixture(autouse=True)
+def _alone() -> None:
+    end_abandoned()
 
 
 @pytest.mark.parametrize("source", ["pairwise", "crypten-insecure"])
@@ -188,8 +188,7 @@ def test_a_session_that_was_never_started_closes() -> None:
 def test_forgotten_sessions_are_ended_at_the_next_turn() -> None:
     session = waiting()
     del session
-    gc.collect()
-    reap()
+    end_abandoned()
     assert crypten_threads() == []
 
 
