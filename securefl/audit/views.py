@@ -117,7 +117,7 @@ def _seen_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[str, int, int
         yield "survivors", int(str(entry.fields["round"])), 0, ",".join(sorted(survivors)), evidence
     for entry, evidence in recorded.of(party, "slots_counted"):
         counts: Any = entry.fields
-        yield "counts", counts["round"], counts["cluster"], str(counts["counts"]), evidence
+        yield "counts", counts["round"], counts["cluster"], str((counts["counts"], counts["seats"])), evidence
 
 
 def _split(recorded: Recorded, topic: _Topic, key: tuple[str, int, int], seen: tuple[_Seen, ...]) -> Finding:

@@ -39,17 +39,16 @@ def group_stack(
 
     Args:
         plan: of the run.
-        sums: opened in the round, of updates; those of other groups are left out.
+        sums: opened in the round, of updates of this group (:func:`of_group`).
         drawn: the round's clusters, weights and seed.
         group: the model's number.
         reference: mean of the past aggregates of all models, f64 ``(k d,)``, for rules with a memory.
         totals: members in each sum, where groups are hidden.
     """
-    own = of_group(sums, drawn, group)
     at = slice(group * plan.length, (group + 1) * plan.length)
     if totals is None:
-        return stack_of(plan, own, drawn.weights, reference[at])
-    return _counted_stack(plan, own, totals, reference[at])
+        return stack_of(plan, sums, drawn.weights, reference[at])
+    return _counted_stack(plan, sums, totals, reference[at])
 
 
 def _counted_stack(

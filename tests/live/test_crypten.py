@@ -83,8 +83,8 @@ def test_a_dealer_that_is_killed_costs_sums_and_then_the_run(
 
 def test_validation_leaves_an_attacker_out(tmp_path: Path) -> None:
     """With processes, a dealer among them, and weights from declared counts; the scenario has 12 parties."""
-    attack = [{"kind": kind, "parties": ["p02"]} for kind in ("scale", "no-clip")]
-    attack[0]["factor"] = -10  # type: ignore[assignment]
+    who = {"parties": ["p02"]}
+    attack = [{"kind": "scale", "factor": -10, **who}, {"kind": "no-clip", **who}]
     shown = json.dumps(attack).replace(":", " =")
     settings = [f"behaviours={shown}", "parties=6", "stop.rounds=2", "expect=[]"]
     short = [word for setting in settings for word in ("--set", setting)]

@@ -152,6 +152,17 @@ def test_counts_that_a_server_made_up_are_seen(tmp_path: Path) -> None:
     assert any("opened with a count of 1" in claim for claim in breaches(report, "exposure"))
 
 
+def test_other_seats_with_the_same_counts_are_seen(tmp_path: Path) -> None:
+    """The server moves one member within its slot: whoever finds its own seat would believe it."""
+
+    def prepare(world: World) -> None:
+        lying(world, lambda seats: tuple(sorted((seats[0] ^ 1, *seats[1:]))))
+
+    out = tmp_path / "seats"
+    record(out, scenario(4, rounds="1", **HIDDEN), length=16, lab=True, choose=one_odd, prepare=prepare)
+    assert any("2 versions of the counts of hidden groups" in c for c in breaches(audited(out), "views"))
+
+
 def test_a_member_that_counted_itself_elsewhere_is_seen_with_whole_vectors_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
