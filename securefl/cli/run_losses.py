@@ -12,6 +12,7 @@ from securefl.arrays import F32
 from securefl.behaviours.cast import party_behaviour
 from securefl.cli.counts import Declared
 from securefl.config.cast import behaviours_of, party_names
+from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
 from securefl.learning.checkpoint import load_model, model_path
 from securefl.learning.datasets import load_data
@@ -23,22 +24,24 @@ from securefl.report.rundir import RunDirectory
 from securefl.rounds.groups import least_of
 
 
-def declared_in_run(path: Path, data_dir: Path | None) -> tuple[Declared, ...]:
+def declared_in_run(
+    directory: RunDirectory, scenario: Scenario, data_dir: Path | None
+) -> tuple[Declared, ...]:
     """What each party of a run declared, and the loss of the final model on its samples.
 
     Of task groups that of the model that has the least there: the one that the party would choose. It takes
     everybody's data, which are in one place in local runs and simulations only.
 
     Args:
-        path: the run's directory.
+        directory: the run's.
+        scenario: what was run, as the directory says it.
         data_dir: where data sets are.
 
     Raises:
-        ConfigError: no run, one that does not say its seed, no model in it or one of another shape, or the
+        ConfigError: a run that does not say its seed, no model in it or one of another shape, or the
             data set is not there.
     """
-    directory = RunDirectory.open(path)
-    scenario, seed = directory.read_scenario(), _seed_of(directory)
+    seed = _seed_of(directory)
     names, cast_as = party_names(scenario.parties), behaviours_of(scenario, seed)
     dataset = load_data(scenario.data, data_dir)
     shards = shards_of(dataset, split(dataset, scenario.data, names, seed, cast_as.keys()))

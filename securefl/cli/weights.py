@@ -16,7 +16,7 @@ from rich.text import Text
 from parties.console import one_line_errors, say
 from securefl.cli.counts import Declared, read_counts
 from securefl.cli.run import DataDirOption
-from securefl.config.scenario import Weighting
+from securefl.config.scenario import Scenario, Weighting
 from securefl.errors import ConfigError
 from securefl.report.canvas import need_matplotlib
 from securefl.report.console import Terminal
@@ -77,13 +77,22 @@ def weights(
     Exit codes: 0 done; 2 refused.
     """
     with one_line_errors():
-        alpha, alpha_star = _shares(counts, alpha, alpha_star)
+        directory = RunDirectory.open(counts) if counts.is_dir() else None
+        scenario = None if directory is None else directory.read_scenario()
+        alpha, alpha_star = _shares(scenario, alpha, alpha_star)
         _check(alpha, alpha_star, delta, cap)
         if out is not None:
             if out.suffix != ".png":
                 raise ConfigError("--out", f"{out.name} does not end in .png", "FILE.png")
             need_matplotlib()
-        declared = _declared(counts, data_dir)
+        if directory is None or scenario is None:
+            declared = read_counts(counts)
+        else:
+            from securefl.cli.run_losses import (  # noqa: PLC0415 - imports torch, which a file need not wait for
+                declared_in_run,
+            )
+
+            declared = declared_in_run(directory, scenario, data_dir)
         numbers = [one.count for one in declared]
         if not feasible(len(numbers), alpha, alpha_star):
             liars = heaviest(len(numbers), alpha)
@@ -99,8 +108,8 @@ def weights(
             sample = _of_sample(numbers, cap, alpha, alpha_star, delta)
         found = largest_cap(numbers, alpha, alpha_star)
         _tell(declared, found, alpha, alpha_star)
-        if counts.is_dir():
-            say(_as_run(RunDirectory.open(counts).read_scenario().weighting))
+        if scenario is not None:
+            say(_as_run(scenario.weighting))
         if sample is not None:
             say(sample)
         _tell_skew(declared, found)
@@ -116,22 +125,9 @@ def weights(
             say(f"wrote {out}")
 
 
-def _declared(counts: Path, data_dir: Path | None) -> tuple[Declared, ...]:
-    if not counts.is_dir():
-        return read_counts(counts)
-    from securefl.cli.run_losses import (  # noqa: PLC0415 - imports torch, which a file need not wait for
-        declared_in_run,
-    )
-
-    return declared_in_run(counts, data_dir)
-
-
-def _shares(counts: Path, alpha: float | None, alpha_star: float | None) -> tuple[float, float]:
+def _shares(scenario: Scenario | None, alpha: float | None, alpha_star: float | None) -> tuple[float, float]:
     """Alpha and alpha*: as given, else those by which the run truncated, else the usual ones."""
-    own = None
-    if counts.is_dir():
-        weighting = RunDirectory.open(counts).read_scenario().weighting
-        own = weighting if weighting.alpha is not None else None
+    own = None if scenario is None or scenario.weighting.alpha is None else scenario.weighting
     if alpha is None:
         alpha = ALPHA if own is None or own.alpha is None else own.alpha
     if alpha_star is None:

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load, save
 
+from securefl.config.load import load_scenario
+from securefl.config.scenario import Scenario
+from securefl.report import rundir
 from tests.unit.cli.programs import SCENARIO, call, refusal, write_scenario
 
 COUNTS = "name,count\n" + "".join(f"c{n},{n}\n" for n in range(1, 10)) + "liar,10000000\n"
@@ -76,11 +79,21 @@ def test_counts_and_losses_of_a_run(tmp_path: Path) -> None:
     assert "summary.json: says no seed, which split the data" in refusal(call("weights", tmp_path / "run"))
 
 
-def test_of_a_run_that_truncates_its_own_shares_are_taken(tmp_path: Path) -> None:
+def test_of_a_run_that_truncates_its_own_shares_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     truncating = "[weighting]\nmode = 'truncate'\nalpha = 0.2\nalpha_star = 0.4\n[model]"
     scenario = write_scenario(tmp_path, SCENARIO.replace("[model]", truncating))
     assert call("simulate", scenario, "--out", tmp_path / "run").exit_code == 0
+    reads: list[Path] = []
+
+    def counted(path: Path) -> Scenario:
+        reads.append(path)
+        return load_scenario(path)
+
+    monkeypatch.setattr(rundir, "load_scenario", counted)
     own = call("weights", tmp_path / "run").output
+    assert reads == [tmp_path / "run" / "scenario.toml"]
     assert "(alpha = 0.2)" in own
     assert "the run itself cut counts by alpha = 0.2, alpha* = 0.4" in own
     assert "for alpha* = 0.4" in own
