@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from securefl.arrays import Ring
+from securefl.config.wording import count
 from securefl.errors import PeerError
 from securefl.ids import PartyId
 from securefl.kernel.effects import Reject, Report
@@ -36,7 +37,7 @@ def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], 
             continue
         releases, needed = phase.shares.get(key, {}), _needed(instance, frozen.survivors)
         if len(releases) < needed:
-            reason = f"{len(releases)} members released their shares, {needed} are needed"
+            reason = f"{count(len(releases), 'member')} released shares, {needed} are needed"
             effects.append(Report(InstanceLost(round_, *key, reason)))
             continue
         try:

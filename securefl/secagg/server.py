@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from securefl.config.wording import count
 from securefl.crypto.merkle import merkle_root
 from securefl.errors import PeerError
 from securefl.ids import PartyId
@@ -127,7 +128,7 @@ def on_advert(phase: CollectingKeys, sender: PartyId, advert: KeyAdvert, signed:
 def close_keys(phase: CollectingKeys) -> tuple[CollectingBoxes | Lost, KeyList | None]:
     """End the key step; the list goes to the members that are on it."""
     if len(phase.adverts) < phase.setup.min_survivors:
-        return Lost(phase.setup, f"only {len(phase.adverts)} members advertised keys"), None
+        return Lost(phase.setup, f"only {count(len(phase.adverts), 'member')} advertised keys"), None
     key_list = key_list_digest(dict(phase.frames))
     adverts = {index: phase.adverts[index] for index in sorted(phase.adverts)}
     frames = tuple(phase.frames[index] for index in adverts)
@@ -157,7 +158,7 @@ def close_boxes(phase: CollectingBoxes) -> tuple[CollectingInputs | Lost, dict[P
     """End the share step; every member that sealed boxes gets those sealed to it."""
     setup = phase.setup
     if len(phase.boxes) < setup.min_survivors:
-        return Lost(setup, f"only {len(phase.boxes)} members shared their secrets"), {}
+        return Lost(setup, f"only {count(len(phase.boxes), 'member')} shared secrets"), {}
     sealed = {owner: dict(message.boxes) for owner, message in sorted(phase.boxes.items())}
     lists = {
         setup.members[holder]: BoxList(

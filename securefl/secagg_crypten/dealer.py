@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from securefl.config.wording import count
 from securefl.crypto.agreement import BadKeyError, KeyPair, shared_key
 from securefl.crypto.boxes import BoxError, open_box, seal_box
 from securefl.crypto.labels import digest
@@ -52,7 +53,9 @@ def answer(
         index = members.index(delivery.sender)
         adverts[index], frames[index] = delivery.message, frame
     if len(adverts) < LEAST_MEMBERS:
-        raise PeerError(SERVER, f"asks for triples for {len(adverts)} members, {LEAST_MEMBERS} are needed")
+        raise PeerError(
+            SERVER, f"asks for triples for {count(len(adverts), 'member')}, {LEAST_MEMBERS} are needed"
+        )
     box_keys = {index: adverts[index].box_key for index in sorted(adverts)}
     instance = Instance(run, *place)
     try:

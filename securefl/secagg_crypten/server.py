@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from securefl.arrays import Ring
+from securefl.config.wording import count
 from securefl.crypto.prg import Sign, add_masks
 from securefl.encoding.ring import add_wire, zeros
 from securefl.errors import PeerError, UsageError
@@ -29,7 +30,7 @@ def close_keys(phase: CollectingKeys) -> tuple[CollectingInputs | Lost, KeyList 
     """End the key step; from here on all listed members are needed."""
     setup = phase.setup
     if len(phase.adverts) < setup.min_survivors:
-        return Lost(setup, f"only {len(phase.adverts)} members advertised keys"), None
+        return Lost(setup, f"only {count(len(phase.adverts), 'member')} advertised keys"), None
     key_list = key_list_digest(dict(phase.frames))
     adverts = {index: phase.adverts[index] for index in sorted(phase.adverts)}
     lists = setup.lists_digest(key_list, frozenset(adverts))

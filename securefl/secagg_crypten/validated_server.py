@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from securefl.config.wording import count
 from securefl.errors import PeerError
 from securefl.ids import PartyId
 from securefl.messages.crypten import PeerBox
@@ -91,7 +92,7 @@ def close_keys(
     if isinstance(base, Lost) or key_list is None:
         return Lost(phase.setup, base.reason if isinstance(base, Lost) else ""), None, None
     if len(base.sharers) < LEAST_MEMBERS:
-        reason = f"{len(base.sharers)} members advertised keys, validation takes {LEAST_MEMBERS}"
+        reason = f"{count(len(base.sharers), 'member')} advertised keys, validation takes {LEAST_MEMBERS}"
         return Lost(phase.setup, reason), None, None
     request = DealRequest(members=tuple(phase.setup.members), adverts=key_list.adverts)
     return AwaitingHeld(base, validation), key_list, request
@@ -154,8 +155,8 @@ def close_held(
         frames = tuple(frame for _, frame in sorted(phase.held.items()))
         return AwaitingNonces(phase.base, phase.validation), HeldList(receipts=frames)
     if phase.dealt != phase.listed:
-        undealt = len(phase.listed - phase.dealt)
-        reason = f"{phase.validation.dealer} has dealt no triples for {undealt} members"
+        undealt = count(len(phase.listed - phase.dealt), "member")
+        reason = f"{phase.validation.dealer} has dealt no triples for {undealt}"
         return Lost(phase.setup, reason), None
     return retry(phase.base, frozenset(phase.setup.members[i] for i in missing), max_attempts), None
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from securefl.clustering.assignment import Assignment
 from securefl.clustering.survivors import survivor_set
 from securefl.config.behaviours import Phase
+from securefl.config.wording import count
 from securefl.ids import PartyId
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey
@@ -112,4 +113,4 @@ def started_over(
             answering = [party for party in members if party not in gone]
             sharing[key], inputs[key] = frozenset(answering), answering
             if len(answering) < sums.min_survivors:
-                lost[key] = f"only {len(answering)} members advertised keys"
+                lost[key] = f"only {count(len(answering), 'member')} advertised keys"

@@ -20,6 +20,7 @@ from securefl.clustering.leakage.admission import Admission
 from securefl.clustering.survivors import survivor_set
 from securefl.config.behaviours import Phase
 from securefl.config.sizes import sums_apart
+from securefl.config.wording import count
 from securefl.ids import PartyId
 from securefl.rounds.leakage import Question
 from securefl.rounds.plan import Plan
@@ -104,7 +105,7 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
         refused += [(p, key) for p in sorted(releasing & deviations.wrong_shares)]
         useful, needed = len(releasing - deviations.wrong_shares), _needed(plan, len(counted))
         if useful < needed:
-            unopened[key] = f"{useful} members released their shares, {needed} are needed"
+            unopened[key] = f"{count(useful, 'member')} released shares, {needed} are needed"
         else:
             opened.add(key)
     silenced = _silenced(assignment, deviations, summing, survivors)
@@ -141,10 +142,10 @@ def _until_inputs(
         listed = [p for p in members if p not in silent or silent[p] in _SAYS_KEYS]
         sharing = [p for p in listed if p not in silent or silent[p] in _SAYS_SHARES]
         if len(listed) < needed:
-            unready[key] = f"only {len(listed)} members advertised keys"
+            unready[key] = f"only {count(len(listed), 'member')} advertised keys"
             keyless.update(members)
         elif len(sharing) < needed and plan.scenario.secure_sum.kind == "masking":
-            unready[key] = f"only {len(sharing)} members shared their secrets"
+            unready[key] = f"only {count(len(sharing), 'member')} shared secrets"
         else:
             lists[key] = listed
             able[key] = [p for p in sharing if p not in silent or silent[p] in _SAYS_INPUT]

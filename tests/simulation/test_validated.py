@@ -253,7 +253,7 @@ def test_a_slow_dealer_costs_the_sum_and_what_comes_late_is_refused() -> None:
     plan = validated(3, rounds="2", deadlines__training="2")
     world = ended(World(plan, ops=[Op("delay", DEALER, "Dealt", 1)]).run())
     assert [report.reason for report in world.reports(InstanceLost)] == [
-        "dealer has dealt no triples for 1 members"
+        "dealer has dealt no triples for 1 member"
     ]
     assert opened(world) == {1: ((P0, P1, P2), 3)}
     assert [(r.culprit, r.reason) for r in world.server.rejects] == [

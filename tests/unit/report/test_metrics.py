@@ -154,7 +154,7 @@ def test_members_of_a_sum_lost_after_the_freeze_are_not_counted() -> None:
     metrics = drive(
         ClustersDrawn(0, b"", ((LEFT, RIGHT),)),
         SurvivorsFrozen(0, tuple(P), ()),
-        InstanceLost(0, 0, 1, "1 members released their shares, 2 are needed"),
+        InstanceLost(0, 0, 1, "1 member released shares, 2 are needed"),
         opened(0, 0, 1, 2, members=LEFT),
         ModelStepped(0, ((0, 0),), (), 1.0),
         DONE,
@@ -162,7 +162,7 @@ def test_members_of_a_sum_lost_after_the_freeze_are_not_counted() -> None:
     (record,) = metrics.records
     assert record.counted == LEFT
     assert [out.party for out in record.left_out] == list(RIGHT)
-    assert "1 members released" in record.left_out[0].reason
+    assert "1 member released" in record.left_out[0].reason
     assert metrics.outcome().survivors == 3
     assert metrics.outcome().clusters_lost == 1
     assert record.row()["loss"] is None
