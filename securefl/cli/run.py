@@ -124,12 +124,13 @@ def _withdrawn_if_never_started(directory: RunDirectory) -> Iterator[None]:
         with suppress(OSError):
             if (
                 ours.issuperset(directory.path.iterdir())
-                and not any(transcripts.iterdir())
+                and not any(transcripts.glob("*"))
                 and not (directory.metrics_file.exists() and directory.metrics_file.stat().st_size)
             ):
                 directory.scenario_file.unlink(missing_ok=True)
                 directory.metrics_file.unlink(missing_ok=True)
-                transcripts.rmdir()
+                if transcripts.exists():
+                    transcripts.rmdir()
                 directory.path.rmdir()
                 if directory.path.parent == RUNS:
                     RUNS.rmdir()  # unless there are other runs

@@ -1,8 +1,9 @@
 """What one run leaves behind, and where.
 
-``scenario.toml`` (resolved), ``metrics.jsonl`` (a row per round), ``transcripts/<vantage>.jsonl``,
-``model.safetensors``, ``summary.json``; ``lab/`` only where asked for. Whole files appear complete or not at
-all; files that grow do so by whole lines. Nothing that was written is ever overwritten by a later run.
+``scenario.toml`` (resolved), ``metrics.jsonl`` (a row per round), ``transcripts/<vantage>.jsonl`` (of each
+process; simulations have none), ``model.safetensors``, ``summary.json``; ``lab/`` only where asked for. Whole
+files appear complete or not at all; files that grow do so by whole lines. Nothing that was written is ever
+overwritten by a later run.
 """
 
 from __future__ import annotations
@@ -61,7 +62,6 @@ class RunDirectory:
                     raise ConfigError(
                         str(path), "exists and is not empty", "choose another --out or move it away"
                     )
-            (path / "transcripts").mkdir()
         except OSError as error:
             raise ConfigError(
                 str(path), f"cannot be made: {error.strerror}", "choose another --out"

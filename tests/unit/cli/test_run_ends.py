@@ -44,7 +44,7 @@ def test_an_aborted_run_says_why_on_stderr_and_keeps_its_summary(
     assert refusal(result, code=3) == "2 of 6 parties [b]joined"
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert (summary["aborted"], summary["exit_code"]) == (True, 3)
-    assert files(tmp_path / "run") == {"scenario.toml", "metrics.jsonl", "summary.json", "transcripts"}
+    assert files(tmp_path / "run") == {"scenario.toml", "metrics.jsonl", "summary.json"}
 
 
 def test_json_output_stays_json_when_a_run_aborts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def _refused(directory: RunDirectory) -> Ending:
 
 
 def _refused_after_a_start(directory: RunDirectory) -> Ending:
-    directory.transcript_file("server").write_text("something")
+    _write_transcript(directory)
     raise ConfigError("server", "refused itself")
 
 
@@ -84,7 +84,15 @@ def _refused_beside_a_strangers_file(directory: RunDirectory) -> Ending:
     raise ConfigError("data.set", "is missing")
 
 
+def _write_transcript(directory: RunDirectory) -> None:
+    path = directory.transcript_file("server")
+    path.parent.mkdir()
+    path.write_text("something")
+
+
 def _never_started(directory: RunDirectory) -> Ending:
+    # As by a process that was refused before it wrote anything.
+    (directory.path / "transcripts").mkdir()
     raise RunAbortedError("the broker is out of reach")
 
 
@@ -99,7 +107,7 @@ def _broke_off_after_a_round(directory: RunDirectory) -> Ending:
 
 
 def _died(directory: RunDirectory) -> Ending:
-    directory.transcript_file("server").write_text("something")
+    _write_transcript(directory)
     raise RunAbortedError("the server process died")
 
 
@@ -151,11 +159,14 @@ def test_ctrl_c_leaves_a_summary_and_is_never_what_was_expected(
 
 
 @pytest.mark.parametrize(
-    ("ends", "line"),
-    [(_died, "the server process died"), (_interrupted, "by the user (Ctrl-C); what was written stays")],
+    ("ends", "line", "left"),
+    [
+        (_died, "the server process died", {"run/transcripts/server.jsonl"}),
+        (_interrupted, "by the user (Ctrl-C); what was written stays", set()),
+    ],
 )
 def test_an_abort_takes_nothing_away(
-    ends: Ends, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ends: Ends, line: str, left: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert refusal(run(monkeypatch, tmp_path, ends), code=3) == line
-    assert {"run/scenario.toml", "run/metrics.jsonl", "run/transcripts"} <= files(tmp_path)
+    assert {"run/scenario.toml", "run/metrics.jsonl", *left} <= files(tmp_path)

@@ -24,7 +24,7 @@ def test_default_names_carry_scenario_and_time_and_never_meet(tmp_path: Path) ->
 
 
 def test_a_used_directory_is_refused_and_untouched(tmp_path: Path) -> None:
-    RunDirectory.create(tmp_path / "out", "demo")
+    RunDirectory.create(tmp_path / "out", "demo").write_scenario(scenario(9))
     before = sorted((tmp_path / "out").iterdir())
     with pytest.raises(ConfigError, match=r"not empty \(choose another --out"):
         RunDirectory.create(tmp_path / "out", "demo")

@@ -59,7 +59,6 @@ def test_what_it_says_and_leaves(tmp_path: Path) -> None:
         "model.safetensors",
         "scenario.toml",
         "summary.json",
-        "transcripts",
     }
     directory = RunDirectory.open(tmp_path / "out")
     assert directory.read_summary()["simulated"] is True
