@@ -8,7 +8,7 @@ ARGS ?=
 TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check unit live bench clean
+.PHONY: help setup demo test check unit live search bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ unit: setup  ## all tests, live ones over real brokers included
 
 live: setup  ## only the live tests: real processes over real brokers
 	$(TEST) -m live $(ARGS)
+
+search: setup  ## property tests and fuzzing with fresh examples, other ones each time
+	$(TEST) -m hypothesis --hypothesis-profile search -n auto --dist worksteal $(ARGS)
 
 bench: setup  ## speed and size of the secure sum against the measured floor
 	$(BIN)/securefl bench secagg $(ARGS)

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Machines that run tests are shared and slow at times: a deadline would fail tests that are right.
-settings.register_profile("securefl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# By default each run tests the same examples, so that a failure belongs to the change; `make search` draws
+# fresh ones.
+settings.register_profile("securefl", settings.get_profile("search"), derandomize=True)
 settings.load_profile("securefl")
 
 
