@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from securefl.config.presence import fewest_present, shares_fail_in_run
 from securefl.config.privacy import Normalise
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import max_cluster_size, rests_on_chance, works_of
 from securefl.config.wording import percent
+
+LARGE_DELTA = 1e-2
+"""Deltas above it are warned of."""
+
+
+def on_delta(delta: float, unit: Literal["record", "party"]) -> Iterator[str]:
+    """Warn of a delta with which an epsilon says little: that of ``auto`` falls with units ^ -1.1 only."""
+    if delta <= LARGE_DELTA:
+        return
+    units = "records of the party with the fewest" if unit == "record" else "parties"
+    yield (
+        f"LARGE DELTA: with a probability of up to {delta:.2g} more is told than epsilon allows; state a"
+        f" smaller privacy.delta (more noise), or have more {units} ('auto' is their number ^ -1.1)"
+    )
 
 
 def on_noise(scenario: Scenario) -> Iterator[str]:

@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 
 from securefl.config import odds
+from securefl.config.privacy_notes import on_delta
 from securefl.config.wording import percent
 from securefl.planning.demand import Demand
 from securefl.planning.drafting import delta_of
@@ -82,6 +83,7 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
             f" over {demand.rounds * shape.works} releases; each party adds"
             f" {row.share:.3g}; the aggregate has {row.noise:.3g} of the sensitivity"
         )
+        yield from on_delta(delta_of(demand), demand.unit)
     yield (
         f"price per party and round: {size(row.traffic.sent)} sent, {size(row.traffic.received)} received,"
         f" {row.cpu:.3f} CPU s besides {'one training' if shape.works == 1 else f'{shape.works} trainings'};"

@@ -9,6 +9,7 @@ from securefl.config.attacks import is_omniscient
 from securefl.config.cast import behaviours_of
 from securefl.config.derived import Limits
 from securefl.config.privacy_limits import forgoes_privacy
+from securefl.config.privacy_notes import on_delta
 from securefl.config.scenario import Scenario
 from securefl.ids import SERVER, PartyId
 from securefl.privacy.guarantee import NO_GUARANTEE, Guarantee, named
@@ -167,6 +168,8 @@ def header_lines(
     if void is not None:
         yield f"differential privacy: {void}"
         return
+    if scenario.privacy.unit != "none":
+        yield from on_delta(mechanism.delta, scenario.privacy.unit)
     yield f"differential privacy: {_planned(scenario, limits, mechanism)}"
 
 

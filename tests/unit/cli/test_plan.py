@@ -49,6 +49,16 @@ def test_json_and_a_row_of_ones_own(tmp_path: Path) -> None:
     assert said.startswith("--choose: there is no row 99 (1 to ")
 
 
+@pytest.mark.parametrize(("records", "warned"), [("50", True), ("100", False)])
+def test_a_delta_of_few_records_is_warned_of(records: str, warned: bool, tmp_path: Path) -> None:
+    few = ("--size", "4", "--parties", "12", "--reclusterings", "1", "--rounds", "2", "--atoms", "1")
+    result = call("plan", *few, "--epsilon", "8", "--records", records, "--out", tmp_path)
+    assert result.exit_code == 0, result.stderr
+    for said in (result.stdout, (tmp_path / "plan.toml").read_text()):
+        assert ("LARGE DELTA: with a probability of up to 0.014 more is told" in said) is warned
+        assert ("more records of the party with the fewest" in said) is warned
+
+
 def test_an_earlier_plan_is_replaced_on_demand_only(tmp_path: Path) -> None:
     edited = tmp_path / "plan.toml"
     edited.write_text("# mine")
