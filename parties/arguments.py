@@ -14,7 +14,9 @@ from securefl.ids import PartyId, RunId, is_name
 from securefl.runtime.settings import ProcessSettings
 from securefl.transport.base import BrokerUrl, parse_broker_url
 
-ScenarioArgument = Annotated[Path, typer.Argument(help="Scenario file (TOML); the same for all processes.")]
+ScenarioArgument = Annotated[
+    Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML); the same for all processes.")
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -30,6 +30,7 @@ from parties.arguments import (
 )
 from parties.console import finish, one_line_errors, plain_news
 from parties.process import run_process
+from parties.program import run_program
 from securefl.kernel.effects import Aborted, Finished
 from securefl.report.witness import News
 from securefl.runtime.settings import ProcessSettings
@@ -89,4 +90,4 @@ def party(
 
 
 if __name__ == "__main__":
-    typer.run(party)
+    run_program(party)

@@ -25,6 +25,7 @@ from parties.arguments import (
 )
 from parties.console import finish, one_line_errors, plain_news
 from parties.process import run_process
+from parties.program import run_program
 from securefl.ids import DEALER
 from securefl.kernel.effects import Aborted, Finished
 from securefl.report.witness import News
@@ -77,4 +78,4 @@ def dealer(
 
 
 if __name__ == "__main__":
-    typer.run(dealer)
+    run_program(dealer)

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
 from parties.arguments import (
     BrokerOption,
     CaOption,
@@ -31,6 +29,7 @@ from parties.arguments import (
 )
 from parties.console import one_line_errors, plain_news
 from parties.eavesdropper import Eavesdropper
+from parties.program import run_program
 from securefl.crypto.keyfiles import read_roster
 from securefl.errors import PeerError
 from securefl.ids import EVERYONE, SERVER, PartyId, RunId
@@ -221,4 +220,4 @@ async def _take_all(transport: MqttTransport, observations: Observations) -> Non
 
 
 if __name__ == "__main__":
-    typer.run(observer)
+    run_program(observer)

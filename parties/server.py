@@ -28,6 +28,7 @@ from parties.arguments import (
 )
 from parties.console import finish, one_line_errors, plain_news
 from parties.process import run_process
+from parties.program import run_program
 from securefl.ids import SERVER
 from securefl.kernel.effects import Aborted, Finished
 from securefl.report.witness import News
@@ -91,4 +92,4 @@ def server(
 
 
 if __name__ == "__main__":
-    typer.run(server)
+    run_program(server)

@@ -8,10 +8,11 @@ import typer
 
 from parties.client import party
 from parties.dealer import dealer
+from parties.program import Program
 from parties.server import server
 from securefl import __version__
-from securefl.bench.app import app as bench
 from securefl.cli.audit import audit
+from securefl.cli.bench import app as bench
 from securefl.cli.broker import broker
 from securefl.cli.compare import compare
 from securefl.cli.data import app as data
@@ -25,11 +26,9 @@ from securefl.cli.run import run
 from securefl.cli.simulate import simulate
 from securefl.cli.weights import weights
 
-app = typer.Typer(
+app = Program(
     help="Federated learning in which nobody sees an update, some parties lie, and networks fail.",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run)
 app.command()(simulate)

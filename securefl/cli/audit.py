@@ -38,7 +38,9 @@ _COLOURS = {
 
 
 def audit(
-    run: Annotated[Path, typer.Argument(help="The directory that securefl run or simulate left.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The directory that securefl run or simulate left.")
+    ],
     *,
     colluders: Annotated[
         str, typer.Option(metavar="NAMES", help="Parties that pool what they know with the server: p01,p04.")

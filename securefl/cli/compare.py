@@ -15,7 +15,10 @@ from securefl.reproduce.comparison import plan, read_comparison
 
 
 def compare(
-    file: Annotated[Path, typer.Argument(help="Comparison file (TOML), or the name of a bundled one.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="COMPARISON", help="Comparison file (TOML), or the name of a bundled one."),
+    ],
     *,
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Simulations per combination.")] = 2,
     out: Annotated[

@@ -12,6 +12,7 @@ import typer
 
 from parties.arguments import SeedOption, SetOption
 from parties.console import one_line_errors, say
+from parties.program import Program
 from securefl.arrays import I64
 from securefl.cli.run import DataDirOption, bundled
 from securefl.config.cast import behaviours_of, party_names
@@ -28,7 +29,7 @@ from securefl.report.figures import Histograms, draw_histograms
 MOST_PANELS = 60
 """Parties that a picture shows; the JSON file has all of them."""
 
-app = typer.Typer(no_args_is_help=True)
+app = Program(no_args_is_help=True)
 
 
 @app.callback()
@@ -38,7 +39,9 @@ def _data() -> None:
 
 @app.command()
 def histogram(
-    scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML), or the name of a bundled one.")],
+    scenario: Annotated[
+        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML), or the name of a bundled one.")
+    ],
     *,
     out: Annotated[
         Path | None, typer.Option(help="The picture, FILE.png; runs/labels-<scenario>.png when left out.")

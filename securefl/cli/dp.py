@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from parties.console import one_line_errors, say
+from parties.program import Program
 from securefl.cli.dp_power import power
 from securefl.cli.dp_settle import settle
 from securefl.errors import ConfigError
@@ -23,7 +24,7 @@ _MAX_RECORDS = 10**7
 _SAMPLERS: tuple[Sampler, ...] = ("poisson", "fixed-size")
 _NAMES: dict[Accountant, str] = {"pld": "PLD", "rdp": "RDP"}
 
-app = typer.Typer(no_args_is_help=True)
+app = Program(no_args_is_help=True)
 app.command()(power)
 app.command()(settle)
 

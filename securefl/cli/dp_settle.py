@@ -23,7 +23,9 @@ from securefl.transcript.lines import disk_failure
 
 
 def settle(
-    scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML) with a privacy table.")],
+    scenario: Annotated[
+        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML) with a privacy table.")
+    ],
     *,
     data: Annotated[
         Path,

@@ -33,7 +33,7 @@ _PRESETS = Path(scenarios.__path__[0]) / "papers"
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="Which paper.")] = "share",
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Which paper.")] = "share",
     *,
     figure: Annotated[
         list[str] | None,

@@ -50,7 +50,9 @@ DataDirOption = Annotated[
 
 
 def run(
-    scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML), or the name of a bundled one.")],
+    scenario: Annotated[
+        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML), or the name of a bundled one.")
+    ],
     *,
     broker: Annotated[
         str, typer.Option(help="auto, mosquitto, embedded, or mqtt://host:port, mqtts://host:port.")

@@ -17,7 +17,9 @@ from securefl.simulation.limits import check_simulable
 
 
 def simulate(
-    scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML), or the name of a bundled one.")],
+    scenario: Annotated[
+        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML), or the name of a bundled one.")
+    ],
     *,
     data_dir: DataDirOption = None,
     overrides: SetOption = None,

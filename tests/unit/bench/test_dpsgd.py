@@ -8,8 +8,8 @@ import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
-from securefl.bench.app import app
 from securefl.bench.dpsgd import AIMS, PLAIN, DpReport, dpsgd_json, net, print_dpsgd, run_dpsgd
+from securefl.cli.bench import app
 from securefl.errors import UsageError
 from securefl.learning.dp_fleet import fits_fleet
 from securefl.learning.flatten import dimension

@@ -8,7 +8,6 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from securefl.bench.app import app, parse_robust_sizes
 from securefl.bench.robust import (
     FEWEST,
     SIZES,
@@ -19,6 +18,7 @@ from securefl.bench.robust import (
     run_robust,
     steps_for,
 )
+from securefl.cli.bench import app, parse_robust_sizes
 from securefl.config.aggregation import PreAggregation, Rule
 from securefl.config.rules import clusters_needed
 from securefl.errors import ConfigError, UsageError

@@ -10,11 +10,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from securefl.arrays import Ring
-from securefl.bench.app import app, parse_sizes
 from securefl.bench.meter import Meter
 from securefl.bench.rehearsal import ENCODE
 from securefl.bench.report import aim, print_report, report_json
 from securefl.bench.secagg import SIZES, BenchReport, Row, run_secagg, standard_rows
+from securefl.cli.bench import app, parse_sizes
 from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import ConfigError, UsageError
 from securefl.secagg import opening

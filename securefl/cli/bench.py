@@ -1,4 +1,4 @@
-"""The `securefl bench` commands."""
+"""``securefl bench``: time and size on this machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from parties.console import one_line_errors
+from parties.program import Program
 from securefl.bench.report import print_report, report_json
 from securefl.bench.robust import FEWEST, print_robust, robust_json, run_robust
 from securefl.bench.robust import SIZES as ROBUST_SIZES
@@ -13,7 +15,7 @@ from securefl.bench.secagg import SIZES, run_secagg, standard_rows
 from securefl.errors import ConfigError, UsageError
 from securefl.report.console import Terminal
 
-app = typer.Typer(no_args_is_help=True, help="Measure speed and size on this machine.")
+app = Program(no_args_is_help=True, help="Measure speed and size on this machine.")
 
 DEFAULT_ROWS = ",".join(f"{members}x{length}" for members, length in SIZES)
 DEFAULT_ROBUST_ROWS = ",".join(f"{clusters}x{length}" for clusters, length in ROBUST_SIZES)
@@ -26,10 +28,8 @@ def secagg(
     repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 3,
 ) -> None:
     """Time and size of one secure sum, beside the floor that this machine's primitives set."""
-    try:
+    with one_line_errors():
         report = run_secagg(standard_rows(parse_sizes(rows)), repetitions)
-    except ConfigError as error:
-        raise typer.BadParameter(str(error), param_hint="--rows") from error
     if json:
         typer.echo(report_json(report))
     else:
@@ -45,10 +45,8 @@ def robust(
     repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 3,
 ) -> None:
     """Time and memory of every aggregation rule, beside one sort or one Gram matrix."""
-    try:
+    with one_line_errors():
         report = run_robust(parse_robust_sizes(rows), repetitions)
-    except ConfigError as error:
-        raise typer.BadParameter(str(error), param_hint="--rows") from error
     if json:
         typer.echo(robust_json(report))
     else:
@@ -68,13 +66,11 @@ def crypten(
     """Rounds, bytes and time of one cluster sum, by masks and by CrypTen."""
     from securefl.bench import kinds  # noqa: PLC0415 - imports torch and CrypTen
 
-    try:
+    with one_line_errors():
         if order:
             _order(rows, repetitions, json)
             return
         costs = kinds.run_kinds(parse_sizes(rows) if rows else kinds.SIZES, repetitions)
-    except ConfigError as error:
-        raise typer.BadParameter(str(error), param_hint=error.path) from error
     if json:
         typer.echo(kinds.kinds_json(costs))
     else:

@@ -1,0 +1,81 @@
+"""Usage errors: one line that names the option, the reason and where to look; exit code 2."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import parties.client
+from parties.program import run_program
+from tests.unit.cli.programs import call, refusal
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "run",
+            "SCENARIO: is missing (Scenario file (TOML), or the name of a bundled one; see: root run -h)",
+        ),
+        ("plan", "--parties: is missing (N, at least 3; see: root plan -h)"),
+        ("weights", "COUNTS.csv: is missing (A line per party"),
+        ("plan --parties x", "--parties: 'x' is no whole number (N, at least 3; see: root plan -h)"),
+        ("plan --parties 12 --lost y", "--lost: 'y' is no number (Largest"),
+        ("run quickstart --seed -3", "--seed: '-3' is below 0 (Fixes what is public"),
+        ("compare ahead --seeds 1000", "--seeds: '1000' is above 100 (Simulations per"),
+        ("run quickstart --sed 3", "--sed: is no option of root run (perhaps --seed or"),
+        ("run quickstart --xyzzy", "--xyzzy: is no option of root run (see: root run -h)"),
+        ("run quickstart --seed", "--seed: requires an argument (see: root run -h)"),
+        ("run quickstart --tls=3", "--tls: does not take a value (see: root run -h)"),
+        ("run quickstart again", "root run: got unexpected extra argument(s) (again) (see: root run -h)"),
+        ("pla", "root: no such command 'pla'. Did you mean 'plan'? (see: root -h)"),
+        ("bench foo", "root bench: no such command 'foo' (see: root bench -h)"),
+        ("bench robust --rows 7y50", "--rows: '7y50' is no size (use clusters x coordinates"),
+        ("bench secagg --repetitions 0", "--repetitions: '0' is below 1 (Runs of each row"),
+        ("--nonsense", "--nonsense: is no option of root (see: root -h)"),
+        ("party x", "--name: is missing (This party's name in the roster; see: root party -h)"),
+    ],
+)
+def test_a_mistake_in_a_command_line_is_one_line(words: str, said: str) -> None:
+    result = call(*words.split())
+    assert refusal(result).startswith(said)
+    assert result.stdout == ""
+
+
+def test_control_characters_of_an_argument_stay_off_the_terminal() -> None:
+    assert "\x1b" not in refusal(call("plan", "--parties", "\x1b[2J\n"))
+
+
+def test_programs_of_parties_say_it_alike(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["parties.client", "small.toml", "--name", "p00"])
+    with pytest.raises(SystemExit) as ended:
+        run_program(parties.client.party)
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("refused --key: is missing (Its private key file (securefl keygen --party); see: ")
+
+
+@pytest.mark.parametrize("words", [(), ("dp",), ("bench",)])
+def test_a_group_without_a_command_shows_its_help_once(words: tuple[str, ...]) -> None:
+    shown = call(*words)
+    assert shown.output.count("Usage:") == 1
+    assert "Commands" in shown.output
+
+
+def test_usage_lines_have_names_without_braces() -> None:
+    for path, arguments in {
+        ("run",): "SCENARIO",
+        ("weights",): "COUNTS.csv",
+        ("audit",): "RUN",
+        ("reproduce",): "[PAPER]",
+        ("leakage",): "[SWEEP]...",
+        ("data", "histogram"): "SCENARIO",
+        ("dp", "settle"): "SCENARIO",
+    }.items():
+        shown = call(*path, "-h").stdout
+        usage = re.search(r"Usage: (.*)", shown)
+        assert usage is not None
+        assert usage.group(1).split("[OPTIONS] ")[1].strip() == arguments
