@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from securefl.config.behaviours import CoalitionAttack
 from securefl.config.cast import is_of_server
+from securefl.config.odds import tail
 from securefl.config.rules import clusters_needed_by, needs_server_gradient
 from securefl.config.scenario import Groups, Scenario
-from securefl.config.sizes import hides_groups
+from securefl.config.sizes import group_sizes, hides_groups
 from securefl.errors import ConfigError
 
 
@@ -31,6 +32,8 @@ def check_groups(scenario: Scenario) -> None:
         )
     if groups.tasks == "rotations" and groups.count > 4:
         raise ConfigError("groups.count", f"{groups.count} groups, and images have 4 rotations", "at most 4")
+    if groups.sizes:
+        _check_sizes(scenario)
     if groups.warmup == 0 and groups.pace != Groups().pace:
         raise ConfigError(
             "groups.pace",
@@ -52,6 +55,21 @@ def check_groups(scenario: Scenario) -> None:
         _check_hidden(scenario)
     else:
         _check_open(scenario)
+
+
+def _check_sizes(scenario: Scenario) -> None:
+    groups, parties = scenario.groups, scenario.parties
+    if groups.tasks != "rotations":
+        raise ConfigError(
+            "groups.sizes", "data as they are split have no groups to size", 'groups.tasks = "rotations"'
+        )
+    if len(groups.sizes) != groups.count or sum(groups.sizes) != parties:
+        raise ConfigError(
+            "groups.sizes",
+            f"{len(groups.sizes)} groups of {sum(groups.sizes)} parties in all,"
+            f" and there are {groups.count} of {parties}",
+            f"{groups.count} numbers that add up to {parties}",
+        )
 
 
 def _check_company(scenario: Scenario) -> None:
@@ -92,19 +110,19 @@ def _check_open(scenario: Scenario) -> None:
             "parties change their group, and atoms stay",
             'leave it out, or groups.mode = "hidden"',
         )
-    even = scenario.parties // groups.count
-    if even < clustering.size:
+    least = min(group_sizes(scenario))
+    if least < clustering.size:
         raise ConfigError(
             "clustering.size",
-            f"{scenario.parties} parties in {groups.count} groups are {even} in each, no cluster of"
-            f" {clustering.size}: every group would wait",
-            f"at most {even}",
+            f"{scenario.parties} parties in {groups.count} groups are {least} in the smallest, no cluster of"
+            f" {clustering.size}: it would wait for ever",
+            f"at most {least}",
         )
-    clusters, needed = even // clustering.size, clusters_needed_by(scenario.aggregation)
+    clusters, needed = least // clustering.size, clusters_needed_by(scenario.aggregation)
     if clusters < needed:
         raise ConfigError(
             "aggregation.rule",
-            f"needs {needed} clusters, and a group of {even} makes {clusters} of {clustering.size}",
+            f"needs {needed} clusters, and a group of {least} makes {clusters} of {clustering.size}",
             "smaller clusters, another rule, or more parties",
         )
 
@@ -154,6 +172,21 @@ def _check_hidden(scenario: Scenario) -> None:
         )
 
 
+def unheard(scenario: Scenario) -> float:
+    """Share of updates in [0, 1] that no slot of hidden groups opens: expected over the draw of clusters.
+
+    A member of a group of n among N parties needs f + k_anonymity - 1 of its m - 1 mates from there:
+    hypergeometric. At f + k_anonymity = 2 and k equal groups that is about (1 - 1 / k)^(m - 1), and exactly
+    so without end of parties. Groups are those that the scenario plans; who chooses another model than its
+    mates is not reckoned with.
+    """
+    sums, parties, mates = scenario.secure_sum, scenario.parties, scenario.clustering.size - 1
+    needed = sums.colluders_per_cluster + sums.k_anonymity - 1
+    return sum(
+        size / parties * (1 - tail(parties - 1, size - 1, mates, needed)) for size in group_sizes(scenario)
+    )
+
+
 def on_groups(scenario: Scenario) -> Iterator[str]:
     """Yield lines of the header."""
     groups, sums = scenario.groups, scenario.secure_sum
@@ -177,7 +210,11 @@ def on_groups(scenario: Scenario) -> Iterator[str]:
         f"groups: {groups.count}, hidden; each cluster opens how many of its members are in which group, and"
         f" then the sums of groups with {least} or more of them; the others' updates are lost"
     )
+    sizes = group_sizes(scenario)
+    spoken = f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]} parties"
     yield (
         "groups: clusters stay for the whole run, as their counts would else give groups away; whose group"
-        f" has fewer than {least} in its cluster is not learned from"
+        f" has fewer than {least} in its cluster is not learned from: in clusters of"
+        f" {scenario.clustering.size} that is {unheard(scenario):.0%} of all updates on average, for groups"
+        f" of {spoken if len(sizes) <= 8 else f'about {sizes[-1]} parties'}"
     )

@@ -66,6 +66,8 @@ class Groups(_Section, frozen=True, kw_only=True):
     """Sums are left out whose means are longer than so many times the median over all models; None: none."""
     tasks: Literal["given", "rotations"] = "given"
     """What parties' data are: as split; or images turned a quarter further from party to party."""
+    sizes: tuple[Positive, ...] = ()
+    """With rotations: parties of each, in the order of their names; empty: as many of each as can be."""
 
 
 class Participation(_Section, frozen=True, kw_only=True):

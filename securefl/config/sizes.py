@@ -155,6 +155,14 @@ def hides_groups(scenario: Scenario) -> bool:
     return scenario.groups.count > 1 and scenario.groups.mode == "hidden"
 
 
+def group_sizes(scenario: Scenario) -> tuple[int, ...]:
+    """Parties in each task group; as even as can be where the scenario does not say."""
+    groups = scenario.groups
+    return groups.sizes or tuple(
+        len(range(group, scenario.parties, groups.count)) for group in range(groups.count)
+    )
+
+
 def upload_of(scenario: Scenario, reclustering: int) -> int:
     """The number of the upload that a reclustering sums: of its local work, or of its slot."""
     return reclustering if hides_groups(scenario) else work_of(scenario, reclustering)

@@ -86,9 +86,15 @@ def shards_of(dataset: Dataset, rows: Split, turns: Turns = NO_TURNS) -> Shards:
 
 
 def turns_of(groups: Groups, parties: tuple[PartyId, ...]) -> Turns:
-    """By party, how many quarters its images are turned; empty where tasks are not rotations."""
+    """By party, how many quarters its images are turned; empty where tasks are not rotations.
+
+    From party to party a quarter more, or as many parties of each as ``groups.sizes`` says.
+    """
     if groups.count == 1 or groups.tasks != "rotations":
         return {}
+    if groups.sizes:
+        turns = [turn for turn, size in enumerate(groups.sizes) for _ in range(size)]
+        return dict(zip(parties, turns, strict=True))
     return {party: index % groups.count for index, party in enumerate(parties)}
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
 
+from securefl.config.group_limits import unheard
 from securefl.config.limits import check
 from securefl.config.load import parse_scenario
 from securefl.config.resolved import scenario_digest
@@ -40,6 +43,35 @@ def test_feasible_ones_and_their_headers() -> None:
     assert any("fewer than 2 in its cluster is not learned from" in line for line in hidden.notes)
 
 
+def every_draw(sizes: tuple[int, ...], m: int, least: int) -> float:
+    """Share of members with fewer than ``least`` of their group in a cluster of m, all draws counted."""
+    parties = [group for group, size in enumerate(sizes) for _ in range(size)]
+    lost = total = 0
+    for at, own in enumerate(parties):
+        for mates in combinations(parties[:at] + parties[at + 1 :], m - 1):
+            total += 1
+            lost += 1 + mates.count(own) < least
+    return lost / total
+
+
+@pytest.mark.parametrize(("sizes", "m", "least"), [((4, 4, 4), 4, 2), ((6, 4, 2), 3, 2), ((7, 5), 4, 3)])
+def test_how_many_updates_no_slot_opens(sizes: tuple[int, ...], m: int, least: int) -> None:
+    more = (
+        f"groups={{count={len(sizes)},mode='hidden',tasks='rotations',sizes={list(sizes)}}}",
+        f"clustering={{size={m},atoms={m}}}",
+        f"secure_sum={{threshold={m},min_survivors={m},k_anonymity={least}}}",
+    )
+    scenario = parse_scenario(OPEN, (*HIDDEN[-1:], *more))
+    expected = every_draw(sizes, m, least)
+    assert unheard(scenario) == pytest.approx(expected)
+    assert any(f"that is {expected:.0%} of all updates on average" in line for line in check(scenario).notes)
+
+
+def test_of_many_parties_it_is_the_chance_that_no_mate_is_of_the_group() -> None:
+    many = parse_scenario(OPEN, (*HIDDEN, "parties=2400", "groups.count=4"))
+    assert unheard(many) == pytest.approx((1 - 1 / 4) ** 3, abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("rounds", "says"), [(6, "until in round 5 there are 3"), (5, "LATER THAN THE RUN'S 5 ROUNDS")]
 )
@@ -55,7 +87,11 @@ def test_the_header_says_when_all_models_are_there(rounds: int, says: str) -> No
         (("groups.count=5", "groups.tasks='rotations'"), "groups.count", "4 rotations"),
         (("groups.count=1", "groups.mode='hidden'"), "groups.count", "no groups at all"),
         (("groups.pace=3",), "groups.pace", "with groups.warmup = 0 no model is parted"),
-        (("groups.count=7",), "clustering.size", "every group would wait"),
+        (("groups.count=7",), "clustering.size", "1 in the smallest"),
+        (("groups.sizes=[4,4,4]",), "groups.sizes", "have no groups to size"),
+        (("groups.tasks='rotations'", "groups.sizes=[6,6]"), "groups.sizes", "there are 3 of 12"),
+        (("groups.tasks='rotations'", "groups.sizes=[4,4,3]"), "groups.sizes", "11 parties in all"),
+        (("groups.tasks='rotations'", "groups.sizes=[6,5,1]"), "clustering.size", "1 in the smallest"),
         (("clustering.reclusterings=2",), "clustering.reclusterings", "do not go with groups"),
         (
             ("clustering.fixed=true", "leakage.mode='report'"),
@@ -96,3 +132,12 @@ def test_no_groups_change_no_digest() -> None:
     spelled = parse_scenario(OPEN, ("groups.count=1", "groups.mode='open'"))
     assert scenario_digest(plain) == scenario_digest(spelled)
     assert scenario_digest(plain) != scenario_digest(parse_scenario(OPEN, ()))
+
+
+def test_sizes_count_where_they_are_given() -> None:
+    turned = "groups.tasks='rotations'"
+    digests = {
+        scenario_digest(parse_scenario(OPEN, (turned, *more)))
+        for more in ((), ("groups.sizes=[4,4,4]",), ("groups.sizes=[6,4,2]",))
+    }
+    assert len(digests) == 3

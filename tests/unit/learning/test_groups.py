@@ -51,6 +51,8 @@ def test_parties_take_turns() -> None:
     names = tuple(PartyId(f"p{i}") for i in range(5))
     assert list(turns_of(Groups(count=3, tasks="rotations"), names).values()) == [0, 1, 2, 0, 1]
     assert turns_of(Groups(count=3), names) == {}
+    uneven = Groups(count=3, tasks="rotations", sizes=(3, 1, 1))
+    assert list(turns_of(uneven, names).values()) == [0, 0, 0, 1, 2]
 
 
 def test_a_party_chooses_the_model_that_fits_its_images() -> None:
