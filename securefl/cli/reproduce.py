@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 import scenarios
 from parties.arguments import DeviceOption, device_name
 from parties.console import one_line_errors, say
+from securefl.cli.listing import Listed, print_details, print_list
 from securefl.cli.run import DataDirOption
 from securefl.cli.study import Asked, reproduce_study
 from securefl.cli.trials import reproduce_trials
 from securefl.errors import ConfigError
 from securefl.report.canvas import need_matplotlib
-from securefl.report.console import Terminal
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.groups.sheet import trial_papers
 from securefl.reproduce.page import entries, page
@@ -57,7 +56,12 @@ def reproduce(
         ),
     ] = "",
     listing: Annotated[
-        bool, typer.Option("--list", help="Show all of them: claim, last verdict, scale, time.")
+        bool,
+        typer.Option(
+            "--list",
+            help="Run nothing; a line on each of them: title, scale, last verdict, time. With --figure or"
+            " --table: those alone, with claims and numbers.",
+        ),
     ] = False,
     write_page: Annotated[
         bool, typer.Option("--page", help="Write the page on all of them, from what was run before.")
@@ -137,7 +141,7 @@ def _figures(asked: Asked, presets: tuple[Preset, ...], wanted: tuple[str, ...])
     chosen = choose(presets, wanted) if wanted else ()
     if not (chosen or asked.listing or asked.page):
         raise ConfigError("--figure", "nothing to do", "--figure 5f, --figure all, --list or --page")
-    if chosen:
+    if chosen and not asked.listing:
         need_matplotlib()
         # Only this way needs torch; the list and the page are there without it.
         from securefl.cli.figures import (  # noqa: PLC0415 - imports torch, which --list need not wait for
@@ -162,24 +166,16 @@ def _figures(asked: Asked, presets: tuple[Preset, ...], wanted: tuple[str, ...])
         write_whole(target, page(asked.paper, presets, records, asked.out.name).encode())
         say(f"wrote {target}")
     if asked.listing:
-        _show(presets, asked.out)
+        show = print_details if chosen else print_list
+        show(_listed(chosen or presets, asked.out))
 
 
 def _names(given: list[str] | None) -> tuple[str, ...]:
     return tuple(name for one in given or () for name in one.split(",") if name)
 
 
-def _show(presets: tuple[Preset, ...], folder: Path) -> None:
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for column in ("figure", "claim", "scale", "last verdict", "time"):
-        table.add_column(column, no_wrap=column in {"figure", "scale", "time"})
+def _listed(presets: tuple[Preset, ...], folder: Path) -> Iterator[Listed]:
     for entry in entries(presets, read_records(folder)):
-        cells = (
-            entry.preset.figure.panel,
-            entry.preset.figure.claim,
-            entry.scale,
-            entry.verdict(),
-            entry.time(),
-        )
-        table.add_row(*(Text(cell) for cell in cells))
-    Terminal().print(table)
+        figure, record = entry.preset.figure, entry.record
+        verdicts, time = (record.verdicts, entry.time()) if record else (None, "")
+        yield Listed(figure.panel, figure.title, figure.claim, entry.scale, verdicts, time, entry.outdated)

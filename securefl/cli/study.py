@@ -61,7 +61,7 @@ def reproduce_study(asked: Asked) -> None:
         raise ConfigError("--aux", "nothing of what is asked for needs another data set", " or ".join(needy))
     if not (chosen or asked.listing or asked.page):
         raise ConfigError("--table", "nothing to do", "--table N, --figure N, --list or --page")
-    if chosen:
+    if chosen and not asked.listing:
         _run(asked, chosen)
     if asked.page:
         target = asked.out.parent / f"{asked.out.name}.md"
@@ -69,7 +69,7 @@ def reproduce_study(asked: Asked) -> None:
         write_whole(target, text.encode())
         say(f"wrote {target}")
     if asked.listing:
-        _list(shown(known, read_sheet_records(asked.out)))
+        _list(shown(chosen or known, read_sheet_records(asked.out)))
 
 
 def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:

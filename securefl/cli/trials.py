@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Iterator
 
 from parties.console import say
+from securefl.cli.listing import Listed, print_details, print_list
 from securefl.cli.study import Asked
 from securefl.errors import ConfigError
 from securefl.report.canvas import need_matplotlib
-from securefl.report.console import Terminal
 from securefl.report.figures import draw_sweep
 from securefl.report.text import seconds as spoken
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.groups.page import trials_page
 from securefl.reproduce.groups.record import TrialsRecord, plot_of, read_trial_records
 from securefl.reproduce.groups.sheet import Trials, choose_trials, read_trials
-from securefl.reproduce.judging import overall
 from securefl.reproduce.record import encode, write_whole
 
 
@@ -34,10 +32,10 @@ def reproduce_trials(asked: Asked) -> None:
     chosen = choose_trials(there, tuple(name for _, name in asked.items)) if asked.items else ()
     if not (chosen or asked.listing or asked.page):
         raise ConfigError("--figure", "nothing to do", "--figure 1a, --figure all, --list or --page")
-    if chosen:
+    if chosen and not asked.listing:
         need_matplotlib()
-    for trials in chosen:
-        _run(asked, trials)
+        for trials in chosen:
+            _run(asked, trials)
     if asked.page:
         records = read_trial_records(asked.out)
         if not records:
@@ -46,7 +44,8 @@ def reproduce_trials(asked: Asked) -> None:
         write_whole(target, trials_page(asked.paper, there, records, asked.out.name).encode())
         say(f"wrote {target}")
     if asked.listing:
-        _show(there, read_trial_records(asked.out))
+        show = print_details if chosen else print_list
+        show(_listed(chosen or there, read_trial_records(asked.out)))
 
 
 def _run(asked: Asked, trials: Trials) -> None:
@@ -74,15 +73,14 @@ def _run(asked: Asked, trials: Trials) -> None:
     say(f"  {asked.out / record.stem}.png and .json, {spoken(record.seconds)} of computing")
 
 
-def _show(there: tuple[Trials, ...], records: dict[tuple[str, ScaleName], TrialsRecord]) -> None:
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for column in ("figure", "claim", "scale", "last verdict", "time"):
-        table.add_column(column, no_wrap=column in {"figure", "scale", "time"})
+def _listed(
+    there: tuple[Trials, ...], records: dict[tuple[str, ScaleName], TrialsRecord]
+) -> Iterator[Listed]:
+    """Each figure at every scale at which it was run, or at the smallest if it never was."""
     for trials in there:
-        for scale in trials.sheet.scale:
-            record = records.get((trials.sheet.panel, scale))
-            verdict = overall(record.verdicts) if record else "not run"
-            time = spoken(record.seconds) if record else ""
-            cells = (trials.sheet.panel, " ".join(trials.sheet.claim.split()), scale, verdict, time)
-            table.add_row(*map(Text, cells))
-    Terminal().print(table)
+        sheet = trials.sheet
+        ran = [scale for scale in sheet.scale if (sheet.panel, scale) in records]
+        for scale in ran or list(sheet.scale)[:1]:
+            record = records.get((sheet.panel, scale))
+            verdicts, time = (record.verdicts, spoken(record.seconds)) if record else (None, "")
+            yield Listed(sheet.panel, sheet.title, sheet.claim, scale, verdicts, time)

@@ -124,6 +124,14 @@ def overall(verdicts: Sequence[Verdict]) -> str:
     return "mixed: " + ", ".join(f"{number} {words[number > 1]}" for number, words in found if number)
 
 
+def in_short(verdicts: Sequence[Verdict]) -> str:
+    """The same in fewer words: how many of several hold."""
+    rulings = [verdict.ruling for verdict in verdicts if not verdict.ours]
+    if len(set(rulings)) <= 1:
+        return overall(verdicts)
+    return f"{rulings.count('holds')} of {len(rulings)} hold"
+
+
 def _ruling(claim: AnyClaim, value: Callable[[str], float]) -> Ruling:
     if isinstance(claim, Increasing | Decreasing):
         sign = 1 if isinstance(claim, Increasing) else -1

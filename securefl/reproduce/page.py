@@ -31,15 +31,19 @@ class Entry:
         figure = self.preset.figure
         return self.record.settings != settings_key(figure, self.preset.scenarios(self.scale))
 
+    @property
+    def outdated(self) -> bool:
+        """The same, of a file that is refused by now as well."""
+        try:
+            return self.stale
+        except ConfigError:
+            return True
+
     def verdict(self) -> str:
         """The last verdict in a few words."""
         if self.record is None:
             return "not run"
-        try:
-            stale = self.stale
-        except ConfigError:
-            stale = True
-        return overall(self.record.verdicts) + (" (of an older figure file)" if stale else "")
+        return overall(self.record.verdicts) + (" (of an older figure file)" if self.outdated else "")
 
     def time(self) -> str:
         """How long it takes, with as many simulations side by side as the last time."""

@@ -69,9 +69,14 @@ def test_from_file_to_page(paper: Path) -> None:
     assert [c.final for c in read_record(paper / "7b-desk.json").curves] == [c.final for c in record.curves]
 
     listed = call("reproduce", "tiny", "--list", "--out", paper)
-    assert "7b" in listed.stdout
-    assert "The mean breaks." in listed.stdout
-    assert "holds" in listed.stdout
+    _, line = listed.stdout.splitlines()
+    assert line.startswith("7b ")
+    assert "holds" in line
+    drawn_at = (paper / "7b-desk.json").stat().st_mtime_ns
+    detailed = call("reproduce", "tiny", "--figure", "7b", "--list", "--out", paper, "--fresh").stdout
+    assert "claim: The mean breaks." in detailed
+    assert "    holds: the attack hurts [attack " in detailed
+    assert (paper / "7b-desk.json").stat().st_mtime_ns == drawn_at
     paged = call("reproduce", "tiny", "--page", "--out", paper)
     assert paged.exit_code == 0, paged.output
     text = (paper.parent / "tiny.md").read_text()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
 import scenarios
+from securefl.cli.reproduce import RESULTS
 from securefl.errors import ConfigError
 from securefl.reproduce.groups.page import trials_page
-from securefl.reproduce.groups.record import Cell, conclude, plot_of, trial_key
+from securefl.reproduce.groups.record import Cell, conclude, plot_of, read_trial_records, trial_key
 from securefl.reproduce.groups.sheet import Method, Trials, choose_trials, read_trials, trial_papers
 from securefl.reproduce.groups.trial import Outcome, Trial
 from securefl.reproduce.shelf import papers
@@ -164,3 +166,18 @@ def test_scales_and_panels_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no figure '2'"):
         choose_trials((trials,), ("2",))
     assert choose_trials((trials,), ("1",)) == choose_trials((trials,), ("all",)) == (trials,)
+
+
+def test_the_list_has_one_line_a_figure_on_a_narrow_terminal() -> None:
+    there = read_trials(PRESETS, "br-ifca")
+    listed = call("reproduce", "br-ifca", "--list", width=80).stdout.splitlines()
+    records = read_trial_records(RESULTS / "br-ifca")
+    drawn = [[s for s in one.sheet.scale if (one.sheet.panel, s) in records] or ["desk"] for one in there]
+    wanted = [(one.sheet.panel, scale) for one, some in zip(there, drawn, strict=True) for scale in some]
+    assert [line.split()[0] for line in listed[1:]] == [panel for panel, _ in wanted]
+    assert all(len(line) <= 80 for line in listed)
+    assert all(scale in line for (_, scale), line in zip(wanted, listed[1:], strict=True))
+    assert re.search(r"^1c +Distance over .* \d of \d hold +\d+ min", "\n".join(listed), re.MULTILINE)
+    detailed = call("reproduce", "br-ifca", "--figure", "1c", "--list").stdout
+    assert detailed.startswith("figure 1c: Distance over the number of groups\n  claim: All algorithms")
+    assert detailed.count("    does not hold: ") + detailed.count("    holds: ") >= 4
