@@ -152,7 +152,8 @@ def _tell(record: SheetRecord) -> None:
     paper = "; in brackets the paper's" if any(cell.published is not None for cell in record.cells) else ""
     many = counted(record.seeds, "seed")
     say(f"  {record.measure}; {many}{paper}; {record.agreement()}")
-    for line in (*privacy_of(record), *_ends(record), *map(str, record.verdicts)):
+    lost = (f"groups lost, {line}" for line in record.losses)
+    for line in (*privacy_of(record), *_ends(record), *lost, *map(str, record.verdicts)):
         say(f"  {line}")
     for unjudged in record.unjudged:
         say(f"  not judged: {unjudged}")

@@ -10,17 +10,20 @@ from pathlib import Path
 import msgspec
 
 from securefl.arrays import F32
+from securefl.config.cast import party_names
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
 from securefl.ids import PartyId, RunId
 from securefl.kernel.effects import Aborted
 from securefl.learning.outcomes import Evaluation
+from securefl.learning.shards import turns_of
 from securefl.privacy.guarantee import Guarantee
 from securefl.privacy.sensitivity import planned_releases
 from securefl.privacy.spending import ledger_of
 from securefl.report.privacy import why_none
 from securefl.reproduce.record import SeedRecord, encode, scenario_key, write_whole
 from securefl.reproduce.shelf import nameless
+from securefl.reproduce.task_groups import GroupWatch
 from securefl.rounds.server_phases import Standing
 from securefl.simulation.checkpoint import read_checkpoint, write_checkpoint
 from securefl.simulation.course import Course
@@ -76,6 +79,8 @@ class Job:
     def measure(self, on_round: OnRound) -> SeedRecord:
         """Simulate to the end, from the last checkpoint if there is one, and keep the result.
 
+        Where groups are watched (:mod:`securefl.reproduce.task_groups`) there are no checkpoints.
+
         Raises:
             ConfigError: data or device are missing, or the scenario is refused.
             RunAbortedError: the disk is full or gone.
@@ -84,6 +89,8 @@ class Job:
         # Clusters follow from run, seed and the whole configuration: no two curves see the same ones.
         run = RunId(f"figure-{self.seed}")
         federation = assemble(scenario, run, self.seed, self.data_dir, self.device, threads=self.threads)
+        tasks = turns_of(scenario.groups, party_names(scenario.parties))
+        watch = GroupWatch(scenario, self.seed, tasks) if tasks else None
         part, standing, dead = self._former(federation)
         accuracies, before, began = list(part.accuracies), part.seconds, time.monotonic()
         saved = began
@@ -110,6 +117,7 @@ class Job:
                 epsilon=None if spent is None else round(spent.epsilon, 6),
                 guarantee=str(spent) if spent else (why or "") if federation.plan.mechanism else "",
                 tested_every=self.every,
+                groups=watch.conclude() if watch else None,
             )
 
         def after_round(standing: Standing, dead: Collection[PartyId]) -> None:
@@ -123,7 +131,12 @@ class Job:
                 saved = time.monotonic()
 
         on_round(len(accuracies))
-        outcome = Course(federation, (), after_round, standing, dead).run(evaluate)
+        if watch is None:
+            course = Course(federation, (), after_round, standing, dead)
+        else:
+            # What it saw is not in a checkpoint.
+            course = Course(federation, (watch,), on_choice=watch.on_choice)
+        outcome = course.run(evaluate)
         record = so_far(outcome.reason if isinstance(outcome, Aborted) else "")
         write_whole(self._result, encode(record))
         for left in (self._part, self._checkpoint):

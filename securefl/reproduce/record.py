@@ -16,6 +16,7 @@ from securefl.errors import ConfigError, RunAbortedError
 from securefl.reproduce.figure import Figure, ScaleName
 from securefl.reproduce.judging import Accuracies, Verdict, measured
 from securefl.reproduce.shelf import nameless
+from securefl.reproduce.task_groups import GroupsRecord
 
 FORMAT = 1
 """Of the files. Counted up when simulations of the same scenario would give other numbers."""
@@ -40,6 +41,8 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """The same with unit, neighbouring relation, sampler, denominator and delta, or why there is none."""
     tested_every: int = 1
     """Rounds from test to test, those before the last ``last`` ones, which are all tested."""
+    groups: GroupsRecord | None = None
+    """What became of task groups; None where there are none, or nobody knows who is in which."""
 
 
 class CurveRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -74,6 +74,7 @@ class Course:
         after_round: called with the parameters and standing when a round has been reported, for checkpoints.
         standing: where to go on; None to begin.
         dead: parties that were killed before ``standing``.
+        on_choice: told in each round who learns which model of task groups; nobody in a run could be.
     """
 
     def __init__(
@@ -83,11 +84,13 @@ class Course:
         after_round: Callable[[Standing, Collection[PartyId]], None] = lambda _standing, _dead: None,
         standing: Standing | None = None,
         dead: Collection[PartyId] = (),
+        on_choice: Callable[[int, Mapping[PartyId, int]], None] = lambda _round, _groups: None,
     ) -> None:
         self._federation = federation
         self._plan = federation.plan
         self._listeners = tuple(listeners)
         self._after_round = after_round
+        self._on_choice = on_choice
         zero = np.zeros(federation.plan.broadcast, dtype=np.float64)
         self._standing = standing or Standing(0, federation.initial, zero)
         self._dead = set(dead)
@@ -126,6 +129,7 @@ class Course:
         self._report(RoundStarted(round_, model))
         self._report(StepReached(round_, "hello"))
         groups = self._choose(round_, present, standing.params)
+        self._on_choice(round_, groups)
         present = {n: p for n, p in present.items() if n in groups}
         reason = shortage(self._plan, present, standing.founding)
         if reason is not None:

@@ -91,17 +91,22 @@ def _head(everything: Sequence[Shown]) -> Iterator[str]:
     yield ""
     yield (
         f"Made by `securefl reproduce {paper} --page` from the JSON files beside the plots; do not edit it."
-        f" Texts and published numbers come from the files in `scenarios/papers/{paper}/`. To run one again:"
+        f" Texts{'' if study.ours else ' and published numbers'} come from the files in"
+        f" `scenarios/papers/{paper}/`. To run one again:"
         f" `securefl reproduce {paper} --table N --data-dir DIR`, or `--figure N`."
     )
     yield ""
-    yield (
+    about = (
         "Numbers are accuracies on the test set, averaged over the last rounds; with several seeds, their"
-        " mean with lowest and highest. A verdict is about our runs at the scale that it names, never about"
-        " the paper's own. Desk scale differs from the paper's in what its note says: a difference from the"
-        " paper's number is then one of size as well as of method. An epsilon is that of the mechanism as"
-        " accounted; in a simulation, batches and noise follow from the seed and hide nothing."
+        " mean with lowest and highest. A verdict is about our runs at the scale that it names"
     )
+    beside_a_paper = (
+        ", never about the paper's own. Desk scale differs from the paper's in what its note says: a"
+        " difference from the paper's number is then one of size as well as of method. An epsilon is that of"
+        " the mechanism as accounted; in a simulation, batches and noise follow from the seed and hide"
+        " nothing."
+    )
+    yield about + ("." if study.ours else beside_a_paper)
     yield ""
     if study.chosen:
         yield "Chosen for all of them:"
@@ -130,11 +135,12 @@ def _head(everything: Sequence[Shown]) -> Iterator[str]:
 
 def _family(group: Sequence[Shown], folder: str) -> Iterator[str]:
     sheet = group[0].exhibit.sheet
+    settings = "Settings" if group[0].exhibit.study.ours else "The paper's settings"
     yield f"## {sheet.title}"
     yield ""
     yield sheet.claim.strip()
     yield ""
-    yield f"- *The paper's settings:* {sheet.settings.strip()}"
+    yield f"- *{settings}:* {sheet.settings.strip()}"
     yield from (f"- *Chosen:* {line.strip()}" for line in sheet.chosen)
     yield from (f"- *Not in the paper:* {line.strip()}" for line in sheet.ours)
     yield ""

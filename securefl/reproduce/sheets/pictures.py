@@ -18,6 +18,7 @@ from securefl.report.figures import (
 from securefl.reproduce.drawing import LEAKAGE_REPORTED
 from securefl.reproduce.judging import measured
 from securefl.reproduce.sheets.record import CellRecord, SheetRecord, grid
+from securefl.reproduce.task_groups import found_of
 
 
 def picture(record: SheetRecord) -> bytes:
@@ -62,7 +63,8 @@ def _text(cell: CellRecord) -> str:
     shown = "refused" if cell.refused else "-" if cell.final is None else f"{cell.final:.3f}"
     paper = "" if cell.published is None else f" ({cell.published:.2f})"
     span = f"\n{cell.low:.3f} to {cell.high:.3f}" if len(cell.seeds) > 1 else ""
-    return shown + paper + span
+    found = f"\n{found_of(cell.groups)}" if cell.groups else ""
+    return shown + paper + span + found
 
 
 def _sweep(record: SheetRecord) -> Sweep:

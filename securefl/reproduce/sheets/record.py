@@ -14,6 +14,7 @@ from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.judging import Verdict
 from securefl.reproduce.record import SeedRecord
 from securefl.reproduce.sheets.study import Kind, Place, Shows
+from securefl.reproduce.task_groups import GroupsRecord, found_of, losses_of
 
 _OF_SPLITS = {
     "labels": "distance of a worker's classes from everybody's (total variation), mean over the workers",
@@ -55,6 +56,11 @@ class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shares: tuple[tuple[float, ...], ...] = ()
     """Of a split, with the first seed. ``labels``: by party, and last of all together, the share of each
     class. ``sizes``: one row, everybody's samples. ``caps``: a row of alphas and one of caps."""
+
+    @property
+    def groups(self) -> tuple[GroupsRecord, ...]:
+        """What became of task groups, by seed; empty where there are none."""
+        return tuple(seed.groups for seed in self.seeds if seed.groups is not None)
 
     @property
     def difference(self) -> float | None:
@@ -117,6 +123,11 @@ class SheetRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return tuple(f"{'; '.join(labels[why])}: refused, {why}" for why in reasons)
 
     @property
+    def losses(self) -> tuple[str, ...]:
+        """A line per cell in which task groups were not found: what lost them."""
+        return tuple(f"{cell.label}: {said}" for cell in self.cells if (said := losses_of(cell.groups)))
+
+    @property
     def measure(self) -> str:
         """What the numbers are."""
         if self.shows in _OF_SPLITS:
@@ -170,11 +181,14 @@ def grid(record: SheetRecord) -> Grid:
 
 
 def value(cell: CellRecord) -> str:
-    """The final accuracy for people: ``0.912``, or ``0.912 [0.908, 0.915]`` of several seeds."""
+    """The final accuracy for people: ``0.912``, or ``0.912 [0.908, 0.915]`` of several seeds.
+
+    Of task groups also how many were found, and how many updates were heard.
+    """
     if cell.final is None:
         return "refused" if cell.refused else "-"
     span = f" [{cell.low:.3f}, {cell.high:.3f}]" if len(cell.seeds) > 1 else ""
-    return f"{cell.final:.3f}{span}"
+    return f"{cell.final:.3f}{span}{f'; {found_of(cell.groups)}' if cell.groups else ''}"
 
 
 def read_sheet_record(path: Path) -> SheetRecord:

@@ -59,6 +59,8 @@ class Study(Section, frozen=True, kw_only=True):
     title: Text
     chosen: tuple[Text, ...] = ()
     """Of all sheets: what the paper does not give, or gives twice, and what is taken here."""
+    ours: bool = False
+    """Whether there is no such paper."""
     values: Values = field(default_factory=dict)
     overrides: Overrides = ()
     datasets: Annotated[tuple[Dataset, ...], Meta(min_length=1)]

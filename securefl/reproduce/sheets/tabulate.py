@@ -120,6 +120,9 @@ def _cell(done: Done, cell: tuple[Level, ...]) -> CellRecord:
 
 def _asked(scenario: Scenario) -> str:
     privacy = scenario.privacy
+    if scenario.groups.count > 1:
+        # No noise goes with task groups: there is nothing to say of it.
+        return ""
     if privacy.unit == "none":
         return "none"
     amount = (
