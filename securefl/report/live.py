@@ -34,8 +34,10 @@ _DOT: Final[dict[Standing, tuple[str, str, str]]] = {
 class LiveProgress:
     """Redraws a panel in place: rounds, step, parties by cluster, accuracy, latest events."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, by: str = "rule") -> None:
+        """``by``: what leaves sums out (:func:`securefl.report.events.sieve`)."""
         self._console = console
+        self._by = by
         self._scene = Scene(rounds=1)
         self._began = self._seen = time.monotonic()
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
@@ -76,11 +78,18 @@ class LiveProgress:
             in_round=max(0.0, scene.now - scene.since) + moment - self._seen,
             width=options.max_width,
             ascii_only=options.ascii_only,
+            by=self._by,
         )
 
 
 def draw(
-    scene: Scene, elapsed: float, in_round: float, *, width: int = _MAX_WIDTH, ascii_only: bool = False
+    scene: Scene,
+    elapsed: float,
+    in_round: float,
+    *,
+    width: int = _MAX_WIDTH,
+    ascii_only: bool = False,
+    by: str = "rule",
 ) -> RenderableType:
     """The panel for a scene.
 
@@ -90,13 +99,14 @@ def draw(
         in_round: seconds since the round began.
         width: columns of the terminal; a wider one than 100 is not filled.
         ascii_only: the terminal shows nothing else.
+        by: what leaves sums out, besides the checks.
     """
     body = Table.grid(padding=(0, 2))
     body.add_column(style="dim", no_wrap=True, min_width=9)
     body.add_column(ratio=1)
     body.add_row("rounds", _bar(scene, elapsed, scene.left(in_round)))
     body.add_row(f"round {scene.round}", _steps(scene, in_round, ascii_only))
-    body.add_row("parties", _parties(scene, ascii_only))
+    body.add_row("parties", _parties(scene, ascii_only, by))
     body.add_row("sums", _sums(scene))
     if scene.accuracies:
         body.add_row("accuracy", _accuracy(scene, ascii_only))
@@ -143,16 +153,17 @@ def _steps(scene: Scene, in_round: float, ascii_only: bool) -> Text:
     return line.append(seconds(in_round), style="dim")
 
 
-def _parties(scene: Scene, ascii_only: bool) -> RenderableType:
+def _parties(scene: Scene, ascii_only: bool, by: str) -> RenderableType:
     here = len(scene.present)
     if not scene.standings:
         missing = f", {len(scene.missing)} missing" if scene.missing else ""
         return Text(f"{here} present{missing}" if here else "waiting for parties", style="dim")
+    sieves = f"{by.replace(' or ', ', ')} or checks"
     tally = {kind: sum(1 for s in scene.standings.values() if s == kind) for kind in _DOT}
     words = Text()
     for kind, number in tally.items():
         if number:
-            words.append(f"{number} {_WORD[kind]}   ", style=_DOT[kind][2])
+            words.append(f"{number} {_WORD[kind].format(sieves=sieves)}   ", style=_DOT[kind][2])
     resting = here + len(scene.missing) - len(scene.standings)
     if resting > 0:
         words.append(f"{resting} not in this round", style="yellow")
@@ -171,7 +182,7 @@ _WORD: Final[dict[Standing, str]] = {
     "waiting": "at work",
     "counted": "counted",
     "dropped": "dropped out",
-    "rejected": "left out by checks or rule",
+    "rejected": "left out by {sieves}",
     "lost": "in a lost sum",
 }
 

@@ -142,7 +142,7 @@ def progress_for(console: Console, *, as_json: bool = False, by: str = "rule") -
     if console.is_terminal and not console.is_dumb_terminal:
         from securefl.report.live import LiveProgress  # noqa: PLC0415 - much of rich, for terminals only
 
-        return LiveProgress(console)
+        return LiveProgress(console, by=by)
     return PlainProgress(console.file, by=by)
 
 

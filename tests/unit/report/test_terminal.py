@@ -24,6 +24,7 @@ from securefl.report.text import counted, curve, listed, printable, seconds, siz
 from securefl.report.view import server_view
 from securefl.rounds.reports import (
     ConsultingFailed,
+    ModelStepped,
     PartiesJoined,
     RoundDone,
     RoundStarted,
@@ -174,6 +175,21 @@ def test_with_a_screen_sums_are_left_out_by_rule_or_screen() -> None:
     stream = io.StringIO()
     PlainProgress(stream, by=sieve(screened)).on_report(0.0, replace(done, rejected=((0, 1),)))
     assert "1 cluster left out by the rule or screen" in stream.getvalue()
+    tty = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80, _environ={})
+    for by, said in (
+        (sieve(screened), "by rule, screen or checks"),
+        (sieve(whole.scenario), "by rule or checks"),
+    ):
+        live = progress_for(tty, by=by)
+        for now, report in eventful()[1]:
+            if isinstance(report, RoundDone):
+                break
+            live.on_report(now, report)
+        live.on_report(0.0, ModelStepped(0, (), ((0, 0),), None))
+        assert isinstance(live, LiveProgress)
+        with tty.capture() as shown:
+            tty.print(live)
+        assert f"left out {said} " in shown.get()
 
 
 def test_summary_json() -> None:
