@@ -10,6 +10,7 @@ from securefl.config.odds import tail
 from securefl.config.rules import clusters_needed_by, needs_server_gradient
 from securefl.config.scenario import Groups, Scenario
 from securefl.config.sizes import group_sizes, hides_groups
+from securefl.config.wording import count
 from securefl.errors import ConfigError
 
 
@@ -21,8 +22,10 @@ def check_groups(scenario: Scenario) -> None:
     """
     groups, clustering = scenario.groups, scenario.clustering
     if groups.count == 1:
-        if groups.tasks != "given" or groups.mode != "open":
-            raise ConfigError("groups.count", "1 is no groups at all", "2 or more")
+        if groups != Groups():
+            raise ConfigError(
+                "groups.count", "1 is no groups at all", "2 or more, or no other field of groups"
+            )
         return
     if groups.count > scenario.parties:
         raise ConfigError(
@@ -34,12 +37,7 @@ def check_groups(scenario: Scenario) -> None:
         raise ConfigError("groups.count", f"{groups.count} groups, and images have 4 rotations", "at most 4")
     if groups.sizes:
         _check_sizes(scenario)
-    if groups.warmup == 0 and groups.pace != Groups().pace:
-        raise ConfigError(
-            "groups.pace",
-            f"{groups.pace} rounds between partings, and with groups.warmup = 0 no model is parted",
-            "groups.warmup of 1 or more, or leave pace out",
-        )
+    _check_pace(groups)
     _check_company(scenario)
     if clustering.reclusterings > 1:
         raise ConfigError(
@@ -69,6 +67,23 @@ def _check_sizes(scenario: Scenario) -> None:
             f"{len(groups.sizes)} groups of {sum(groups.sizes)} parties in all,"
             f" and there are {groups.count} of {parties}",
             f"{groups.count} numbers that add up to {parties}",
+        )
+
+
+def _check_pace(groups: Groups) -> None:
+    """Where there are not two partings, nothing is between them."""
+    if groups.pace == Groups().pace:
+        return
+    between = f"{groups.pace} rounds between partings"
+    if groups.warmup == 0:
+        raise ConfigError(
+            "groups.pace",
+            f"{between}, and with groups.warmup = 0 no model is parted",
+            "groups.warmup of 1 or more, or leave pace out",
+        )
+    if groups.count == 2:
+        raise ConfigError(
+            "groups.pace", f"{between}, and 2 groups take a single one", "leave it out, or 3 groups or more"
         )
 
 
@@ -194,10 +209,13 @@ def on_groups(scenario: Scenario) -> Iterator[str]:
         return
     if groups.warmup:
         last = groups.warmup + (groups.count - 2) * groups.pace
+        every = "round" if groups.pace == 1 else f"{groups.pace} rounds"
+        again = f", and one of them again every {every}, until in round {last} there are {groups.count}"
+        late = f": LATER THAN THE RUN'S {scenario.stop.rounds} ROUNDS"
         yield (
-            f"groups: all learn one model for {groups.warmup} rounds; it is parted, and one of them again"
-            f" every {groups.pace} rounds, until in round {last} there are {groups.count}"
-            + ("" if last < scenario.stop.rounds else f": LATER THAN THE RUN'S {scenario.stop.rounds} ROUNDS")
+            f"groups: all learn one model for {count(groups.warmup, 'round')}; then it is parted"
+            + (again if groups.count > 2 else " in two")
+            + ("" if last < scenario.stop.rounds else late)
         )
     if not hides_groups(scenario):
         yield (

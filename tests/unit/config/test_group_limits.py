@@ -80,12 +80,30 @@ def test_the_header_says_when_all_models_are_there(rounds: int, says: str) -> No
     assert any(says in line for line in notes)
 
 
+def test_two_groups_part_once_and_have_no_pace() -> None:
+    two, three = (
+        "\n".join(
+            check(parse_scenario(OPEN, ("groups.warmup=3", "groups.pace=" + pace, f"groups.count={k}"))).notes
+        )
+        for k, pace in ((2, "2"), (3, "1"))
+    )
+    assert "all learn one model for 3 rounds; then it is parted in two" in two
+    assert "then it is parted, and one of them again every round, until in round 4 there are 3" in three
+
+
 @pytest.mark.parametrize(
     ("overrides", "field", "says"),
     [
         (("groups.count=13",), "groups.count", "12 parties are fewer than 13 groups"),
         (("groups.count=5", "groups.tasks='rotations'"), "groups.count", "4 rotations"),
         (("groups.count=1", "groups.mode='hidden'"), "groups.count", "no groups at all"),
+        (
+            ("groups.pace=3", "groups.warmup=2", "groups.count=2"),
+            "groups.pace",
+            "3 rounds between partings, and 2 groups take a single one",
+        ),
+        (("groups={pace=3}",), "groups.count", "1 is no groups at all"),
+        (("groups={warmup=3}",), "groups.count", "1 is no groups at all"),
         (("groups.pace=3",), "groups.pace", "with groups.warmup = 0 no model is parted"),
         (("groups.count=7",), "clustering.size", "1 in the smallest"),
         (("groups.sizes=[4,4,4]",), "groups.sizes", "have no groups to size"),
