@@ -107,9 +107,9 @@ def weights(
         if delta is not None and cap is not None:
             sample = _of_sample(numbers, cap, alpha, alpha_star, delta)
         found = largest_cap(numbers, alpha, alpha_star)
-        _tell(declared, found, alpha, alpha_star)
         if scenario is not None:
             say(_as_run(scenario.weighting))
+        _tell(declared, found, alpha, alpha_star, _use(scenario, alpha, alpha_star))
         if sample is not None:
             say(sample)
         _tell_skew(declared, found)
@@ -166,7 +166,19 @@ def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None
         raise ConfigError("--cap", "is the U that --delta tests", "add --delta 0.05")
 
 
-def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star: float) -> None:
+def _use(scenario: Scenario | None, alpha: float, alpha_star: float) -> str:
+    """Who uses the U that was found: any rounds that truncate, those of the run, or none of that run's."""
+    if scenario is None:
+        return "rounds use"
+    own = scenario.weighting
+    # A mode that does not truncate has no alpha, nor has one with a cap.
+    if own.alpha == alpha and own.alpha_star == alpha_star:
+        return "its rounds with everybody used"
+    return "not used in the run; rounds would use"
+
+
+def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star: float, use: str) -> None:
+    """What U is, and whose counts are above it."""
     numbers = [one.count for one in declared]
     liars, before = heaviest(len(numbers), alpha), float(mwp(numbers, alpha))
     after = float(mwp(truncated(numbers, cap), alpha))
@@ -181,7 +193,7 @@ def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star:
         return
     kept = float(sum(truncated(numbers, cap)) / sum(numbers))
     say(
-        f"U = {_number(cap)} (rounds use {math.floor(cap):,}): {weigh} {percent(after)};"
+        f"U = {_number(cap)} ({use} {math.floor(cap):,}): {weigh} {percent(after)};"
         f" {len(cut)} of {len(numbers)} truncated, {percent(kept)} of the samples count"
     )
     for one in islice(cut, SHOWN):

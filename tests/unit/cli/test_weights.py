@@ -57,6 +57,32 @@ def test_losses_in_a_third_column(tmp_path: Path) -> None:
     assert "objective: 1.6 with declared counts, 2.5 truncated; the difference -0.9" in done.output
 
 
+@pytest.mark.parametrize(
+    ("weighting", "first", "use"),
+    [
+        ("mode = 'ignore'", "the run itself ignored counts", "not used in the run; rounds would use"),
+        (
+            "mode = 'truncate'\ncap = 17",
+            "the run itself cut counts at 17",
+            "not used in the run; rounds would",
+        ),
+        (
+            "mode = 'truncate'\nalpha = 0.2\nalpha_star = 0.4",
+            "the run itself cut counts by alpha = 0.2",
+            "its rounds with everybody used",
+        ),
+    ],
+)
+def test_what_the_run_did_comes_first(weighting: str, first: str, use: str, tmp_path: Path) -> None:
+    uneven = f"partition = {{ type = 'log-normal', sigma = 1.5 }}\n[weighting]\n{weighting}\n[model]"
+    scenario = write_scenario(tmp_path, SCENARIO.replace("[model]", uneven))
+    assert call("simulate", scenario, "--out", tmp_path / "run").exit_code == 0
+    lines = call("weights", tmp_path / "run", "--alpha", "0.2", "--alpha-star", "0.4").output.splitlines()
+    assert lines[0].startswith(first)
+    (found,) = [line for line in lines if line.startswith("U = ")]
+    assert f"({use}" in found
+
+
 def test_counts_and_losses_of_a_run(tmp_path: Path) -> None:
     scenario = write_scenario(
         tmp_path, SCENARIO.replace("[model]", "partition = { type = 'log-normal' }\n[model]")
