@@ -128,6 +128,8 @@ class InnerProduct(Section, tag="inner-product", frozen=True, kw_only=True):
     """Share of the cluster means that are believed to be honest."""
     select: Literal["accumulated", "per-round"] = "accumulated"
     """By what the members have earned in the whole run, or by this round's scores alone."""
+    half_life: PositiveReal | None = None
+    """Rounds with scores after which what was earned counts half; None: never, as in Algorithm 3."""
     credit: Literal["above-mean", "all-scores"] = "above-mean"
     """What is earned: the scores that reach the mean of the round's highest, or every score, losses too."""
     members: Literal["mean", "min"] = "mean"

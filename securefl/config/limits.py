@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from securefl.config.aggregation import TrimmedMean
+from securefl.config.aggregation import InnerProduct, TrimmedMean
 from securefl.config.attacks import backdoor_of
 from securefl.config.cast import behaviours_of, check_behaviours, party_names
 from securefl.config.check_limits import check_checks
@@ -212,6 +212,16 @@ def _check_aggregation(scenario: Scenario, clusters: int) -> None:
     tag = type(plan.rule).__struct_config__.tag
     if isinstance(plan.rule, TrimmedMean):
         _check_trim(plan.rule)
+    if (
+        isinstance(plan.rule, InnerProduct)
+        and plan.rule.half_life is not None
+        and plan.rule.select == "per-round"
+    ):
+        raise ConfigError(
+            "aggregation.rule.half_life",
+            'select = "per-round" keeps no scores that could be forgotten',
+            'leave it out, or select = "accumulated"',
+        )
     needed = clusters_needed_by(plan)
     if clusters < needed:
         raise ConfigError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from securefl.config.aggregation import InnerProduct
 from securefl.config.scenario import Groups, Scenario
 
 _DIGEST_DOMAIN = b"securefl/1 scenario\n"
@@ -29,7 +30,8 @@ def scenario_digest(scenario: Scenario) -> bytes:
     who misbehaves), and what each machine decides for itself (``training.device``, ``secure_sum.device``,
     ``secure_sum.spool_megabytes``).
     All other fields count, defaults included, whether the file spelled them out or not; but no task groups
-    are as good as no table of them, so that what follows from a scenario without is what it always was.
+    are as good as no table of them, and scores that nobody forgets as no half-life, so that what follows from
+    a scenario without is what it always was.
     """
     agreed = msgspec.to_builtins(scenario)
     for field in _NOT_AGREED_UPON:
@@ -39,6 +41,9 @@ def scenario_digest(scenario: Scenario) -> bytes:
     elif not scenario.groups.sizes:
         # Draws of groups that are as large as they always were stay what they were.
         del agreed["groups"]["sizes"]
+    rule = scenario.aggregation.rule
+    if isinstance(rule, InnerProduct) and rule.half_life is None:
+        del agreed["aggregation"]["rule"]["half_life"]
     del agreed["training"]["device"]
     sums = agreed["secure_sum"]
     del sums["spool_megabytes"], sums["device"]

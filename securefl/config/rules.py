@@ -112,6 +112,18 @@ def places(gamma: float, clusters: int) -> int:
     return max(1, math.ceil(gamma * clusters - 1e-9))
 
 
+def rounds_remembered(half_life: float) -> float:
+    """How many rounds' plain sum tells two means apart as well as the sum in which they fade, after long.
+
+    Of independent scores with mean m and deviation s a plain sum over w rounds has the ratio m sqrt(w) / s;
+    the fading one goes to m / s sqrt((1 + lambda) / (1 - lambda)), lambda = 2^(-1 / ``half_life``), so that
+    w = (1 + lambda) / (1 - lambda) = coth(ln 2 / (2 ``half_life``)), about 2.9 half-lives. At least 1;
+    infinite where that is beyond the range of numbers.
+    """
+    rate = math.log(2) / 2 / half_life
+    return 1 / math.tanh(rate) if rate else math.inf
+
+
 def clusters_needed_by(plan: Aggregation) -> int:
     """Fewest clusters for the rule together with what stands in front of it."""
     needed = clusters_needed(plan.rule)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from securefl.config.aggregation import FlTrust, InnerProduct, NormClipping, ZenoPlusPlus
 from securefl.config.data import Data
-from securefl.config.rules import places
+from securefl.config.rules import places, rounds_remembered
 from securefl.config.scenario import Scenario
 from securefl.config.wording import count, percent
 
@@ -70,6 +70,9 @@ def _held(data: Data) -> str:
 def _on_inner_product(rule: InnerProduct, scenario: Scenario, clusters: int, p_clean: float) -> Iterator[str]:
     chosen = f"{places(rule.gamma, clusters)} of {count(clusters, 'cluster')}"
     how = "its scores alone" if rule.select == "per-round" else "what their members have earned so far"
+    if rule.half_life is not None:
+        as_good = f"{rounds_remembered(rule.half_life):.3g}"
+        how += f", of which half is left after {rule.half_life:g} rounds: as telling as a sum over {as_good}"
     yield f"inner-product: selects {chosen} a round (gamma = {rule.gamma:g}) by {how}, however bad they are"
     if scenario.aggregation.byzantine and rule.gamma > p_clean + 1e-9:
         yield (

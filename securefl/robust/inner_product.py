@@ -30,8 +30,8 @@ def inner_product(stack: Stack, rule: InnerProduct) -> Aggregate:
     has the highest score, takes the scores of all others below the threshold and is selected at full length:
     bound lengths first (norm clipping; Xiang et al. test the norm). What does hold: while, in every round,
     all products of honest clusters are positive and above those of all others, and k is at most their number,
-    no other cluster is selected. What has been earned is never lost, so that nothing protects from clusters
-    that were honest long enough.
+    no other cluster is selected. Without a half-life what has been earned is never lost, and who was honest
+    for long may be trusted for long after.
     Cost: two passes, O(c d) time; O(c + d) memory.
     Source: Xiang, Wang, Lin, Wang 2023, "Practical differentially private and Byzantine-resilient federated
     learning" (arXiv 2304.09762), algorithm 3, lines 5 to 16, on cluster means instead of uploads. It leaves

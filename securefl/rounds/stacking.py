@@ -20,7 +20,7 @@ from securefl.ids import PartyId
 from securefl.robust.catalogue import aggregate_all, earned_by
 from securefl.robust.stack import Stack
 from securefl.rounds.plan import Plan
-from securefl.rounds.trust import NO_TRUST, Trust, credited, of_clusters, smoothed
+from securefl.rounds.trust import NO_TRUST, Trust, credited, faded, of_clusters, smoothed
 
 NO_GRADIENTS: Mapping[int, F64] = MappingProxyType({})
 """For rules that look at no data of the server's."""
@@ -143,7 +143,8 @@ def aggregate_round(
     standings: dict[int, F64] = {}
     if isinstance(rule, InnerProduct):
         trust, gradients = smoothed(trust, rule, gradients)
-        if rule.select == "accumulated":
+        if rule.select == "accumulated" and rows:
+            trust = faded(trust, rule)
             # All reclusterings first: what a party earns in one of them counts in the choice of all.
             survivors = {r: [one.survivors for one in opened] for r, opened in rows.items()}
             for r, clusters in survivors.items():

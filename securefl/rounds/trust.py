@@ -50,6 +50,26 @@ def credited(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
     return replace(trust, scores=MappingProxyType(scores))
 
 
+def faded(trust: Trust, rule: InnerProduct) -> Trust:
+    """What the scores count for when those of one more round come to them: S <- lambda S, lambda = 2^(-1/h).
+
+    With h = ``half_life``, S after t rounds is the sum of lambda^(t-i) s_i over the rounds i = 1 to t.
+    Without one, or with an infinite one, it is the plain sum of Algorithm 3. It is called once for every
+    round in which somebody is scored, whatever the number of reclusterings; who is absent fades as everybody
+    does.
+
+    Of independent scores with mean m and standard deviation s, S goes to mean m / (1 - lambda) and deviation
+    s / sqrt(1 - lambda^2): their ratio stops growing, where that of a plain sum of
+    :func:`~securefl.config.rules.rounds_remembered` rounds is. ADR 0029 has what that costs and buys.
+    Source: exponentially weighted sums (Roberts 1959, "Control chart tests based on geometric moving
+    averages"); of reputations, the forgetting factor of Josang and Ismail 2002, "The beta reputation system".
+    """
+    if rule.half_life is None:
+        return trust
+    left = 2.0 ** (-1.0 / rule.half_life)
+    return replace(trust, scores=MappingProxyType({party: left * s for party, s in trust.scores.items()}))
+
+
 def of_clusters(trust: Trust, rule: InnerProduct, clusters: Clusters) -> F64:
     """What clusters count for by what their survivors have earned, f64 ``(c,)``: the least, or the mean."""
     pool = min if rule.members == "min" else _mean

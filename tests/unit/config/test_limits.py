@@ -381,6 +381,10 @@ TRUST = ("aggregation.rule={type='inner-product', gamma=0.6}", "data.server_per_
             "2 training samples of each class of mnist, and the parties keep",
         ),
         ((*TRUST, "aggregation.rule.select=per-round"), "(gamma = 0.6) by its scores alone"),
+        (
+            (*TRUST, "aggregation.rule.half_life=20"),
+            "so far, of which half is left after 20 rounds: as telling as a sum over 57.7, however bad",
+        ),
         ((*TRUST, "aggregation.byzantine=3"), "each is clean with probability 38.2 % only"),
         ((*TRUST, "aggregation.byzantine=1"), "who lies about its length is selected at that length"),
         (("data.server_per_class=1",), "server data: 1 training sample of each class, and this rule has no"),

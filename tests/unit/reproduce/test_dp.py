@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 from math import isclose, sqrt
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import scenarios
 from securefl.config.aggregation import InnerProduct, Krum, Mean, TrimmedMean
@@ -31,7 +33,7 @@ from securefl.reproduce.sheets.tabulate import Done, sheet_key, tabulate
 from tests.unit.cli.programs import call, files, refusal
 
 SCALES: tuple[ScaleName, ...] = ("desk", "paper")
-OURS = ("baselines", "clipping", "first-stage", "m")
+OURS = ("baselines", "clipping", "first-stage", "half-life", "m")
 TABLES = ("2", "3", "4", "5", "6", *(str(n) for n in range(10, 18)), *OURS)
 FIGURES = tuple(str(n) for n in range(1, 39))
 LF, G, OP = LabelFlip, Gaussian, InnerProductManipulation
@@ -225,6 +227,19 @@ def test_clipping_leaves_the_noise_in_a_step_as_it_is() -> None:
         assert dp is not None
         assert isinstance(dp.bound, Normalise if label.startswith("normalised") else ClipEach)
         assert one.server_optimiser.learning_rate * dp.norm == pytest.approx(0.2)
+
+
+def test_scores_that_forget_are_figure_35_with_a_half_life_and_without() -> None:
+    made = plan("table-half-life", "desk").scenarios
+    for turn, epsilon in product(("0", "0.8"), ("2", "1/8")):
+        plain = made[f"{turn}, none, {epsilon}"]
+        assert plain == plan("figure-35", "desk").scenarios[f"{turn}, {epsilon}"]
+        rule = plain.aggregation.rule
+        assert isinstance(rule, InnerProduct)
+        for half_life in (80, 20, 5):
+            forgetful = replace(rule, half_life=float(half_life))
+            expected = replace(plain, aggregation=replace(plain.aggregation, rule=forgetful))
+            assert made[f"{turn}, {half_life}, {epsilon}"] == expected
 
 
 def test_the_first_stage_is_on_or_off_and_skippers_flip_labels_too() -> None:

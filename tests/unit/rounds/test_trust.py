@@ -44,6 +44,7 @@ def plan_for(parties: int, rule: InnerProduct, reclusterings: int = 1, alone: bo
     fields = ", ".join(
         f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value!r}"
         for key, value in msgspec.to_builtins(rule).items()
+        if value is not None
     )
     made = scenario(
         parties,

@@ -401,7 +401,12 @@ def test_rules_and_weights(rule: str, mode: str) -> None:
 
 @pytest.mark.parametrize(
     "rule",
-    ["'zeno++'", "'fltrust'", "'inner-product', gamma = 0.5, momentum = 0.5, credit = 'all-scores'"],
+    [
+        "'zeno++'",
+        "'fltrust'",
+        "'inner-product', gamma = 0.5, momentum = 0.5, credit = 'all-scores'",
+        "'inner-product', gamma = 0.5, half_life = 0.7",
+    ],
 )
 def test_rules_with_data_of_the_servers(rule: str) -> None:
     """In round 1 there is no gradient; in round 2 one sum cannot be opened."""

@@ -90,7 +90,7 @@ def test_everybody_gone_aborts(tmp_path: Path) -> None:
 
 TRUSTING = (
     "--set",
-    "aggregation.rule={type='inner-product', gamma=0.5, momentum=0.5}",
+    "aggregation.rule={type='inner-product', gamma=0.5, momentum=0.5, half_life=1.5}",
     "--set",
     "data.server_per_class=2",
 )
