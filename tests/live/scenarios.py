@@ -25,13 +25,13 @@ min_survivors = {min_survivors}
 server = "{server}"
 [deadlines]
 join = 60
-hello = 20
-reveal = 20
-keys = 20
-shares = 20
-training = 30
-certify = 20
-release = 20
+hello = 60
+reveal = 60
+keys = 60
+shares = 60
+training = 60
+certify = 60
+release = 60
 [stop]
 rounds = {rounds}
 """

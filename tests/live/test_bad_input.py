@@ -7,7 +7,9 @@ import dataclasses
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -19,11 +21,13 @@ from securefl.transport.base import BrokerUrl
 from securefl.transport.local_tls import make_local_tls
 from securefl.transport.mqtt import MqttTransport
 from tests.live.federated import LIMIT, command, environment
-from tests.live.forked import fork
+from tests.live.forked import Forked, fork
 from tests.live.scenarios import write_scenario
 from tests.unit.cli.programs import call, files, refusal
 
 pytestmark = pytest.mark.live
+
+StartedT = TypeVar("StartedT")
 
 
 def test_a_broker_that_is_not_trusted_or_does_not_trust_us_is_refused(tmp_path: Path) -> None:
@@ -83,14 +87,16 @@ def test_a_disk_that_fills_up_ends_the_run_and_loses_nothing_written(tmp_path: P
     assert not [path for path in (tmp_path / "run").rglob("*") if path.name.endswith(".part")]
 
 
-async def have_spoken(broker: BrokerUrl, parties: int) -> None:
-    """Wait until so many processes have published something."""
+async def until_spoken(broker: BrokerUrl, parties: int, start: Callable[[], StartedT]) -> StartedT:
+    """Start processes and wait until so many of them have published something."""
     transport = await MqttTransport.connect(broker, "test", ("sfl/1/deployed/status/+",))
+    started = start()
     async with asyncio.timeout(LIMIT):
         seen: set[str] = set()
         while len(seen) < parties:
             seen.add((await transport.receive()).topic)
     await transport.close()
+    return started
 
 
 def test_processes_with_their_own_keys_meet_and_a_stranger_is_told(tmp_path: Path) -> None:
@@ -120,13 +126,16 @@ def test_processes_with_their_own_keys_meet_and_a_stranger_is_told(tmp_path: Pat
             )
 
         observer = start([sys.executable, "-m", "parties.observer", *common])
-        first = start(command(*arguments("party", "p00", "--name", "p00")))
-        # The others start as quickly as in a run, with the libraries that a fork server has imported.
-        others = [fork(tmp_path / name, *arguments("party", name, "--name", name)) for name in ("p01", "p02")]
-        stranger = fork(
-            tmp_path / "p03", *arguments("party", "p03", "--name", "p03", "--set", "training.epochs=7")
-        )
-        asyncio.run(have_spoken(broker.url, 4))
+
+        def parties() -> tuple[subprocess.Popen[str], list[Forked]]:
+            # All but p00 start as quickly as in a run, with the libraries that a fork server has imported.
+            others = [
+                fork(tmp_path / name, *arguments("party", name, "--name", name, *more))
+                for name, more in (("p01", ()), ("p02", ()), ("p03", ("--set", "training.epochs=7")))
+            ]
+            return start(command(*arguments("party", "p00", "--name", "p00"))), others
+
+        first, (*others, stranger) = asyncio.run(until_spoken(broker.url, 4, parties))
         server = start(command(*arguments("server", "server")))
         outputs = [process.communicate(timeout=LIMIT) for process in (server, first)]
         assert [process.returncode for process in (server, first)] == [0, 0], outputs

@@ -10,7 +10,7 @@ import pytest
 import parties.dealer
 from securefl.learning.checkpoint import load_model
 from tests.live import dying
-from tests.live.federated import BROKERS, assert_sums_are_exact, events, run, simulate
+from tests.live.federated import BROKERS, PATIENT, assert_sums_are_exact, events, run, simulate
 from tests.live.scenarios import behaviour, write_scenario
 
 pytestmark = pytest.mark.live
@@ -22,7 +22,7 @@ CRYPTEN = ("--set", "secure_sum.kind=crypten")
 def test_the_scenario_reaches_the_quickstart_s_accuracy_and_starts_sums_over(
     broker: str, tmp_path: Path
 ) -> None:
-    ended = run(Path("crypten"), tmp_path / "run", "--broker", broker)
+    ended = run(Path("crypten"), tmp_path / "run", "--broker", broker, *PATIENT)
     assert ended.exit_code == 0, ended.stderr
     assert ended.summary["outcome"]["accuracy"] >= 0.90
     everybody = {f"p{i:02d}" for i in range(12)}
@@ -67,11 +67,11 @@ def test_a_kill_at_each_phase_ends_in_a_new_attempt_or_a_lost_cluster(tmp_path: 
 def test_a_dealer_that_is_killed_costs_sums_and_then_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its death is announced, so that nobody waits for the end of training (20 s)."""
+    """Its death is announced, so that nobody waits for the end of training (60 s)."""
     monkeypatch.setattr(parties.dealer, "main", dying.main)
     settings = ("behaviours=[]", "parties=3", "training.epochs=1", "stop.rounds=6", "expect=[]")
     short = [word for setting in settings for word in ("--set", setting)]
-    ended = run(Path("crypten_validated"), tmp_path / "run", *short)
+    ended = run(Path("crypten_validated"), tmp_path / "run", *short, *PATIENT)
     assert ended.exit_code == 3, ended.stderr
     assert [len(row["clusters"]["opened"]) for row in ended.rows] == [1, 0, 0, 0]
     lost = ended.rows[1]["left_out"]
@@ -88,7 +88,7 @@ def test_validation_leaves_an_attacker_out(tmp_path: Path) -> None:
     shown = json.dumps(attack).replace(":", " =")
     settings = [f"behaviours={shown}", "parties=6", "stop.rounds=2", "expect=[]"]
     short = [word for setting in settings for word in ("--set", setting)]
-    ended = run(Path("crypten_weighted"), tmp_path / "run", *short)
+    ended = run(Path("crypten_weighted"), tmp_path / "run", *short, *PATIENT)
     assert ended.exit_code == 0, ended.stderr
     for row in ended.rows:
         assert {"p02": "its update was refused as too long"}.items() <= {

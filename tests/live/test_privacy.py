@@ -11,7 +11,7 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 
 import scenarios
-from tests.live.federated import Run, events, run
+from tests.live.federated import PATIENT, Run, events, run
 from tests.live.scenarios import behaviour, write_scenario
 
 pytestmark = pytest.mark.live
@@ -95,7 +95,7 @@ def test_the_bundled_runs_with_a_dropout_a_round_and_two_skippers(
 ) -> None:
     """Cut short, with entropy of the system. Two honest sums fail in a run with a probability below 1e-3."""
     path = Path(scenarios.__file__).parent / f"{name}.toml"
-    ended = run(path, tmp_path / "run", *(part for one in SHORT for part in ("--set", one)))
+    ended = run(path, tmp_path / "run", *(part for one in SHORT for part in ("--set", one)), *PATIENT)
     # The two are in different clusters in 6 rounds of 11, and both sums fail: in all five one time in 20.
     taught = any(row["clusters"]["kept"] for row in ended.rows)
     assert ended.exit_code == (0 if taught else 3), ended.stdout[-2000:] + ended.stderr

@@ -19,6 +19,7 @@ from securefl.transport.broker import find_mosquitto
 from tests.live.federated import (
     BROKERS,
     LIMIT,
+    PATIENT,
     assert_sums_are_exact,
     command,
     environment,
@@ -38,7 +39,7 @@ def test_the_quickstart_reaches_its_accuracy_and_counts_the_right_parties(
     broker: str, tmp_path: Path
 ) -> None:
     start = run_program if broker == "embedded" else run
-    ended = start(Path("quickstart"), tmp_path / "run", "--broker", broker)
+    ended = start(Path("quickstart"), tmp_path / "run", "--broker", broker, *PATIENT)
     assert ended.exit_code == 0, ended.stderr
     assert ended.summary["outcome"]["accuracy"] >= 0.90
     everybody = {f"p{i:02d}" for i in range(12)}
@@ -102,7 +103,7 @@ def test_more_kills_than_a_cluster_stands_lose_that_cluster_and_no_other(tmp_pat
 def test_parties_that_bother_everybody_are_counted_and_named(tmp_path: Path) -> None:
     """The bundled scenario, shorter: garbage by p02, wrong shares by p05, replays by p07, no clip by p10."""
     shorter = ("--set", "stop.rounds=2", "--set", "expect=[]")
-    ended = run(Path("nuisances"), tmp_path / "run", "--lab", *shorter)
+    ended = run(Path("nuisances"), tmp_path / "run", "--lab", *shorter, *PATIENT)
     assert ended.exit_code == 0, ended.stderr
     assert len(ended.rows) == 2
     for row in ended.rows:
@@ -160,11 +161,9 @@ def test_each_game_of_a_malicious_server_ends_in_refusals_or_in_rightly_released
 
 def test_a_server_that_lies_about_what_never_came_gains_nothing_and_is_found_out(tmp_path: Path) -> None:
     """The bundled scenario without its last round, seeded: draws decide what the server can try."""
-    names = ("hello", "reveal", "keys", "shares", "training", "release")
-    patient = (f"deadlines.{name}=30" for name in names)
-    settings = (part for one in ("stop.rounds=3", "expect=[]", *patient) for part in ("--set", one))
+    shorter = ("--set", "stop.rounds=3", "--set", "expect=[]")
     seeded = ("--insecure-seeded-entropy", "--seed", "7")
-    ended = run(Path("curious_server"), tmp_path / "run", "--lab", *seeded, *settings)
+    ended = run(Path("curious_server"), tmp_path / "run", "--lab", *seeded, *shorter, *PATIENT)
     assert ended.exit_code == 0, ended.stderr
     honest, voids, drops = ended.rows
     everybody = [f"p{index:02d}" for index in range(12)]
@@ -223,7 +222,7 @@ def test_ctrl_c_ends_everything_cleanly(tmp_path: Path) -> None:
     _, stderr = process.communicate(timeout=LIMIT)
     assert process.returncode == 3
     assert len(stderr.strip().splitlines()) == 1, stderr
-    _, alive = psutil.wait_procs(family, timeout=20)
+    _, alive = psutil.wait_procs(family, timeout=LIMIT)
     assert not alive
     assert (tmp_path / "run" / "metrics.jsonl").read_text().count("\n") >= 1
     assert "by the user" in (tmp_path / "run" / "summary.json").read_text()

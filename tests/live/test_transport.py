@@ -38,7 +38,7 @@ needs_mosquitto = pytest.mark.skipif(
     find_mosquitto() is None, reason="mosquitto is neither on PATH nor in /usr/sbin"
 )
 BROKERS = [pytest.param("mosquitto", marks=needs_mosquitto), pytest.param("embedded")]
-SECONDS = 30
+SECONDS = 120
 """Only a bound for a hanging test; nothing is asserted about time."""
 
 QUICK = MqttLimits(first_pause=0.01, longest_pause=0.05)
@@ -528,7 +528,7 @@ def test_a_server_that_says_nothing_is_given_up_and_can_be_cancelled() -> None:
             await MqttTransport.connect(url, "x", (), limits=dataclasses.replace(QUICK, patience=0.05))
         connected.clear()
         connecting = asyncio.create_task(
-            MqttTransport.connect(url, "x", (), limits=dataclasses.replace(QUICK, patience=0.5))
+            MqttTransport.connect(url, "x", (), limits=dataclasses.replace(QUICK, patience=SECONDS))
         )
         await connected.wait()
         connecting.cancel()
@@ -675,11 +675,14 @@ def test_a_session_does_not_pass_to_another_user(secured: BrokerUrl, tls: LocalT
 
 def test_the_wanted_frame_size_passes(url: BrokerUrl) -> None:
     async def body() -> None:
-        assert await measure_frame_limit(url, "probe", "sfl/1/r/probe/p1") == 512 * 1024
+        assert await measure_frame_limit(url, "probe", "sfl/1/r/probe/p1", within=SECONDS) == 512 * 1024
         transport = await MqttTransport.connect(url, "probe-own", ("own/#",), limits=QUICK)
         await transport.publish("own/other", b"kept")
         aside: list[Delivery] = []
-        assert await probe_frame_limit(transport, "own/probe", wanted=50_000, aside=aside.append) == 50_000
+        found = await probe_frame_limit(
+            transport, "own/probe", wanted=50_000, within=SECONDS, aside=aside.append
+        )
+        assert found == 50_000
         assert aside == [Delivery("own/other", b"kept")]
         await transport.close()
 
@@ -690,8 +693,13 @@ def test_the_wanted_frame_size_passes(url: BrokerUrl) -> None:
 @pytest.mark.parametrize("option", ["message_size_limit", "max_packet_size"])
 def test_a_brokers_size_limit_is_found(tmp_path: Path, option: str) -> None:
     async def body(address: BrokerUrl) -> None:
-        limit = await measure_frame_limit(address, "p", "probe/p", wanted=128 * 1024, within=0.7)
-        assert limit == 64 * 1024
+        # Waiting for the first frame is in vain; the second may come back too late on a slow machine.
+        for within in (0.5, 3.0, 18.0):
+            limit = await measure_frame_limit(address, "p", "probe/p", wanted=128 * 1024, within=within)
+            assert limit <= 64 * 1024
+            if limit == 64 * 1024:
+                return
+        pytest.fail("smaller frames than the broker's limit did not come back")
 
     with start_mosquitto(tmp_path, extra_lines=(f"{option} 100000",)) as broker:
         run(lambda: body(broker.url))

@@ -60,12 +60,12 @@ def test_waiting_ends_when_the_last_one_tells_or_the_board_closes(tmp_path: Path
     waiting = threading.Thread(target=lambda: told.append({**mine.collect(0, 0, (TWO,), D, FOREVER)}))
     waiting.start()
     theirs.post(0, 0, update(2))
-    waiting.join(10)
+    waiting.join(60)
     assert list(told[0]) == [TWO]
     waiting = threading.Thread(target=lambda: told.append({**mine.collect(1, 0, (TWO,), D, FOREVER)}))
     waiting.start()
     mine.close()
-    waiting.join(10)
+    waiting.join(60)
     assert told[1] == {}
 
 

@@ -36,17 +36,9 @@ from tests.simulation.world import scenario
 from tests.unit.runtime.federation import RUN, Federation, Role, add_one, everybody, names
 from tests.unit.runtime.hurried import HurriedLoop
 
-QUICK = {
-    "deadlines__join": "1",
-    "deadlines__hello": "1",
-    "deadlines__reveal": "1",
-    "deadlines__keys": "1",
-    "deadlines__shares": "1",
-    "deadlines__training": "1",
-    "deadlines__certify": "1",
-    "deadlines__release": "1",
-}
-"""For runs in which somebody is waited for in vain."""
+STEPS = ("join", "hello", "reveal", "keys", "shares", "training", "certify", "release")
+WAITING = {f"deadlines__{step}": "30" for step in STEPS}
+"""For runs in which somebody is waited for in vain. It takes no time, but work does, and machines stall."""
 
 
 def play(body: Callable[[], Awaitable[None]]) -> None:
@@ -107,7 +99,7 @@ def test_every_frame_twice_changes_nothing() -> None:
 
 def test_a_spoilt_masked_input_costs_its_sender_the_round_only() -> None:
     async def body() -> None:
-        plan = scenario(6, rounds="2", **QUICK)
+        plan = scenario(6, rounds="2", **WAITING)
         hit = threading.Event()
 
         def spoil(
@@ -134,7 +126,7 @@ def test_a_spoilt_masked_input_costs_its_sender_the_round_only() -> None:
 
 def test_corrupt_frames_are_refused_and_the_run_goes_on() -> None:
     async def body() -> None:
-        plan = scenario(6, **QUICK)
+        plan = scenario(6, **WAITING)
         # The first frames of p00 arrive damaged, each in another place: its joining and its hello.
         damaged = tuple(
             Fault(FaultKind.CORRUPT, topics=topics.up(RUN, PartyId("p00")), nth=n, amount=n * 40)
@@ -166,7 +158,7 @@ class _FullDisk:
 @pytest.mark.parametrize(("entries", "withheld"), [(0, MaskedInput), (1, Release)])
 def test_what_cannot_be_journalled_never_leaves(entries: int, withheld: type[AnyMessage]) -> None:
     async def body() -> None:
-        plan = scenario(6, rounds="2", **QUICK)
+        plan = scenario(6, rounds="2", **WAITING)
         federation = Federation(plan, {"p03": Role(journal=_FullDisk(entries))})
         ended = await federation.run()
         failure = ended["p03"]
@@ -184,7 +176,7 @@ def test_a_bug_in_training_surfaces_and_the_others_go_on() -> None:
         raise ZeroDivisionError("a bug")
 
     async def body() -> None:
-        plan = scenario(6, **QUICK)
+        plan = scenario(6, **WAITING)
         federation = Federation(plan, {"p02": Role(train=broken)})
         ended = await federation.run()
         assert isinstance(ended["p02"], ZeroDivisionError)
@@ -201,7 +193,7 @@ def test_a_party_that_cannot_train_sits_the_round_out() -> None:
         return add_one(round_, work, params)
 
     async def body() -> None:
-        plan = scenario(6, rounds="2", **QUICK)
+        plan = scenario(6, rounds="2", **WAITING)
         federation = Federation(plan, {"p02": Role(train=refuse)})
         assert names(await federation.run(), Finished) == everybody(plan)
         sat = [fact for fact in federation.witness("p02").facts if isinstance(fact, SatOut)]
@@ -215,7 +207,7 @@ def test_a_party_that_cannot_train_sits_the_round_out() -> None:
 
 def test_parameters_of_the_wrong_length_from_training_are_a_bug() -> None:
     async def body() -> None:
-        plan = scenario(6, **QUICK)
+        plan = scenario(6, **WAITING)
         federation = Federation(
             plan, {"p02": Role(train=lambda _round, _work, _params: np.zeros(3, np.float32))}
         )
@@ -268,7 +260,7 @@ def test_a_server_that_fails_says_goodbye_too() -> None:
 
 def test_a_connection_that_ends_aborts_its_party_alone() -> None:
     async def body() -> None:
-        plan = scenario(6, rounds="2", **QUICK)
+        plan = scenario(6, rounds="2", **WAITING)
         federation = Federation(plan)
         running = asyncio.create_task(federation.run())
         while not federation.rounds():
@@ -285,7 +277,7 @@ def test_a_connection_that_ends_aborts_its_party_alone() -> None:
 
 def test_a_second_process_of_a_party_takes_its_place_and_the_run_goes_on() -> None:
     async def body() -> None:
-        plan = scenario(6, rounds="3", **QUICK)
+        plan = scenario(6, rounds="3", **WAITING)
         federation = Federation(plan)
         twin = federation.member(PartyId("p01"), restart="again")
         ended = await federation.run(twin)
@@ -302,7 +294,7 @@ def test_a_second_process_of_a_party_takes_its_place_and_the_run_goes_on() -> No
 
 def test_an_impersonated_party_is_refused_and_never_counted() -> None:
     async def body() -> None:
-        plan = scenario(6, **QUICK)
+        plan = scenario(6, **WAITING)
         forger = Identity.generate(PartyId("p04"), InsecureSeededEntropy(99))
         federation = Federation(plan, {"p04": Role(identity=forger)})
         assert SERVER in names(await federation.run(), Finished)
@@ -315,8 +307,8 @@ def test_an_impersonated_party_is_refused_and_never_counted() -> None:
 
 def test_a_party_with_another_scenario_is_told_and_the_others_go_on() -> None:
     async def body() -> None:
-        # The server does not wait for it either: an hour would be a hang.
-        patient = {**QUICK, "deadlines__join": "3600"}
+        # The server does not wait for it either: a day would be a hang.
+        patient = {**WAITING, "deadlines__join": "86400"}
         plan = scenario(6, **patient)
         other = scenario(6, rounds="7", **patient)
         federation = Federation(plan, {"p00": Role(scenario=other)})
@@ -339,7 +331,7 @@ def test_a_masked_input_of_the_wrong_length_is_refused() -> None:
         )
 
     async def body() -> None:
-        plan = scenario(6, **QUICK)
+        plan = scenario(6, **WAITING)
         federation = Federation(plan, {"p01": Role(seam=shorten)})
         assert names(await federation.run(), Finished) == everybody(plan)
         assert any(who == "p01" and "bytes" in why for who, why in federation.witness().refusals)
@@ -367,7 +359,7 @@ def test_oversized_and_malformed_frames_are_refused_without_harm() -> None:
 
 def test_a_party_that_never_comes_is_waited_for_until_the_deadline_only() -> None:
     async def body() -> None:
-        plan = scenario(6, **QUICK)
+        plan = scenario(6, **WAITING)
         silent = (Fault(FaultKind.DROP, nth=None),)
         federation = Federation(plan, {"p00": Role(faults=silent)})
         assert SERVER in names(await federation.run(), Finished)
@@ -378,14 +370,14 @@ def test_a_party_that_never_comes_is_waited_for_until_the_deadline_only() -> Non
 
 def test_too_few_parties_abort_the_run_with_a_reason_for_all() -> None:
     async def body() -> None:
-        plan = scenario(6, **QUICK)
+        plan = scenario(6, **WAITING)
         silent = (Fault(FaultKind.DROP, nth=None),)
         federation = Federation(plan, {f"p0{i}": Role(faults=silent) for i in range(4)})
         ended = await federation.run()
         assert names(ended, Aborted) == everybody(plan)
         server = ended[SERVER]
         assert isinstance(server, Aborted)
-        assert "2 of 6 parties joined within 1 s" in server.reason
+        assert "2 of 6 parties joined within 30 s" in server.reason
 
     play(body)
 
@@ -442,7 +434,7 @@ def test_a_crash_lets_leave_what_was_sent_and_performs_nothing_after(monkeypatch
         return effects
 
     async def body() -> None:
-        plan = scenario(6, **QUICK)
+        plan = scenario(6, **WAITING)
         federation = Federation(plan, {"p00": Role(seam=crash)})
         ended = await federation.run()
         assert isinstance(ended["p00"], Killed)
@@ -460,8 +452,8 @@ def _sends(effect: Action, kind: type[AnyMessage]) -> TypeGuard[Send[AnyMessage]
 
 def test_a_partys_early_end_is_a_hint_to_the_server() -> None:
     async def body() -> None:
-        # Without the hint, the server would wait an hour for the masked input.
-        plan = scenario(6, rounds="1", deadlines__training="3600", deadlines__keys="3600")
+        # Without the hint, the server would wait a day for the masked input.
+        plan = scenario(6, rounds="1", deadlines__training="86400", deadlines__keys="86400")
         federation = Federation(plan, {"p03": Role(journal=_FullDisk(0))})
         ended = await federation.run()
         assert names(ended, Finished) == everybody(plan, but={"p03"})

@@ -15,7 +15,7 @@ from securefl.transport.memory import MemoryHub
 
 def run(body: Coroutine[None, None, None]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await body
         assert len(asyncio.all_tasks()) == 1
 
