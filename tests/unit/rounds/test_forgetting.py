@@ -111,6 +111,22 @@ def test_who_turns_late_is_kept_as_long_as_it_was_honest_or_for_a_half_life() ->
         assert bad_rounds(half_life, good, 2 * good) == half_life - 1
 
 
+@pytest.mark.parametrize(("half_life", "back"), [(None, None), (2, 10)])
+def test_what_told_most_is_forgotten_too(half_life: float | None, back: int | None) -> None:
+    """A mirror of the honest, -4.5 times what they score, is back once that has been slightly negative.
+
+    After n such rounds it has 0.045 (1 - lambda^n) / (1 - lambda), the others lambda^n / (1 - lambda).
+    """
+    rule, trust, found = InnerProduct(gamma=0.75, half_life=half_life), NO_TRUST, None
+    for round_ in range(-20, 100):
+        honest = 1.0 if round_ < 0 else -0.01
+        result = round_of(rule, (-4.5 * honest, honest, honest, honest), trust)
+        trust = result.trust
+        if found is None and (0, 0) in result.kept:
+            found = round_ + 1
+    assert found == back
+
+
 def test_under_noise_a_short_memory_misjudges_as_the_formula_says() -> None:
     """Of pairs of an honest and a lying party with scores d standard deviations apart, Phi(-d sqrt(w / 2)).
 
