@@ -25,6 +25,8 @@ PRIMES = 1.6e16
 _HALF = 31
 _LIMB = 21
 _LIMBS = 3
+_FEW = 64
+"""Up to so many inverses are faster one by one: small arrays take the same time whatever their size."""
 _DEPTH = 1024
 """Terms of one matrix product on doubles: 2^42 * 2^10 = 2^52."""
 _BASES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
@@ -141,17 +143,17 @@ def wrapped_product(matrix: F64, residue: I64) -> I64:
 
 
 def inverses(values: I64, prime: int) -> I64:
-    """Return the inverses of ``values``, ``(n,)`` in [1, prime): three products each (Montgomery's trick).
+    """Return the inverses of ``values``, ``(n,)`` in [1, prime).
+
+    Of many by three products each (Montgomery's trick).
 
     Raises:
         UsageError: a zero.
     """
-    if len(values) == 0:
-        return values
-    if len(values) == 1:
-        if not values[0]:
+    if len(values) <= _FEW:
+        if not values.all():
             raise UsageError("zero has no inverse")
-        return np.array([pow(int(values[0]), -1, prime)], np.int64)
+        return np.array([pow(value, -1, prime) for value in values.tolist()], np.int64)
     odd = len(values) % 2
     padded = np.concatenate([values, np.ones(odd, np.int64)])
     left, right = padded[0::2], padded[1::2]

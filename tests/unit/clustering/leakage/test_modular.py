@@ -82,6 +82,15 @@ def test_wrapped_product(matrix: I64, residue: I64) -> None:
     assert (got.astype(object) == exact).all()
 
 
-def test_zero_has_no_inverse() -> None:
+@pytest.mark.parametrize("count", [0, 1, 64, 65, 131, 257])
+def test_inverses_of_few_and_of_many(count: int) -> None:
+    values = LARGEST - 1 - np.arange(count)
+    assert inverses(values, LARGEST).tolist() == [pow(value, -1, LARGEST) for value in values.tolist()]
+
+
+@pytest.mark.parametrize("count", [3, 200])
+def test_zero_has_no_inverse(count: int) -> None:
+    values = np.arange(1, count + 1)
+    values[1] = 0
     with pytest.raises(UsageError, match="zero"):
-        inverses(np.array([3, 0, 5]), LARGEST)
+        inverses(values, LARGEST)
