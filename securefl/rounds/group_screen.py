@@ -24,7 +24,9 @@ def screened(
     """The sums whose means are at most ``groups.screen`` times as long as the median over all models'.
 
     A group whose shortest mean is longer than that median is measured by its shortest, so that a model on
-    which everybody still moves far is not left without sums.
+    which everybody still moves far is not left without sums; but never more than ``groups.screen`` squared
+    times as long as the median: liars that are in all sums of a group would else have their way with it. Its
+    model then stays as it is.
 
     Args:
         plan: of the run.
@@ -47,8 +49,5 @@ def screened(
         long |= {opened.key: length for opened, length in zip(own, found.tolist(), strict=True)}
         shortest[group] = float(found.min())
     usual = float(np.median(list(long.values())))
-    return [
-        opened
-        for opened in sums
-        if long[opened.key] <= factor * max(usual, shortest[group_of(drawn, opened.key)])
-    ]
+    most = {group: factor * max(usual, min(own, factor * usual)) for group, own in shortest.items()}
+    return [opened for opened in sums if long[opened.key] <= most[group_of(drawn, opened.key)]]

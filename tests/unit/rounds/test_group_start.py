@@ -151,9 +151,18 @@ def test_a_group_most_of_whose_sums_hold_a_liar_is_learned_from_the_others() -> 
 
 def test_a_group_that_moves_far_as_a_whole_is_measured_by_its_shortest() -> None:
     plan = a_plan(groups__screen="2.0")
-    (near, first), (far, second) = slots(plan, 0, noise(0, 6)), slots(plan, 1, [5 * A, 6 * A, 90 * A])
+    (near, first), (far, second) = slots(plan, 0, noise(0, 6)), slots(plan, 1, [0.35 * A, 0.4 * A, 9 * A])
     left = screened(plan, [*near, *far], DRAWN, first | second)
     assert [one.key for one in left] == [one.key for one in (*near, *far[:2])]
+
+
+@pytest.mark.parametrize("screen", [2.0, 3.0])
+def test_a_group_all_of_whose_sums_are_far_too_long_is_left_out_as_a_whole(screen: float) -> None:
+    plan = a_plan(groups__screen=str(screen))
+    usual, most = [A] * 6, screen**2
+    for length, left in ((0.99 * most, 8), (1.01 * most, 6)):
+        (near, first), (far, second) = slots(plan, 0, usual), slots(plan, 1, [length * A, length * A])
+        assert len(screened(plan, [*near, *far], DRAWN, first | second)) == left
 
 
 def test_without_sums_there_is_nothing_to_screen() -> None:
