@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,16 +11,19 @@ from securefl.config.cast import party_names
 from securefl.config.limits import check
 from securefl.config.privacy_limits import components_of
 from securefl.config.rules import breakdown
+from securefl.config.validation_limits import LEAST_SIZE
 from securefl.planning.demand import Demand
 from securefl.planning.design import Design
 from securefl.planning.disclosure import dimensions_left, disclosed, mean_leverage, r_star
 from securefl.planning.drafting import draft
 from securefl.planning.effort import Burden, cpu_seconds
+from securefl.planning.frames import Cohort, SumKind
 from securefl.planning.losses import freezes, p_cluster_lost, p_round_loses
 from securefl.planning.noise import multiplier_of
 from securefl.planning.resilience import colluders_together, p_alone, p_clean, p_exceeded
 from securefl.planning.spread import noise_deviation, sampling_variance
-from securefl.planning.traffic import Cohort, Traffic, traffic
+from securefl.planning.traffic import Traffic, traffic
+from securefl.planning.traffic_crypten import can_be_dealt
 
 FREEZES = 2_000
 """Simulated for a cascade: standard error below 1.1 percentage points."""
@@ -72,6 +76,8 @@ class Row:
     """Of the aggregate around the honest mean, over that of one update."""
     traffic: Traffic
     """Of one party and round."""
+    crypten: Mapping[SumKind, Traffic]
+    """The same with CrypTen's sums, plain and validated, where the row's settings go with them."""
     cpu: float
     """Seconds of one party and round, without training."""
 
@@ -128,8 +134,24 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
         noise=noise_deviation(demand, design, multiplier),
         variance=sampling_variance(demand, design),
         traffic=traffic(cohort),
+        crypten=dict(_with_crypten(cohort, design, smallest=min(shape.sizes(n)))),
         cpu=cpu_seconds(shape, members, burden),
     )
+
+
+def _with_crypten(cohort: Cohort, design: Design, *, smallest: int) -> Iterator[tuple[SumKind, Traffic]]:
+    """What a party says and hears if only the kind of the sums is another one."""
+    if design.min_survivors < 2:
+        return
+    yield "crypten", traffic(replace(cohort, kind="crypten"))
+    several = design.shape.openings > 1
+    if (
+        design.noise is None
+        and not several
+        and smallest >= LEAST_SIZE
+        and can_be_dealt(cohort.members, cohort.projections)
+    ):
+        yield "validated", traffic(replace(cohort, kind="validated", word=8))
 
 
 def looked_at(demand: Demand, row: Row) -> Row:

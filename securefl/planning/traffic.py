@@ -11,13 +11,10 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
-
 from securefl.crypto.boxes import OVERHEAD
 from securefl.crypto.identity import SEAL_OVERHEAD
 from securefl.crypto.merkle import merkle_paths
-from securefl.ids import EVERYONE, SERVER
-from securefl.messages.base import MAX_FRAME
+from securefl.ids import EVERYONE
 from securefl.messages.masking import (
     BoxList,
     KeyAdvert,
@@ -43,44 +40,11 @@ from securefl.messages.rounds import (
     Reveal,
     Reveals,
 )
-from securefl.messages.union import AnyMessage
+from securefl.planning.frames import Cohort, Frames
+from securefl.planning.traffic_crypten import member_hears, member_says, seed_released
 from securefl.wire.codec import encode
-from securefl.wire.envelope import HEADER_ROOM, SIGNATURE, Header
 
-_ROOM = MAX_FRAME - HEADER_ROOM
 _HASH, _SHARE = bytes(32), bytes(33)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cohort:
-    """All that a round's messages depend on."""
-
-    run: str
-    """Id of the run."""
-    party: str
-    """A party's name; all are as long."""
-    parties: int
-    """N, all of whom take part."""
-    members: int
-    """Of each of the party's clusters."""
-    reclusterings: int
-    clusters: int
-    """C, for the length of their numbers."""
-    parameters: int
-    """d."""
-    word: int
-    """Bytes of a ring element: 4 or 8."""
-    min_survivors: int
-    k: int
-    quorum: int | None
-    """Signatures of a certificate; None without."""
-    components: int = 0
-    """Secrets of removable noise that each member shares."""
-    samples: int = 1000
-    """That a party declares."""
-    round: int = 1
-    sequence: int = 1000
-    """A sequence number as long as most of a run's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +69,13 @@ def traffic(cohort: Cohort) -> Traffic:
 
 def party_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
     """Kinds of messages that a party sends in one round, with the bytes of their frames."""
-    whole, instances = _Frames(cohort), [_Frames(cohort, r) for r in range(cohort.reclusterings)]
+    whole, instances = Frames(cohort), [Frames(cohort, r) for r in range(cohort.reclusterings)]
     yield whole.up(_hello(cohort))
     yield whole.up(Reveal(nonce=_HASH))
     for frames in instances:
+        if cohort.kind != "masking":
+            yield from member_says(cohort, frames)
+            continue
         yield frames.up(_advert(cohort))
         yield frames.up(_boxes(cohort))
         yield frames.up(MaskedInput(vector=b""), cohort.parameters * cohort.word)
@@ -120,13 +87,16 @@ def party_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
 
 def server_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
     """Kinds of messages that the server sends to a party, or to all, in one round."""
-    whole, instances = _Frames(cohort), [_Frames(cohort, r) for r in range(cohort.reclusterings)]
+    whole, instances = Frames(cohort), [Frames(cohort, r) for r in range(cohort.reclusterings)]
     n, m = cohort.parties, cohort.members
     yield whole.down(EVERYONE, ModelAnnounce(params=b""), cohort.parameters * 4)
     yield whole.down(EVERYONE, Invite(model_digest=_HASH, config_digest=_HASH))
     yield whole.down(EVERYONE, Announce(hellos=(whole.signed(_hello(cohort)),) * n))
     yield whole.down(EVERYONE, Reveals(reveals=(whole.signed(Reveal(nonce=_HASH)),) * n))
     for frames in instances:
+        if cohort.kind != "masking":
+            yield from member_hears(cohort, frames)
+            continue
         yield frames.down(cohort.party, KeyList(adverts=(frames.signed(_advert(cohort)),) * m))
         # All boxes for one member hold the path to its place in the others' trees; the first has the longest.
         box = bytes(_box_sizes(cohort)[0])
@@ -136,53 +106,6 @@ def server_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
     if cohort.quorum is not None:
         # The server relays all endorsements that it has, and it waits for everybody.
         yield whole.down(EVERYONE, Certificate(endorsements=(whole.signed(_ENDORSE),) * n))
-
-
-class _Frames:
-    """Sizes of frames of one place: the round as a whole, or one of the party's instances."""
-
-    def __init__(self, cohort: Cohort, reclustering: int | None = None) -> None:
-        self._cohort = cohort
-        # The number of a cluster hardly matters, as above; that of the middle one is as long as most.
-        self._place = (-1, -1) if reclustering is None else (reclustering, cohort.clusters // 2)
-
-    def up(self, message: AnyMessage, bulk: int = 0) -> tuple[str, int]:
-        """Kind and bytes of a message of the party; ``bulk`` bytes stand in its last, empty field."""
-        return type(message).__name__, self._size(self._cohort.party, SERVER, message, bulk)
-
-    def down(self, to: str, message: AnyMessage, bulk: int = 0) -> tuple[str, int]:
-        """Kind and bytes of a message of the server."""
-        return type(message).__name__, self._size(SERVER, to, message, bulk)
-
-    def signed(self, message: AnyMessage) -> bytes:
-        """As many bytes as the frame of a party's short message has: to be relayed in another one."""
-        return bytes(self.up(message)[1])
-
-    def _size(self, sender: str, to: str, message: AnyMessage, bulk: int) -> int:
-        body = len(encode(message))
-        if bulk:
-            # An empty byte string has a head of 2 bytes; one of 2^8, 2^16 bytes or more has 3, 5.
-            body += bulk + (0 if bulk < 2**8 else 1 if bulk < 2**16 else 3)
-        parts = max(1, -(-body // _ROOM))
-        reclustering, cluster = self._place
-        heads = (
-            Header(
-                run=self._cohort.run,
-                round=self._cohort.round,
-                reclustering=reclustering,
-                cluster=cluster,
-                attempt=0,
-                kind=type(message).__name__,
-                sender=sender,
-                recipient=to,
-                session=bytes(8),
-                seq=self._cohort.sequence,
-                part=part,
-                parts=parts,
-            )
-            for part in range(parts)
-        )
-        return body + sum(SIGNATURE + 1 + len(msgspec.msgpack.encode(head)) for head in heads)
 
 
 _ENDORSE = Endorse(statement=_HASH, lists=_HASH, ledger_head=_HASH)
@@ -244,6 +167,8 @@ def _release(cohort: Cohort) -> Release:
             key_shares=(),
             noise_shares=shares if cohort.components else (),
         )
+        if cohort.kind == "masking"
+        else seed_released(cohort, r)
         for r in range(cohort.reclusterings)
     )
     return Release(sealed=bytes(SEAL_OVERHEAD + len(encode(ReleasedShares(instances=instances)))))

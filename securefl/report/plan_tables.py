@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 from rich import box
@@ -14,6 +14,7 @@ from securefl.config.privacy_notes import on_delta
 from securefl.config.wording import percent
 from securefl.planning.demand import Demand
 from securefl.planning.drafting import delta_of
+from securefl.planning.frames import SumKind
 from securefl.planning.noise import release_of
 from securefl.planning.row import Row
 from securefl.planning.search import Plan
@@ -22,6 +23,11 @@ from securefl.report.text import counted, size
 
 _FINE = 1e-3
 """Probabilities nearer to 0 or 1 are written as powers of ten."""
+_KINDS: Final[Mapping[SumKind, str]] = {
+    "masking": "masking",
+    "crypten": "CrypTen",
+    "validated": "CrypTen with secure_sum.validate",
+}
 _NOISE = {"local": "local", "threshold": "shared", "dropout-exact": "exact"}
 
 
@@ -89,6 +95,12 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
         f" {row.cpu:.3f} CPU s besides {'one training' if shape.works == 1 else f'{shape.works} trainings'};"
         f" sums modulo 2^{row.ring_bits}"
     )
+    if row.crypten:
+        kinds = "; ".join(
+            f"{_KINDS[kind]} {size(there.sent)} sent, {size(there.received)} received"
+            for kind, there in row.crypten.items()
+        )
+        yield f"price of other sums, where all is as here but their kind: {kinds}"
 
 
 def _sizes(demand: Demand, row: Row) -> str:

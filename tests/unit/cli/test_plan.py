@@ -59,6 +59,21 @@ def test_a_delta_of_few_records_is_warned_of(records: str, warned: bool, tmp_pat
         assert ("more records of the party with the fewest" in said) is warned
 
 
+@pytest.mark.parametrize(("again", "works"), [("1", {False}), ("2", {False, True})])
+def test_bytes_of_other_sums_where_they_go_with_the_row(again: str, works: set[bool], tmp_path: Path) -> None:
+    wanted = ("--parties", "12", "--size", "4", "--reclusterings", again, "--atoms", "1")
+    found = call("plan", *wanted, "--json", "--out", tmp_path)
+    values = json.loads(found.stdout)
+    rows = values["rows"]
+    assert {row["design"]["shape"]["new_work"] for row in rows} == works
+    for row in rows:
+        assert ("validated" in row["crypten"]) is (again == "1" or row["design"]["shape"]["new_work"])
+        assert row["crypten"]["crypten"]["sent"] < row["traffic"]["sent"]
+    text = (tmp_path / "plan.toml").read_text()
+    assert "# price of other sums, where all is as here but their kind: CrypTen " in text
+    assert ("; CrypTen with secure_sum.validate " in text) is ("validated" in rows[values["chosen"]]["crypten"])
+
+
 def test_an_earlier_plan_is_replaced_on_demand_only(tmp_path: Path) -> None:
     edited = tmp_path / "plan.toml"
     edited.write_text("# mine")
