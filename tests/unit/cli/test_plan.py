@@ -71,7 +71,8 @@ def test_bytes_of_other_sums_where_they_go_with_the_row(again: str, works: set[b
         assert row["crypten"]["crypten"]["sent"] < row["traffic"]["sent"]
     text = (tmp_path / "plan.toml").read_text()
     assert "# price of other sums, where all is as here but their kind: CrypTen " in text
-    assert ("; CrypTen with secure_sum.validate " in text) is ("validated" in rows[values["chosen"]]["crypten"])
+    chosen = rows[values["chosen"]]["crypten"]
+    assert ("; CrypTen with secure_sum.validate " in text) is ("validated" in chosen)
 
 
 def test_an_earlier_plan_is_replaced_on_demand_only(tmp_path: Path) -> None:
