@@ -55,7 +55,7 @@ def test_a_broker_that_is_not_trusted_or_does_not_trust_us_is_refused(tmp_path: 
 
 def limited_files() -> None:
     """A disk that is full for every file beyond this size, without a file system of our own."""
-    size = 400_000
+    size = 150_000
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
