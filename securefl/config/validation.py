@@ -8,6 +8,9 @@ from msgspec import Meta
 
 from securefl.config.section import PositiveReal, Section
 
+DEAL_BYTES = 480 * 1024
+"""Largest box of triples: one member's deal has to fit into a frame, so that it can be relayed as signed."""
+
 
 class Validate(Section, frozen=True, kw_only=True):
     """A bound on the L2 norm of what a party submits, checked under MPC before it is counted."""

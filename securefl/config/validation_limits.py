@@ -7,11 +7,15 @@ from collections.abc import Iterator
 
 from securefl.config.norm_test import ATTACK_FACTOR, HONEST_SHARE, LONGEST, NormTest, accepted_at, norm_test
 from securefl.config.scenario import Scenario
+from securefl.config.validation import DEAL_BYTES
 from securefl.errors import ConfigError, UsageError
 
 FIELD = "secure_sum.validate"
 LEAST_SIZE = 3
 """An owner has no part in its own check, which takes two."""
+_WORD = 8
+_DEAL_SEED = _DEAL_FIXED = 50
+"""Bytes of a deal beside its words, rounded up: for each check, and around all."""
 
 
 def norm_test_of(scenario: Scenario, weight: float = 1.0, length: int = LONGEST) -> NormTest | None:
@@ -46,6 +50,17 @@ def norm_test_of(scenario: Scenario, weight: float = 1.0, length: int = LONGEST)
         raise ConfigError(FIELD, str(error)) from error
 
 
+def largest_checked(projections: int) -> int:
+    """Most members m of a cluster in which updates can be validated: one's triples have to fit into a frame.
+
+    A member has a part in m - 1 checks on n projections, and is the first evaluator in one of them. It gets a
+    seed for each, and for that one a word for each of 13 (m - 2) (n + 1) + 2n + 6 products
+    (:func:`securefl.secagg_crypten.dealing.requests_of`).
+    """
+    room = DEAL_BYTES - _DEAL_FIXED - _DEAL_SEED - _WORD * (2 * projections + 6)
+    return 2 + room // (_WORD * 13 * (projections + 1) + _DEAL_SEED)
+
+
 def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
     """Refuse a scenario whose updates cannot be validated.
 
@@ -65,6 +80,14 @@ def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
             f"a cluster of {min(sizes)} cannot check its members: an owner has no part in its own check,"
             " which takes two others",
             f"clustering.size at least {LEAST_SIZE}",
+        )
+    largest = largest_checked(wanted.projections)
+    if max(sizes) > largest:
+        raise ConfigError(
+            FIELD,
+            f"the checks of a cluster of {max(sizes)} on {wanted.projections} projections take more triples"
+            " than fit into a frame",
+            f"clusters of at most {largest}, or fewer projections",
         )
     if scenario.clustering.reclusterings > 1 and not scenario.clustering.new_work:
         raise ConfigError(

@@ -10,10 +10,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from securefl.config.validation import DEAL_BYTES
 from securefl.messages.base import MAX_CLUSTER, MAX_VECTOR, Digest, Key, Message, Name, SignedFrame
 
-MAX_DEAL = 480 * 1024
-"""Largest box of triples in bytes: a deal has to fit into one frame, so that it can be relayed as signed."""
 MemberNumber = Annotated[int, Meta(ge=0, lt=MAX_CLUSTER)]
 Frames = Annotated[tuple[SignedFrame, ...], Meta(max_length=MAX_CLUSTER)]
 
@@ -33,7 +32,7 @@ class Dealt(Message, frozen=True, kw_only=True):
     member: MemberNumber
     key: Key
     """The dealer's fresh X25519 key for this box."""
-    box: Annotated[bytes, Meta(min_length=28, max_length=MAX_DEAL)]
+    box: Annotated[bytes, Meta(min_length=28, max_length=DEAL_BYTES)]
 
 
 class DealtTo(Message, frozen=True, kw_only=True):
@@ -47,7 +46,7 @@ class OwnerDeal(Message, frozen=True, kw_only=True):
 
     owner: MemberNumber
     seed: Key
-    correction: Annotated[bytes, Meta(max_length=MAX_DEAL)]
+    correction: Annotated[bytes, Meta(max_length=DEAL_BYTES)]
 
 
 class Deals(Message, frozen=True, kw_only=True):
@@ -69,7 +68,7 @@ class CheckWords(Message, frozen=True, kw_only=True):
     ``PeerBox.number`` is that of the first one; the others follow.
     """
 
-    payloads: Annotated[tuple[Annotated[bytes, Meta(max_length=MAX_DEAL)], ...], Meta(max_length=16)]
+    payloads: Annotated[tuple[Annotated[bytes, Meta(max_length=DEAL_BYTES)], ...], Meta(max_length=16)]
 
 
 class Held(Message, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from securefl.config.cast import party_names
 from securefl.config.limits import check
 from securefl.config.privacy_limits import components_of
 from securefl.config.rules import breakdown
-from securefl.config.validation_limits import LEAST_SIZE
+from securefl.config.validation_limits import LEAST_SIZE, largest_checked
 from securefl.planning.demand import Demand
 from securefl.planning.design import Design
 from securefl.planning.disclosure import dimensions_left, disclosed, mean_leverage, r_star
@@ -23,7 +23,6 @@ from securefl.planning.noise import multiplier_of
 from securefl.planning.resilience import colluders_together, p_alone, p_clean, p_exceeded
 from securefl.planning.spread import noise_deviation, sampling_variance
 from securefl.planning.traffic import Traffic, traffic
-from securefl.planning.traffic_crypten import can_be_dealt
 
 FREEZES = 2_000
 """Simulated for a cascade: standard error below 1.1 percentage points."""
@@ -149,7 +148,7 @@ def _with_crypten(cohort: Cohort, design: Design, *, smallest: int) -> Iterator[
         design.noise is None
         and not several
         and smallest >= LEAST_SIZE
-        and can_be_dealt(cohort.members, cohort.projections)
+        and cohort.members <= largest_checked(cohort.projections)
     ):
         yield "validated", traffic(replace(cohort, kind="validated", word=8))
 

@@ -15,7 +15,6 @@ from securefl.ids import DEALER
 from securefl.messages.crypten import InstanceSeed, PeerBox
 from securefl.messages.masking import KeyAdvert, KeyList, MaskedInput, Receipt
 from securefl.messages.validation import (
-    MAX_DEAL,
     CheckWords,
     Deals,
     Dealt,
@@ -71,13 +70,6 @@ def member_hears(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
 def seed_released(cohort: Cohort, reclustering: int) -> InstanceSeed:
     """What a member releases of one instance."""
     return InstanceSeed(reclustering=reclustering, cluster=cohort.clusters // 2, attempt=0, seed=_HASH)
-
-
-def can_be_dealt(members: int, projections: int) -> bool:
-    """Whether one member's triples fit into the frame in which they are relayed."""
-    return (
-        members > 2 and OVERHEAD + body_of(_deals(members, 0)) + _correction(members, projections) <= MAX_DEAL
-    )
 
 
 def _up(frames: Frames, boxes: Iterator[tuple[PeerBox, int, int]]) -> Iterator[tuple[str, int]]:

@@ -56,6 +56,7 @@ def test_a_good_one_says_what_it_does_and_what_not() -> None:
     [
         ('kind = "crypten"', "", "masks cannot be computed with"),
         ("size = 3", "size = 2", "a cluster of 2 cannot check its members"),
+        ("parties = 12\n[clustering]\nsize = 3", "parties = 75\n[clustering]\nsize = 75", "more triples"),
         ("size = 3", "size = 3\nreclusterings = 2", "as many sketches"),
         ("clip = 1.8", "clip = 1.9", "clipped to 1.9, and only up to 0.9 x 2"),
         ("clip = 1.8", "", "are not clipped"),

@@ -7,13 +7,16 @@ from collections import Counter
 import pytest
 
 from securefl.config.limits import cluster_sizes
+from securefl.config.validation import DEAL_BYTES
+from securefl.config.validation_limits import largest_checked
+from securefl.crypto.boxes import OVERHEAD
 from securefl.ids import EVERYONE, SERVER
-from securefl.messages.validation import MAX_DEAL
+from securefl.messages.validation import Deals, OwnerDeal
 from securefl.planning.frames import Cohort, SumKind
 from securefl.planning.traffic import party_says, server_says, traffic
-from securefl.planning.traffic_crypten import can_be_dealt
 from securefl.rounds.plan import Plan
 from securefl.secagg_crypten.dealing import requests_of
+from securefl.wire.codec import encode
 from securefl.wire.envelope import peek
 from tests.simulation.world import RUN, World, scenario
 
@@ -162,7 +165,11 @@ def test_sums_cost_what_the_benchmark_measured(
             assert planned == pytest.approx(found, rel=0.001, abs=0.1), kind
 
 
-def test_triples_of_a_large_cluster_fit_into_no_frame() -> None:
-    words = [sum(request.size for request in requests_of(members - 1, 64)) for members in (74, 75)]
-    assert 8 * words[0] < MAX_DEAL < 8 * words[1]
-    assert [can_be_dealt(members, 64) for members in (2, 3, 74, 75)] == [False, True, True, False]
+@pytest.mark.parametrize("projections", [8, 64, 256])
+def test_triples_of_the_largest_cluster_that_is_validated_just_fit_into_a_frame(projections: int) -> None:
+    most = largest_checked(projections)
+    for members, fits in ((most, True), (most + 1, False)):
+        words = sum(request.size for request in requests_of(members - 1, projections))
+        deals = [OwnerDeal(owner=0, seed=bytes(32), correction=bytes(8 * words))]
+        deals += [OwnerDeal(owner=members - 1, seed=bytes(32), correction=b"")] * (members - 2)
+        assert (OVERHEAD + len(encode(Deals(checks=tuple(deals)))) <= DEAL_BYTES) is fits, members
