@@ -10,6 +10,8 @@ fit:
 - Its anonymous sessions are not persistent; here every client has a user name.
 - It asks for client certificates without insisting on them; here they are required, and the certificate's
   common name is the user. A session continues only under the user that began it.
+- A clean session outlives its connection for up to a second, and a lasting one that begins meanwhile would
+  be that one: nothing would be kept for it. Here it begins anew (MQTT 3.1.1, 3.1.2.4).
 - It ends a connection at the keep-alive time, not at one and a half times that (MQTT 3.1.1, 3.1.2.10).
 - No ``$SYS`` topics, no packet log.
 """
@@ -75,6 +77,12 @@ class EmbeddedBroker(Broker):  # type: ignore[misc] # amqtt is untyped
         handler, session = await super()._initialize_client_session(
             reader, writer, remote_address, remote_port
         )
+        if session.parent and session.clean_session:
+            # Found by a connection that asks for a lasting session: amqtt would treat it as clean for ever.
+            await self._del_all_subscriptions(session)
+            session.clear_queues()
+            session.clean_session = False
+            session.parent = 0
         user = _common_name(writer.get_ssl_info()) or session.client_id
         if self._owners.setdefault(session.client_id, user) != user:
             await writer.close()

@@ -368,6 +368,31 @@ def test_the_broker_keeps_frames_for_a_client_that_comes_back(url: BrokerUrl) ->
     run(body)
 
 
+def test_the_broker_keeps_frames_for_a_program_that_started_again(url: BrokerUrl) -> None:
+    """What was kept for the first one is dropped, what comes for the second one is not."""
+
+    async def body() -> None:
+        first = await MqttTransport.connect(url, "twice", ("twice/x",), limits=QUICK)
+        await first.close()
+        wire = Wire(url)
+        again = await MqttTransport.connect(
+            await wire.open(), "twice", ("twice/x",), ("status/twice", b"gone"), QUICK
+        )
+        before = again.connections
+        other = await MqttTransport.connect(url, "twice-other", ("status/twice",), limits=QUICK)
+        wire.cut()
+        assert (await other.receive()).payload == b"gone"
+        await other.publish("twice/x", b"kept")
+        wire.mend()
+        assert (await again.receive()).payload == b"kept"
+        assert again.connections == before + 1
+        for transport in (again, other):
+            await transport.close()
+        await wire.close()
+
+    run(body)
+
+
 def test_a_program_that_starts_again_gets_nothing_from_before(url: BrokerUrl) -> None:
     """What was kept for a killed program is about rounds that are over."""
 
