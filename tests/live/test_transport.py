@@ -514,7 +514,8 @@ def test_two_programs_with_one_client_id_do_not_fight_for_ever(
             if "lost at once" not in str(error):
                 raise
         else:
-            with pytest.raises(RunAbortedError, match="twin"):
+            # The second may hang up on the first while that one connects, too.
+            with pytest.raises(RunAbortedError, match=r"'twin'|lost at once"):
                 await first.receive()
             await second.close()
         await first.close()
