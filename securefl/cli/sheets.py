@@ -152,8 +152,7 @@ def _tell(record: SheetRecord) -> None:
     paper = "; in brackets the paper's" if any(cell.published is not None for cell in record.cells) else ""
     many = counted(record.seeds, "seed")
     say(f"  {record.measure}; {many}{paper}; {record.agreement()}")
-    lost = (f"groups lost, {line}" for line in record.losses)
-    for line in (*privacy_of(record), *_ends(record), *lost, *map(str, record.verdicts)):
+    for line in (*privacy_of(record), *_ends(record), *record.losses, *map(str, record.verdicts)):
         say(f"  {line}")
     for unjudged in record.unjudged:
         say(f"  not judged: {unjudged}")

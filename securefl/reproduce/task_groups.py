@@ -22,15 +22,16 @@ from securefl.rounds.slots import FIRST_SLOT
 MOST: Final = 0.8
 """Share of a group's honest members that share a model, where the group is found."""
 
-Loss = Literal["start", "outvoted", "unheard", "left", "spread"]
+Loss = Literal["start", "outvoted", "unheard", "left", "spread", "idle"]
 LOSSES: Final[Mapping[Loss, str]] = {
     "start": "never apart from another group",
     "outvoted": "found, and lost where liars were in half or more of its sums",
     "unheard": "found, and lost for want of sums",
     "left": "found, and lost while most of its sums were honest",
     "spread": "never four fifths of it in one model",
+    "idle": "found, and not learned, as no sum of it was left",
 }
-"""What loses a group, in words."""
+"""What loses a group, or leaves its model as it is, in words."""
 
 
 class GroupFate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,9 +52,9 @@ class GroupFate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def loss(self) -> Loss | None:
-        """The step that lost it; None where it is found."""
+        """The step that lost it, or ``idle``; None where it is found and learned to the last round."""
         if self.found:
-            return None
+            return None if self.sums else "idle"
         if self.last < 0:
             return "start" if self.shared else "spread"
         if not self.sums:
@@ -198,14 +199,18 @@ class GroupWatch:
 
 
 def found_of(seeds: Sequence[GroupsRecord]) -> str:
-    """How many groups were found, of all seeds together, and how many updates were heard, for people."""
+    """How many groups were found, of all seeds together, for people."""
     fates = [fate for one in seeds for fate in one.fates]
-    heard = sum(one.heard for one in seeds) / len(seeds)
-    return f"{sum(fate.found for fate in fates)} of {len(fates)} found, {heard:.0%} heard"
+    return f"{sum(fate.found for fate in fates)} of {len(fates)} found"
+
+
+def heard_of(seeds: Sequence[GroupsRecord]) -> str:
+    """Which share of honest updates was heard, mean over the seeds, for people."""
+    return f"{sum(one.heard for one in seeds) / len(seeds):.0%} heard"
 
 
 def losses_of(seeds: Sequence[GroupsRecord]) -> str:
-    """What lost the groups that were not found, of all seeds together; nothing where all were."""
+    """What lost groups or left them idle, of all seeds together; nothing where all were learned."""
     lost = [(fate, loss) for one in seeds for fate in one.fates if (loss := fate.loss) is not None]
     said = []
     for loss, words in LOSSES.items():

@@ -47,7 +47,10 @@ def shown(known: Sequence[Exhibit], records: Sequence[SheetRecord]) -> tuple[Sho
 def verdict(exhibit: Exhibit, record: SheetRecord) -> str:
     """What came of the claims and of the paper's numbers, in a few words."""
     claims = overall(record.verdicts)
-    found = record.agreement() if claims == "nothing claimed" else f"{claims}; {record.agreement()}"
+    if exhibit.study.ours:
+        found = claims
+    else:
+        found = record.agreement() if claims == "nothing claimed" else f"{claims}; {record.agreement()}"
     return found + (" (of an older file)" if stale(exhibit, record) else "")
 
 

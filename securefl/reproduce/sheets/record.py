@@ -14,7 +14,7 @@ from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.judging import Verdict
 from securefl.reproduce.record import SeedRecord
 from securefl.reproduce.sheets.study import Kind, Place, Shows
-from securefl.reproduce.task_groups import GroupsRecord, found_of, losses_of
+from securefl.reproduce.task_groups import GroupsRecord, found_of, heard_of, losses_of
 
 _OF_SPLITS = {
     "labels": "distance of a worker's classes from everybody's (total variation), mean over the workers",
@@ -124,8 +124,9 @@ class SheetRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """A line per cell in which task groups were not found: what lost them."""
-        return tuple(f"{cell.label}: {said}" for cell in self.cells if (said := losses_of(cell.groups)))
+        """A line per cell in which task groups were lost or idle: why."""
+        said = ((cell.label, losses_of(cell.groups)) for cell in self.cells)
+        return tuple(f"groups lost or idle, {label}: {why}" for label, why in said if why)
 
     @property
     def measure(self) -> str:
@@ -188,7 +189,8 @@ def value(cell: CellRecord) -> str:
     if cell.final is None:
         return "refused" if cell.refused else "-"
     span = f" [{cell.low:.3f}, {cell.high:.3f}]" if len(cell.seeds) > 1 else ""
-    return f"{cell.final:.3f}{span}{f'; {found_of(cell.groups)}' if cell.groups else ''}"
+    groups = f"; {found_of(cell.groups)}, {heard_of(cell.groups)}" if cell.groups else ""
+    return f"{cell.final:.3f}{span}{groups}"
 
 
 def read_sheet_record(path: Path) -> SheetRecord:

@@ -33,7 +33,7 @@ def record_lines(record: SheetRecord, folder: str) -> Iterator[str]:
     yield from (f"- not judged: {line}" for line in record.unjudged)
     yield from (f"- {line}" for line in record.refusals)
     yield from (f"- {line}" for line in _ended(record))
-    yield from (f"- groups lost, {line}" for line in record.losses)
+    yield from (f"- {line}" for line in record.losses)
     yield from (f"- {line}" for line in privacy_of(record))
     yield ""
     devices = sorted({seed.device for cell in record.cells for seed in cell.seeds})

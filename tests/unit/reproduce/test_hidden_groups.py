@@ -19,7 +19,7 @@ from securefl.reproduce.sheets.exhibits import exhibits
 from securefl.reproduce.sheets.page import sheet_page
 from securefl.reproduce.sheets.record import CellRecord, SheetRecord, value
 from securefl.reproduce.sheets.sources import nowhere
-from securefl.reproduce.task_groups import GroupFate, GroupsRecord, GroupWatch, found_of, losses_of
+from securefl.reproduce.task_groups import GroupFate, GroupsRecord, GroupWatch, found_of, heard_of, losses_of
 from securefl.rounds.reports import ModelStepped, SumOpened
 from securefl.rounds.slots import FIRST_SLOT
 from securefl.rounds.stacking import ClusterSum
@@ -118,7 +118,7 @@ def test_groups_that_have_a_model_each_are_found() -> None:
     assert done == GroupsRecord(
         heard=1.0, vain=0, fates=2 * (GroupFate(members=8, found=True, last=3, sums=4),)
     )
-    assert found_of([done, done]) == "4 of 4 found, 100% heard"
+    assert (found_of([done, done]), heard_of([done])) == ("4 of 4 found", "100% heard")
     assert losses_of([done]) == ""
 
 
@@ -129,6 +129,16 @@ def test_who_is_alone_in_its_cluster_is_not_heard() -> None:
         # In every other cluster one party, with its group's minority, chose a model for itself.
         rounds.round([0, 1, 0, 1, 0, 0, 0, 1])
     assert rounds.done().heard == 14 / 16
+
+
+def test_a_group_without_sums_is_found_and_idle() -> None:
+    rounds = Rounds()
+    rounds.round([0])
+    for _ in range(3):
+        rounds.round([0, 1], [(FIRST_SLOT + 1, cluster) for cluster in range(4)])
+    done = rounds.done()
+    assert found_of([done]) == "2 of 2 found"
+    assert losses_of([done]) == "1 found, and not learned, as no sum of it was left"
 
 
 def test_models_that_groups_share_were_never_apart() -> None:
@@ -205,7 +215,8 @@ def test_the_page_is_no_paper_s_and_says_what_lost_a_group() -> None:
         title="", settings="", note="", shows="table", axes=(), last=1, tolerance=0.1, leakage_reported=False,
         cells=(cell,), verdicts=(), unjudged=(), seconds=0.0, jobs=1, versions={},
     )  # fmt: skip
-    assert record.losses == ("a, b: 1 never apart from another group; 1 model parted off a single group",)
+    (line,) = record.losses
+    assert line.startswith("groups lost or idle, a, b: 1 never apart from another group; 1 model parted")
     page = sheet_page(EXHIBITS, (), "hidden-groups")
     assert "*Settings:*" in page
     assert "published" not in page
