@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from securefl.config.aggregation import InnerProduct, TrimmedMean
+from securefl.config.aggregation_limits import check_aggregation
 from securefl.config.attacks import backdoor_of
 from securefl.config.cast import behaviours_of, check_behaviours, party_names
 from securefl.config.check_limits import check_checks
@@ -18,7 +18,6 @@ from securefl.config.derived import Limits, derive
 from securefl.config.group_limits import check_groups
 from securefl.config.leakage_limits import check_leakage
 from securefl.config.privacy_limits import check_privacy, noise_of
-from securefl.config.rules import clusters_needed_by, needs_server_gradient, withstood
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import (
     cluster_sizes,
@@ -68,7 +67,7 @@ def check(scenario: Scenario) -> Limits:
     check_validation(scenario, sizes)
     check_leakage(scenario)
     ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
-    _check_aggregation(scenario, len(sizes))
+    check_aggregation(scenario, len(sizes))
     check_weighting(scenario)
     _check_odds_and_ends(scenario)
     check_data(scenario)
@@ -205,71 +204,6 @@ def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
         )
     # MAX_CLUSTER * MAX_STEPS < 2^63: 64 bits always suffice.
     return 64
-
-
-def _check_aggregation(scenario: Scenario, clusters: int) -> None:
-    plan = scenario.aggregation
-    tag = type(plan.rule).__struct_config__.tag
-    if isinstance(plan.rule, TrimmedMean):
-        _check_trim(plan.rule)
-    if (
-        isinstance(plan.rule, InnerProduct)
-        and plan.rule.half_life is not None
-        and plan.rule.select == "per-round"
-    ):
-        raise ConfigError(
-            "aggregation.rule.half_life",
-            'select = "per-round" keeps no scores that could be forgotten',
-            'leave it out, or select = "accumulated"',
-        )
-    needed = clusters_needed_by(plan)
-    if clusters < needed:
-        raise ConfigError(
-            "aggregation.rule",
-            f"{tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''}"
-            f" needs {needed} clusters,"
-            f" but {participants_of(scenario)} participants in clusters of {scenario.clustering.size}"
-            f" make {clusters}",
-            "more participants, smaller clusters, or lower parameters of the rule",
-        )
-    if needs_server_gradient(plan.rule) and not scenario.data.server_holds_some:
-        raise ConfigError(
-            "data.server_fraction",
-            f"{tag} needs a gradient of the server's own data, and the server has none",
-            "the share of the training samples that it gets, as in 0.05; data.server_per_class; another rule",
-        )
-    if plan.byzantine > scenario.parties:
-        raise ConfigError(
-            "aggregation.byzantine", f"{plan.byzantine} of {scenario.parties} parties", "lower it"
-        )
-    if plan.claim != "worst-case":
-        return
-    tolerated = withstood(plan, clusters)
-    # Rules that go by the server's own data need no honest majority.
-    if 2 * plan.byzantine >= clusters > tolerated:
-        raise ConfigError(
-            "aggregation.claim",
-            f"{plan.byzantine} Byzantine parties can spoil {plan.byzantine} of {clusters} clusters,"
-            f" and 2 x {plan.byzantine} >= {clusters} leaves no rule an honest majority in the worst case",
-            'claim = "average-case", fewer Byzantine parties, or more clusters',
-        )
-    if plan.byzantine > tolerated:
-        raise ConfigError(
-            "aggregation.claim",
-            f"{plan.byzantine} Byzantine parties can spoil {plan.byzantine} of {clusters} clusters,"
-            f" and {tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''}"
-            f" withstands {tolerated}",
-            'claim = "average-case", another rule, or other parameters of the rule',
-        )
-
-
-def _check_trim(rule: TrimmedMean) -> None:
-    if isinstance(rule.trim, str) and rule.beta is None:
-        reason = f'trim = "{rule.trim}" does not say how much is trimmed'
-        raise ConfigError("aggregation.rule.beta", reason, "the share at each end, as in beta = 0.1")
-    if isinstance(rule.trim, int) and rule.beta is not None:
-        reason = f"trim = {rule.trim} says how many are trimmed"
-        raise ConfigError("aggregation.rule.beta", reason, 'leave it out, or trim = "count" or "weight"')
 
 
 def _check_odds_and_ends(scenario: Scenario) -> None:

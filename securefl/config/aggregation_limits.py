@@ -1,0 +1,84 @@
+"""Limits of ``[aggregation]``: clusters that a rule needs, and what it is claimed to withstand."""
+
+from __future__ import annotations
+
+from securefl.config.aggregation import InnerProduct, TrimmedMean
+from securefl.config.rules import clusters_needed_by, needs_server_gradient, withstood
+from securefl.config.scenario import Scenario
+from securefl.config.sizes import participants_of
+from securefl.errors import ConfigError
+
+
+def check_aggregation(scenario: Scenario, clusters: int) -> None:
+    """Refuse a rule that has too few clusters, lacks what it looks at, or withstands less than is claimed.
+
+    Args:
+        scenario: with feasible clusters.
+        clusters: planned in each reclustering.
+
+    Raises:
+        ConfigError: with the field, the reason and the remedy.
+    """
+    plan = scenario.aggregation
+    tag = type(plan.rule).__struct_config__.tag
+    if isinstance(plan.rule, TrimmedMean):
+        _check_trim(plan.rule)
+    if isinstance(plan.rule, InnerProduct):
+        _check_memory(plan.rule)
+    needed = clusters_needed_by(plan)
+    if clusters < needed:
+        raise ConfigError(
+            "aggregation.rule",
+            f"{tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''}"
+            f" needs {needed} clusters,"
+            f" but {participants_of(scenario)} participants in clusters of {scenario.clustering.size}"
+            f" make {clusters}",
+            "more participants, smaller clusters, or lower parameters of the rule",
+        )
+    if needs_server_gradient(plan.rule) and not scenario.data.server_holds_some:
+        raise ConfigError(
+            "data.server_fraction",
+            f"{tag} needs a gradient of the server's own data, and the server has none",
+            "the share of the training samples that it gets, as in 0.05; data.server_per_class; another rule",
+        )
+    if plan.byzantine > scenario.parties:
+        raise ConfigError(
+            "aggregation.byzantine", f"{plan.byzantine} of {scenario.parties} parties", "lower it"
+        )
+    if plan.claim != "worst-case":
+        return
+    tolerated = withstood(plan, clusters)
+    # Rules that go by the server's own data need no honest majority.
+    if 2 * plan.byzantine >= clusters > tolerated:
+        raise ConfigError(
+            "aggregation.claim",
+            f"{plan.byzantine} Byzantine parties can spoil {plan.byzantine} of {clusters} clusters,"
+            f" and 2 x {plan.byzantine} >= {clusters} leaves no rule an honest majority in the worst case",
+            'claim = "average-case", fewer Byzantine parties, or more clusters',
+        )
+    if plan.byzantine > tolerated:
+        raise ConfigError(
+            "aggregation.claim",
+            f"{plan.byzantine} Byzantine parties can spoil {plan.byzantine} of {clusters} clusters,"
+            f" and {tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''}"
+            f" withstands {tolerated}",
+            'claim = "average-case", another rule, or other parameters of the rule',
+        )
+
+
+def _check_trim(rule: TrimmedMean) -> None:
+    if isinstance(rule.trim, str) and rule.beta is None:
+        reason = f'trim = "{rule.trim}" does not say how much is trimmed'
+        raise ConfigError("aggregation.rule.beta", reason, "the share at each end, as in beta = 0.1")
+    if isinstance(rule.trim, int) and rule.beta is not None:
+        reason = f"trim = {rule.trim} says how many are trimmed"
+        raise ConfigError("aggregation.rule.beta", reason, 'leave it out, or trim = "count" or "weight"')
+
+
+def _check_memory(rule: InnerProduct) -> None:
+    if rule.half_life is not None and rule.select == "per-round":
+        raise ConfigError(
+            "aggregation.rule.half_life",
+            'select = "per-round" keeps no scores that could be forgotten',
+            'leave it out, or select = "accumulated"',
+        )
