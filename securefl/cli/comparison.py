@@ -16,8 +16,9 @@ from securefl.report.console import Terminal
 from securefl.report.text import seconds as spoken
 from securefl.reproduce.comparison import Comparison, Plan, nothing_left
 from securefl.reproduce.contrast import Cell, ComparisonRecord, contrast, keep, matrix, value
-from securefl.reproduce.drawing import LEAKAGE_REPORTED, Batch
+from securefl.reproduce.drawing import Batch
 from securefl.reproduce.measure import Job
+from securefl.reproduce.record import LEAKAGE_REPORTED
 
 
 def run_comparison(

@@ -9,8 +9,9 @@ from parties.console import say
 from securefl.cli.batch import begin, simulate
 from securefl.report.text import counted
 from securefl.report.text import seconds as spoken
-from securefl.reproduce.drawing import LEAKAGE_REPORTED, Batch, Request, conclude
+from securefl.reproduce.drawing import Batch, Request, conclude
 from securefl.reproduce.figure import ScaleName
+from securefl.reproduce.record import LEAKAGE_REPORTED
 from securefl.reproduce.shelf import Preset
 
 

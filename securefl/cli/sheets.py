@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-from rich.text import Text
-
 from parties.console import say
 from securefl.cli.batch import begin, simulate
+from securefl.cli.sheet_lines import tell_record
 from securefl.cli.splits import Shares, split_of
 from securefl.errors import ConfigError
-from securefl.report.console import Terminal
-from securefl.report.text import counted
 from securefl.report.text import seconds as spoken
 from securefl.reproduce.comparison import Plan
-from securefl.reproduce.drawing import LEAKAGE_REPORTED, Batch, versions
+from securefl.reproduce.drawing import Batch, versions
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.measure import Job
 from securefl.reproduce.record import SeedRecord, encode, write_whole
 from securefl.reproduce.sheets.exhibits import Exhibit
 from securefl.reproduce.sheets.pictures import picture
-from securefl.reproduce.sheets.record import CellRecord, SheetRecord, grid, value
-from securefl.reproduce.sheets.report import privacy_of
+from securefl.reproduce.sheets.record import SheetRecord
 from securefl.reproduce.sheets.sources import Source
 from securefl.reproduce.sheets.study import SPLITS
 from securefl.reproduce.sheets.tabulate import Done, tabulate
@@ -86,7 +81,7 @@ def run_sheets(
         content = encode(record)
         write_whole(out / f"{record.stem}.png", picture(record))
         write_whole(out / f"{record.stem}.json", content)
-        _tell(record)
+        tell_record(record)
         say(f"  {out / record.stem}.png and .json, {spoken(record.seconds)} of computing")
 
 
@@ -140,47 +135,3 @@ def _tabulated(
             shares=shares,
         )
     )
-
-
-def _tell(record: SheetRecord) -> None:
-    """Table, reasons of refusals, verdicts."""
-    if record.note:
-        say(f"  {record.note}")
-    if record.leakage_reported:
-        say(f"  {LEAKAGE_REPORTED}")
-    Terminal().print(_table(record))
-    paper = "; in brackets the paper's" if any(cell.published is not None for cell in record.cells) else ""
-    many = counted(record.seeds, "seed")
-    say(f"  {record.measure}; {many}{paper}; {record.agreement()}")
-    for line in (*privacy_of(record), *_ends(record), *record.losses, *map(str, record.verdicts)):
-        say(f"  {line}")
-    for unjudged in record.unjudged:
-        say(f"  not judged: {unjudged}")
-
-
-def _ends(record: SheetRecord) -> Iterator[str]:
-    """Why cells have no result, or ended early."""
-    yield from record.refusals
-    for cell in record.cells:
-        for ended in sorted({seed.ended for seed in cell.seeds if seed.ended}):
-            yield f"{cell.label}: {ended}"
-
-
-def _table(record: SheetRecord) -> Table:
-    table = grid(record)
-    shown = Table(box=None, pad_edge=False, show_edge=False)
-    if len(record.axes) == 1:
-        head = [table.column_name, "measure" if record.shows in SPLITS else "accuracy"]
-        rows = [[cell.label, _entry(cell)] for cell in record.cells]
-    else:
-        head = [f"{table.row_name} \\ {table.column_name}", *table.columns]
-        rows = [[row, *map(_entry, cells)] for row, cells in table.rows]
-    for index, name in enumerate(head):
-        shown.add_column(Text(name), justify="right" if index else "left")
-    for entries in rows:
-        shown.add_row(*map(Text, entries))
-    return shown
-
-
-def _entry(cell: CellRecord) -> str:
-    return value(cell) + ("" if cell.published is None else f" ({cell.published:.2f})")

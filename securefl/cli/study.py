@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parties.console import say
+from securefl.cli.sheet_lines import tell_record
 from securefl.errors import ConfigError
 from securefl.report.canvas import need_matplotlib
 from securefl.report.console import Terminal
@@ -69,7 +70,8 @@ def reproduce_study(asked: Asked) -> None:
         write_whole(target, text.encode())
         say(f"wrote {target}")
     if asked.listing:
-        _list(shown(chosen or known, read_sheet_records(asked.out)))
+        show = _details if chosen else _list
+        show(shown(chosen or known, read_sheet_records(asked.out)))
 
 
 def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:
@@ -151,3 +153,18 @@ def _list(known: tuple[Shown, ...]) -> None:
             if not one.records:
                 table.add_row(*map(Text, (f"  {name}", one.exhibit.item.title, "not run", "", "")))
         console.print(table)
+
+
+def _details(wanted: tuple[Shown, ...]) -> None:
+    """Title, claim, and all that was run: its numbers and every verdict."""
+    for one in wanted:
+        item = one.exhibit.item
+        say(f"{item.kind} {item.number}: {one.exhibit.title}")
+        say(f"  claim: {' '.join(one.exhibit.sheet.claim.split())}")
+        for record in one.records:
+            say(
+                f"  {record.dataset}, {record.scale} scale: {verdict(one.exhibit, record)}, {time_of(record)}"
+            )
+            tell_record(record)
+        for dataset in one.missing():
+            say(f"  {dataset.name}: not run")

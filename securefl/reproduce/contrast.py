@@ -8,9 +8,17 @@ from msgspec import Struct
 
 from securefl.report.figures import HeatMap, Line, Plot, draw, draw_heat_map
 from securefl.reproduce.comparison import JOINT, Comparison, Plan
-from securefl.reproduce.drawing import LEAKAGE_REPORTED, Batch, versions
+from securefl.reproduce.drawing import Batch, versions
 from securefl.reproduce.judging import Verdict, judge, measured
-from securefl.reproduce.record import FORMAT, SeedRecord, encode, final_of, scenario_key, write_whole
+from securefl.reproduce.record import (
+    FORMAT,
+    LEAKAGE_REPORTED,
+    SeedRecord,
+    encode,
+    final_of,
+    scenario_key,
+    write_whole,
+)
 from securefl.reproduce.shelf import labels_of
 
 

@@ -17,6 +17,7 @@ from securefl.reproduce.judging import judge
 from securefl.reproduce.measure import Job
 from securefl.reproduce.record import (
     FORMAT,
+    LEAKAGE_REPORTED,
     CurveRecord,
     FigureRecord,
     SeedRecord,
@@ -31,9 +32,6 @@ from securefl.simulation.staffing import available_cores
 
 WORK: Final = ".work"
 """Folder of simulations, finished and interrupted, inside that of the results. Git leaves it alone."""
-
-
-LEAKAGE_REPORTED: Final = "LEAKAGE ONLY REPORTED: sums cross the published limits"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +21,8 @@ from securefl.reproduce.task_groups import GroupsRecord
 
 FORMAT = 1
 """Of the files. Counted up when simulations of the same scenario would give other numbers."""
+LEAKAGE_REPORTED: Final = "LEAKAGE ONLY REPORTED: sums cross the published limits"
+"""Stands on the results of such scenarios, in pictures and on terminals."""
 
 
 class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -15,8 +15,8 @@ from securefl.report.figures import (
     draw_histograms,
     draw_sweep,
 )
-from securefl.reproduce.drawing import LEAKAGE_REPORTED
 from securefl.reproduce.judging import measured
+from securefl.reproduce.record import LEAKAGE_REPORTED
 from securefl.reproduce.sheets.record import CellRecord, SheetRecord, grid
 from securefl.reproduce.task_groups import found_of
 

@@ -11,6 +11,7 @@ import pytest
 
 from securefl.cli import reproduce as command
 from securefl.config.load import parse_scenario
+from securefl.reproduce.judging import overall
 from securefl.reproduce.measure import Job
 from securefl.reproduce.record import SeedRecord
 from securefl.reproduce.sheets.record import CellRecord, SheetRecord, read_sheet_record
@@ -76,6 +77,13 @@ def test_from_file_to_page(paper: Path) -> None:
     assert "table 10" in listed
     assert listed.count("not run") == 2
     assert "digits, desk" in listed
+    detailed = reproduce(paper, "--table", "2", "--list")
+    assert "table 10" not in detailed
+    assert f"digits, desk scale: {overall(record.verdicts)}; {record.agreement()}, " in detailed
+    assert f"  {record.verdicts[0]}\n" in detailed
+    assert f"{last.final:.3f} (0.10)" in detailed
+    assert "  own: not run" in detailed
+    assert len(list(paper.glob("*.json"))) == 1
     reproduce(paper, "--page")
     page = (paper.parent / "small.md").read_text()
     assert "# The small paper" in page
