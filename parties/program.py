@@ -23,10 +23,10 @@ _MISSING: Final = "MissingParameter"
 _UNFIT: Final = {
     "int_parsing": "is no whole number",
     "float_parsing": "is no number",
-    "greater_than_equal": "is below {ge}",
-    "less_than_equal": "is above {le}",
+    "greater_than_equal": "is not at least {ge}",
+    "less_than_equal": "is not at most {le}",
 }
-"""By kind of error in a value, with the fields of its context."""
+"""By kind of error in a value, with the fields of its context; NaN is not at least anything."""
 
 
 class Program(typer.Typer):

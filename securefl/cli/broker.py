@@ -14,6 +14,7 @@ from parties.console import one_line_errors, say
 from securefl.config.cast import party_names
 from securefl.errors import RunAbortedError
 from securefl.ids import SERVER
+from securefl.messages.base import MAX_PARTIES
 from securefl.transport.acl import OBSERVER
 from securefl.transport.broker import (
     BrokerWish,
@@ -39,7 +40,10 @@ def broker(
         Path | None,
         typer.Option(help="Make a throw-away authority and certificates here, and require them."),
     ] = None,
-    parties: Annotated[int, typer.Option(help="With --tls-dir: how many party certificates.", min=1)] = 12,
+    parties: Annotated[
+        int,
+        typer.Option(help="With --tls-dir: how many party certificates.", min=1, max=MAX_PARTIES),
+    ] = 12,
 ) -> None:
     """Run a broker on 127.0.0.1 until Ctrl-C."""
     stopping = threading.Event()

@@ -42,9 +42,7 @@ def job(tmp_path: Path, label: str = "attack", seed: int = 3) -> Job:
 def test_from_file_to_page(paper: Path) -> None:
     drawn = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1")
     assert drawn.exit_code == 0, drawn.output
-    assert (
-        "desk scale: digits for the real thing" in drawn.stdout or "digits for the real thing" in drawn.stdout
-    )
+    assert "digits for the real thing" in drawn.stdout
     assert files(paper) >= {"7b-desk.json", "7b-desk.png", ".work/.gitignore"}
     assert (paper / "7b-desk.png").read_bytes().startswith(b"\x89PNG\r\n")
     record = read_record(paper / "7b-desk.json")
