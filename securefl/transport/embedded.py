@@ -77,17 +77,17 @@ class EmbeddedBroker(Broker):  # type: ignore[misc] # amqtt is untyped
         handler, session = await super()._initialize_client_session(
             reader, writer, remote_address, remote_port
         )
+        user = _common_name(writer.get_ssl_info()) or session.client_id
+        if self._owners.setdefault(session.client_id, user) != user:
+            await writer.close()
+            raise AMQTTError(f"client id {session.client_id!r} belongs to another user")
+        session.username = user
         if session.parent and session.clean_session:
             # Found by a connection that asks for a lasting session: amqtt would treat it as clean for ever.
             await self._del_all_subscriptions(session)
             session.clear_queues()
             session.clean_session = False
             session.parent = 0
-        user = _common_name(writer.get_ssl_info()) or session.client_id
-        if self._owners.setdefault(session.client_id, user) != user:
-            await writer.close()
-            raise AMQTTError(f"client id {session.client_id!r} belongs to another user")
-        session.username = user
         return handler, session
 
 
