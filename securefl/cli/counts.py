@@ -42,7 +42,9 @@ def read_counts(path: Path) -> tuple[Declared, ...]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            str(path), f"cannot be read: {error.strerror}", "a CSV file, or a run's directory"
+        ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), "is no text in UTF-8", "a CSV file, a line per party") from error
     found: dict[str, Declared] = {}

@@ -77,7 +77,11 @@ def _remove(node: Any, segment: str, path: str) -> None:
 def _index(node: Any, segment: str, path: str) -> int:
     """``segment`` as an index into the list ``node``; its length is allowed and means one past the end."""
     if not isinstance(node, list):
-        raise ConfigError(path, f"cannot be set: {segment!r} is looked up in what is neither table nor list")
+        raise ConfigError(
+            path,
+            f"cannot be set: {segment!r} is looked up in what is neither table nor list",
+            "a table in place of a word is set as a whole, as in --set 'secure_sum.validate={ norm = 4.0 }'",
+        )
     if not _INDEX.fullmatch(segment) or int(segment) > len(node):
         raise ConfigError(
             path, f"cannot be set: the list has {len(node)} entries, and {segment!r} is none of them"

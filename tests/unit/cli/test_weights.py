@@ -208,7 +208,8 @@ def test_bad_shares_are_refused(tmp_path: Path, options: tuple[str, ...], reason
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    assert "cannot be read" in refusal(call("weights", tmp_path / "none.csv"))
+    refused = refusal(call("weights", tmp_path / "none.csv"))
+    assert "cannot be read: No such file or directory (a CSV file, or a run's directory)" in refused
     assert "holds no run, as scenario.toml is missing (name the directory" in refusal(
         call("weights", tmp_path)
     )

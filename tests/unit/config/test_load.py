@@ -203,7 +203,7 @@ class TestOverrides:
             ("clustering.sise=3", "clustering.sise", "unknown field"),
             ("clustering.size=[", "clustering.size", "is not a TOML value"),
             ("clustering.size=3\nparties=4", "clustering.size", "line break"),
-            ("name.x=3", "name.x", "neither table nor list"),
+            ("name.x=3", "name.x", r"neither table nor list \(a table in place of a word is set as a whole"),
             ("behaviours.3.kind=drop", "behaviours.3.kind", "the list has 0 entries"),
             ("secure_sum.threshold=two", "secure_sum.threshold", 'found "two"'),
             ("secure_sum=", "secure_sum", "missing"),
