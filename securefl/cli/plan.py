@@ -50,6 +50,9 @@ def plan(
     epsilon: Annotated[
         float | None, typer.Option(help="Of the whole run; without it no differential privacy.")
     ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Beside epsilon; records (or parties) ^ -1.1 when left out.")
+    ] = None,
     unit: Annotated[str, typer.Option(help="What epsilon hides: a record (DP-SGD), or a party.")] = "record",
     records: Annotated[
         int | None, typer.Option(help="Training samples of the smallest party; an equal share of --data.")
@@ -103,6 +106,7 @@ def plan(
             rounds=rounds,
             server=cast("Server", server),
             epsilon=epsilon,
+            delta=delta,
             unit=cast("Unit", unit),
             records=held,
             batch=min(16, held) if batch is None else batch,

@@ -22,7 +22,8 @@ def on_delta(delta: float, unit: Literal["record", "party"]) -> Iterator[str]:
     units = "records of the party with the fewest" if unit == "record" else "parties"
     yield (
         f"LARGE DELTA: with a probability of up to {delta:.2g} more is told than epsilon allows; state a"
-        f" smaller privacy.delta (more noise), or have more {units} ('auto' is their number ^ -1.1)"
+        f" smaller privacy.delta (plan --delta; more noise), or have more {units}"
+        " ('auto' is their number ^ -1.1)"
     )
 
 

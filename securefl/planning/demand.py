@@ -12,6 +12,7 @@ from securefl.messages.base import MAX_VECTOR
 from securefl.privacy.release import Unit
 
 MAX_PARTIES = 1_000
+LEAST_DELTA = 1e-12
 """More would make odds and ledger take minutes."""
 MAX_RECLUSTERINGS = 64
 
@@ -42,6 +43,8 @@ class Demand:
     server: Server = "curious"
     epsilon: float | None = None
     """For the whole run; None: no differential privacy."""
+    delta: float | None = None
+    """None: units ^ -1.1, as ``privacy.delta = "auto"``."""
     unit: Unit = "record"
     records: int = 600
     """Of the party with the fewest (record level)."""
@@ -59,6 +62,11 @@ class Demand:
     """R, if it is given."""
     atoms: int | None = None
     """Members of an atom, if it is given; 1: no atoms."""
+
+    @property
+    def units(self) -> int:
+        """What epsilon hides one of: records of the party with the fewest, or parties."""
+        return self.records if self.unit == "record" else self.parties
 
     @property
     def liars(self) -> int:
@@ -124,6 +132,15 @@ def _check_ranges(demand: Demand) -> None:
             raise ConfigError(option, f"{number} is out of range", f"from 1 to {limit}")
     if demand.epsilon is not None and not 0.05 <= demand.epsilon <= 50:
         raise ConfigError("--epsilon", f"no noise is planned for epsilon = {demand.epsilon:g}", "0.05 to 50")
+    if demand.delta is not None:
+        if demand.epsilon is None:
+            raise ConfigError("--delta", "there is no noise without an epsilon", "--epsilon, or leave it out")
+        if not LEAST_DELTA <= demand.delta < 1 / demand.units:
+            raise ConfigError(
+                "--delta",
+                f"no noise is planned for delta = {demand.delta:g}",
+                f"{LEAST_DELTA:g} to below 1 / {demand.units} = {1 / demand.units:.3g}",
+            )
 
 
 def _check_hiding(demand: Demand) -> None:

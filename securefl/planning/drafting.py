@@ -130,7 +130,12 @@ def _private(scenario: Scenario, demand: Demand, design: Design, multiplier: flo
     scenario = replace(
         scenario,
         training=Training(device="cpu", batch_size=demand.batch, dp_sgd=DpSgd()) if record else Training(),
-        privacy=Privacy(unit=demand.unit, epsilon=demand.epsilon, placement=design.noise),
+        privacy=Privacy(
+            unit=demand.unit,
+            epsilon=demand.epsilon,
+            delta="auto" if demand.delta is None else demand.delta,
+            placement=design.noise,
+        ),
         encoding=Encoding() if record else Encoding(clip=_CLIP),
         expect=(*scenario.expect, Expect(metric="epsilon", at_most=demand.epsilon)),
     )
@@ -138,9 +143,8 @@ def _private(scenario: Scenario, demand: Demand, design: Design, multiplier: flo
 
 
 def delta_of(demand: Demand) -> float:
-    """What ``privacy.delta = "auto"`` becomes: units ^ -1.1, records of a party or parties."""
-    units = demand.records if demand.unit == "record" else demand.parties
-    return math.pow(units, -1.1)
+    """The demand's, or what ``privacy.delta = "auto"`` becomes: units ^ -1.1."""
+    return math.pow(demand.units, -1.1) if demand.delta is None else demand.delta
 
 
 def _scaled(scenario: Scenario, demand: Demand, multiplier: float) -> Scenario:

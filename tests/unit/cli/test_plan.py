@@ -59,6 +59,22 @@ def test_a_delta_of_few_records_is_warned_of(records: str, warned: bool, tmp_pat
         assert ("more records of the party with the fewest" in said) is warned
 
 
+def test_a_smaller_delta_costs_noise_and_is_in_the_scenario(tmp_path: Path) -> None:
+    few = ("--size", "4", "--parties", "12", "--reclusterings", "1", "--rounds", "2", "--atoms", "1")
+    asked = ("plan", *few, "--epsilon", "8", "--records", "50", "--json", "--out", tmp_path, "--force")
+    noise = []
+    for more in ((), ("--delta", "1e-5")):
+        found = json.loads(call(*asked, *more).stdout)
+        noise.append(found["rows"][found["chosen"]]["noise"])
+    assert noise[1] > noise[0]
+    text = (tmp_path / "plan.toml").read_text()
+    assert "delta = 1e-05" in text
+    assert "LARGE DELTA" not in text
+    said = refusal(call("plan", *few, "--epsilon", "8", "--records", "50", "--delta", "0.02"))
+    assert said == "--delta: no noise is planned for delta = 0.02 (1e-12 to below 1 / 50 = 0.02)"
+    assert refusal(call("plan", *few, "--delta", "1e-5")).startswith("--delta: there is no noise without")
+
+
 @pytest.mark.parametrize(("again", "works"), [("1", {False}), ("2", {False, True})])
 def test_bytes_of_other_sums_where_they_go_with_the_row(again: str, works: set[bool], tmp_path: Path) -> None:
     wanted = ("--parties", "12", "--size", "4", "--reclusterings", again, "--atoms", "1")

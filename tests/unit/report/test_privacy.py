@@ -210,7 +210,7 @@ def test_the_header_names_all_that_an_epsilon_needs() -> None:
         " lasts for all 4 planned releases"
     )
     assert lines[-2].startswith("LARGE DELTA: with a probability of up to 0.065 more is told than epsilon")
-    assert "state a smaller privacy.delta (more noise), or have more parties" in lines[-2]
+    assert "state a smaller privacy.delta (plan --delta; more noise), or have more parties" in lines[-2]
     stated = plan(privacy__delta="0.01")
     assert stated.mechanism is not None
     said = header_lines(stated.scenario, stated.limits, stated.mechanism, void=None)
