@@ -47,6 +47,12 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
         )
     if plan.claim != "worst-case":
         return
+    if scenario.groups.count > 1:
+        raise ConfigError(
+            "aggregation.claim",
+            "the rule looks at each group's sums by themselves, and all Byzantine parties may join one group",
+            'claim = "average-case"',
+        )
     tolerated = withstood(plan, clusters)
     # Rules that go by the server's own data need no honest majority.
     if 2 * plan.byzantine >= clusters > tolerated:

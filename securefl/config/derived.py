@@ -12,7 +12,7 @@ from securefl.config.attacks import described
 from securefl.config.cast import is_byzantine, is_of_server
 from securefl.config.check_limits import on_checks
 from securefl.config.crypten_limits import on_crypten
-from securefl.config.group_limits import on_groups
+from securefl.config.group_limits import judged_together, on_groups
 from securefl.config.leakage_notes import on_leakage
 from securefl.config.presence import shares_fail_in_run
 from securefl.config.privacy_limits import noise_of
@@ -23,6 +23,7 @@ from securefl.config.server_notes import on_server_data, on_shares
 from securefl.config.sizes import (
     MAX_DRAWS,
     atom_sizes,
+    hides_groups,
     max_cluster_size,
     quorum_of,
     steps_of,
@@ -48,7 +49,7 @@ class Limits:
     quorum: int | None
     """Signatures that certify a freeze: more than (N + q) / 2. ``None`` where the server need not certify."""
     breakdown: int
-    """Clusters with Byzantine members that the rule withstands."""
+    """Clusters with Byzantine members that the rule withstands; with task groups, of the smallest group's."""
     p_clean: float
     """P(a cluster has no Byzantine member), for the largest planned size and ``aggregation.byzantine``."""
     p_rule_holds: float
@@ -77,8 +78,8 @@ class Limits:
 def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64]) -> Limits:
     """The limits of a scenario that :func:`securefl.config.limits.check` has found feasible."""
     plan, parties, byzantine = scenario.secure_sum, scenario.parties, scenario.aggregation.byzantine
-    resting = parties - sum(sizes)
-    tolerated = withstood(scenario.aggregation, len(sizes))
+    judged = judged_together(scenario, sizes)
+    tolerated = withstood(scenario.aggregation, len(judged))
     quorum = quorum_of(parties, plan.colluders) if plan.server == "active" else None
     # An active server may announce a quorum only, its colluders among them, and void draws that it dislikes.
     # A round has one whole cluster at least.
@@ -99,7 +100,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         quorum=quorum,
         breakdown=tolerated,
         p_clean=1 - odds.tail(parties, byzantine, max(sizes), 1),
-        p_rule_holds=odds.touched_at_most(sizes, byzantine, tolerated, resting),
+        p_rule_holds=odds.touched_at_most(judged, byzantine, tolerated, parties - sum(judged)),
         p_alone_per_opening=alone,
         p_alone_in_run=in_run,
         p_shares_fail=shares_fail_in_run(scenario),
@@ -213,8 +214,16 @@ def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:
     plan = scenario.aggregation
     steps = [*plan.pre_aggregation, plan.rule]
     rule = ", then ".join(str(type(step).__struct_config__.tag) for step in steps)
-    clusters = count(limits.clusters, "cluster")
-    yield f"rule: {rule} on {clusters} withstands {limits.breakdown} with Byzantine members"
+    judged, grouped = len(judged_together(scenario, limits.cluster_sizes)), scenario.groups.count > 1
+    if grouped:
+        some = f"about {judged}" if hides_groups(scenario) else f"{judged}"
+        yield (
+            f"rule: {rule} on each group's sums by themselves; the smallest group has {some}, of which it"
+            f" withstands {limits.breakdown} with Byzantine members"
+        )
+    else:
+        clusters = count(judged, "cluster")
+        yield f"rule: {rule} on {clusters} withstands {limits.breakdown} with Byzantine members"
     if plan.byzantine and scenario.weighting.mode == "passthrough":
         yield (
             "weights: declared sample counts are believed, so that one liar can outweigh everybody;"
@@ -225,7 +234,8 @@ def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:
         yield (
             f"claim: {plan.claim}, {plan.byzantine} Byzantine; a cluster of {max(limits.cluster_sizes)} is"
             f" clean with probability {percent(limits.p_clean)}, at most {limits.breakdown} of"
-            f" {limits.clusters} are spoiled with probability {percent(limits.p_rule_holds)} per assignment"
+            f" {judged} are spoiled with probability {percent(limits.p_rule_holds)} per assignment"
+            + (", if chance puts them into groups, and not they themselves" if grouped else "")
         )
     byzantine = [behaviour for behaviour in scenario.behaviours if is_byzantine(behaviour)]
     named = {name for behaviour in byzantine for name in behaviour.parties}

@@ -9,7 +9,7 @@ from securefl.config.cast import is_of_server
 from securefl.config.odds import tail
 from securefl.config.rules import clusters_needed_by, needs_server_gradient
 from securefl.config.scenario import Groups, Scenario
-from securefl.config.sizes import group_sizes, hides_groups
+from securefl.config.sizes import cluster_sizes, group_sizes, hides_groups
 from securefl.config.wording import count
 from securefl.errors import ConfigError
 
@@ -200,6 +200,25 @@ def unheard(scenario: Scenario) -> float:
     return sum(
         size / parties * (1 - tail(parties - 1, size - 1, mates, needed)) for size in group_sizes(scenario)
     )
+
+
+def judged_together(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes of the clusters whose sums an aggregation rule sees together.
+
+    All ``sizes`` of a run with one model. With task groups the rule looks at each group's sums by themselves:
+    those of the smallest group, as the scenario plans it. In hidden groups that is the number of clusters
+    that has f + k_anonymity of its members on average, rounded down. Liars choose their group like all
+    others, so that more of them may be in one group than chance would put there.
+    """
+    if scenario.groups.count == 1:
+        return sizes
+    least = min(group_sizes(scenario))
+    if not hides_groups(scenario):
+        return cluster_sizes(least, scenario.clustering.size)
+    sums = scenario.secure_sum
+    needed = sums.colluders_per_cluster + sums.k_anonymity
+    opened = sum(tail(scenario.parties, least, size, needed) for size in sizes)
+    return sizes[: max(1, int(opened))]
 
 
 def on_groups(scenario: Scenario) -> Iterator[str]:

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from securefl.config.group_limits import unheard
+from securefl.config.group_limits import judged_together, unheard
 from securefl.config.limits import check
 from securefl.config.load import parse_scenario
 from securefl.config.resolved import scenario_digest
@@ -52,6 +52,28 @@ def every_draw(sizes: tuple[int, ...], m: int, least: int) -> float:
             total += 1
             lost += 1 + mates.count(own) < least
     return lost / total
+
+
+def test_the_rule_is_reckoned_with_on_the_sums_of_the_smallest_group() -> None:
+    groups = "groups={count=2,tasks='rotations',sizes=[6,14]}"
+    plan = ("parties=20", groups, "aggregation={rule={type='median'},byzantine=3,claim='average-case'}")
+    limits = check(parse_scenario(OPEN, plan))
+    # Three clusters of two, parties 0 to 5: all places of three liars among the 20 parties.
+    spoiled = [len({liar // 2 for liar in liars if liar < 6}) for liars in combinations(range(20), 3)]
+    assert limits.breakdown == 1
+    assert limits.p_rule_holds == pytest.approx(sum(n <= 1 for n in spoiled) / len(spoiled))
+    assert any("the smallest group has 3, of which it withstands 1 with" in line for line in limits.notes)
+    assert any("at most 1 of 3 are spoiled" in line for line in limits.notes)
+
+
+def test_of_hidden_groups_as_many_sums_as_clusters_have_enough_of_its_members() -> None:
+    groups = "groups={count=2,mode='hidden',tasks='rotations',sizes=[10,30]}"
+    plan = ("parties=40", groups, *HIDDEN[1:], "secure_sum.colluders=0", "stop.rounds=2")
+    scenario = parse_scenario(OPEN, plan)
+    opened = [sum(party < 10 for party in members) >= 2 for members in combinations(range(40), 4)]
+    expected = 10 * sum(opened) / len(opened)
+    assert judged_together(scenario, (4,) * 10) == (4,) * int(expected)
+    assert any(f"has about {int(expected)}, of" in line for line in check(scenario).notes)
 
 
 @pytest.mark.parametrize(("sizes", "m", "least"), [((4, 4, 4), 4, 2), ((6, 4, 2), 3, 2), ((7, 5), 4, 3)])
@@ -120,6 +142,7 @@ def test_two_groups_part_once_and_have_no_pace() -> None:
         (("participation.count=9",), "participation.count", "draw of participants"),
         (("aggregation.rule={type='krum',byzantine=1}",), "aggregation.rule", "a group of 4 makes 2 of 2"),
         (("aggregation.rule={type='fltrust'}",), "aggregation.rule", "have no group"),
+        (("aggregation.claim='worst-case'",), "aggregation.claim", "may join one group"),
         (("training.dp_sgd={}",), "groups.count", "one model that everybody learns"),
         (
             ("behaviours=[{kind='alie',parties=['p00'],z=1.0}]",),
