@@ -15,6 +15,10 @@ from securefl.weighting.weights import MAX_COUNT
 
 SHOWN = 30
 """Characters of a bad entry that are repeated."""
+_NOTHING = {"n/a", "na", "none", "null", "-", "?"}
+"""How spreadsheets and people write that there is no number."""
+_OTHER_MARKS = {";": "semicolons", "\t": "tabs", ",": "commas"}
+"""What stands between fields, or in large numbers, in files that are no CSV with commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +32,20 @@ class Declared:
     """Mean loss of a model on its samples, at least 0."""
 
 
-def read_counts(path: Path) -> tuple[Declared, ...]:
+@dataclass(frozen=True, slots=True)
+class CountsFile:
+    """What a file says."""
+
+    parties: tuple[Declared, ...]
+    heading: str | None
+    """The first line, where it was taken for one: it may be a mistyped count, which a reader should be told."""
+
+
+def read_counts(path: Path) -> CountsFile:
     """The parties in a CSV file: ``count``, ``name,count`` or ``name,count,loss`` on each line.
 
-    Empty lines, lines that begin with # and a first line of words in place of numbers are left out. Parties
-    without a name are called by their line.
+    Empty lines, lines that begin with # and a heading (a first line of words in place of numbers) are left
+    out. Parties without a name are called by their line.
 
     Raises:
         ConfigError: the file cannot be read, is no CSV or holds no party; a line has another number of fields
@@ -43,13 +56,16 @@ def read_counts(path: Path) -> tuple[Declared, ...]:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError(
-            str(path), f"cannot be read: {error.strerror}", "a CSV file, or a run's directory"
+            str(path), f"cannot be read: {error.strerror}", "a CSV file that is there, or a run's directory"
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), "is no text in UTF-8", "a CSV file, a line per party") from error
     found: dict[str, Declared] = {}
-    width = 0
+    width, heading = 0, None
     for number, fields in _lines(path, text):
+        if not width and _are_words(fields[min(len(fields), 2) - 1 :]) and heading is None:
+            heading = ",".join(fields)
+            continue
         where = f"{path}, line {number}"
         width = width or len(fields)
         if len(fields) != width or not 1 <= width <= 3:
@@ -61,20 +77,17 @@ def read_counts(path: Path) -> tuple[Declared, ...]:
         found[name] = Declared(name, _count(where, fields[min(width, 2) - 1]), loss)
     if not found:
         raise ConfigError(str(path), "holds no counts", "a line per party, as in p00,1200")
-    return tuple(found.values())
+    return CountsFile(tuple(found.values()), heading)
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[int, Sequence[str]]]:
-    begun = False
     reader = csv.reader(text.splitlines(), strict=True)
     try:
         for fields in reader:
             bare = [field.strip() for field in fields]
             if not any(bare) or bare[0].startswith("#"):
                 continue
-            if begun or not _are_words(bare[min(len(bare), 2) - 1 :]):
-                yield reader.line_num, bare
-            begun = True
+            yield reader.line_num, bare
     except csv.Error as error:
         where = f"{path}, line {max(1, reader.line_num)}"
         raise ConfigError(where, f"is no CSV: {error}", "a line per party, as in p00,1200") from error
@@ -90,8 +103,15 @@ def _misfit(fields: int, width: int) -> str:
 
 
 def _are_words(fields: Sequence[str]) -> bool:
-    """Whether these name columns: a mistyped count is no name, and must not be passed over."""
-    return all(field and not any(char.isdigit() for char in field) for field in fields)
+    """Whether these name columns: a mistyped or missing count is no name, and must not be passed over."""
+    return not any(
+        not field
+        or any(char.isdigit() for char in field)
+        or _is_number(field)
+        or field.casefold() in _NOTHING
+        or any(mark in field for mark in _OTHER_MARKS)
+        for field in fields
+    )
 
 
 def _is_number(text: str) -> bool:
@@ -104,10 +124,18 @@ def _is_number(text: str) -> bool:
 
 def _count(where: str, text: str) -> int:
     remedy = f"a whole number of samples, 1 to {MAX_COUNT}"
+    if re.fullmatch(r"[0-9]{16,}", text):
+        raise ConfigError(where, f"declares a number of {len(text)} digits, more than anybody may", remedy)
     if not re.fullmatch(r"[+-]?[0-9]{1,15}", text):
         shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-        reason = f"{shown!r} is no {'whole number of 15 digits at most' if _is_number(text) else 'number'}"
-        raise ConfigError(where, reason, remedy)
+        for mark, named in _OTHER_MARKS.items():
+            if mark in text:
+                raise ConfigError(
+                    where, f"{shown!r} has {named} in it", "commas between fields, none in numbers: p00,1200"
+                )
+        raise ConfigError(
+            where, f"{shown!r} is no {'whole number' if _is_number(text) else 'number'}", remedy
+        )
     count = int(text)
     if count < 1:
         raise ConfigError(where, f"declares {count} samples", remedy)

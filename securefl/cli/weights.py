@@ -85,8 +85,10 @@ def weights(
             if out.suffix != ".png":
                 raise ConfigError("--out", f"{out.name} does not end in .png", "FILE.png")
             need_matplotlib()
+        heading = None
         if directory is None or scenario is None:
-            declared = read_counts(counts)
+            file = read_counts(counts)
+            declared, heading = file.parties, file.heading
         else:
             from securefl.cli.run_losses import (  # noqa: PLC0415 - imports torch, which a file need not wait for
                 declared_in_run,
@@ -107,6 +109,8 @@ def weights(
         if delta is not None and cap is not None:
             sample = _of_sample(numbers, cap, alpha, alpha_star, delta)
         found = largest_cap(numbers, alpha, alpha_star)
+        if heading is not None:
+            say(f"{counts.name}: the first line is taken for a heading: {heading}")
         if scenario is not None:
             say(_as_run(scenario.weighting))
         _tell(declared, found, alpha, alpha_star, _use(scenario, alpha, alpha_star))

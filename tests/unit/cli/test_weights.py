@@ -167,8 +167,14 @@ def test_of_task_groups_each_party_has_the_model_that_it_would_choose(tmp_path: 
         ("a,3\nb,1e3\n", "line 2: '1e3' is no whole number"),
         ("a,3\nb,1_000\n", "line 2: '1_000' is no whole number"),
         ("a,3\nb,\N{ARABIC-INDIC DIGIT THREE}\n", "line 2: '\N{ARABIC-INDIC DIGIT THREE}' is no"),
-        ("a,3\nb," + "9" * 5000 + "\n", f"line 2: '{'9' * 30}...' is no whole number"),
+        ("a,3\nb," + "9" * 5000 + "\n", "line 2: declares a number of 5000 digits, more than"),
+        ("a,3\nb," + "-9" * 5000 + "\n", f"line 2: '{'-9' * 15}...' is no number"),
         ("a,5O\nb,6\n", "line 1: '5O' is no number"),
+        ("a,NaN\nb,6\n", "line 1: 'NaN' is no whole number"),
+        ("a,n/a\nb,6\n", "line 1: 'n/a' is no number"),
+        ("name;count\na;5\n", "line 1: 'name;count' has semicolons in it (commas between fields"),
+        ("a\t5\n", "line 1: 'a\\t5' has tabs in it"),
+        ('a,"1,200"\n', "line 1: '1,200' has commas in it (commas between fields, none in numbers"),
         ('a,"5\nb,6\n', "is no CSV: unexpected end of data"),
         ('a,"' + "x" * 200_000 + '"\n', "line 1: is no CSV: field larger"),
         ("a,\nb,5\nc,5\n", "line 1: '' is no number"),
@@ -207,9 +213,16 @@ def test_bad_shares_are_refused(tmp_path: Path, options: tuple[str, ...], reason
     assert reason in refusal(call("weights", written(tmp_path, COUNTS), *options))
 
 
+def test_a_first_line_of_words_is_said_to_be_taken_for_a_heading(tmp_path: Path) -> None:
+    bare = COUNTS.removeprefix("name,count\n")
+    done = call("weights", written(tmp_path, "A,twelve\n" + bare))
+    assert "the first line is taken for a heading: A,twelve" in done.stdout
+    assert "heading" not in call("weights", written(tmp_path, bare)).stdout
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     refused = refusal(call("weights", tmp_path / "none.csv"))
-    assert "cannot be read: No such file or directory (a CSV file, or a run's directory)" in refused
+    assert "cannot be read: No such file or directory (a CSV file that is there, or a" in refused
     assert "holds no run, as scenario.toml is missing (name the directory" in refusal(
         call("weights", tmp_path)
     )
