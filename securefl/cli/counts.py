@@ -38,7 +38,7 @@ class CountsFile:
 
     parties: tuple[Declared, ...]
     heading: str | None
-    """The first line, where it was taken for one: it may be a mistyped count, which a reader should be told."""
+    """The first line, where it was taken for one: a reader should be told, it may be a mistyped count."""
 
 
 def read_counts(path: Path) -> CountsFile:
