@@ -32,7 +32,14 @@ _PRESETS = Path(scenarios.__path__[0]) / "papers"
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Which paper.")] = "share",
+    context: typer.Context,
+    paper: Annotated[
+        str,
+        typer.Argument(
+            metavar="PAPER",
+            help="Which paper: share, dp, weighting or br-ifca; or hidden-groups, tables of no paper.",
+        ),
+    ] = "share",
     *,
     figure: Annotated[
         list[str] | None,
@@ -60,7 +67,7 @@ def reproduce(
         typer.Option(
             "--list",
             help="Run nothing; a line on each of them: title, scale, last verdict, time. With --figure or"
-            " --table: those alone, with claims and numbers.",
+            " --table: those alone, with claims and numbers. At every scale that was run.",
         ),
     ] = False,
     write_page: Annotated[
@@ -73,7 +80,8 @@ def reproduce(
             min=1,
             max=100,
             help="Simulations per curve, of seeds 0, 1, ... (a seed is a split and an initial model). When"
-            " left out: 2; of papers with tables, 1 at desk scale and 3 at the paper's.",
+            " left out: 2; of papers with tables, 1 at desk scale and 3 at the paper's; of br-ifca, the"
+            " trials that the figure's own file says.",
         ),
     ] = None,
     device: DeviceOption = None,
@@ -97,6 +105,8 @@ def reproduce(
     Exit codes: 0 done, whatever the verdicts; 2 refused; 3 aborted.
     """
     with one_line_errors():
+        if listing:
+            _refuse_what_runs(context)
         tabled = studies(_PRESETS)
         if scale not in get_args(ScaleName):
             raise ConfigError("--scale", f"{scale!r} is no scale", f"{' or '.join(get_args(ScaleName))}")
@@ -134,6 +144,15 @@ def reproduce(
                     option, f"{paper} has figures only", "--figure, and another PAPER for tables"
                 )
         _figures(asked, shelf[paper], _names(figure))
+
+
+def _refuse_what_runs(context: typer.Context) -> None:
+    """A list runs nothing: what says how to run is a mistake beside it, not to be passed over."""
+    sources = {name: context.get_parameter_source(name) for name in ("scale", "seeds", "jobs", "fresh")}
+    given = [f"--{name}" for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    if given:
+        reason = "--list runs nothing, and shows every scale that was run"
+        raise ConfigError(", ".join(given), reason, "leave out one or the other")
 
 
 def _figures(asked: Asked, presets: tuple[Preset, ...], wanted: tuple[str, ...]) -> None:

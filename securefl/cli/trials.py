@@ -24,10 +24,7 @@ def reproduce_trials(asked: Asked) -> None:
     Raises:
         ConfigError: nothing is asked, or what is not there; a file is refused.
     """
-    if asked.datasets or asked.auxiliary or any(kind == "table" for kind, _ in asked.items):
-        raise ConfigError("--table", f"{asked.paper} has figures of drawn problems only", "--figure")
-    if asked.device not in {None, "cpu"}:
-        raise ConfigError("--device", f"trials of {asked.paper} are computed on the CPU", "leave it out")
+    _check(asked)
     there = read_trials(asked.presets, asked.paper)
     chosen = choose_trials(there, tuple(name for _, name in asked.items)) if asked.items else ()
     if not (chosen or asked.listing or asked.page):
@@ -46,6 +43,17 @@ def reproduce_trials(asked: Asked) -> None:
     if asked.listing:
         show = print_details if chosen else print_list
         show(_listed(chosen or there, read_trial_records(asked.out)))
+
+
+def _check(asked: Asked) -> None:
+    """Refuse what trials have no use for."""
+    if any(kind == "table" for kind, _ in asked.items):
+        raise ConfigError("--table", f"{asked.paper} has figures only", "--figure")
+    for option, given in (("--dataset", asked.datasets), ("--aux", asked.auxiliary)):
+        if given:
+            raise ConfigError(option, f"{asked.paper} draws its problems and reads no data", "leave it out")
+    if asked.device not in {None, "cpu"}:
+        raise ConfigError("--device", f"trials of {asked.paper} are computed on the CPU", "leave it out")
 
 
 def _run(asked: Asked, trials: Trials) -> None:

@@ -166,11 +166,11 @@ def choose_exhibits(known: Sequence[Exhibit], wanted: Sequence[tuple[Kind, str]]
         of_kind = [one.item for one in known if one.item.kind == kind]
         named = {item.key for item in of_kind if number in {item.number, ALL}}
         if not named:
-            numbers = [item.number for item in sorted(of_kind, key=_order)]
-            there = (
-                ", ".join([*numbers, f"or {ALL}"]) if numbers else f"this paper has no {kind}s here; --list"
-            )
-            raise ConfigError(f"--{kind}", f"there is no {kind} {number!r}", there)
+            there = of_kind or [one.item for one in known]
+            numbers = ", ".join([*(item.number for item in sorted(there, key=_order)), f"or {ALL}"])
+            if not of_kind:
+                numbers = f"{known[0].paper} has no {kind}s; --{there[0].kind} {numbers}"
+            raise ConfigError(f"--{kind}", f"there is no {kind} {number!r}", numbers)
         chosen |= named
     return tuple(one for one in known if one.item.key in chosen)
 

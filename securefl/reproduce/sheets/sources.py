@@ -73,8 +73,9 @@ def present(known: Sequence[Dataset], data_dir: Path | None) -> tuple[list[Sourc
     there = [source for source in found if source is not None]
     if not there:
         if data_dir is None:
-            remedy = "name their folder by --data-dir"
-            raise ConfigError("--dataset", f"{_names(known)} are read from files", remedy)
+            verb = "is" if len(known) == 1 else "are"
+            remedy = "name the folder that holds one of them" if len(known) > 1 else "name its folder"
+            raise ConfigError("--data-dir", f"is missing, and {_names(known)} {verb} read from files", remedy)
         raise ConfigError("--data-dir", f"{data_dir} holds none of {_names(known)}", "; ".join(lacking))
     return there, lacking
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Collection
@@ -71,7 +72,7 @@ def test_from_file_to_page(paper: Path) -> None:
     assert line.startswith("7b ")
     assert "holds" in line
     drawn_at = (paper / "7b-desk.json").stat().st_mtime_ns
-    detailed = call("reproduce", "tiny", "--figure", "7b", "--list", "--out", paper, "--fresh").stdout
+    detailed = call("reproduce", "tiny", "--figure", "7b", "--list", "--out", paper).stdout
     assert "claim: The mean breaks." in detailed
     assert "    holds: the attack hurts [attack " in detailed
     assert (paper / "7b-desk.json").stat().st_mtime_ns == drawn_at
@@ -125,6 +126,16 @@ def test_the_list_of_what_was_drawn_from_an_older_file(paper: Path) -> None:
     [
         (("nobody", "--list"), "PAPER: there are no figures of 'nobody' (one of tiny)"),
         (("tiny",), "--figure: nothing to do (--figure 5f, --figure all, --list or --page)"),
+        (
+            ("tiny", "--list", "--fresh", "--scale", "desk"),
+            "--scale, --fresh: --list runs nothing, and shows every scale that was run"
+            " (leave out one or the other)",
+        ),
+        (
+            ("tiny", "--list", "--jobs", "2", "--seeds", "1"),
+            "--seeds, --jobs: --list runs nothing, and shows every scale that was run"
+            " (leave out one or the other)",
+        ),
         (("tiny", "--figure", "9z"), "--figure: there is no figure '9z' (7b, or all)"),
         (("tiny", "--figure", "7b", "--scale", "moon"), "--scale: 'moon' is no scale (desk or paper)"),
         (("tiny", "--figure", "7b", "--device", "tpu"), "--device: 'tpu' is no device (auto, cpu or cuda)"),
@@ -133,6 +144,13 @@ def test_the_list_of_what_was_drawn_from_an_older_file(paper: Path) -> None:
 def test_bad_calls_are_one_line(arguments: tuple[str, ...], message: str, paper: Path) -> None:
     assert refusal(call("reproduce", *arguments, "--out", paper)) == message
     assert not paper.exists()
+
+
+def test_the_help_names_every_paper() -> None:
+    help_text = " ".join(re.sub(r"[^\w\s,;-]", " ", call("reproduce", "-h", width=200).stdout).split())
+    known = [path.name for path in command._PRESETS.iterdir() if path.is_dir() and any(path.glob("*.toml"))]
+    assert len(known) >= 5
+    assert all(re.search(rf"Which paper[^.]*\b{name}\b", help_text) for name in known)
 
 
 def test_a_gpu_that_is_not_there_is_refused_whatever_is_at_hand(

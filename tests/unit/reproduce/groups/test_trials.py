@@ -134,6 +134,21 @@ def test_a_device_that_no_trial_would_use_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--dataset", "--dataset: br-ifca draws its problems and reads no data (leave it out)"),
+        ("--aux", "--aux: br-ifca draws its problems and reads no data (leave it out)"),
+        ("--table", "--table: br-ifca has figures only (--figure)"),
+    ],
+)
+def test_data_and_tables_of_drawn_problems_are_refused_by_name(
+    option: str, said: str, tmp_path: Path
+) -> None:
+    given = ("--figure", "1a", option, "mnist", "--out", tmp_path)
+    assert refusal(call("reproduce", "br-ifca", *given)) == said
+
+
+@pytest.mark.parametrize(
     ("old", "new", "says"),
     [
         ('"1a"', '"1b"', "the file is called 1a.toml"),

@@ -176,8 +176,10 @@ def test_data_sets_are_where_they_are_said_to_be(tmp_path: Path) -> None:
     ]
     with pytest.raises(ConfigError, match=r"^--data-dir: .* holds none of own \(own: there is no own.npz"):
         present(datasets[1:], tmp_path)
-    with pytest.raises(ConfigError, match=r"^--dataset: own are read from files \(name their folder by"):
+    with pytest.raises(ConfigError, match=r"^--data-dir: is missing, and own is read from files \(name its"):
         present(datasets[1:], None)
+    with pytest.raises(ConfigError, match=r"^--data-dir: is missing, and own, own are read from files \("):
+        present([*datasets[1:], *datasets[1:]], None)
 
     (tmp_path / "own.npz").touch()
     there, lacking = present(datasets, tmp_path)

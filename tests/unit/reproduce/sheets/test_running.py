@@ -34,7 +34,8 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def reproduce(out: Path, *options: str) -> str:
-    ended = call("reproduce", "small", "--out", out, "--jobs", "1", *options, width=150)
+    jobs = () if "--list" in options else ("--jobs", "1")
+    ended = call("reproduce", "small", "--out", out, *jobs, *options, width=150)
     assert ended.exit_code == 0, ended.output
     return ended.stdout
 
@@ -174,6 +175,13 @@ def test_a_data_set_that_a_table_is_not_about(paper: Path, tmp_path: Path) -> No
 def test_tables_of_a_paper_of_panels() -> None:
     said = refusal(call("reproduce", "share", "--table", "1"))
     assert said == "--table: share has figures only (--figure, and another PAPER for tables)"
+
+
+def test_figures_where_there_are_tables_only() -> None:
+    said = refusal(call("reproduce", "hidden-groups", "--figure", "1"))
+    assert said.startswith("--figure: there is no figure '1' (hidden-groups has no figures; --table ")
+    assert "liars, " in said
+    assert said.endswith(", or all)")
 
 
 def test_the_list_needs_neither_torch_nor_matplotlib(paper: Path) -> None:
