@@ -38,7 +38,7 @@ def event_text(report: object) -> str | None:
             text = f"round {round_}: no update, the rule needs the server's own data: {printable(reason)}"
         case SurvivorsFrozen(round=round_, survivors=survivors, dropped=dropped) if dropped:
             everybody = len(survivors) + len(dropped)
-            text = f"round {round_}: {len(survivors)} of {everybody} counted, without {listed(dropped)}"
+            text = f"round {round_}: {len(survivors)} of {everybody} survive, without {listed(dropped)}"
         case SumsWithheld():
             text = _on_withheld(report)
         case RoundDone():
@@ -80,8 +80,19 @@ def sieve(scenario: Scenario) -> str:
     return "rule" if scenario.groups.screen is None else "rule or screen"
 
 
-def round_text(done: RoundDone, spent: float | None = None, *, by: str = "rule") -> str:
-    """One line on a round that ended; ``spent``: its seconds; ``by``: its :func:`sieve`."""
+def round_text(
+    done: RoundDone, spent: float | None = None, *, by: str = "rule", heard: int | None = None
+) -> str:
+    """One line on a round that ended.
+
+    Args:
+        done: how it ended.
+        spent: its seconds.
+        by: its :func:`sieve`.
+        heard: parties in opened sums (:func:`securefl.report.records.heard_in`); None where nobody followed
+            them: all survivors pass as counted, too many where a sum is lost or groups are hidden.
+    """
+    survivors = len(done.survivors) if heard is None else heard
     planned = len(done.opened) + len(done.lost)
     took = "" if spent is None else f", {seconds(spent)}"
     rejected = f", {counted(len(done.failed), 'cluster')} left out by the checks" if done.failed else ""
@@ -89,7 +100,7 @@ def round_text(done: RoundDone, spent: float | None = None, *, by: str = "rule")
     return (
         f"round {done.round}: accuracy {percent(done.accuracy)}, loss {done.loss:.3g},"
         f"{backdoor_text(done.backdoor_success)}"
-        f" {len(done.survivors)} of {len(done.participants)} counted,"
+        f" {survivors} of {len(done.participants)} counted,"
         f" {len(done.opened)} of {counted(planned, 'sum')} opened{rejected}{took}"
     )
 

@@ -163,7 +163,9 @@ def _parties(scene: Scene, ascii_only: bool, by: str) -> RenderableType:
     words = Text()
     for kind, number in tally.items():
         if number:
-            words.append(f"{number} {_WORD[kind].format(sieves=sieves)}   ", style=_DOT[kind][2])
+            # Whose update is in an opened sum nobody knows where groups are hidden, only of how many it is.
+            inside = "" if kind != "counted" or scene.inside is None else f"{scene.inside} of "
+            words.append(f"{inside}{number} {_WORD[kind].format(sieves=sieves)}   ", style=_DOT[kind][2])
     resting = here + len(scene.missing) - len(scene.standings)
     if resting > 0:
         words.append(f"{resting} not in this round", style="yellow")

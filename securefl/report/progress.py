@@ -7,8 +7,10 @@ from typing import IO, Final, Protocol
 
 from rich.console import Console
 
+from securefl.report.draft import RoundDraft
 from securefl.report.entries import brief_entry_of
 from securefl.report.events import event_text, refusal_text, round_text
+from securefl.report.records import heard_in
 from securefl.report.summary import Summary
 from securefl.report.text import counted, printable
 from securefl.rounds.reports import RoundDone, RoundStarted
@@ -55,6 +57,7 @@ class PlainProgress:
         """``by``: what leaves sums out (:func:`securefl.report.events.sieve`)."""
         self._stream, self._by = stream, by
         self._since = 0.0
+        self._draft = RoundDraft(started=0.0)
         self._refusals = 0
 
     def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:
@@ -66,9 +69,11 @@ class PlainProgress:
     def on_report(self, now: float, report: object) -> None:
         """See :class:`Progress`."""
         if isinstance(report, RoundStarted):
-            self._since = now
+            self._since, self._draft = now, RoundDraft(started=now)
+        self._draft.take(now, report)
         if isinstance(report, RoundDone):
-            text: str | None = round_text(report, now - self._since, by=self._by)
+            heard = heard_in(self._draft.sums)
+            text: str | None = round_text(report, now - self._since, by=self._by, heard=heard)
         else:
             text = event_text(report)
         if text is not None:

@@ -68,6 +68,15 @@ class SumSeen(NamedTuple):
         return len(self.counted) if self.inside is None else self.inside
 
 
+def heard_in(sums: Sequence[SumSeen]) -> int:
+    """Parties whose updates are in these sums, all those of a round: what people are told as counted.
+
+    Where groups are hidden, a party is in the sum of one group at most, and the counts of the slots add up.
+    """
+    inside = [seen.inside for seen in sums if seen.inside is not None]
+    return sum(inside) if inside else len({party for seen in sums for party in seen.counted})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRecord:
     """One round that ended."""
@@ -114,8 +123,7 @@ class RoundRecord:
     @property
     def heard(self) -> int:
         """Parties whose updates were opened in sums: fewer than :attr:`counted` where groups are hidden."""
-        inside = [seen.inside for seen in self.sums if seen.inside is not None]
-        return sum(inside) if inside else len(self.counted)
+        return heard_in(self.sums)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> RoundRecord:
@@ -182,6 +190,7 @@ class RoundRecord:
             **({} if self.backdoor_success is None else {"backdoor_success": self.backdoor_success}),
             "update_norm": finite(self.update_norm),
             "participants": len(self.participants),
+            "counted": self.heard,
             "survivors": list(self.counted),
             "left_out": [{"party": out.party, "reason": out.reason} for out in self.left_out],
             "clusters": {

@@ -15,11 +15,13 @@ from securefl.rounds.reports import (
     PartiesJoined,
     RoundDone,
     RoundStarted,
+    SlotsCounted,
     StepReached,
     SumChecked,
     SumOpened,
     SurvivorsFrozen,
 )
+from securefl.rounds.slots import totals_of
 
 STEPS: Final = {
     "hello": "hello",
@@ -68,6 +70,8 @@ class Scene:
     clusters: tuple[tuple[PartyId, ...], ...] = ()
     """Of the first reclustering of the round."""
     standings: dict[PartyId, Standing] = field(default_factory=dict)
+    inside: int | None = None
+    """Parties whose updates are in the sums that may be opened, where groups are hidden; else None."""
     opened: int = 0
     """Sums opened in this round."""
     planned: int = 0
@@ -138,11 +142,14 @@ def _fortunes(scene: Scene, report: object) -> Scene:
                 clusters=clusters[0] if clusters else (),
                 planned=sum(map(len, clusters)),
                 standings={party: "waiting" for row in clusters[:1] for members in row for party in members},
+                inside=None,
             )
         case SurvivorsFrozen(survivors=survivors, dropped=dropped):
             scene = _marking(_marking(scene, survivors, "counted"), dropped, "dropped")
         case InstanceLost(reclustering=r, cluster=j):
             scene = _marking(scene, _members(scene, (r, j)), "lost")
+        case SlotsCounted():
+            scene = replace(scene, inside=(scene.inside or 0) + sum(totals_of((report,)).values()))
         case SumOpened():
             scene = replace(scene, opened=scene.opened + 1, total_opened=scene.total_opened + 1)
         case SumChecked(reclustering=r, cluster=j, ok=False):

@@ -107,6 +107,7 @@ class Summary:
                     "loss": finite(record.loss),
                     **_backdoor(record.backdoor_success),
                     "participants": len(record.participants),
+                    "counted": record.heard,
                     "survivors": len(record.counted),
                     "left_out": {out.party: out.reason for out in record.left_out},
                     "opened": len(record.sums),

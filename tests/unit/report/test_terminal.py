@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -23,14 +24,20 @@ from securefl.report.summary import Summary, summarise
 from securefl.report.text import counted, curve, listed, printable, seconds, size
 from securefl.report.view import server_view
 from securefl.rounds.reports import (
+    ClustersDrawn,
     ConsultingFailed,
     ModelStepped,
     PartiesJoined,
     RoundDone,
     RoundStarted,
     SatOut,
+    SlotsCounted,
     StepReached,
+    SumOpened,
+    SurvivorsFrozen,
 )
+from securefl.rounds.slots import FIRST_SLOT
+from securefl.rounds.stacking import ClusterSum
 from tests.unit.report.runs import eventful
 from tests.unit.report.test_metrics import heard
 
@@ -219,11 +226,42 @@ def test_plain_progress() -> None:
     follow(PlainProgress(stream))
     lines = stream.getvalue().splitlines()
     assert lines[:4] == ["demo", "limits", "4 rounds planned", "12 of 12 parties present"]
-    assert "round 1: 11 of 12 counted, without p03" in lines
+    assert "round 1: 11 of 12 survive, without p03" in lines
     assert [line.split(",")[0] for line in lines if "accuracy" in line] == [
         f"round {n}: accuracy {n + 1}00.0 %" for n in range(4)
     ]
     assert lines[-2:] == ["server refused p07: p07?[2J?[bold]x[/bold]", "saved"]
+
+
+def test_where_groups_are_hidden_counted_is_who_is_in_an_opened_sum_everywhere() -> None:
+    """Of six parties one falls silent; of the five survivors three are in the group whose sum is opened."""
+    plan, _ = eventful()
+    members = tuple(PartyId(f"p{i:02d}") for i in range(6))
+    total = ClusterSum(FIRST_SLOT, 0, members, members[:5], np.zeros(2, np.uint32))
+    reports = (
+        RoundStarted(0, b""),
+        ClustersDrawn(0, b"", ((members,),)),
+        SurvivorsFrozen(0, members[:5], members[5:]),
+        SlotsCounted(0, 0, (3, 2), (0,)),
+        SumOpened(0, total),
+        RoundDone(0, 0.5, 1.0, members, members[:5], (total.key,), (), (total.key,), ()),
+    )
+    stream, scene = io.StringIO(), Scene(rounds=1)
+    metrics, progress = RunMetrics(msgspec.structs.replace(plan, parties=6)), PlainProgress(stream)
+    for report in reports:
+        metrics.on_report(0.0, report)
+        progress.on_report(0.0, report)
+        scene = scene.after(0.0, report)
+    whole = summarise(run="r", scenario=plan, metrics=metrics, insecure=False, seconds=1.0, files={})
+    assert "round 0: 5 of 6 survive, without p05" in stream.getvalue()
+    assert " 3 of 6 counted, 1 of 1 sum opened" in stream.getvalue()
+    assert " 3 of 6 counted, 1 of 1 sums" in printed(whole, terminal=False)
+    assert whole.rounds[0].row()["counted"] == 3
+    assert json.loads(json.dumps(whole.to_json()))["rounds"][0]["counted"] == 3
+    shown = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
+    with shown.capture() as panel:
+        shown.print(draw(scene, 1.0, 2.0))
+    assert " 3 of 5 counted " in panel.get()
 
 
 def test_a_flood_of_refusals_does_not_drown_the_log() -> None:
