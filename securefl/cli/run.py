@@ -166,7 +166,7 @@ def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_js
         seed=options.seed,
         seconds=time.monotonic() - started,
         files={
-            "model": str(directory.model_file),
+            **directory.models(federation.scenario.groups.count),
             "metrics": str(directory.metrics_file),
             "transcripts": str(directory.path / "transcripts"),
             "scenario": str(directory.scenario_file),

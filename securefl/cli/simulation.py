@@ -129,7 +129,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
         simulated=True,
         seconds=time.monotonic() - started,
         files={
-            "model": str(directory.model_file),
+            **directory.models(scenario.groups.count),
             "metrics": str(directory.metrics_file),
             "scenario": str(directory.scenario_file),
             "summary": str(directory.summary_file),

@@ -12,6 +12,7 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
+from securefl.config.scenario import Scenario
 from securefl.config.sizes import works_of
 from securefl.errors import EXIT_EXPECTED
 from securefl.report.checks import check_lines
@@ -62,7 +63,7 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
         yield Text("no round ended, so no model was tested")
         return
     best = max(records, key=lambda record: record.accuracy)
-    line = Text.assemble((percent(outcome.accuracy), "bold"), " on the test set")
+    line = Text.assemble((percent(outcome.accuracy), "bold"), f" on the test set{_tasks(summary.scenario)}")
     if len(records) > 1:
         bars = curve([r.accuracy for r in records], 40, ascii_only=_ascii(console))[0]
         line.append("  ").append(bars, style="cyan")
@@ -81,6 +82,15 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
     sent = "" if summary.simulated else f"; {size(summary.up.size)} up, {size(summary.down.size)} down"
     done = f"{counted(outcome.rounds, 'round')} with a new model in {seconds(summary.seconds)}"
     yield Text(done + sent, style="dim")
+
+
+def _tasks(scenario: Scenario) -> str:
+    """What an accuracy of several models is, as they are tested."""
+    if scenario.groups.count == 1:
+        return ""
+    if scenario.groups.tasks == "given":
+        return f", of the best of {scenario.groups.count} models"
+    return f", mean over {scenario.groups.count} rotations of it, each tested on a model of its own"
 
 
 def _weighed(summary: Summary) -> Iterator[Text]:

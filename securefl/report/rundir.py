@@ -95,6 +95,12 @@ class RunDirectory:
         """The final model."""
         return self.path / "model.safetensors"
 
+    def models(self, count: int) -> dict[str, str]:
+        """What is printed of the final models, by label: of task groups each has one."""
+        first = self.model_file
+        further = {f"model {n}": str(first.with_stem(f"{first.stem}-{n}")) for n in range(1, count)}
+        return {"model": str(first), **further}
+
     @property
     def summary_file(self) -> Path:
         """The outcome."""

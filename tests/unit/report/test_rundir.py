@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from securefl.errors import ConfigError, RunAbortedError, UsageError
+from securefl.learning.checkpoint import model_path
 from securefl.report.rundir import RunDirectory
 from securefl.transcript.chain import TranscriptWriter
 from tests.simulation.world import scenario
@@ -42,6 +43,14 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path, out: str) -> None:
     with pytest.raises(ConfigError, match="cannot be made"):
         RunDirectory.create(tmp_path / out, "demo")
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_final_models_are_named_as_they_are_kept(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "out", "demo")
+    assert list(run.models(3)) == ["model", "model 1", "model 2"]
+    for count in (1, 3):
+        kept = [str(model_path(run.model_file, number)) for number in range(count)]
+        assert list(run.models(count).values()) == kept
 
 
 def test_everything_comes_back(tmp_path: Path) -> None:

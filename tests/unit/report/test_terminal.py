@@ -172,6 +172,17 @@ def test_only_where_something_is_expected_an_outcome_is_the_expected_one() -> No
     assert "exit 3: the run aborted" in printed(summary(aborted=True), terminal=False)
 
 
+def test_of_several_models_it_is_said_what_their_accuracy_is() -> None:
+    whole = summary()
+    for groups, said in (
+        (Groups(), " on the test set  "),
+        (Groups(count=3), " on the test set, of the best of 3 models  "),
+        (Groups(count=3, tasks="rotations"), " on the test set, mean over 3 rotations of it, "),
+    ):
+        scenario = msgspec.structs.replace(whole.scenario, groups=groups)
+        assert said in printed(replace(whole, scenario=scenario), terminal=False)
+
+
 def test_with_a_screen_sums_are_left_out_by_rule_or_screen() -> None:
     whole, done = summary(), next(r for _, r in eventful()[1] if isinstance(r, RoundDone))
     rounds = (replace(whole.rounds[0], rejected=((0, 1),)),)
