@@ -12,9 +12,9 @@ from securefl.messages.base import MAX_VECTOR
 from securefl.privacy.release import Unit
 
 MAX_PARTIES = 1_000
-LEAST_DELTA = 1e-12
 """More would make odds and ledger take minutes."""
 MAX_RECLUSTERINGS = 64
+LEAST_DELTA = 1e-12
 
 Case = Literal["worst", "average"]
 """Where the Byzantine parties are: wherever it hurts most, or wherever chance puts them."""

@@ -49,5 +49,5 @@ def screened(
         long |= {opened.key: length for opened, length in zip(own, found.tolist(), strict=True)}
         shortest[group] = float(found.min())
     usual = float(np.median(list(long.values())))
-    most = {group: factor * max(usual, min(own, factor * usual)) for group, own in shortest.items()}
+    most = {group: factor * max(usual, min(least, factor * usual)) for group, least in shortest.items()}
     return [opened for opened in sums if long[opened.key] <= most[group_of(drawn, opened.key)]]

@@ -9,6 +9,7 @@ import numpy as np
 
 from securefl.arrays import F32, F64
 from securefl.config.rules import needs_server_gradient
+from securefl.config.wording import count
 from securefl.ids import PartyId
 from securefl.kernel.effects import Aborted, Finished
 from securefl.rounds.budget import ending, with_round
@@ -181,7 +182,7 @@ def after_evaluation(
     elif stop.patience is not None and standing.stale_rounds >= stop.patience:
         reason = f"no better accuracy in {stop.patience} rounds"
     elif standing.round + 1 >= stop.rounds:
-        reason = f"{stop.rounds} {'round' if stop.rounds == 1 else 'rounds'} done"
+        reason = f"{count(stop.rounds, 'round')} done"
     else:
         reason = ending(plan, standing.releases) or ""
     if not reason:
