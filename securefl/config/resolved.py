@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from securefl.config.aggregation import InnerProduct
-from securefl.config.scenario import Groups, Scenario
+from securefl.config.scenario import Scenario
 
 _DIGEST_DOMAIN = b"securefl/1 scenario\n"
-_CRYPTEN_ONLY = ("mask_source", "validate")
-"""Fields of ``secure_sum`` that mean nothing to masking."""
-_NOT_AGREED_UPON = ("description", "expect", "behaviours", "observer")
+NOT_AGREED_UPON: Final = ("description", "expect", "behaviours", "observer")
+"""What honest parties do not know, and what changes nothing for them."""
+OF_EACH_MACHINE: Final = (
+    ("training", "device"),
+    ("secure_sum", "device"),
+    ("secure_sum", "spool_megabytes"),
+)
+"""Table and field of what each machine decides for itself."""
 
 
 def to_toml(scenario: Scenario) -> str:
@@ -28,39 +32,15 @@ def scenario_digest(scenario: Scenario) -> bytes:
 
     It leaves out ``description``, ``expect``, ``observer`` and ``behaviours`` (honest parties do not know
     who misbehaves), and what each machine decides for itself (``training.device``, ``secure_sum.device``,
-    ``secure_sum.spool_megabytes``).
-    All other fields count, defaults included, whether the file spelled them out or not; but no task groups
-    are as good as no table of them, and scores that nobody forgets as no half-life, so that what follows from
-    a scenario without is what it always was.
+    ``secure_sum.spool_megabytes``). All other fields count, defaults included, whether the file spelled them
+    out or not: a program with other defaults does not join.
     """
     agreed = msgspec.to_builtins(scenario)
-    for field in _NOT_AGREED_UPON:
+    for field in NOT_AGREED_UPON:
         del agreed[field]
-    if scenario.groups == Groups():
-        del agreed["groups"]
-    elif not scenario.groups.sizes:
-        # Draws of groups that are as large as they always were stay what they were.
-        del agreed["groups"]["sizes"]
-    rule = scenario.aggregation.rule
-    if isinstance(rule, InnerProduct) and rule.half_life is None:
-        del agreed["aggregation"]["rule"]["half_life"]
-    del agreed["training"]["device"]
-    sums = agreed["secure_sum"]
-    del sums["spool_megabytes"], sums["device"]
-    if scenario.secure_sum.kind == "masking":
-        for field in _CRYPTEN_ONLY:
-            del sums[field]
+    for table, field in OF_EACH_MACHINE:
+        del agreed[table][field]
     return hashlib.sha256(_DIGEST_DOMAIN + msgspec.json.encode(agreed, order="sorted")).digest()
-
-
-def drawn_digest(scenario: Scenario) -> bytes:
-    """The digest that clusters are drawn under: the same however the sums of clusters are computed.
-
-    So a masked run and its twin with CrypTen sums have the same clusters, and with seeded entropy the same
-    bits.
-    """
-    sums = msgspec.structs.replace(scenario.secure_sum, kind="masking")
-    return scenario_digest(msgspec.structs.replace(scenario, secure_sum=sums))
 
 
 def _table(table: dict[str, Any], path: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from securefl.config.draws import chosen_fields
 from securefl.config.scenario import Scenario
 from securefl.crypto.labels import digest
 from securefl.errors import ConfigError, RunAbortedError
@@ -101,7 +102,7 @@ def scenario_key(scenario: Scenario) -> str:
 
     Fields at their default do not count: a field that comes to the schema makes no result an old one.
     """
-    chosen = msgspec.json.encode(_chosen(nameless(scenario)), order="sorted")
+    chosen = msgspec.json.encode(chosen_fields(nameless(scenario)), order="sorted")
     return digest("figure scenario", FORMAT, chosen).hex()[:32]
 
 
@@ -115,18 +116,6 @@ def settings_key(figure: Figure, scenarios: Mapping[str, Scenario]) -> str:
     curves = {label: scenario_key(scenario) for label, scenario in scenarios.items()}
     judged = msgspec.json.encode([figure.last, figure.claims, list(curves.items())], order="sorted")
     return hashlib.sha256(judged).hexdigest()[:32]
-
-
-def _chosen(value: object) -> object:
-    """A section as built-in types, without the fields that are at their default."""
-    if isinstance(value, tuple):
-        return [_chosen(item) for item in value]
-    if not isinstance(value, Struct):
-        return value
-    config = value.__struct_config__
-    named = {config.tag_field: config.tag} if config.tag_field else {}
-    fields = ((field, getattr(value, field.name)) for field in msgspec.structs.fields(value))
-    return named | {field.encode_name: _chosen(one) for field, one in fields if one != field.default}
 
 
 def final_of(seeds: Sequence[SeedRecord], last: int, rounds: int) -> float:

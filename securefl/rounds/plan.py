@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from securefl.config.derived import Limits
+from securefl.config.draws import drawn_digest
 from securefl.config.norm_test import NormTest
 from securefl.config.presence import fewest_present, wanted_of
-from securefl.config.resolved import drawn_digest, scenario_digest
+from securefl.config.resolved import scenario_digest
 from securefl.config.scenario import Scenario, ServerOptimiser
 from securefl.config.sizes import COUNTS, hides_groups, leakage_colluders
 from securefl.config.validation_limits import norm_test_of
@@ -57,7 +58,7 @@ class Plan:
         return self.config_digest()
 
     def drawn_digest(self) -> bytes:
-        """Return what clusters are drawn under: the configuration, whatever the kind of its sums."""
+        """Return what clusters are drawn under (:mod:`securefl.config.draws`), for one run and roster."""
         return digest("config", self.run, drawn_digest(self.scenario), self.roster.digest(), self.length)
 
     @property

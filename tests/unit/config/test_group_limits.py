@@ -168,7 +168,6 @@ def test_what_is_refused(overrides: tuple[str, ...], field: str, says: str) -> N
 
 
 def test_no_groups_change_no_digest() -> None:
-    """Draws follow from it: a scenario without groups has those that it had before there were any."""
     plain = parse_scenario(OPEN, ("groups.count=1",))
     spelled = parse_scenario(OPEN, ("groups.count=1", "groups.mode='open'"))
     assert scenario_digest(plain) == scenario_digest(spelled)
