@@ -11,6 +11,7 @@ from securefl.config.limits import check
 from securefl.errors import SecureflError
 from securefl.kernel.effects import Aborted, Finished
 from securefl.report.witness import News, ProcessWitness
+from securefl.runtime.folder import claimed
 from securefl.runtime.ports import Witness
 from securefl.runtime.settings import ProcessSettings
 
@@ -22,11 +23,19 @@ def run_process(settings: ProcessSettings, tell: Callable[[News], None], body: B
     """Run ``body`` to its end and return how it ended.
 
     Raises:
-        ConfigError: refused; nothing was written.
+        ConfigError: refused; nothing was written. Another process of this name holds the folder, for one, or
+            it is the server's and holds a run already.
         RunAbortedError: broker or disk failed; the transcript ends with the reason, or with its last whole
             line where the disk is full.
     """
     ring_bits = check(settings.scenario).ring_bits
+    with claimed(settings.out, settings.name):
+        return _run(settings, tell, body, ring_bits)
+
+
+def _run(
+    settings: ProcessSettings, tell: Callable[[News], None], body: Body, ring_bits: int
+) -> Finished | Aborted:
     opened: list[ProcessWitness] = []
 
     def open_witness() -> Witness:

@@ -28,6 +28,7 @@ from securefl.transcript.lines import LineFile, disk_failure
 
 RUNS: Final = Path("runs")
 """Where runs go when nothing else is said."""
+_SCENARIO: Final = "scenario.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class RunDirectory:
             root: where directories without a given name go.
             now: the time for the name.
 
+        A given one holds an empty ``scenario.toml`` from here on: whoever comes next finds it taken.
+
         Raises:
             ConfigError: ``out`` exists and is not empty, or cannot be made.
         """
@@ -58,7 +61,7 @@ class RunDirectory:
                 path = _fresh(path)
             else:
                 path.mkdir(parents=True, exist_ok=True)
-                if any(path.iterdir()):
+                if any(path.iterdir()) or not _taken(path / _SCENARIO):
                     raise ConfigError(
                         str(path), "exists and is not empty", "choose another --out or move it away"
                     )
@@ -75,7 +78,7 @@ class RunDirectory:
         Raises:
             ConfigError: there is none, or it holds no run.
         """
-        if not (path / "scenario.toml").is_file():
+        if not (path / _SCENARIO).is_file():
             reason = "holds no run, as scenario.toml is missing" if path.is_dir() else "is no directory"
             raise ConfigError(str(path), reason, "name the directory that a run printed at its end")
         return cls(path)
@@ -83,7 +86,7 @@ class RunDirectory:
     @property
     def scenario_file(self) -> Path:
         """The resolved scenario."""
-        return self.path / "scenario.toml"
+        return self.path / _SCENARIO
 
     @property
     def metrics_file(self) -> Path:
@@ -160,7 +163,7 @@ class RunDirectory:
         Raises:
             RunAbortedError: the disk is full or gone.
         """
-        return self.write_text("scenario.toml", to_toml(scenario))
+        return self.write_text(_SCENARIO, to_toml(scenario))
 
     def metrics(self, earlier: Sequence[RoundRecord] = ()) -> MetricsFile:
         """Begin ``metrics.jsonl``, or go on with one that holds these records and no other.
@@ -258,6 +261,15 @@ class MetricsFile:
             RunAbortedError: the disk is full or gone.
         """
         self._lines.close()
+
+
+def _taken(path: Path) -> bool:
+    """Make an empty file; False where another run, which found the directory empty as well, was faster."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _fresh(path: Path) -> Path:

@@ -129,3 +129,12 @@ def test_what_is_no_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         run.write_json("summary.json", {"value": float("nan")})
     assert not run.summary_file.exists()
+
+
+def test_of_two_runs_that_find_a_directory_empty_one_gets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RunDirectory.create(tmp_path / "out", "demo")
+    monkeypatch.setattr(Path, "iterdir", lambda _path: iter(()))
+    with pytest.raises(ConfigError, match="exists and is not empty"):
+        RunDirectory.create(tmp_path / "out", "demo")

@@ -1,0 +1,94 @@
+"""A deployment: server and parties as programs of their own, each with its key, at a broker of the test's."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from securefl.cli.broker import start_local_broker
+from securefl.transport.base import BrokerUrl
+from securefl.transport.broker import BrokerWish
+from tests.live.federated import LIMIT
+from tests.live.forked import Forked, fork
+from tests.live.scenarios import write_scenario
+from tests.unit.cli.programs import call
+
+SAMPLES = 40
+
+
+@dataclass
+class Site:
+    """One folder for everything but what a process writes, which has a folder of its own."""
+
+    folder: Path
+    broker: BrokerUrl
+    scenario: Path
+    parties: tuple[str, ...]
+    run: str = "deployed"
+    started: int = 0
+
+    def start(self, name: str, *more: str, out: Path | None = None, training: float = 0.0) -> Forked:
+        """``securefl server`` or ``securefl party`` of this name; training takes so many seconds longer."""
+        kind = ["server"] if name == "server" else ["party", "--name", name]
+        arguments = [
+            *(*kind, str(self.scenario)),
+            *("--key", str(self.folder / f"{name}.key"), "--data", str(self.folder / "data.npz")),
+            *("--roster", str(self.folder / "roster.toml"), "--broker", str(self.broker)),
+            *("--run", self.run, "--out", str(out or self.out(name)), *more),
+        ]
+        self.started += 1
+        return fork(self.folder / f"said-{self.started}-{name}", *arguments, training=training)
+
+    def start_parties(self, *more: str, training: float = 0.0) -> dict[str, Forked]:
+        return {name: self.start(name, *more, training=training) for name in self.parties}
+
+    def out(self, name: str) -> Path:
+        return self.folder / f"out-{name}"
+
+
+@contextmanager
+def site(folder: Path, broker: str, parties: int = 4, rounds: int = 3, more: str = "") -> Iterator[Site]:
+    """Keys, data and a broker."""
+    scenario = write_scenario(folder, more, parties=parties, size=2, rounds=rounds)
+    assert call("keygen", "--all-in-one", str(parties), "--out", folder).exit_code == 0
+    rng = np.random.default_rng(1)
+    np.savez(
+        folder / "data.npz",
+        x=rng.normal(size=(SAMPLES, 1, 8, 8)).astype(np.float32),
+        y=np.arange(SAMPLES) % 10,
+        classes=np.int64(10),
+    )
+    names = tuple(f"p{number:02d}" for number in range(parties))
+    (folder / "broker").mkdir()
+    with start_local_broker(cast("BrokerWish", broker), folder / "broker", 0, None) as running:
+        yield Site(folder, running.url, scenario, names)
+
+
+def until_said(program: Forked, words: str, times: int = 1) -> str:
+    """Wait until a program has said so; return all that it said. It fails if the program ends before."""
+    while (said := program.stdout.read_text() if program.stdout.exists() else "").count(words) < times:
+        program.process.join(0.05)
+        if program.process.exitcode is not None and program.stdout.read_text().count(words) < times:
+            raise AssertionError(f"ended without saying {words!r}: {program.wait(LIMIT)}")
+    return said
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Digest of every file below, but for locks that killed processes leave."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".lock"
+    }
+
+
+def signal_to(program: Forked, number: int) -> None:
+    assert program.process.pid is not None
+    os.kill(program.process.pid, number)
