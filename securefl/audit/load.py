@@ -19,6 +19,7 @@ from securefl.report.records import RoundRecord
 from securefl.report.rundir import RunDirectory
 from securefl.transcript.chain import Transcript
 from securefl.transcript.ends import check_ends
+from securefl.transport.acl import OBSERVER
 
 
 def load(path: Path, colluders: Collection[str] = ()) -> Recorded:
@@ -31,13 +32,15 @@ def load(path: Path, colluders: Collection[str] = ()) -> Recorded:
     Raises:
         ConfigError: no run, a broken hash chain or an entry that is none (file and entry), a transcript that
             ends otherwise than the summary says, transcripts of different runs, a summary of another run, an
-            unknown colluder, or nobody else left.
+            unknown colluder, or nobody else left. A transcript that breaks off, or is empty, is what a killed
+            process leaves, and the rest is read.
     """
     directory = RunDirectory.open(path)
     scenario = directory.read_scenario()
     parties = party_names(scenario.parties)
     supposed = _colluders(parties, colluders)
     transcripts = directory.read_transcripts()
+    blank = tuple(name for name in directory.transcript_names() if name not in transcripts)
     summary = directory.read_summary() if directory.summary_file.exists() else {}
     runs = {transcript.run for transcript in transcripts.values()}
     stated = summary.get("run")
@@ -52,13 +55,15 @@ def load(path: Path, colluders: Collection[str] = ()) -> Recorded:
             str(directory.path / "transcripts"), "holds no transcript", "audit the directory of a whole run"
         )
     by_vantage = _by_vantage(transcripts, parties)
-    check_ends(summary.get("transcripts", {}), transcripts)
+    _check_blank(directory, blank, parties)
+    check_ends(summary.get("transcripts", {}), transcripts, blank)
     return Recorded(
         run=next(iter(runs), str(stated)),
         scenario=scenario,
         limits=check(scenario),
         parties=parties,
         transcripts=by_vantage,
+        blank=blank,
         records=_records(directory),
         summary=summary,
         colluders=supposed,
@@ -113,11 +118,22 @@ def _by_vantage(
             raise ConfigError(
                 str(transcript.path), f"is of vantage point {vantage!r}, which is none of this scenario's"
             )
-        if stem.split(".")[0] not in {str(vantage), "observer"}:
+        if stem.split(".")[0] not in {str(vantage), OBSERVER}:
             raise ConfigError(str(transcript.path), f"is a transcript of {vantage}, under another name")
         check_entries(transcript)
         found[str(vantage)].append(transcript)
     return {vantage: tuple(some) for vantage, some in found.items()}
+
+
+def _check_blank(directory: RunDirectory, blank: tuple[str, ...], parties: tuple[PartyId, ...]) -> None:
+    """Whose an empty transcript is, only its name can tell."""
+    for name in blank:
+        if _start(name)[0] not in {*parties, SERVER, DEALER, OBSERVER}:
+            raise ConfigError(
+                str(directory.transcript_folder / f"{name}.jsonl"),
+                "is empty, and by its name of no vantage point of this scenario",
+                "remove it if it is not of this run",
+            )
 
 
 def _start(stem: str) -> tuple[str, int]:

@@ -36,6 +36,8 @@ class Recorded:
     simulation."""
     records: tuple[RoundRecord, ...]
     """From ``metrics.jsonl``: what the run itself says of its rounds."""
+    blank: tuple[str, ...] = ()
+    """Transcripts without a single whole line, by name of file: their processes were killed at once."""
     summary: Mapping[str, Any]
     """What it says of its outcome; empty for a run that did not end."""
     colluders: frozenset[PartyId] = frozenset()
@@ -67,8 +69,10 @@ class Recorded:
 
     def of(self, vantage: str, kind: str) -> Iterator[tuple[Entry, Evidence]]:
         """All entries of one kind at one vantage point, in order, with where they stand."""
-        for number, transcript in enumerate(self.transcripts.get(vantage, ())):
-            source = vantage if not number else f"{vantage}.{number + 1}"
+        for transcript in self.transcripts.get(vantage, ()):
+            # By its file: an earlier start may have left an empty one.
+            start = transcript.path.stem.partition(".")[2]
+            source = f"{vantage}.{start}" if start else vantage
             for entry in transcript.entries:
                 if entry.kind == kind:
                     yield entry, Evidence(source, entry.n)
@@ -97,6 +101,7 @@ class Recorded:
     def gone(self) -> tuple[str, ...]:
         """Transcripts that ended in good order, says the summary, and are not there, by name of file."""
         there = {transcript.path.stem for some in self.transcripts.values() for transcript in some}
+        there.update(self.blank)
         return tuple(sorted(set(self.summary.get("transcripts", ())) - there))
 
     @property

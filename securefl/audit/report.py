@@ -61,8 +61,6 @@ class AuditReport:
         """About the run and the audit, label and text, for the head of a report."""
         recorded, scenario = self.recorded, self.recorded.scenario
         clustering = scenario.clustering
-        kept = sum(map(len, recorded.transcripts.values()))
-        ended = sum(t.complete for ts in recorded.transcripts.values() for t in ts)
         return (
             ("scenario", scenario.name + (f": {scenario.description}" if scenario.description else "")),
             ("run", recorded.run + (" (simulated)" if recorded.simulated else "")),
@@ -72,7 +70,7 @@ class AuditReport:
                 f" {len(recorded.records)} rounds",
             ),
             ("secrets", _secrets(recorded)),
-            ("transcripts", f"{kept}, all chains hold, {ended} of them to their end" if kept else "none"),
+            ("transcripts", _transcripts(recorded)),
             ("supposed colluders", listed(sorted(recorded.colluders)) or "none"),
             ("ground truth", "looked at" if self.lab else "not looked at"),
             ("allowed breaches", listed(sorted(allowed(scenario))) or "none"),
@@ -104,6 +102,15 @@ class AuditReport:
                 for chapter in self.chapters
             ],
         }
+
+
+def _transcripts(recorded: Recorded) -> str:
+    kept = [transcript for some in recorded.transcripts.values() for transcript in some]
+    if not kept:
+        return "none"
+    ended = sum(transcript.complete for transcript in kept)
+    empty = f"; {len(recorded.blank)} more without an entry" if recorded.blank else ""
+    return f"{len(kept)}, all chains hold, {ended} of them to their end{empty}"
 
 
 def _secrets(recorded: Recorded) -> str:

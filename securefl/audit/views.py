@@ -177,7 +177,8 @@ def _missing(recorded: Recorded) -> Iterator[Finding]:
             ),
             remedy="put them back: somebody took them out after the run",
         )
-    absent = sorted(set(recorded.parties).difference(recorded.watched, gone))
+    yield from _gaps(recorded)
+    absent = sorted(set(recorded.parties).difference(recorded.watched, gone, recorded.blank))
     if absent:
         yield Finding(
             audit=AUDIT,
@@ -188,10 +189,48 @@ def _missing(recorded: Recorded) -> Iterator[Finding]:
             ),
             remedy="collect the transcripts of all parties in one transcripts folder",
         )
-    cut = sorted(v for v, some in recorded.transcripts.items() if not all(t.complete for t in some))
+    cut = sorted(
+        vantage
+        for vantage, some in recorded.transcripts.items()
+        if not all(transcript.complete or transcript.torn for transcript in some)
+    )
     if cut:
         yield Finding(
             audit=AUDIT,
             severity=Severity.NOTE,
             claim=f"{listed(cut)} did not end in good order: what came after the last entry is not known.",
+        )
+
+
+def _gaps(recorded: Recorded) -> Iterator[Finding]:
+    """What killed processes left: transcripts that break off in the middle of a line, and empty ones."""
+    torn = {
+        transcript.path.stem: len(transcript.entries) + 1
+        for some in recorded.transcripts.values()
+        for transcript in some
+        if transcript.torn
+    }
+    if torn:
+        names = listed(sorted(torn))
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.NOTE,
+            claim=(
+                f"{counted(len(torn), 'transcript')} broken off in the middle of a line ({names}): what came"
+                " from there on is not known."
+            ),
+            evidence=tuple(
+                Evidence(name, entry, "broken off, as by a killed process or a full disk")
+                for name, entry in sorted(torn.items())
+            ),
+        )
+    if recorded.blank:
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.NOTE,
+            claim=(
+                f"{counted(len(recorded.blank), 'transcript')} without a single whole entry"
+                f" ({listed(sorted(recorded.blank))}): what they would show is not known."
+            ),
+            evidence=tuple(Evidence(f"transcripts/{name}.jsonl", None, "empty") for name in recorded.blank),
         )

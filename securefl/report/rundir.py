@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +24,7 @@ from securefl.errors import ConfigError, UsageError
 from securefl.ids import NAME
 from securefl.report.records import RoundRecord
 from securefl.transcript.canonical import JsonValue
-from securefl.transcript.chain import Transcript, read_transcript
+from securefl.transcript.chain import EmptyTranscriptError, Transcript, read_transcript
 from securefl.transcript.lines import LineFile, disk_failure
 
 RUNS: Final = Path("runs")
@@ -122,7 +123,16 @@ class RunDirectory:
         """
         if NAME.fullmatch(vantage) is None:
             raise UsageError(f"{vantage!r} names no vantage point")
-        return self.path / "transcripts" / f"{vantage}.jsonl"
+        return self.transcript_folder / f"{vantage}.jsonl"
+
+    @property
+    def transcript_folder(self) -> Path:
+        """Where all transcripts are."""
+        return self.path / "transcripts"
+
+    def transcript_names(self) -> tuple[str, ...]:
+        """Of all transcripts that are there, empty ones, too: vantage points, later starts with a number."""
+        return tuple(path.stem for path in sorted(self.transcript_folder.glob("*.jsonl")))
 
     def write_text(self, name: str, text: str) -> Path:
         """Write a file of the directory so that it appears whole and survives a power cut, or not at all.
@@ -220,18 +230,19 @@ class RunDirectory:
         return _object(_read(self.summary_file), str(self.summary_file))
 
     def read_transcripts(self) -> dict[str, Transcript]:
-        """All transcripts by vantage point, each chain verified.
+        """All transcripts by vantage point, each chain verified, but for those without a whole line.
 
         Raises:
             ConfigError: unreadable, a broken chain, or transcripts of different runs.
         """
-        read = {
-            path.stem: read_transcript(path) for path in sorted((self.path / "transcripts").glob("*.jsonl"))
-        }
+        read: dict[str, Transcript] = {}
+        for name in self.transcript_names():
+            with suppress(EmptyTranscriptError):
+                read[name] = read_transcript(self.transcript_folder / f"{name}.jsonl")
         runs = {transcript.run for transcript in read.values()}
         if len(runs) > 1:
             raise ConfigError(
-                str(self.path / "transcripts"),
+                str(self.transcript_folder),
                 f"holds transcripts of different runs: {', '.join(sorted(map(ascii, runs)))}",
                 "remove those that do not belong here",
             )

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from securefl.errors import ConfigError, UsageError
+from securefl.errors import ConfigError, SecureflError, UsageError
 from securefl.transcript.canonical import JsonValue, canonical, parse
 from securefl.transcript.lines import LineFile
 
@@ -36,6 +36,7 @@ class TranscriptWriter:
 
     Raises:
         ConfigError: the file exists already or cannot be made.
+        RunAbortedError: the disk is full; no file is left.
         UsageError: no ``run`` in the header.
     """
 
@@ -46,7 +47,14 @@ class TranscriptWriter:
         self._next = 0
         self._head = _GENESIS
         self._ended = False
-        self.append(HEADER, header)
+        try:
+            self.append(HEADER, header)
+            # A process that is killed at once leaves a transcript that says whose it is.
+            self.flush()
+        except SecureflError:
+            self.abandon()
+            path.unlink(missing_ok=True)
+            raise
 
     @property
     def path(self) -> Path:
@@ -138,6 +146,8 @@ class Transcript:
     """Without the header and the end."""
     complete: bool
     """Whether it has its ``end``; without it the writer was stopped, and entries may be missing."""
+    torn: bool
+    """Whether the last line broke off in the middle and is left out: the writer was killed as it wrote."""
     head: str
     """Hash of the last line (64 hex digits)."""
 
@@ -151,29 +161,33 @@ class Transcript:
         return tuple(entry for entry in self.entries if entry.kind == kind)
 
 
+class EmptyTranscriptError(ConfigError):
+    """Not even the header is whole: its writer was killed before it had written anything."""
+
+
 def read_transcript(path: Path) -> Transcript:
-    """Read and verify a transcript. A missing end is no error, see :attr:`Transcript.complete`.
+    """Read and verify a transcript.
+
+    A missing end is no error, nor is a last line that broke off: see :attr:`Transcript.complete` and
+    :attr:`Transcript.torn`. Both are what a killed writer leaves.
 
     Raises:
-        ConfigError: names the file and the first entry that is torn, altered, out of place or of another run.
+        EmptyTranscriptError: there is no whole line.
+        ConfigError: names the file and the first entry that is altered, out of place or of another run.
     """
     try:
         raw = path.read_bytes()
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
-    if not raw:
-        raise ConfigError(str(path), "is empty", "the writer was stopped before its first flush")
-    lines = raw.split(b"\n")
-    if lines.pop():
-        raise ConfigError(
-            str(path),
-            f"entry {len(lines)} is truncated",
-            "the writer was killed or the disk was full; remove the last line to read the rest",
-        )
+    *lines, rest = raw.split(b"\n")
+    if not lines:
+        raise EmptyTranscriptError(str(path), "is empty", "the writer was stopped before it wrote its header")
     entries = list(_verified(path, lines))
     header, complete = entries[0][0], entries[-1][0].kind == END
+    if rest and complete:
+        raise ConfigError(str(path), f"entry {len(lines)} follows the end")
     inner = tuple(entry for entry, _ in (entries[1:-1] if complete else entries[1:]))
-    return Transcript(path, header.fields, inner, complete, entries[-1][1])
+    return Transcript(path, header.fields, inner, complete, bool(rest), entries[-1][1])
 
 
 def _verified(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, str]]:

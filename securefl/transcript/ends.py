@@ -6,7 +6,7 @@ A chain that is cut between two entries still holds. Who kept the summary sees t
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,18 +36,26 @@ def ends_in(folder: Path) -> dict[str, JsonValue]:
     return found
 
 
-def check_ends(stated: Any, transcripts: Mapping[str, Transcript]) -> None:
+def check_ends(stated: Any, transcripts: Mapping[str, Transcript], blank: Collection[str] = ()) -> None:
     """Refuse transcripts that are not as long as the run says, or end otherwise.
 
     Args:
         stated: what :func:`ends_in` gave when the run ended; transcripts that it lacks are not checked.
         transcripts: by name.
+        blank: names of those without a whole line.
 
     Raises:
-        ConfigError: names the file and the entry at which it ends.
+        ConfigError: names the file and the entry at which it ends, or the one that is empty.
     """
     if not isinstance(stated, dict) or not all(isinstance(end, dict) for end in stated.values()):
         raise ConfigError("summary.json", "transcripts: is no table", "it was changed after the run")
+    for name in blank:
+        if name in stated:
+            raise ConfigError(
+                f"transcripts/{name}.jsonl",
+                f"is empty, and summary.json says that it had {stated[name].get('entries')} entries",
+                "it was emptied after the run: put back the whole file",
+            )
     for name, transcript in transcripts.items():
         end = stated.get(name)
         if end is None or end.get("head") == transcript.head:

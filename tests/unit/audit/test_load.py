@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from securefl.audit.finding import Severity
 from securefl.audit.load import load, load_truth
+from securefl.audit.run import audit
 from securefl.errors import ConfigError
 from securefl.ids import SERVER, PartyId
 from securefl.transcript.chain import TranscriptWriter
@@ -37,13 +39,73 @@ def test_a_run_is_read_whole(plain: Path) -> None:
     assert [place[0] for place in places] == [0, 1]
 
 
-def test_a_truncated_transcript_is_named_with_its_entry(copy: Path) -> None:
+def unended(run: Path, *names: str) -> None:
+    """As if these processes had been killed: the summary knows of no end of theirs."""
+    summary = json.loads((run / "summary.json").read_text())
+    for name in names:
+        del summary["transcripts"][name]
+    (run / "summary.json").write_text(json.dumps(summary))
+
+
+def test_torn_and_empty_transcripts_leave_gaps_and_the_rest_is_audited(copy: Path) -> None:
+    torn, empty, mere = (transcript(copy, name) for name in ("p02", "p04", "p05"))
+    raw = torn.read_bytes()
+    torn.write_bytes(raw[:-40])
+    empty.write_bytes(b"")
+    mere.write_bytes(mere.read_bytes()[:30])
+    unended(copy, "p02", "p04", "p05")
+    recorded = load(copy)
+    assert recorded.blank == ("p04", "p05")
+    assert len(recorded.watched) == 4
+    report = audit(recorded)
+    claims = {finding.claim: finding for finding in report.findings}
+    (broken,) = [claims[claim] for claim in claims if "broken off in the middle of a line (p02)" in claim]
+    assert [(one.source, one.entry) for one in broken.evidence] == [("p02", raw.count(b"\n") - 1)]
+    (gone,) = [claims[claim] for claim in claims if "without a single whole entry (p04, p05)" in claim]
+    assert {broken.severity, gone.severity} == {Severity.NOTE}
+    assert report.exit_code == 0
+    assert (
+        "transcripts",
+        "5, all chains hold, 4 of them to their end; 2 more without an entry",
+    ) in report.facts
+    assert not [claim for claim in claims if "missing" in claim or "in good order" in claim]
+
+
+def test_the_servers_own_transcript_may_be_torn_or_empty(copy: Path) -> None:
+    unended(copy, "server")
+    path = transcript(copy, "server")
+    raw = path.read_bytes()
+    for left in (raw[: len(raw) // 2], b""):
+        path.write_bytes(left)
+        assert any("server" in finding.claim for finding in audit(load(copy)).findings)
+
+
+def test_what_ended_in_good_order_and_is_torn_or_empty_now_is_refused(copy: Path) -> None:
     path = transcript(copy, "p02")
     raw = path.read_bytes()
-    path.write_bytes(raw[:-40])
-    entry = raw.count(b"\n") - 1
-    with pytest.raises(ConfigError, match=rf"p02\.jsonl: entry {entry} is truncated"):
+    path.write_bytes(raw[:-1])
+    with pytest.raises(ConfigError, match=r"p02\.jsonl: ends with entry .*cut or replaced after the run"):
         load(copy)
+    path.write_bytes(b"")
+    with pytest.raises(
+        ConfigError, match=r"p02\.jsonl: is empty, and summary\.json says that it had \d+ entr"
+    ):
+        load(copy)
+
+
+def test_an_empty_transcript_of_nobody_is_refused(copy: Path) -> None:
+    transcript(copy, "stranger").write_bytes(b"")
+    with pytest.raises(ConfigError, match=r"stranger\.jsonl: is empty, and by its name of no vantage point"):
+        load(copy)
+
+
+def test_evidence_of_a_second_start_is_named_by_its_file(copy: Path) -> None:
+    path = transcript(copy, "p02")
+    path.replace(path.with_name("p02.2.jsonl"))
+    path.write_bytes(b"")
+    unended(copy, "p02")
+    sources = {evidence.source for _, evidence in load(copy).of("p02", "sent")}
+    assert sources == {"p02.2"}
 
 
 def test_an_altered_transcript_is_named_with_its_entry(copy: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from securefl.errors import ConfigError, RunAbortedError, UsageError
 from securefl.transcript.canonical import JsonValue, canonical, parse
-from securefl.transcript.chain import TranscriptWriter, read_transcript
+from securefl.transcript.chain import EmptyTranscriptError, TranscriptWriter, read_transcript
 
 HEADER = {"run": "r1", "vantage": "server"}
 
@@ -113,10 +113,39 @@ def test_two_transcripts_in_one_file_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 5, 60])
-def test_a_truncated_last_line_is_named(tmp_path: Path, cut: int) -> None:
+def test_a_last_line_that_broke_off_is_left_out(tmp_path: Path, cut: int) -> None:
     path = written(tmp_path / "t.jsonl")
     path.write_bytes(path.read_bytes()[:-cut])
-    assert "entry 6 is truncated" in refusal(path)
+    transcript = read_transcript(path)
+    assert transcript.torn
+    assert not transcript.complete
+    assert len(transcript.entries) == 5
+
+
+def test_half_a_line_after_the_end_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.jsonl")
+    path.write_bytes(path.read_bytes() + b'{"kind"')
+    assert "entry 7 follows the end" in refusal(path)
+
+
+@pytest.mark.parametrize("left", [0, 1, 50])
+def test_a_transcript_without_a_whole_line_is_told_from_a_broken_one(tmp_path: Path, left: int) -> None:
+    path = written(tmp_path / "t.jsonl")
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(EmptyTranscriptError, match="is empty"):
+        read_transcript(path)
+
+
+def test_the_header_is_there_at_once(tmp_path: Path) -> None:
+    writer = TranscriptWriter(tmp_path / "t.jsonl", HEADER)
+    assert read_transcript(writer.path).run == HEADER["run"]
+    writer.abandon()
+
+
+def test_a_header_for_which_there_is_no_room_leaves_no_file(tmp_path: Path) -> None:
+    with disk_of(10), pytest.raises(RunAbortedError, match="free some space"):
+        TranscriptWriter(tmp_path / "t.jsonl", HEADER)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_end_is_incomplete_not_an_error(tmp_path: Path) -> None:
@@ -158,7 +187,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_flush_makes_entries_readable(tmp_path: Path) -> None:
     writer = TranscriptWriter(tmp_path / "t.jsonl", HEADER)
     writer.append("fact", {})
-    assert writer.path.read_bytes() == b""
+    assert len(read_transcript(writer.path).entries) == 0
     writer.flush()
     assert len(read_transcript(writer.path).entries) == 1
     writer.abandon()
