@@ -44,7 +44,7 @@ class DeadlinePassed:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """Local training ended. ``update`` is None when it failed (``failure`` says why)."""
+    """Local training ended. ``update`` is None when it failed (``failure`` says why, to this party alone)."""
 
     now: float
     round: int

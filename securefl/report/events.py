@@ -12,6 +12,7 @@ from securefl.rounds.reports import (
     DrawVoided,
     InstanceLost,
     InstanceRetried,
+    NothingLearned,
     PartiesJoined,
     RoundDone,
     SatOut,
@@ -43,13 +44,25 @@ def event_text(report: object) -> str | None:
             text = _on_withheld(report)
         case RoundDone():
             text = round_text(report)
-        case SatOut(round=round_, reason=reason):
-            text = f"round {round_}: sits out, {printable(reason)}"
-        case UpdateEncoded(round=round_, saturated=saturated) if saturated:
-            text = f"round {round_}: {counted(saturated, 'coordinate')} beyond the encoding's range"
+        case SatOut() | NothingLearned() | UpdateEncoded():
+            text = _on_party(report)
         case _:
             pass
     return text
+
+
+def _on_party(report: SatOut | NothingLearned | UpdateEncoded) -> str | None:
+    """What a party says to its own log."""
+    match report:
+        case SatOut(round=round_, reason=reason):
+            return f"round {round_}: sits out, {printable(reason)}"
+        case NothingLearned(round=round_, reason=reason):
+            return f"round {round_}: sends zeros, {printable(reason)}"
+        case UpdateEncoded(round=round_, saturated=saturated):
+            beyond = f"round {round_}: {counted(saturated, 'coordinate')} beyond the encoding's range"
+            return beyond if saturated else None
+        case _:
+            assert_never(report)
 
 
 def _on_withheld(report: SumsWithheld) -> str:

@@ -11,9 +11,11 @@ from securefl.clustering.assignment import Assignment, draw_assignment
 from securefl.config.presence import fewest_participants
 from securefl.config.sizes import cluster_sizes, hides_groups, max_cluster_size
 from securefl.crypto.labels import digest
+from securefl.entropy import Entropy
 from securefl.ids import PartyId
 from securefl.messages.rounds import NO_GROUP
 from securefl.rounds.plan import Plan
+from securefl.rounds.randomness import group_entropy
 
 NO_GROUPS: Mapping[PartyId, int] = {}
 
@@ -31,6 +33,19 @@ def fits_groups(plan: Plan, group: int) -> bool:
 def model_of(plan: Plan, params: F32, group: int) -> F32:
     """One group's model, f32 ``(d,)``, of all models f32 ``(k d,)``: a view."""
     return params[group * plan.length : (group + 1) * plan.length]
+
+
+def any_group(own: Entropy, round_: int, groups: int) -> int:
+    """One of ``groups`` at random: of a party that has no finite loss, and sends zeros there.
+
+    It takes part all the same, as whether a loss is finite is for nobody to know.
+
+    Args:
+        own: the party's entropy.
+        round_: the round's number.
+        groups: models that there are in it.
+    """
+    return int.from_bytes(group_entropy(own, round_).draw(8), "big") % groups
 
 
 def draw_inside_groups(

@@ -24,7 +24,7 @@ from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage, usable_samples
 from securefl.rounds.founding import founding_of
 from securefl.rounds.group_start import models_at
-from securefl.rounds.groups import fits_groups, model_of, tells_groups
+from securefl.rounds.groups import any_group, fits_groups, model_of, tells_groups
 from securefl.rounds.party_phases import (
     Choosing,
     Ended,
@@ -102,20 +102,30 @@ def on_invite(
     if isinstance(phase, Informed) and there > 1:
         choosing = Choosing(phase.past, phase.round, place.attempt, phase.params, phase.model)
         return choosing, (Choose(phase.round, phase.params[: there * ctx.plan.length]),)
-    return _greet(ctx, phase, place.attempt, 0 if isinstance(phase, Informed) else phase.group)
+    if isinstance(phase, Informed):
+        return _greet(ctx, phase, place.attempt, 0)
+    return _greet(ctx, phase, place.attempt, phase.group, phase.groupless)
 
 
 def on_chosen(ctx: PartyContext, phase: Choosing, event: Chosen) -> tuple[PartyPhase, Effects]:
-    """Say hello, in its task group. What it chose for this round stays, whatever becomes of the draw."""
+    """Say hello, in its task group. What it chose for this round stays, whatever becomes of the draw.
+
+    Who cannot choose says hello as well, in any group: its absence would be an answer about its data.
+    """
     if event.round != phase.round:
         return phase, ()
-    if event.group is None:
-        return _sit_out(phase, event.failure)
-    return _greet(ctx, phase, phase.draw, event.group)
+    if event.group is not None:
+        return _greet(ctx, phase, phase.draw, event.group)
+    group = any_group(ctx.entropy, phase.round, models_at(ctx.plan, phase.round))
+    return _greet(ctx, phase, phase.draw, group, event.failure or "no task group was chosen")
 
 
 def _greet(
-    ctx: PartyContext, phase: Informed | Choosing | Greeted | Revealed, draw: int, group: int
+    ctx: PartyContext,
+    phase: Informed | Choosing | Greeted | Revealed,
+    draw: int,
+    group: int,
+    groupless: str = "",
 ) -> tuple[PartyPhase, Effects]:
     nonce = nonce_entropy(ctx.entropy, phase.round, draw).draw(32)
     hello = Hello(
@@ -127,7 +137,9 @@ def _greet(
         founding=phase.past.founding,
         group=group if tells_groups(ctx.plan) else NO_GROUP,
     )
-    greeted = Greeted(phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group)
+    greeted = Greeted(
+        phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group, groupless
+    )
     return greeted, (Send(SERVER, Place(phase.round, attempt=draw), hello),)
 
 
@@ -147,7 +159,16 @@ def on_announce(
             raise PeerError(SERVER, f"announces {party} in group {hello.group}, which there is not")
     if shortage(ctx.plan, hellos.keys(), _founding(ctx, phase.past, hellos)) is not None:
         raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
-    revealed = Revealed(phase.past, phase.round, phase.draw, phase.params, phase.model, hellos, phase.group)
+    revealed = Revealed(
+        phase.past,
+        phase.round,
+        phase.draw,
+        phase.params,
+        phase.model,
+        hellos,
+        phase.group,
+        phase.groupless,
+    )
     return revealed, (Send(SERVER, Place(phase.round, attempt=phase.draw), Reveal(nonce=phase.nonce)),)
 
 
@@ -188,6 +209,7 @@ def on_reveals(
         samples_used,
         instances,
         group=phase.group,
+        groupless=phase.groupless,
     )
     own = model_of(ctx.plan, phase.params, phase.group)
     return working, (drawn, *adverts, Train(phase.round, 0, own, past.carry, samples_used))

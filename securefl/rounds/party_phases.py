@@ -117,6 +117,8 @@ class Greeted:
     hello: Hello
     group: int = field(default=0, repr=False)
     """Number of the model that it learns; nobody else's business where groups are hidden."""
+    groupless: str = field(default="", repr=False)
+    """Why it could not choose that, so that its updates are zeros; empty where it could."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class Revealed:
     model: bytes
     hellos: Mapping[PartyId, Hello]
     group: int = field(default=0, repr=False)
+    groupless: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,7 @@ class Working:
     uploads: tuple[Upload, ...] = ()
     """By local work, as far as they are done; with hidden groups counts and slots."""
     group: int = field(default=0, repr=False)
+    groupless: str = field(default="", repr=False)
     seat: int = field(default=-1, repr=False)
     """Of a hidden group, once the update is there."""
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from securefl.arrays import F64
 from securefl.config.sizes import hides_groups, upload_of, works_of
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
@@ -24,11 +25,10 @@ from securefl.rounds.party_phases import (
     PartyPhase,
     Submitted,
     Working,
-    sit_out,
 )
 from securefl.rounds.party_validated import on_validated_message, share_validated
 from securefl.rounds.randomness import instance_entropy, update_entropy
-from securefl.rounds.reports import ClusterKey, SatOut, UpdateEncoded
+from securefl.rounds.reports import ClusterKey, NothingLearned, UpdateEncoded
 from securefl.rounds.slots import draw_seat, slot_uploads
 from securefl.rounds.upload import Occasion, make_upload
 from securefl.secagg import client
@@ -96,28 +96,27 @@ def on_instance_message(
 def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[PartyPhase, Effects]:
     """Encode the work's update, submit it wherever it is due and the masks are known, and go on to the next.
 
-    One work follows another: a trainer has one model. A work that fails ends the round for this party, which
-    then is missing in a sum and so is counted in none.
+    One work follows another: a trainer has one model. Where it came to nothing, zeros go the same way, noise
+    and all: the server chooses the model, and so on which data training fails, and a party that fell silent
+    then would answer it without any noise. Only public facts skip a round.
     """
     work = event.work
     if event.round != phase.round or work != len(phase.uploads):
         return phase, ()
-    if event.update is None:
-        return sit_out(phase), (Report(SatOut(phase.round, event.failure)),)
-    if not np.isfinite(event.update).all():
-        # A model with infinite parameters is the server's to send and must not make this party raise.
-        return sit_out(phase), (Report(SatOut(phase.round, "training ended in an update not finite")),)
+    update, lost = _sendable(ctx, phase, event)
     own = model_of(ctx.plan, phase.params, phase.group)
     entropy = update_entropy(ctx.entropy, phase.round, work)
     upload = make_upload(
         ctx.plan,
         Occasion(phase.round, work, own, phase.assignment.clusters),
-        event.update,
+        update,
         phase.weights[ctx.me],
         entropy,
         ctx.seams,
     )
     effects: list[Effects] = [(Report(UpdateEncoded(phase.round, work, upload.saturated)),)]
+    if lost:
+        effects.insert(0, (Report(NothingLearned(phase.round, work, lost)),))
     if work == 0:
         # Durable before the first masked input leaves: a restarted party must not submit a second update.
         effects.insert(0, (Journal(phase.round, "submitted"),))
@@ -135,6 +134,19 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     if len(current.uploads) < works_of(ctx.plan.scenario):
         effects.append((Train(phase.round, work + 1, own, phase.past.carry, phase.samples),))
     return current, tuple(effect for group in effects for effect in group)
+
+
+def _sendable(ctx: PartyContext, phase: Working, event: Trained) -> tuple[F64, str]:
+    """What is sent of a training, f64 ``(d,)``, and why it is nothing where it is."""
+    nothing = np.zeros(ctx.plan.length, dtype=np.float64)
+    if phase.groupless:
+        # It has trained all the same, so that its answer takes as long as any other.
+        return nothing, phase.groupless
+    if event.update is None:
+        return nothing, event.failure or "training failed"
+    if not np.isfinite(event.update).all():
+        return nothing, "training ended in an update not finite"
+    return event.update, ""
 
 
 def _on_boxes(

@@ -27,6 +27,11 @@ def instance_entropy(own: Entropy, place: Place) -> Entropy:
     return own.child("instance", *place)
 
 
+def group_entropy(own: Entropy, round_: int) -> Entropy:
+    """Return what a party that cannot choose its task group draws one from."""
+    return own.child("group", round_)
+
+
 def training_entropy(own: Entropy, round_: int, work: int = 0) -> Entropy:
     """Return what local training, a party's or the server's, draws from: the order of samples."""
     return _of_work(own.child("training", round_), work)

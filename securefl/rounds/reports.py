@@ -257,6 +257,15 @@ class UpdateEncoded:
 
 
 @dataclass(frozen=True, slots=True)
+class NothingLearned:
+    """Party: local work gave nothing that may be sent; zeros went in its place. For its own log alone."""
+
+    round: int
+    work: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class SharesReleased:
     """Party: it has released its shares for these instances, once.
 

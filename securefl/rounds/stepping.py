@@ -170,6 +170,9 @@ def after_evaluation(
     stop = plan.scenario.stop
     if standing.fruitless_rounds >= MAX_FRUITLESS:
         return standing, Aborted(f"no sum could be used in {MAX_FRUITLESS} rounds in a row")
+    if not np.isfinite(standing.params).all():
+        # Nobody could learn from it, and parties that cannot send zeros: no round would tell.
+        return standing, Aborted("the model is no longer finite: lower server_optimiser.learning_rate")
     better = accuracy > standing.best_accuracy
     standing = replace(
         standing,

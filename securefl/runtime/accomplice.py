@@ -12,7 +12,7 @@ from securefl.behaviours.update import actors_of
 from securefl.config.attacks import check_runnable, shares_updates
 from securefl.config.behaviours import Behaviour, CoalitionAttack
 from securefl.config.sizes import works_of
-from securefl.errors import ConfigError, SecureflError, UsageError
+from securefl.errors import ConfigError, UsageError
 from securefl.ids import PartyId
 from securefl.kernel.effects import Report, Train
 from securefl.kernel.machine import Event
@@ -58,7 +58,7 @@ class Accomplice:
         return effects
 
     def telling(self, train: Training) -> Training:
-        """The same training, which then exchanges what came out with the coalition.
+        """The same training, which then exchanges what came out, a failure too, with the coalition.
 
         The new one raises what ``train`` does, and RunAbortedError when the board's disk is full.
         """
@@ -80,9 +80,9 @@ class Accomplice:
                 update = train(asked)
             except UsageError:
                 raise
-            except SecureflError:
-                if self._me in mates:
-                    self._board.post(round_, work, None)
+            except Exception:
+                # What is sent then are zeros, of which its attack makes what it makes of any update.
+                self._exchange(attack, occasion, None, mates, until)
                 raise
             self._exchange(attack, occasion, update, mates, until)
             return update
@@ -93,7 +93,7 @@ class Accomplice:
         self,
         attack: CoalitionAttack,
         occasion: Occasion,
-        update: F64,
+        update: F64 | None,
         mates: Sequence[PartyId],
         until: float,
     ) -> None:
@@ -106,8 +106,9 @@ class Accomplice:
         self._board.post(round_, work, update)
         if attack.actors is None or self._me in actors_of(attack, occasion):
             others = [mate for mate in mates if mate != self._me]
-            told = self._board.collect(round_, work, others, update.size, until)
-            self._known[round_, work] = Knowledge({**told, self._me: update})
+            told = self._board.collect(round_, work, others, occasion.before.size, until)
+            own = {} if update is None else {self._me: update}
+            self._known[round_, work] = Knowledge({**told, **own})
 
     def leave(self) -> None:
         """Stop waiting for anybody: the process ends."""

@@ -26,9 +26,12 @@ class Desk:
     async def do(self, effect: Train | Choose | Evaluate | Consult) -> LocalResult | None:
         """Do what an effect asks for, in a worker thread; None where a newer round has made it pointless.
 
+        Training and choosing that fail, in whatever way, end in an event that says so: on which data they do
+        depends on the model, which the server makes, and a process that ended would tell it.
+
         Raises:
             UsageError: this process has nothing to do it with, or its work was called wrongly: a bug.
-            Exception: a bug in the work.
+            Exception: a bug in evaluating or consulting.
         """
         match effect:
             case Train():
@@ -53,8 +56,8 @@ class Desk:
                 update = await asyncio.to_thread(self._work.train, effect)
         except UsageError:
             raise
-        except SecureflError as error:
-            return Trained(time.monotonic(), effect.round, effect.work, None, str(error))
+        except Exception as error:  # whatever a model raises on somebody's data
+            return Trained(time.monotonic(), effect.round, effect.work, None, _reason(error))
         return Trained(time.monotonic(), effect.round, effect.work, update)
 
     async def _choose(self, effect: Choose) -> Chosen | None:
@@ -64,8 +67,13 @@ class Desk:
         async with self._training:
             if effect.round < self._newest:
                 return None
-            group = await asyncio.to_thread(self._work.choose, effect.params)
-        failure = "no model has a finite loss on its data" if group is None else ""
+            try:
+                group = await asyncio.to_thread(self._work.choose, effect.params)
+                failure = "no model has a finite loss on its data" if group is None else ""
+            except UsageError:
+                raise
+            except Exception as error:  # whatever a model raises on somebody's data
+                group, failure = None, _reason(error)
         return Chosen(time.monotonic(), effect.round, group, failure)
 
     async def _evaluate(self, effect: Evaluate) -> Evaluated:
@@ -88,3 +96,8 @@ class Desk:
         except SecureflError as error:
             return Consulted(time.monotonic(), effect.round, None, str(error))
         return Consulted(time.monotonic(), effect.round, gradients)
+
+
+def _reason(error: Exception) -> str:
+    """For the party's own log."""
+    return str(error) if isinstance(error, SecureflError) else f"{type(error).__name__}: {error}"

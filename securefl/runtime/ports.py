@@ -49,8 +49,9 @@ class DurableJournal(Protocol):
 class LocalWork:
     """What this process can do besides talking, in a worker thread.
 
-    A ``SecureflError`` in training makes the party sit the round out, one in consulting costs the round its
-    update; anything else, and ``UsageError``, is a bug and ends the process.
+    Where training or choosing raises, whatever it is, the party sends zeros: only its own log says so. A
+    ``SecureflError`` in consulting costs the round its update. Anything else in there, and ``UsageError``, is
+    a bug and ends the process.
     """
 
     train: Callable[[Train], F64] | None = None

@@ -24,8 +24,6 @@ class Deviations:
 
     silent: Mapping[PartyId, Phase]
     """Who drops out or is killed, and when."""
-    failed: frozenset[PartyId] = frozenset()
-    """Whose training gives nothing to send."""
     wrong_shares: frozenset[PartyId] = frozenset()
     """Who releases shares that are not those it was dealt."""
 
@@ -92,7 +90,7 @@ def started_over(
     attempts = {key: Attempt(0, tuple(clusters[key])) for key in sharing}
     further: list[tuple[ClusterKey, Attempt]] = []
     lost: dict[ClusterKey, str] = {}
-    gone = deviations.failed | {p for p, phase in deviations.silent.items() if phase != "after-freeze"}
+    gone = {p for p, phase in deviations.silent.items() if phase != "after-freeze"}
     while True:
         while True:
             kept = {key: members for key, members in inputs.items() if key not in lost}

@@ -16,6 +16,7 @@ from securefl.errors import SecureflError, UsageError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Aborted, Finished
 from securefl.kernel.events import Place
+from securefl.learning.groups import Chooser
 from securefl.learning.outcomes import Evaluation
 from securefl.rounds.budget import spent_by
 from securefl.rounds.carrying import carries, global_step
@@ -128,9 +129,8 @@ class Course:
         present = {n: p for n, p in self._federation.parties.items() if n not in self._dead | spent}
         self._report(RoundStarted(round_, model))
         self._report(StepReached(round_, "hello"))
-        groups = self._choose(round_, present, standing.params)
-        self._on_choice(round_, groups)
-        present = {n: p for n, p in present.items() if n in groups}
+        groups, groupless = self._choose(round_, present, standing.params)
+        self._on_choice(round_, {n: group for n, group in groups.items() if n not in groupless})
         reason = shortage(self._plan, present, standing.founding)
         if reason is not None:
             self._report(RoundSkipped(round_, f"{len(present)} parties are there; {reason}"))
@@ -157,6 +157,7 @@ class Course:
             drawn,
             deviations,
             groups,
+            groupless,
         )
         self._dead |= mortal & fate.silenced
         totals: Mapping[ClusterKey, int] | None = None
@@ -178,14 +179,18 @@ class Course:
         gradients = self._consult(round_, standing.params, to_consult(self._plan, sums, excluded))
         return after_sums(self._plan, standing, drawn, counted, sums, gradients, excluded, totals)
 
-    def _choose(self, round_: int, present: Collection[PartyId], params: F32) -> Mapping[PartyId, int]:
-        """The task group of everybody who finds one; nobody's where there are no groups."""
+    def _choose(
+        self, round_: int, present: Mapping[PartyId, SimulatedParty], params: F32
+    ) -> tuple[Mapping[PartyId, int], frozenset[PartyId]]:
+        """Everybody's task group, and who has drawn it since no loss was finite; the first without groups."""
         there = models_at(self._plan, round_)
         if there == 1:
-            return dict.fromkeys(present, 0)
+            return dict.fromkeys(present, 0), frozenset()
         some = params[: there * self._plan.length]
-        found = {n: c.choose(some) for n, c in self._federation.choosers.items() if n in present}
-        return {name: group for name, group in found.items() if group is not None}
+        found = {n: _chosen(c, some) for n, c in self._federation.choosers.items() if n in present}
+        groupless = frozenset(name for name, group in found.items() if group is None)
+        drawn = {name: present[name].any_group(round_, there) for name in groupless}
+        return {name: group for name, group in found.items() if group is not None} | drawn, groupless
 
     def _carry(self, standing: Standing) -> None:
         """Say what per-example momentum goes on from in this round, as every party of a run finds it."""
@@ -243,6 +248,16 @@ class Course:
     def _reject(self, culprit: PartyId, reason: str) -> None:
         for listener in self._listeners:
             listener.on_reject(SERVER, culprit, reason)
+
+
+def _chosen(chooser: Chooser, params: F32) -> int | None:
+    """What a party of a run finds, whatever its model raises."""
+    try:
+        return chooser.choose(params)
+    except UsageError:
+        raise
+    except Exception:
+        return None
 
 
 def _slots_only(

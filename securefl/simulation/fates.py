@@ -2,11 +2,7 @@
 
 This says without messages what the machines of :mod:`securefl.rounds` and the silence of
 :mod:`securefl.behaviours.silence` come to, with a server that waits for everybody who still answers. The
-tests hold the two against each other.
-
-Where training fails, the order of events could matter: here such a party has dealt its shares in all of its
-sums by then. In a run, a sum that waits for the deadline of an unannounced dropout may lag behind; then the
-reason that is given for a lost sum differs, never who survives.
+tests hold the two against each other. Whether anybody's training succeeds has no part in it.
 """
 
 from __future__ import annotations
@@ -57,8 +53,6 @@ class Fates:
     """Who fell silent in the end: one that never came to its phase did not."""
     further: tuple[tuple[ClusterKey, Attempt], ...]
     """Attempts of sums that started over, in their order."""
-    awaited: frozenset[PartyId]
-    """Whose training decides something; what the others compute is used nowhere."""
 
 
 def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviations) -> Fates:
@@ -72,14 +66,12 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
     """
     clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
     summing = _until_inputs(plan, clusters, deviations)
-    submitted = {key: [p for p in able if p not in deviations.failed] for key, able in summing.able.items()}
+    submitted = summing.able
     further: tuple[tuple[ClusterKey, Attempt], ...] = ()
-    unready, trying = summing.unready, frozenset[PartyId]()
+    unready = summing.unready
     if plan.scenario.secure_sum.kind == "crypten":
         tried = started_over(plan, assignment, clusters, summing, submitted, deviations)
         submitted, further, unready = dict(tried.submitted), tried.further, {**unready, **tried.lost}
-        # Whose training fails decides about attempts, also of sums that are lost.
-        trying = frozenset(p for able in summing.able.values() for p in able)
     quorum = plan.limits.quorum
     survivors = survivor_set(clusters, submitted, plan.scenario.secure_sum.min_survivors, assignment.atoms)
     if quorum is not None and len(survivors) < quorum:
@@ -108,7 +100,6 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
             unopened[key] = f"{count(useful, 'member')} released shares, {needed} are needed"
         else:
             opened.add(key)
-    silenced = _silenced(assignment, deviations, summing, survivors)
     return Fates(
         unready=unready,
         eligible=eligible,
@@ -118,9 +109,8 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
         opened=frozenset(opened),
         unopened=unopened,
         refused=tuple(refused),
-        silenced=silenced,
+        silenced=_silenced(assignment, deviations, summing, survivors),
         further=further,
-        awaited=survivors | trying | {p for p in silenced if deviations.silent[p] == "after-masked-input"},
     )
 
 
@@ -165,7 +155,7 @@ def _silenced(
             case "after-shares":
                 return party not in summing.keyless
             case "after-masked-input":
-                return party not in summing.halted and party not in deviations.failed
+                return party not in summing.halted
             case "after-freeze":
                 return party in survivors
 

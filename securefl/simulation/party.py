@@ -16,6 +16,7 @@ from securefl.entropy import Entropy
 from securefl.errors import UsageError
 from securefl.ids import PartyId
 from securefl.rounds.carrying import carries, own_upload
+from securefl.rounds.groups import any_group
 from securefl.rounds.plan import Plan
 from securefl.rounds.randomness import instance_entropy, nonce_entropy, party_entropy, update_entropy
 from securefl.rounds.slots import draw_seat, slot_uploads
@@ -64,6 +65,10 @@ class SimulatedParty:
     def nonce(self, round_: int, draw: int) -> bytes:
         """The nonce of a draw, 32 bytes."""
         return nonce_entropy(self._own, round_, draw).draw(32)
+
+    def any_group(self, round_: int, groups: int) -> int:
+        """The one of so many task groups that it draws where it cannot choose."""
+        return any_group(self._own, round_, groups)
 
     def silence(self, round_: int) -> tuple[Phase, bool] | None:
         """When it is to fall silent in this round, and whether for good; None when it is not."""

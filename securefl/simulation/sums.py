@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Mapping
 from itertools import product
 
 import numpy as np
@@ -33,13 +33,11 @@ def sum_up(
     drawn: Draw,
     deviations: Deviations,
     groups: Mapping[PartyId, int] = NO_GROUPS,
+    groupless: Collection[PartyId] = (),
 ) -> tuple[Fates, list[ClusterSum]]:
-    """Train whoever matters and add up what they would have sent.
+    """Train whoever counts and add up what they would have sent; zeros of those whose training fails.
 
     An update is dropped once it has been added, so that memory grows with the clusters, not with the parties.
-    Who counts is settled before the training. Where somebody's training fails and takes others, who have been
-    added already, out of sums that are opened, all is added up once more without them. The sums are exact
-    either way.
 
     Args:
         plan: of the run.
@@ -50,6 +48,7 @@ def sum_up(
         drawn: its clusters and weights.
         deviations: what is known before the training.
         groups: which model each party learns; all the first where nothing is said.
+        groupless: who could not choose, and so sends zeros.
 
     Returns:
         How the round ends, and the opened sums in the order of (reclustering, cluster).
@@ -57,31 +56,22 @@ def sum_up(
     clusters = drawn.assignment.clusters
     works = product(range(works_of(plan.scenario)), range(plan.models))
     occasions = [(g, Occasion(round_, work, model_of(plan, params, g), clusters)) for work, g in works]
-    failed: set[PartyId] = set()
-    while True:
-        fate = _fate(plan, round_, drawn, deviations, failed)
-        totals = _Totals(plan, drawn.assignment)
-        before = len(failed)
-        for group, occasion in occasions:
-            names = sorted(name for name in fate.awaited - failed if groups.get(name, 0) == group)
-            for name, update in trainings.of(occasion, names):
-                if update is None:
-                    failed.add(name)
-                elif name in fate.survivors:
-                    upload = parties[name].encode(plan, occasion, update, drawn.weights[name])
-                    made = parties[name].uploads(plan, round_, upload, group)
-                    for number, one in enumerate(made, occasion.work):
-                        totals.add(name, number, one.ring)
-        if len(failed) > before:
-            fate = _fate(plan, round_, drawn, deviations, failed)
-        if all(totals.added(key) == fate.survivors.intersection(totals.members[key]) for key in fate.opened):
-            last = dict(fate.further)
-            sums = [totals.opened(key, last.get(key)) for key in sorted(fate.opened)]
-            for opened in sums if plan.removable is not None else ():
-                _keep_noise(
-                    plan, parties, round_, opened, last[opened.key].number if opened.key in last else 0
-                )
-            return fate, sums
+    fate = fates(plan, round_, drawn.assignment, deviations)
+    totals = _Totals(plan, drawn.assignment)
+    nothing = np.zeros(plan.length, dtype=np.float64)
+    for group, occasion in occasions:
+        names = sorted(name for name in fate.survivors if groups.get(name, 0) == group)
+        for name, update in trainings.of(occasion, names):
+            sent = nothing if update is None or name in groupless else update
+            upload = parties[name].encode(plan, occasion, sent, drawn.weights[name])
+            made = parties[name].uploads(plan, round_, upload, group)
+            for number, one in enumerate(made, occasion.work):
+                totals.add(name, number, one.ring)
+    last = dict(fate.further)
+    sums = [totals.opened(key, last.get(key)) for key in sorted(fate.opened)]
+    for opened in sums if plan.removable is not None else ():
+        _keep_noise(plan, parties, round_, opened, last[opened.key].number if opened.key in last else 0)
+    return fate, sums
 
 
 def _keep_noise(
@@ -96,11 +86,6 @@ def _keep_noise(
     for name in opened.survivors:
         for component in parties[name].kept_noise(setup, len(opened.survivors)):
             np.add(opened.ring, component, out=opened.ring)
-
-
-def _fate(plan: Plan, round_: int, drawn: Draw, known: Deviations, failed: Collection[PartyId]) -> Fates:
-    deviations = Deviations(known.silent, frozenset(failed), known.wrong_shares)
-    return fates(plan, round_, drawn.assignment, deviations)
 
 
 class _Totals:
@@ -123,10 +108,6 @@ class _Totals:
                 self._sums[key] = np.zeros_like(ring)
             np.add(self._sums[key], ring, out=self._sums[key])
             self._added.setdefault(key, set()).add(party)
-
-    def added(self, key: ClusterKey) -> Set[PartyId]:
-        """Who has been counted in a cluster."""
-        return self._added.get(key, frozenset())
 
     def opened(self, key: ClusterKey, attempt: Attempt | None) -> ClusterSum:
         """Return the sum of one cluster; ``attempt`` is the one that opened, None for the first."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from securefl.arrays import F32, F64
 from securefl.entropy import Entropy
-from securefl.errors import SecureflError, UsageError
+from securefl.errors import UsageError
 from securefl.ids import PartyId
 from securefl.learning.ahead import ahead
 from securefl.learning.dp_fleet import DpFleet, DpJob
@@ -93,7 +93,7 @@ class PartyByParty:
                 return crew[name](round_, params, carries.get(name), entropy, samples)
             except UsageError:
                 raise
-            except SecureflError:
+            except Exception:  # whatever a model raises on somebody's data
                 return None
             finally:
                 self._idle.put(crew)

@@ -17,10 +17,12 @@ from securefl.messages.masking import MaskedInput
 from securefl.messages.rounds import SEATS, Hello, Release, SlotCounts
 from securefl.messages.union import AnyMessage
 from securefl.rounds import party_sums
+from securefl.rounds.groups import any_group
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import (
     ClustersDrawn,
     ModelFinal,
+    NothingLearned,
     RoundDone,
     SatOut,
     SharesReleased,
@@ -150,14 +152,27 @@ def test_parties_choose_among_the_models_that_are_there(mode: dict[str, str]) ->
     assert len({one.tobytes() for one in told[2].reshape(3, 3)}) == 3
 
 
-def test_a_party_without_a_finite_loss_sits_out() -> None:
+@pytest.mark.parametrize("mode", [OPEN, HIDDEN])
+def test_a_party_without_a_finite_loss_sends_zeros_in_a_group_that_it_draws(mode: dict[str, str]) -> None:
     def fails(party: PartyId, round_: int) -> int | None:
         return None if party == "p00" else parity(party, round_)
 
-    done = world(scenario(8, rounds="1", **OPEN), fails).run()
-    assert [out.reason for out in done.reports(SatOut, PartyId("p00"))] == ["no finite loss"]
-    (round_,) = done.reports(RoundDone)
-    assert "p00" not in round_.participants
+    drawn = set()
+    for seed in range(1, 7):
+        done = World(scenario(8, rounds="1", **mode), 3, seed, learn, choose=fails).run()
+        (round_,) = done.reports(RoundDone)
+        if "p00" in round_.participants:
+            (note,) = done.reports(NothingLearned, PartyId("p00"))
+            assert (note.round, note.work, note.reason) == (0, 0, "no finite loss")
+            assert "p00" in round_.survivors
+        else:
+            assert "too small" in done.reports(SatOut, PartyId("p00"))[0].reason
+        assert not any("p00" in members for members in opened(done).values()), "its worth is in no sum"
+        drawn.add(any_group(done.entropy_of(PartyId("p00")), 0, 2))
+        if mode is OPEN:
+            (hello,) = done.messages(Hello, PartyId("p00"))
+            assert hello.group == any_group(done.entropy_of(PartyId("p00")), 0, 2)
+    assert drawn == {0, 1}
 
 
 def test_who_chooses_too_late_sits_the_round_out() -> None:

@@ -21,10 +21,10 @@ from securefl.messages.masking import MaskedInput
 from securefl.messages.union import AnyMessage
 from securefl.rounds.party import PartyMachine
 from securefl.rounds.party_draw import Effects
-from securefl.rounds.party_phases import Outside, PartyPhase, Working
+from securefl.rounds.party_phases import PartyPhase, Working
 from securefl.rounds.party_sums import on_trained
 from securefl.rounds.randomness import training_entropy, update_entropy
-from securefl.rounds.reports import RoundDone, SatOut, SumOpened, UpdateEncoded
+from securefl.rounds.reports import NothingLearned, RoundDone, SumOpened, UpdateEncoded
 from securefl.secagg.client import Submitted
 from tests.simulation.world import Node, Op, scenario
 from tests.unit.behaviours.lab import ROUNDING, Lab
@@ -90,7 +90,7 @@ def test_the_journal_is_written_once_and_before_any_masked_input_leaves() -> Non
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
-def test_one_work_that_fails_leaves_its_party_out_of_all_sums(failing: int) -> None:
+def test_one_work_that_fails_sends_zeros_and_the_others_go_on(failing: int) -> None:
     lab = Lab(scenario(9, size="4", **NEW_WORK), {})
     honest, begun = lab.train, Counter[PartyId]()
 
@@ -101,10 +101,17 @@ def test_one_work_that_fails_leaves_its_party_out_of_all_sums(failing: int) -> N
     lab.train = train
     lab.run()
     (done,) = lab.reports(RoundDone)
-    assert set(done.survivors) == set(lab.parties) - {P1}
-    assert assert_each_sum_has_its_own_update(lab) == 6
-    assert begun[P1] == failing + 1, "nothing is trained that cannot be counted"
-    assert [r.reason for r in lab.reports(SatOut, P1)] == ["training failed"]
+    assert set(done.survivors) == set(lab.parties)
+    worth = lab.worth[P1]
+    for report in lab.reports(SumOpened):
+        work = report.opened.reclustering
+        lab.worth[P1] = 0.0 if work == failing else worth
+        told = sum(lab.worth[party] for party in report.opened.survivors)
+        np.testing.assert_allclose(
+            from_ring(report.opened.ring) / 2.0**16, (1 + work) * told, atol=3 * ROUNDING
+        )
+    assert begun[P1] == 3, "it trains as often as any other"
+    assert [(r.work, r.reason) for r in lab.reports(NothingLearned, P1)] == [(failing, "training failed")]
 
 
 def test_a_retry_masks_the_same_work_again() -> None:
@@ -140,8 +147,10 @@ def test_only_the_work_that_was_asked_for_last_is_taken() -> None:
         after, _ = on_trained(context, phase, Trained(9.0, 0, due, update))
         assert isinstance(after, Working)
         assert len(after.uploads) == due + 1
-        gone, _ = on_trained(context, phase, Trained(9.0, 0, due, None, "no"))
-        assert isinstance(gone, Outside)
+        empty, _ = on_trained(context, phase, Trained(9.0, 0, due, None, "no"))
+        assert isinstance(empty, Working)
+        assert len(empty.uploads) == due + 1
+        assert not from_ring(empty.uploads[due].ring).any()
         submitted = [key[0] for key, i in after.instances.items() if isinstance(i, Submitted)]
         assert submitted == list(range(due + 1))
 

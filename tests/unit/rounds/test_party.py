@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from securefl.arrays import F32
+from securefl.encoding.ring import from_ring
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Aborted, Finished
 from securefl.kernel.events import DeadlinePassed, Place, Received
 from securefl.messages.rounds import ModelAnnounce
 from securefl.rounds.party import PartyMachine
 from securefl.rounds.party_phases import Ended, Informed, Outside, PartyContext
-from securefl.rounds.reports import RoundDone, SatOut
+from securefl.rounds.reports import NothingLearned, RoundDone, SatOut, SumOpened
 from securefl.secagg.store import MemoryStore
 from tests.simulation.world import Op, World, scenario
 
@@ -20,8 +21,8 @@ P1 = PartyId("p01")
 
 
 @pytest.mark.parametrize("how", ["fails", "nan", "inf"])
-def test_training_that_fails_or_diverges_costs_the_round_only(how: str) -> None:
-    """Parameters that are not finite may follow from the model that the server sent: no reason to raise."""
+def test_training_that_fails_or_diverges_sends_zeros(how: str) -> None:
+    """The server chooses the model, and so on which data that happens: nobody is to see whether it did."""
 
     def train(party: PartyId, round_: int, params: F32) -> F32 | None:
         if party == P1 and round_ == 0:
@@ -30,10 +31,17 @@ def test_training_that_fails_or_diverges_costs_the_round_only(how: str) -> None:
 
     world = World(scenario(6, rounds="2"), train=train).run()
     first, second = world.reports(RoundDone)
-    assert P1 not in first.survivors
+    assert P1 in first.survivors
     assert P1 in second.survivors
-    (sat_out,) = world.reports(SatOut, P1)
-    assert sat_out.round == 0
+    for report in world.reports(SumOpened):
+        told = from_ring(report.opened.ring) / 2.0**16
+        learned = len(report.opened.survivors) - (report.round == 0 and P1 in report.opened.survivors)
+        assert np.array_equal(told, np.full(8, float(learned)))
+    assert not world.reports(SatOut, P1)
+    (note,) = world.reports(NothingLearned, P1)
+    assert (note.round, note.work) == (0, 0)
+    assert note.reason == ("training failed" if how == "fails" else "training ended in an update not finite")
+    assert not any(world.reports(NothingLearned, name) for name in world.parties if name != P1)
 
 
 def test_a_destroyed_model_ends_the_run_not_the_parties() -> None:
@@ -42,7 +50,14 @@ def test_a_destroyed_model_ends_the_run_not_the_parties() -> None:
 
     world = World(scenario(3, rounds="9"), train=train, initial=np.full(8, np.inf, np.float32)).run()
     assert isinstance(world.server.outcome, Aborted)
-    assert "in a row" in world.server.outcome.reason
+    assert "no longer finite" in world.server.outcome.reason
+    assert len(world.reports(RoundDone)) == 1
+
+
+def test_a_model_on_which_nobody_can_train_costs_no_party() -> None:
+    world = World(scenario(3, rounds="5"), train=lambda _party, _round, _params: None).run()
+    assert isinstance(world.server.outcome, Finished)
+    assert [done.survivors for done in world.reports(RoundDone)] == [tuple(world.parties)] * 5
 
 
 def machine(spent: int = -1) -> PartyMachine:

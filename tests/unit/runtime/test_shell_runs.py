@@ -31,7 +31,7 @@ from securefl.messages.control import Goodbye
 from securefl.messages.masking import MaskedInput
 from securefl.messages.rounds import Hello, Invite, ModelAnnounce, Release
 from securefl.messages.union import AnyMessage
-from securefl.rounds.reports import SatOut
+from securefl.rounds.reports import NothingLearned
 from securefl.transport.faults import Direction, Fault, FaultKind
 from securefl.wire import topics
 from tests.simulation.world import scenario
@@ -176,36 +176,31 @@ def test_what_cannot_be_journalled_never_leaves(entries: int, withheld: type[Any
     play(body)
 
 
-def test_a_bug_in_training_surfaces_and_the_others_go_on() -> None:
-    def broken(_round: int, _work: int, _params: F32) -> F32:
-        raise ZeroDivisionError("a bug")
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ConfigError("data", "is damaged"), "data: is damaged"),
+        (ZeroDivisionError("a model's own"), "ZeroDivisionError: a model's own"),
+        (MemoryError(), "MemoryError: "),
+    ],
+)
+def test_a_party_that_cannot_train_sends_zeros_and_keeps_the_reason(error: Exception, reason: str) -> None:
+    """A process that ended, or was silent, would tell everybody on which data its model fails."""
 
-    async def body() -> None:
-        plan = scenario(6, **WAITING)
-        federation = Federation(plan, {"p02": Role(train=broken)})
-        ended = await federation.run()
-        assert isinstance(ended["p02"], ZeroDivisionError)
-        assert names(ended, Finished) == everybody(plan, but={"p02"})
-        assert "p02" not in federation.rounds()[0].survivors
-
-    play(body)
-
-
-def test_a_party_that_cannot_train_sits_the_round_out() -> None:
     def refuse(round_: int, work: int, params: F32) -> F32:
         if round_ == 0:
-            raise ConfigError("data", "is damaged")
+            raise error
         return add_one(round_, work, params)
 
     async def body() -> None:
         plan = scenario(6, rounds="2", **WAITING)
         federation = Federation(plan, {"p02": Role(train=refuse)})
         assert names(await federation.run(), Finished) == everybody(plan)
-        sat = [fact for fact in federation.witness("p02").facts if isinstance(fact, SatOut)]
-        assert sat[0].round == 0
-        assert "is damaged" in sat[0].reason
-        first, second = federation.rounds()
-        assert ("p02" in first.survivors, "p02" in second.survivors) == (False, True)
+        notes = [fact for fact in federation.witness("p02").facts if isinstance(fact, NothingLearned)]
+        assert notes == [NothingLearned(0, 0, reason)]
+        assert all("p02" in done.survivors for done in federation.rounds())
+        others = (federation.witness(name) for name in everybody(plan, but={"p02"}))
+        assert not any(isinstance(fact, NothingLearned) for other in others for fact in other.facts)
 
     play(body)
 
@@ -214,7 +209,7 @@ def test_parameters_of_the_wrong_length_from_training_are_a_bug() -> None:
     async def body() -> None:
         plan = scenario(6, **WAITING)
         federation = Federation(
-            plan, {"p02": Role(train=lambda _round, _work, _params: np.zeros(3, np.float32))}
+            plan, {"p02": Role(train=lambda _round, _work, params: np.stack([params, params]))}
         )
         ended = await federation.run()
         assert isinstance(ended["p02"], Exception)

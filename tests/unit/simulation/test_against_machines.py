@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import tracemalloc
 from collections import Counter
@@ -13,7 +14,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from securefl.arrays import F32, F64, digest_of
 from securefl.behaviours.cast import party_behaviour
@@ -126,7 +126,7 @@ def federation_of(plan_of: Lab, cast: Cast, failing: Failing = frozenset(), fail
         for name in plan_of.parties
     }
     trainings = Trainings(PartyByParty([{name: training(name) for name in parties}], root))
-    initial = np.zeros(plan_of.plan.length, dtype=np.float32)
+    initial = np.zeros(plan_of.plan.broadcast, dtype=np.float32)
     unused: torch.nn.Module = torch.nn.Identity()
     return Federation(plan_of.plan, parties, trainings, unused, None, initial, consult)  # type: ignore[arg-type]
 
@@ -143,18 +143,9 @@ def evaluate(params: F32) -> Evaluation:
     return Evaluation(accuracy=float(params[0]), loss=0.0)
 
 
-def announced(cast: Cast) -> Cast:
-    """Without the long waits in which a failed training may overtake an instance that lags behind."""
-    return {
-        name: tuple(replace(b, announced=True) if isinstance(b, Drop) else b for b in shown)
-        for name, shown in cast.items()
-    }
-
-
 def assert_same(
     config: Scenario, cast: Cast, failing: Failing = frozenset(), fails_in: int = 0, length: int = 4
 ) -> Lab:
-    cast = announced(cast) if failing else cast
     lab = Lab(config, cast, length=length)
     honest = lab.train
     begun: Counter[tuple[PartyId, int]] = Counter()
@@ -304,6 +295,69 @@ def test_fixed_clusters_are_the_same(cast: Cast, failing: Failing, server: str) 
         (row,) = drawn.clusters
         assert all(any(set(members) <= mates for mates in whole) for members in row)
         assert all(len(members) >= 2 for members in row)
+
+
+class _Torn:
+    """A chooser of a party that has a group by its number, or no finite loss."""
+
+    def __init__(self, group: int | None) -> None:
+        self._group = group
+
+    def choose(self, _params: F32) -> int | None:
+        if self._group is None:
+            raise FloatingPointError("whatever a model raises")
+        return self._group
+
+
+@pytest.mark.parametrize("placement", ["local", "threshold", "dropout-exact"])
+def test_noise_of_failing_parties_is_the_same(placement: str) -> None:
+    config = scenario(
+        9,
+        rounds="2",
+        size="4",
+        threshold="3",
+        min_survivors="3",
+        privacy__unit="party",
+        privacy__placement=placement,
+        privacy__multiplier="0.9",
+        privacy__delta="0.05",
+        encoding__clip="1.0",
+        encoding__scale_bits="9",
+    )
+    cast: Cast = {"p05": (silent("drop", "after-shares", 1),), "p06": (Scale(factor=-3.0),)}
+    lab = assert_same(config, cast, frozenset({("p01", 0), ("p04", 1), ("p06", 1)}))
+    assert [len(done.survivors) for done in lab.rounds_done()] == [9, 8]
+
+
+@pytest.mark.parametrize("mode", ["open", "hidden"])
+def test_parties_that_can_neither_choose_nor_train_are_the_same(mode: str) -> None:
+    hidden = {"threshold": "4", "min_survivors": "4", "size": "4", "clustering__atoms": "4"}
+    config = scenario(
+        12,
+        rounds="3",
+        groups__count="2",
+        groups__mode=mode,
+        weighting__mode="ignore",
+        **(hidden if mode == "hidden" else {"size": "2"}),
+    )
+    failing = frozenset({("p01", 0), ("p04", 1), ("p05", 1)})
+    groupless = {"p02", "p05", "p07"}
+    groups = {name: None if name in groupless else int(name[1:]) % 2 for name in party_names(12)}
+    lab = Lab(config, {}, length=4)
+    honest = lab.train
+    lab.train = lambda party, r, params: None if (party, r) in failing else honest(party, r, params)
+    lab.choose = lambda party, _round: groups[party]
+    lab.run()
+    choosers = {name: _Torn(group) for name, group in groups.items()}
+    twin = dataclasses.replace(federation_of(lab, {}, failing), choosers=choosers)  # type: ignore[arg-type]
+    recorder = Recorder()
+    assert Course(twin, [recorder]).run(evaluate) == lab.server.outcome
+    # A run with hidden groups freezes its counts and then its slots, and says so twice.
+    kinds = (tuple, RoundDone, SlotsCounted, ModelStepped)
+    real = [comparable(report) for report in lab.server.reports]
+    assert [r for r in recorder.reports if isinstance(r, kinds)] == [r for r in real if isinstance(r, kinds)]
+    (first, *_) = lab.reports(RoundDone)
+    assert set(first.participants) & groupless
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -146,8 +146,17 @@ def test_the_header_says_who_trains() -> None:
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_whoever_diverges_is_left_out_and_the_others_are_summed(exact: bool) -> None:
-    """Of clusters of three that need three, one who fails takes two others out, in both reclusterings."""
+def test_whoever_diverges_is_summed_with_zeros(exact: bool) -> None:
+    """The same sums, bit for bit, as if its update were zeros; in clusters of three that need three."""
+    lost, zeros = (without_p07(None, exact), without_p07(0.0, exact))
+    (done,) = lost.done
+    assert done.survivors == tuple(f"p{number:02}" for number in range(9))
+    assert [one.survivors for one in lost.sums] == [one.members for one in lost.sums]
+    assert [one.ring.tobytes() for one in lost.sums] == [one.ring.tobytes() for one in zeros.sums]
+
+
+def without_p07(instead: float | None, exact: bool) -> Heard:
+    """A round in which one party's training fails, or gives an update of this number everywhere."""
     made = federation("secure_sum.min_survivors=3", "secure_sum.threshold=3", "stop.rounds=1", exact=exact)
     workforce = made.trainings._workforce
     real = workforce.train
@@ -161,16 +170,13 @@ def test_whoever_diverges_is_left_out_and_the_others_are_summed(exact: bool) -> 
         samples: int | None,
     ) -> object:
         for name, update in real(round_, work, params, names, carries, samples):
-            yield name, None if name == "p07" else update
+            own = None if instead is None else np.full(params.size, instead)
+            yield name, own if name == "p07" else update
 
     workforce.train = train  # type: ignore[method-assign, assignment]
     heard = Heard()
     Course(made, [heard]).run(made.evaluator.evaluate)
-    (done,) = heard.done
-    assert "p07" not in done.survivors
-    for opened in heard.sums:
-        assert opened.survivors == opened.members
-        assert set(opened.survivors) <= set(done.survivors)
+    return heard
 
 
 def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,11 +194,17 @@ def test_bugs_are_not_taken_for_failures_of_training() -> None:
     ) -> F64:
         raise TrainingDivergedError("no")
 
+    def raising(
+        _round: int, _params: F32, _carry: F64 | None, _entropy: Entropy, _samples: int | None
+    ) -> F64:
+        raise IndexError("a model that does not like these samples")
+
     root, params = InsecureSeededEntropy(1), np.zeros(2, dtype=np.float32)
     names = (PartyId("p00"), PartyId("p01"))
     for threads in (1, 2):
-        workforce = PartyByParty([dict.fromkeys(names, diverging)] * threads, root)
-        assert list(workforce.train(0, 0, params, names)) == [("p00", None), ("p01", None)]
+        for failing in (diverging, raising):
+            workforce = PartyByParty([dict.fromkeys(names, failing)] * threads, root)
+            assert list(workforce.train(0, 0, params, names)) == [("p00", None), ("p01", None)]
         with pytest.raises(UsageError, match="a bug"):
             list(PartyByParty([dict.fromkeys(names, broken)] * threads, root).train(0, 0, params, names))
 
