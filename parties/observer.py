@@ -37,6 +37,7 @@ from securefl.kernel.effects import Finished
 from securefl.report.text import counted
 from securefl.report.witness import Ending, News, Remark
 from securefl.runtime.ground_truth import LAB_FRAMES
+from securefl.runtime.publisher import GONE
 from securefl.runtime.settings import ProcessSettings
 from securefl.transcript.canonical import JsonValue
 from securefl.transcript.chain import TranscriptWriter
@@ -44,7 +45,6 @@ from securefl.transcript.lines import disk_failure
 from securefl.transport.acl import OBSERVER
 from securefl.transport.base import BrokerUrl, Delivery
 from securefl.transport.mqtt import MqttTransport
-from securefl.wire import topics
 
 _OBSERVER = PartyId(OBSERVER)
 
@@ -94,7 +94,7 @@ class Observations:
             "bytes": len(frame.payload),
         }
         entry["sha256"] = hashlib.sha256(frame.payload).hexdigest()
-        if topics.status_party(frame.topic) is None and "/probe/" not in frame.topic:
+        if frame.payload != GONE and "/probe/" not in frame.topic:
             try:
                 header = self._eavesdropper.read(frame.payload)
             except PeerError as error:

@@ -21,7 +21,16 @@ from securefl.audit.truth import GroundTruth
 from securefl.audit.wiretap import MessageKey, Wiretap, key_of
 from securefl.ids import PartyId
 from securefl.kernel.effects import Choose, Evaluate, Report, Send, Train, WakeAt
-from securefl.kernel.events import Chosen, DeadlinePassed, Evaluated, PresenceHint, Received, Trained
+from securefl.kernel.events import (
+    Chosen,
+    DeadlinePassed,
+    Evaluated,
+    Offline,
+    Online,
+    PresenceHint,
+    Received,
+    Trained,
+)
 from securefl.kernel.machine import Effect, Event
 from securefl.messages.union import AnyMessage
 from securefl.report.entries import entry_of
@@ -140,6 +149,11 @@ class Restepper:
         if self._made:
             return True
         match self._asked[0] if self._asked else None:
+            case _ if entry.kind == "connection_lost":
+                self._step(Offline(now))
+            case _ if entry.kind == "connection_back":
+                told_of: Any = fields
+                self._step(Online(now, told_of["connection"], told_of["kept"]))
             case Train() as asked:
                 update = np.zeros(self._plan.length)
                 self._step(Trained(now, asked.round, asked.work, update))

@@ -170,8 +170,8 @@ def _hints(recorded: Recorded) -> Iterator[PresenceHint]:
     gone = hashlib.sha256(GONE).hexdigest()
     for entry, _ in recorded.of("broker", "frame"):
         party = status_party(str(entry.fields["topic"]))
-        if party is not None:
-            yield PresenceHint(entry.time or 0.0, party, present=entry.fields["sha256"] != gone)
+        if party is not None and entry.fields["sha256"] == gone:
+            yield PresenceHint(entry.time or 0.0, party)
 
 
 def _samples(recorded: Recorded, party: PartyId) -> int:

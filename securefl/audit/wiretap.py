@@ -72,7 +72,7 @@ class Wiretap:
             try:
                 self._frames[peek(frame, "broker").header.recipient].append(frame)
             except PeerError:
-                # Presence, probes and garbage have no envelope.
+                # Last wills, probes and garbage have no envelope.
                 continue
 
     def taken_by(self, vantage: PartyId) -> dict[MessageKey, list[Delivery]]:

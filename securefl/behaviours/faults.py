@@ -33,7 +33,7 @@ class ResendLast:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Publish what the broker would say when this process's connection breaks or comes back."""
+    """Publish what the broker says when this process's connection breaks, or say again that it stands."""
 
     present: bool
 

@@ -64,7 +64,8 @@ SIZES: Final = ((3, 25_450), (5, 25_450), (3, 1_000_000))
 
 _RUN = RunId("bench")
 _AROUND: Final = frozenset(
-    {"RollCall", "Join", "Goodbye", "Invite", "ModelAnnounce", "Hello", "Announce", "Reveal", "Reveals"}
+    {"Here", "RollCall", "Join", "Goodbye", "Invite", "ModelAnnounce"}
+    | {"Hello", "Announce", "Reveal", "Reveals"}
 )
 """Messages of the round around the sum."""
 _SCENARIO = """

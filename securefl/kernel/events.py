@@ -91,8 +91,25 @@ class Consulted:
 
 @dataclass(frozen=True, slots=True)
 class PresenceHint:
-    """The broker says that a connection broke or came back. Unsigned: it may only speed up a deadline."""
+    """The broker says that a party's connection broke. Unsigned: it may only speed up a deadline."""
 
     now: float
     party: PartyId
-    present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """This process has lost the broker. What it sends waits, and nothing comes in."""
+
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Online:
+    """This process has the broker again; what waited leaves now."""
+
+    now: float
+    connection: int
+    """Which connection of the process this is, from 2: the first one is there before the machine starts."""
+    kept: bool
+    """Whether the broker kept what came in the meantime."""

@@ -31,13 +31,23 @@ from securefl.kernel.events import (
     DeadlinePassed,
     Evaluated,
     MessageT,
+    Offline,
+    Online,
     PresenceHint,
     Received,
     Trained,
 )
 
 Event: TypeAlias = (
-    Received[MessageT] | DeadlinePassed | Trained | Chosen | Evaluated | Consulted | PresenceHint
+    Received[MessageT]
+    | DeadlinePassed
+    | Trained
+    | Chosen
+    | Evaluated
+    | Consulted
+    | PresenceHint
+    | Offline
+    | Online
 )
 Effect: TypeAlias = (
     Send[MessageT]

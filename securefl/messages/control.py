@@ -1,4 +1,4 @@
-"""Joining and leaving a run."""
+"""Joining and leaving a run, and being there in the meantime."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from typing import Annotated
 from msgspec import Meta
 
 from securefl.messages.base import Digest, Message
+
+
+class Here(Message, frozen=True, kw_only=True):
+    """A process to the server, the server to all: my connection stands. Said on each one.
+
+    Signed as all messages are, with the session of the process and a number of its own in the envelope: who
+    is said to be gone is heard again, and what the broker recorded earlier proves nothing (ADR 0031).
+    """
+
+    connection: Annotated[int, Meta(ge=1, lt=2**31)]
+    """How many connections this process has made, this one included."""
+    kept: bool
+    """Whether the broker kept what came while there was none. A broker that started again has not."""
 
 
 class RollCall(Message, frozen=True, kw_only=True):

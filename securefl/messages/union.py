@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, get_args
 
-from securefl.messages.control import Goodbye, Join, RollCall
+from securefl.messages.control import Goodbye, Here, Join, RollCall
 from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import (
     BoxList,
@@ -61,7 +61,7 @@ ValidationMessage: TypeAlias = (
     DealRequest | Dealt | DealtTo | Held | HeldList | SketchNonce | SketchNonces | Verdict | Verdicts
 )
 AnyMessage: TypeAlias = (
-    RollCall | Join | Goodbye | RoundMessage | MaskingMessage | PeerBox | ValidationMessage
+    Here | RollCall | Join | Goodbye | RoundMessage | MaskingMessage | PeerBox | ValidationMessage
 )
 
 KINDS = frozenset(kind.__name__ for kind in get_args(AnyMessage))

@@ -17,6 +17,8 @@ from securefl.kernel.events import (
     Consulted,
     DeadlinePassed,
     Evaluated,
+    Offline,
+    Online,
     Place,
     PresenceHint,
     Received,
@@ -29,6 +31,7 @@ from securefl.messages.validation import DealRequest
 from securefl.rounds.party import patience
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.plan import dealer_digest
+from securefl.rounds.presence import FIRST, linked
 from securefl.rounds.randomness import instance_entropy
 from securefl.rounds.reports import TriplesDealt
 from securefl.secagg_crypten.dealer import answer
@@ -68,7 +71,7 @@ class DealerMachine:
 
     def start(self, now: float) -> tuple[DealerPhase, Effects]:
         """Join the run, and wait for requests."""
-        return Dealing(), (self._join(), WakeAt(now + self._patience))
+        return Dealing(), (Send(SERVER, Place(-1), FIRST), self._join(), WakeAt(now + self._patience))
 
     def step(self, phase: DealerPhase, event: Event[AnyMessage]) -> tuple[DealerPhase, Effects]:
         """Take one event; see :class:`securefl.kernel.machine.Machine`."""
@@ -79,6 +82,8 @@ class DealerMachine:
                 return guarded(lambda: self._received(phase, event), phase)
             case DeadlinePassed():
                 return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
+            case Offline() | Online():
+                return phase, linked(event, self._patience)
             case Trained() | Chosen() | Evaluated() | Consulted() | PresenceHint():
                 return phase, ()
             case _:

@@ -14,13 +14,15 @@ from securefl.kernel.events import (
     Consulted,
     DeadlinePassed,
     Evaluated,
+    Offline,
+    Online,
     Place,
     PresenceHint,
     Received,
     Trained,
 )
 from securefl.kernel.machine import Event, guarded
-from securefl.messages.control import Goodbye, Join, RollCall
+from securefl.messages.control import Goodbye, Here, Join, RollCall
 from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import (
     BoxList,
@@ -86,6 +88,7 @@ from securefl.rounds.party_release import on_certificate, on_freeze
 from securefl.rounds.party_shares import on_counts
 from securefl.rounds.party_sums import SumMessage as InstanceMessage
 from securefl.rounds.party_sums import on_instance_message, on_trained
+from securefl.rounds.presence import FIRST, linked
 from securefl.rounds.reports import SatOut
 
 
@@ -114,7 +117,7 @@ class PartyMachine:
     def start(self, now: float) -> tuple[PartyPhase, Effects]:
         """Join the run."""
         past = Past(self._ctx.spent, self._ctx.releases, founding=self._ctx.founding)
-        return Outside(past), (self._join(), WakeAt(now + self._patience))
+        return Outside(past), (Send(SERVER, Place(-1), FIRST), self._join(), WakeAt(now + self._patience))
 
     def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:
         """Take one event; see :class:`securefl.kernel.machine.Machine`."""
@@ -134,8 +137,8 @@ class PartyMachine:
                 return on_chosen(self._ctx, phase, event) if isinstance(phase, Choosing) else (phase, ())
             case DeadlinePassed():
                 return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
-            case Evaluated() | Consulted() | PresenceHint():
-                return phase, ()
+            case Evaluated() | Consulted() | PresenceHint() | Offline() | Online():
+                return phase, linked(event, self._patience) if isinstance(event, Offline | Online) else ()
             case _:
                 assert_never(event)
 
@@ -153,8 +156,8 @@ class PartyMachine:
         if event.sender != SERVER:
             raise PeerError(event.sender, "a party takes messages from the server only")
         match event.message:
-            case RollCall():
-                return phase, (self._join(),)
+            case Here() | RollCall():
+                return phase, (self._join(),) if isinstance(event.message, RollCall) else ()
             case Goodbye(reason=reason, aborted=aborted):
                 return Ended(), (Aborted(reason) if aborted else Finished(reason),)
             case ModelAnnounce() as message:

@@ -37,6 +37,21 @@ class PartiesJoined:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectionLost:
+    """Server and party: it has lost the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionBack:
+    """Server and party: it has the broker again."""
+
+    connection: int
+    """Which one of its connections this is."""
+    kept: bool
+    """Whether the broker kept what came in the meantime."""
+
+
+@dataclass(frozen=True, slots=True)
 class RoundStarted:
     """Server: a new round, with the digest of its model."""
 

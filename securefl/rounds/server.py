@@ -16,13 +16,15 @@ from securefl.kernel.events import (
     Consulted,
     DeadlinePassed,
     Evaluated,
+    Offline,
+    Online,
     Place,
     PresenceHint,
     Received,
     Trained,
 )
 from securefl.kernel.machine import Event, guarded
-from securefl.messages.control import Goodbye, Join, RollCall
+from securefl.messages.control import Goodbye, Here, Join, RollCall
 from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import Complaint, KeyAdvert, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.rounds import Endorse, Hello, Release, Reveal
@@ -31,6 +33,7 @@ from securefl.messages.validation import Dealt, Held, SketchNonce, Verdict
 from securefl.rounds.budget import spent_by
 from securefl.rounds.draw import shortage
 from securefl.rounds.party_draw import Effects
+from securefl.rounds.presence import FIRST, back, lost
 from securefl.rounds.reports import PartiesJoined
 from securefl.rounds.server_gather import (
     abort,
@@ -79,7 +82,8 @@ class ServerMachine:
         standing = Standing(0, ctx.initial, np.zeros(ctx.plan.broadcast, dtype=np.float64))
         deadline = now + ctx.plan.scenario.deadlines.join
         joining = Joining(standing, frozenset(), deadline)
-        return joining, (Send(EVERYONE, Place(-1), RollCall()), WakeAt(deadline))
+        here: Send[AnyMessage] = Send(EVERYONE, Place(-1), FIRST)
+        return joining, (here, Send(EVERYONE, Place(-1), RollCall()), WakeAt(deadline))
 
     def step(self, phase: ServerPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, Effects]:
         """Take one event; see :class:`securefl.kernel.machine.Machine`."""
@@ -90,8 +94,8 @@ class ServerMachine:
         match event:
             case Received():
                 after, effects = self._from_network(phase, event)
-            case PresenceHint():
-                after = _hinted(phase, event.party, event.present)
+            case PresenceHint() | Offline() | Online():
+                after, effects = _connected(phase, event)
             case Consulted():
                 if isinstance(phase, Consulting) and event.round == phase.standing.round:
                     after, effects = on_consulted(self._ctx, phase, event)
@@ -105,18 +109,18 @@ class ServerMachine:
         return self._settle(after, effects, event.now)
 
     def _from_network(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
-        return guarded(lambda: self._received(phase, event), phase)
+        heard = _heard(phase, event.sender)
+        return guarded(lambda: self._received(heard, event), heard)
 
     def _received(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
         ctx, sender, place = self._ctx, event.sender, event.place
-        deals = (
-            sender == DEALER and isinstance(event.message, Dealt | Join) and ctx.plan.validation is not None
-        )
+        deals = sender == DEALER and ctx.plan.validation is not None
+        deals &= isinstance(event.message, Dealt | Join | Here)
         if sender not in ctx.plan.roster.parties and not deals:
             raise PeerError(sender, "is not a party of this run")
         match event.message, phase:
-            case Join() as message, _:
-                return self._on_join(phase, sender, message)
+            case (Here() | Join()) as message, _:
+                return (phase, ()) if isinstance(message, Here) else self._on_join(phase, sender, message)
             case Hello() as message, Greeting():
                 return on_hello(ctx, phase, sender, place, message, event.signed), ()
             case Reveal() as message, Revealing():
@@ -145,10 +149,9 @@ class ServerMachine:
             )
             goodbye: Send[AnyMessage] = Send(sender, Place(-1), Goodbye(reason=reason, aborted=True))
             return phase, (goodbye,)
-        present = _hinted(phase, sender, present=True)
-        if isinstance(present, Joining):
-            return replace(present, joined=present.joined | {sender}), ()
-        return present, ()
+        if isinstance(phase, Joining):
+            return replace(phase, joined=phase.joined | {sender}), ()
+        return phase, ()
 
     def _settle(self, phase: ServerPhase, effects: Effects, now: float) -> tuple[ServerPhase, Effects]:
         """Close steps until one has to wait, and say until when."""
@@ -231,9 +234,25 @@ class ServerMachine:
         return greeting, (report, *effects)
 
 
-def _hinted(phase: RunningPhase, party: PartyId, present: bool) -> RunningPhase:
-    """Note what the broker says of a party's connection; being back also clears a missed deadline."""
+def _connected(phase: RunningPhase, event: PresenceHint | Offline | Online) -> tuple[RunningPhase, Effects]:
+    """Note that a party's connection broke, as the broker says, or what became of the server's own."""
+    match event:
+        case PresenceHint(party=party):
+            gone = phase.standing.gone | {party}
+            return replace(phase, standing=replace(phase.standing, gone=gone)), ()
+        case Offline():
+            return phase, lost()
+        case Online():
+            # All hints are about connections to a broker that this server has lost since.
+            standing = replace(phase.standing, gone=frozenset(), late=frozenset())
+            return replace(phase, standing=standing), back(event, EVERYONE)
+
+
+def _heard(phase: RunningPhase, party: PartyId) -> RunningPhase:
+    """Forget what speaks against a party's being there: it has just been heard."""
     standing = phase.standing
-    gone = standing.gone - {party} if present else standing.gone | {party}
-    late = standing.late - {party} if present else standing.late
-    return replace(phase, standing=replace(standing, gone=gone, late=late))
+    if party not in standing.gone | standing.late:
+        return phase
+    return replace(
+        phase, standing=replace(standing, gone=standing.gone - {party}, late=standing.late - {party})
+    )

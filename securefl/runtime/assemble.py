@@ -11,10 +11,9 @@ from securefl.crypto.identity import Identity
 from securefl.crypto.keyfiles import read_identity, read_roster
 from securefl.crypto.roster import Roster
 from securefl.errors import ConfigError
-from securefl.ids import SERVER
 from securefl.messages.base import MAX_FRAME
 from securefl.rounds.plan import Plan
-from securefl.runtime.publisher import GONE, HERE
+from securefl.runtime.publisher import GONE
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.shell import Shell
 from securefl.transport.base import Transport
@@ -91,8 +90,6 @@ async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
         limit = await measure_frame_limit(settings.broker, client_id, topics.probe(run, name))
     will = (topics.status(run, name), GONE)
     transport = await MqttTransport.connect(settings.broker, client_id, topics.subscriptions(run, name), will)
-    if name != SERVER:
-        await transport.publish(topics.status(run, name), HERE)
     return transport, min(limit, MAX_FRAME)
 
 

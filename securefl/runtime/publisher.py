@@ -12,14 +12,15 @@ from collections.abc import Callable
 from securefl.behaviours.faults import Crash, Fault, Presence, ResendLast, SendRaw
 from securefl.ids import SERVER, PartyId, RunId
 from securefl.kernel.effects import Send
+from securefl.messages.control import Here
 from securefl.messages.union import AnyMessage
 from securefl.runtime.ports import Witness
 from securefl.transport.base import Transport
 from securefl.wire import topics
 from securefl.wire.outbox import Outbox
 
-GONE, HERE = b"gone", b"here"
-"""Payloads of presence hints; the broker publishes ``GONE`` as last will."""
+GONE = b"gone"
+"""Payload of a last will, which the broker publishes. That a process is there it says itself, signed."""
 
 FAREWELL_SECONDS = 10.0
 """How long the last messages may take to leave after the machine has ended."""
@@ -62,12 +63,15 @@ class Publisher:
         self._window = asyncio.Semaphore(_WINDOW)
         self._publishing: set[asyncio.Task[None]] = set()
         self._recent: list[tuple[str, bytes]] = []
+        self._here: Send[AnyMessage] | None = None
 
     async def send(self, send: Send[AnyMessage], now: float) -> None:
         """Sign a message and start publishing it; signing runs in a worker thread."""
         frames = await asyncio.to_thread(lambda: list(self._outbox.frames(send.to, send.place, send.message)))
         self._witness.sent(now, send)
-        topic = self._topic(send.to)
+        topic = self._topic(send)
+        if isinstance(send.message, Here):
+            self._here = send
         for frame in frames:
             self._witness.traffic(send.to, "out", len(frame))
             await self._publish(topic, frame)
@@ -81,7 +85,7 @@ class Publisher:
             with contextlib.suppress(Exception):
                 self._witness.sent(time.monotonic(), effect)
             for frame in self._outbox.frames(effect.to, effect.place, effect.message):
-                await self._publish(self._topic(effect.to), frame)
+                await self._publish(self._topic(effect), frame)
         if self._me != SERVER:
             await self._publish(topics.status(self._run, self._me), GONE)
         await self.drain()
@@ -90,12 +94,15 @@ class Publisher:
         """Do what an honest process never does (securefl.behaviours.faults)."""
         match fault:
             case SendRaw():
-                await self._publish(self._topic(fault.to), fault.payload)
+                await self._publish(self._ordinary(fault.to), fault.payload)
             case ResendLast():
                 for topic, frame in self._recent[-fault.count :]:
                     await self._publish(topic, frame)
+            case Presence(present=True):
+                if self._here is not None:
+                    await self.send(self._here, time.monotonic())
             case Presence():
-                await self._publish(topics.status(self._run, self._me), HERE if fault.present else GONE)
+                await self._publish(topics.status(self._run, self._me), GONE)
             case Crash():
                 await self.drain()
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -111,7 +118,11 @@ class Publisher:
             task.cancel()
         await asyncio.gather(*self._publishing, return_exceptions=True)
 
-    def _topic(self, to: PartyId) -> str:
+    def _topic(self, send: Send[AnyMessage]) -> str:
+        own = topics.status(self._run, self._me)
+        return own if isinstance(send.message, Here) else self._ordinary(send.to)
+
+    def _ordinary(self, to: PartyId) -> str:
         return topics.down(self._run, to) if self._me == SERVER else topics.up(self._run, self._me)
 
     async def _publish(self, topic: str, frame: bytes) -> None:

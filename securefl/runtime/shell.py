@@ -33,6 +33,8 @@ from securefl.kernel.effects import (
 )
 from securefl.kernel.events import (
     DeadlinePassed,
+    Offline,
+    Online,
     PresenceHint,
     Received,
 )
@@ -42,7 +44,7 @@ from securefl.runtime.desk import Desk
 from securefl.runtime.ports import DurableJournal, LocalWork, Witness
 from securefl.runtime.publisher import FAREWELL_SECONDS, GONE, Publisher
 from securefl.transport.base import Delivery as Frame
-from securefl.transport.base import Transport, TransportClosedError
+from securefl.transport.base import Link, Transport, TransportClosedError
 from securefl.wire import topics
 from securefl.wire.inbox import Inbox
 from securefl.wire.outbox import Outbox
@@ -105,6 +107,7 @@ class Shell(Generic[PhaseT]):
         self._room = asyncio.Semaphore(_BACKLOG)
         self._working: set[asyncio.Task[Event[AnyMessage] | None]] = set()
         self._wake: float | None = None
+        self._connections = 1
         self._outcome: Finished | Aborted | None = None
 
     def stop(self, reason: str) -> None:
@@ -118,6 +121,7 @@ class Shell(Generic[PhaseT]):
             RunAbortedError: journal, transcript or model cannot be written.
             Exception: a bug, in local work or in the machine.
         """
+        self._transport.watch(self._linked)
         reader = asyncio.create_task(self._read())
         reader.add_done_callback(self._worked)
         try:
@@ -165,6 +169,15 @@ class Shell(Generic[PhaseT]):
         except (TransportClosedError, RunAbortedError) as error:
             self._events.put_nowait(_Stop(str(error)))
 
+    def _linked(self, link: Link) -> None:
+        """The connection broke, or stands again."""
+        now = time.monotonic()
+        if link.up:
+            self._connections += 1
+            self._events.put_nowait(Online(now, self._connections, link.kept))
+        else:
+            self._events.put_nowait(Offline(now))
+
     async def _next_event(self) -> Frame | Event[AnyMessage] | _Stop | _Broken:
         """The next event; a deadline that has passed comes first, or a flood of frames would put it off."""
         if self._wake is not None and self._wake <= time.monotonic():
@@ -203,8 +216,11 @@ class Shell(Generic[PhaseT]):
 
     def _open(self, frame: Frame, now: float) -> Event[AnyMessage] | None:
         party = topics.status_party(frame.topic)
-        if party is not None:
-            return PresenceHint(now, party, present=frame.payload != GONE)
+        if party == self._me:
+            # The server hears its own topic as it hears everybody's.
+            return None
+        if party is not None and frame.payload == GONE:
+            return PresenceHint(now, party)
         by = topics.sender_hint(frame.topic)
         self._witness.traffic(by, "in", len(frame.payload))
         delivery = self._inbox.accept(frame.payload, by, now)

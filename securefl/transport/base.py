@@ -1,4 +1,4 @@
-"""What moves frames: three methods, at-least-once, no meaning.
+"""What moves frames: four methods, at-least-once, no meaning.
 
 A transport carries opaque bytes between topics. It neither signs, checks nor orders beyond what is said here:
 
@@ -18,6 +18,7 @@ withdraws the frame if it has not left yet; cancelling a ``receive`` loses nothi
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -39,6 +40,14 @@ class Delivery(NamedTuple):
     payload: bytes
 
 
+class Link(NamedTuple):
+    """What became of a connection."""
+
+    up: bool
+    kept: bool = False
+    """Whether the far side kept what came for us while it was down."""
+
+
 class Transport(Protocol):
     """A connection of one process to everybody else (the module's docstring states the guarantees)."""
 
@@ -58,6 +67,13 @@ class Transport(Protocol):
         Raises:
             TransportClosedError: the transport is closed.
             RunAbortedError: the broker stayed out of reach.
+        """
+        ...
+
+    def watch(self, told: Callable[[Link], None]) -> None:
+        """Have ``told`` called whenever the connection breaks or stands again, subscriptions renewed.
+
+        If it is down at the moment, that is told at once. There is one watcher at a time.
         """
         ...
 

@@ -7,12 +7,12 @@ case can be kept as a literal list.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
 from securefl.errors import UsageError
-from securefl.transport.base import Delivery, Transport, check_filter, topic_matches
+from securefl.transport.base import Delivery, Link, Transport, check_filter, topic_matches
 
 
 class FaultKind(Enum):
@@ -110,6 +110,10 @@ class FaultyTransport:
         while not self._ready:
             self._ready.extend(self._in.pass_on(await self._inner.receive()))
         return self._ready.popleft()
+
+    def watch(self, told: Callable[[Link], None]) -> None:
+        """As the wrapped transport."""
+        self._inner.watch(told)
 
     async def close(self) -> None:
         """Close the wrapped transport; frames that are still held back are lost."""

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from securefl.errors import UsageError
-from securefl.transport.base import Delivery, TransportClosedError, check_filter, check_topic, topic_matches
+from securefl.transport.base import (
+    Delivery,
+    Link,
+    TransportClosedError,
+    check_filter,
+    check_topic,
+    topic_matches,
+)
 
 
 class MemoryHub:
@@ -133,6 +140,9 @@ class MemoryTransport:
         frame = self._inbox.popleft()
         self._hub._wake()
         return frame
+
+    def watch(self, told: Callable[[Link], None]) -> None:
+        """Nothing is ever told: what is in memory does not break without its process."""
 
     async def close(self) -> None:
         """Leave without a last will; unread frames are dropped."""

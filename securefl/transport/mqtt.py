@@ -16,6 +16,7 @@ import asyncio
 import math
 import random
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import aiomqtt
@@ -24,6 +25,7 @@ from securefl.errors import ConfigError, RunAbortedError, SecureflError, UsageEr
 from securefl.transport.base import (
     BrokerUrl,
     Delivery,
+    Link,
     TransportClosedError,
     check_filter,
     check_topic,
@@ -72,6 +74,8 @@ class MqttTransport:
         self._connection: Connection | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._link = Link(up=True)
+        self._told: Callable[[Link], None] = lambda _link: None
         self.connections = 0
         """How often a connection was made; more than 1 means that there were reconnects."""
 
@@ -143,6 +147,12 @@ class MqttTransport:
         self._room.set()
         return delivery
 
+    def watch(self, told: Callable[[Link], None]) -> None:
+        """Call ``told`` when the connection breaks, and when it stands again with all subscriptions."""
+        self._told = told
+        if not self._link.up:
+            told(self._link)
+
     async def close(self) -> None:
         """Unsubscribe and disconnect, or just end if the broker is not there."""
         self._end(TransportClosedError(f"the connection to {self._url} is closed"))
@@ -206,6 +216,7 @@ class MqttTransport:
                     return
                 if self._ended is not None:
                     return
+                self._tell(Link(up=False))
                 now = loop.time()
                 if troubled_since is None or now - opened >= self._limits.settled:
                     troubled_since = now
@@ -214,6 +225,11 @@ class MqttTransport:
             self._end(error)
         except Exception as error:
             self._end(RunAbortedError(f"the connection to {self._url} failed inside securefl: {error!r}"))
+
+    def _tell(self, link: Link) -> None:
+        if link.up != self._link.up:
+            self._link = link
+            self._told(link)
 
     async def _reopen(self, troubled_since: float, trouble: SecureflError) -> Connection:
         limits = self._limits
@@ -243,6 +259,7 @@ class MqttTransport:
                 self._check_open()
                 if not self._ready.done():
                     self._ready.set_result(None)
+                self._tell(Link(up=True, kept=connection.session_present))
                 await self._send_out(connection, group)
         except* TransportClosedError as closed:
             trouble = next(error for error in closed.exceptions if isinstance(error, TransportClosedError))

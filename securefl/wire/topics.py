@@ -6,7 +6,7 @@ party called ``all``) is a ``UsageError``, as configuration and roster have chec
 ``sfl/1/<run>/up/<party>``       party to server
 ``sfl/1/<run>/down/<party>``     server to one party
 ``sfl/1/<run>/down/all``         server to all parties
-``sfl/1/<run>/status/<party>``   last will and presence, unsigned: a hint
+``sfl/1/<run>/status/<party>``   that a process is there, signed; its last will, unsigned: a hint
 ``sfl/1/<run>/probe/<party>``    a process to itself, to learn the broker's size limit
 """
 
@@ -29,7 +29,7 @@ def down(run: RunId, party: PartyId) -> str:
 
 
 def status(run: RunId, party: PartyId) -> str:
-    """Presence hints of a party or of the server."""
+    """Where a party or the server says that it is there, and the broker that it is gone."""
     return _topic(run, "status", party, SERVER)
 
 
@@ -42,7 +42,7 @@ def subscriptions(run: RunId, party: PartyId) -> tuple[str, ...]:
     """Return the topic filters that this process listens to."""
     if party == SERVER:
         return (f"{_base(run)}/up/+", f"{_base(run)}/status/+", probe(run, party))
-    return (down(run, party), down(run, EVERYONE), probe(run, party))
+    return (down(run, party), down(run, EVERYONE), status(run, SERVER), probe(run, party))
 
 
 def sender_hint(topic: str) -> str:
@@ -58,7 +58,7 @@ def sender_hint(topic: str) -> str:
 
 
 def status_party(topic: str) -> PartyId | None:
-    """Return the party of a status topic, None for any other topic.
+    """Return the party (or the server) of a status topic, None for any other topic.
 
     Raises:
         PeerError: a status topic with an impossible name.
@@ -66,7 +66,7 @@ def status_party(topic: str) -> PartyId | None:
     parts = topic.split("/")
     if len(parts) != 5 or parts[3] != "status":
         return None
-    if not is_name(parts[4]):
+    if not is_name(parts[4]) and parts[4] != SERVER:
         raise PeerError("broker", f"status topic with the name {parts[4]!r}")
     return PartyId(parts[4])
 

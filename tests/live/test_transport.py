@@ -18,7 +18,14 @@ import psutil
 import pytest
 
 from securefl.errors import ConfigError, RunAbortedError, UsageError
-from securefl.transport.base import BrokerUrl, Delivery, Transport, TransportClosedError, parse_broker_url
+from securefl.transport.base import (
+    BrokerUrl,
+    Delivery,
+    Link,
+    Transport,
+    TransportClosedError,
+    parse_broker_url,
+)
 from securefl.transport.broker import (
     BrokerKind,
     RunningBroker,
@@ -368,6 +375,29 @@ def test_the_broker_keeps_frames_for_a_client_that_comes_back(url: BrokerUrl) ->
     run(body)
 
 
+def test_it_is_told_when_a_connection_breaks_and_when_it_stands_again(url: BrokerUrl) -> None:
+    async def body() -> None:
+        wire = Wire(url)
+        watched = await MqttTransport.connect(
+            await wire.open(), "watched", ("watched/x",), ("status/watched", b"gone"), QUICK
+        )
+        links: asyncio.Queue[Link] = asyncio.Queue()
+        watched.watch(links.put_nowait)
+        wire.cut()
+        assert await links.get() == Link(up=False)
+        late: asyncio.Queue[Link] = asyncio.Queue()
+        watched.watch(late.put_nowait)
+        assert await late.get() == Link(up=False), "whoever asks while it is down is told at once"
+        wire.mend()
+        assert await late.get() == Link(up=True, kept=True)
+        await watched.close()
+        assert links.empty()
+        assert late.empty()
+        await wire.close()
+
+    run(body)
+
+
 def test_the_broker_keeps_frames_for_a_program_that_started_again(url: BrokerUrl) -> None:
     """What was kept for the first one is dropped, what comes for the second one is not."""
 
@@ -447,12 +477,15 @@ def test_a_restarted_broker_gets_subscriptions_and_waiting_frames(kind: BrokerKi
     async def body() -> None:
         nonlocal broker
         transport = await MqttTransport.connect(broker.url, "restart", ("restart/+",), limits=QUICK)
+        links: list[Link] = []
+        transport.watch(links.append)
         broker.stop()
         publishing = asyncio.gather(*(transport.publish(f"restart/{n}", b"kept") for n in range(10)))
         broker = start(kind, tmp_path, port)
         await publishing
         assert [frame.topic for frame in await take(transport, 10)] == [f"restart/{n}" for n in range(10)]
         assert transport.connections == 2
+        assert links == [Link(up=False), Link(up=True, kept=False)]
         await transport.close()
 
     try:

@@ -370,7 +370,7 @@ class World:
         node.alive = False
         node.wake = None
         if node.name != SERVER:
-            self._schedule(0.01, SERVER, PresenceHint(self.now + 0.01, node.name, present=False))
+            self._schedule(0.01, SERVER, PresenceHint(self.now + 0.01, node.name))
 
     def _schedule(self, delay: float, to: PartyId, event: Event[AnyMessage] | bytes) -> None:
         self._order += 1

@@ -19,8 +19,9 @@ from securefl.config.scenario import Scenario
 from securefl.encoding.ring import from_ring
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Send
-from securefl.kernel.events import PresenceHint
+from securefl.kernel.events import Place, PresenceHint
 from securefl.kernel.machine import Event, Machine
+from securefl.messages.control import Here
 from securefl.messages.union import AnyMessage
 from securefl.rounds.reports import RoundDone, SumOpened
 from tests.simulation.world import Node, World
@@ -103,7 +104,10 @@ class Lab(World):
                         self._schedule(0.001, SERVER, frame)
                 case Presence():
                     self.hints.append((node.name, effect.present))
-                    self._schedule(0.001, SERVER, PresenceHint(self.now, node.name, effect.present))
+                    if effect.present:
+                        self._send(node, Send(SERVER, Place(-1), Here(connection=1, kept=True)))
+                    else:
+                        self._schedule(0.001, SERVER, PresenceHint(self.now, node.name))
                 case _:
                     super()._perform(node, (effect,))
 

@@ -14,7 +14,7 @@ from securefl.config.behaviours import Drop, Kill, Phase
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Finished, Reject, Report, Send, Train
 from securefl.kernel.events import DeadlinePassed, Place, Received
-from securefl.messages.control import Join
+from securefl.messages.control import Here, Join
 from securefl.messages.masking import KeyAdvert, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.rounds import Freeze, ModelAnnounce, Release
 from securefl.messages.union import AnyMessage
@@ -41,7 +41,7 @@ def silent(kind: str, phase: Phase, name: str = "p01", rounds: tuple[int, ...] =
 
 def said(lab: Lab, name: str) -> set[str]:
     """Kinds of messages that a party sent once it knew its clusters."""
-    sent = [s for s in lab.sent if s[0] == name and not isinstance(s[-1], Join)]
+    sent = [s for s in lab.sent if s[0] == name and not isinstance(s[-1], Here | Join)]
     return {type(s[-1]).__name__ for s in sent} - {"Hello", "Reveal"}
 
 

@@ -91,7 +91,7 @@ def test_silence_of_the_server_ends_the_party() -> None:
     party = machine()
     phase, effects = party.start(0.0)
     assert isinstance(phase, Outside)
-    assert len(effects) == 2
+    assert len(effects) == 3
     phase, effects = party.step(phase, DeadlinePassed(1e9))
     assert isinstance(phase, Ended)
     assert isinstance(effects[0], Aborted)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,24 @@ from securefl.kernel.effects import (
     Train,
     WakeAt,
 )
-from securefl.kernel.events import Consulted, DeadlinePassed, Evaluated, Place, PresenceHint, Trained
+from securefl.kernel.events import (
+    Consulted,
+    DeadlinePassed,
+    Evaluated,
+    Offline,
+    Online,
+    Place,
+    PresenceHint,
+    Received,
+    Trained,
+)
 from securefl.kernel.machine import Effect, Event
 from securefl.learning.outcomes import Evaluation, GradientNotFiniteError
-from securefl.messages.control import RollCall
+from securefl.messages.control import Here, RollCall
 from securefl.messages.union import AnyMessage
 from securefl.runtime.ports import LocalWork
 from securefl.runtime.shell import Shell
-from securefl.transport.base import Delivery, Transport, TransportClosedError
+from securefl.transport.base import Delivery, Link, Transport, TransportClosedError
 from securefl.wire import topics
 from securefl.wire.inbox import Inbox
 from securefl.wire.outbox import Outbox
@@ -84,6 +95,9 @@ class Line:
             raise item
         self.taken += 1
         return item
+
+    def watch(self, told: Callable[[Link], None]) -> None:
+        self.told = told
 
     async def close(self) -> None:
         self.waiting.put_nowait(TransportClosedError("closed"))
@@ -287,7 +301,7 @@ def test_results_and_hints_reach_the_machine() -> None:
                 left.discard("consulted")
             case Consulted(round=5, gradients=None, failure="not finite"):
                 left.discard("no gradient")
-            case PresenceHint(party="p01", present=False):
+            case PresenceHint(party="p01"):
                 left.discard("gone")
         return () if left else (DONE,)
 
@@ -309,3 +323,77 @@ def test_results_and_hints_reach_the_machine() -> None:
         return shell(Script(asks, answer), line, work)
 
     assert play(one) == DONE
+
+
+def saying(name: PartyId, process: int = 0) -> Iterator[bytes]:
+    """What one process of this name says on each of its connections, frame by frame."""
+    root = InsecureSeededEntropy(1)
+    identity = Identity.generate(name, root.child(name))
+    outbox = Outbox(RUN, identity, root.child("outbox", name, process))
+    for connection in itertools.count(1):
+        yield from outbox.frames(SERVER, Place(-1), Here(connection=connection, kept=True))
+
+
+def test_nobody_but_a_party_itself_can_say_that_it_is_here() -> None:
+    """Unsigned, signed by another, said before, said by an earlier process: nothing of it is heard."""
+    p00, p01 = party_names(3)[:2]
+    earlier, own, other = saying(p01), saying(p01, process=1), saying(p00)
+    topic = topics.status(RUN, p01)
+    heard = next(own)
+    frames = [b"here", next(earlier), heard, heard, next(earlier), next(other), next(own)]
+    line, witness = Line(), Recorder()
+    script = Script((), lambda event: (DONE,) if len(script.events) == 4 else ())
+    for frame in frames:
+        line.waiting.put_nowait(Delivery(topic, frame))
+    assert play(lambda: shell(script, line, witness=witness)) == DONE
+    assert [(event.sender, event.message) for event in script.events if isinstance(event, Received)] == [
+        (p01, Here(connection=1, kept=True)),
+        (p01, Here(connection=1, kept=True)),
+        (p00, Here(connection=1, kept=True)),
+        (p01, Here(connection=2, kept=True)),
+    ], "the earlier process until the present one is heard, what another says as its own"
+    unsigned, replayed = witness.refusals
+    assert unsigned[0] == p01
+    assert replayed == ("broker", "replayed frame of an earlier session of p01")
+
+
+def test_what_becomes_of_the_connection_reaches_the_machine() -> None:
+    line, told = Line(), list[Event[AnyMessage]]()
+
+    def answer(event: Event[AnyMessage]) -> Effects:
+        told.append(event)
+        match len(told):
+            case 1:
+                line.told(Link(up=True, kept=True))
+            case 2:
+                line.told(Link(up=False))
+                line.told(Link(up=True, kept=False))
+            case 4:
+                return (DONE,)
+            case _:
+                pass
+        return ()
+
+    def one() -> Shell[int]:
+        made = shell(Script((HELLO,), answer), line)
+        asyncio.get_running_loop().call_soon(lambda: line.told(Link(up=False)))
+        return made
+
+    async def started() -> Finished | Aborted:
+        async with asyncio.timeout(SECONDS):
+            return await one().run()
+
+    assert asyncio.run(started()) == DONE
+    assert [type(event) for event in told] == [Offline, Online, Offline, Online]
+    assert [(e.connection, e.kept) for e in told if isinstance(e, Online)] == [(2, True), (3, False)]
+
+
+def test_the_server_does_not_take_its_own_word_for_anothers() -> None:
+    line, witness, script = Line(), Recorder(), Script((), lambda _event: (DONE,))
+    for payload in (b"gone", b"anything"):
+        line.waiting.put_nowait(Delivery(topics.status(RUN, SERVER), payload))
+    line.waiting.put_nowait(Delivery(topics.status(RUN, PartyId("p01")), b"gone"))
+    assert play(lambda: shell(script, line, witness=witness)) == DONE
+    (event,) = script.events
+    assert isinstance(event, PresenceHint)
+    assert witness.refusals == []

@@ -34,6 +34,7 @@ from securefl.messages.union import AnyMessage
 from securefl.rounds.reports import NothingLearned
 from securefl.transport.faults import Direction, Fault, FaultKind
 from securefl.wire import topics
+from securefl.wire.envelope import peek
 from tests.simulation.world import scenario
 from tests.unit.runtime.federation import RUN, Federation, Role, add_one, everybody, names
 from tests.unit.runtime.hurried import HurriedLoop
@@ -410,7 +411,10 @@ def test_what_no_honest_process_does_is_performed() -> None:
         at = frames.index(b"garbage")
         assert frames[at + 1 : at + 3] == frames[at - 2 : at], "the last two again, byte for byte"
         status = [f.payload for f in seen if f.topic == topics.status(RUN, PartyId("p00"))]
-        assert status == [b"gone", b"here"]
+        first, gone, again = status
+        assert gone == b"gone"
+        assert [peek(frame, "p00").header.kind for frame in (first, again)] == ["Here", "Here"]
+        assert first != again, "what is said again is new, not a replay"
         assert len(federation.rounds()[0].survivors) == 6, "repeating oneself harms nobody"
 
     play(body)

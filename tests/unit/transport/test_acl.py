@@ -22,6 +22,8 @@ def test_what_the_protocol_needs_is_allowed() -> None:
         assert permits(SERVER, "read", topics.up(RUN, party))
         assert permits(SERVER, "read", topics.status(RUN, party))
         assert permits(SERVER, "write", topics.down(RUN, party))
+        assert permits(party, "read", topics.status(RUN, SERVER))
+    assert permits(SERVER, "write", topics.status(RUN, SERVER))
     assert permits(SERVER, "write", topics.down(RUN, EVERYONE))
     for user in (P1, SERVER):
         for access in ("read", "write"):
@@ -32,7 +34,7 @@ def test_what_the_protocol_needs_is_allowed() -> None:
 @pytest.mark.parametrize("user", [P1, SERVER])
 def test_every_subscription_yields_something(user: PartyId) -> None:
     readable = [topics.up(RUN, P1), topics.down(RUN, P1), topics.down(RUN, EVERYONE)]
-    readable += [topics.status(RUN, P1), topics.probe(RUN, user)]
+    readable += [topics.status(RUN, P1), topics.status(RUN, SERVER), topics.probe(RUN, user)]
     for topic_filter in topics.subscriptions(RUN, user):
         assert any(topic_matches(topic_filter, one) and permits(user, "read", one) for one in readable)
 

@@ -34,6 +34,7 @@ def test_subscriptions() -> None:
     assert topics.subscriptions(RUN, P) == (
         "sfl/1/run/down/p-1_x",
         "sfl/1/run/down/all",
+        "sfl/1/run/status/server",
         "sfl/1/run/probe/p-1_x",
     )
 
@@ -73,6 +74,7 @@ def test_sender_hints() -> None:
 def test_status_topics() -> None:
     assert topics.status_party(topics.status(RUN, P)) == P
     assert topics.status_party(topics.up(RUN, P)) is None
-    for name in ("all", "server", "", "+", "a\n"):
+    assert topics.status_party(topics.status(RUN, SERVER)) == SERVER
+    for name in ("all", "", "+", "a\n"):
         with pytest.raises(PeerError, match="broker"):
             topics.status_party(f"sfl/1/run/status/{name}")
