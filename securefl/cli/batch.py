@@ -23,6 +23,7 @@ from securefl.report.text import counted
 from securefl.report.text import seconds as spoken
 from securefl.reproduce.drawing import Batch, prepare
 from securefl.reproduce.measure import BETWEEN_CHECKPOINTS, Job
+from securefl.reproduce.provenance import draws_of, refuse_mixed
 from securefl.reproduce.record import SeedRecord
 from securefl.reproduce.workers import run_jobs
 
@@ -56,21 +57,26 @@ def simulate(
         quiet: show no progress.
 
     Raises:
-        ConfigError: a simulation is refused, and there is no ``on_refused``.
+        ConfigError: a simulation is refused, and there is no ``on_refused``; or clusters of seeds that are
+            finished were drawn differently than those of the others would be.
         RunAbortedError: the disk is full or gone, a process died, or somebody pressed Ctrl-C.
     """
     labels: dict[str, str] = {}
     results: dict[str, SeedRecord] = {}
     missing: list[Job] = []
+    drawn: dict[str, dict[int, str]] = {}
     for label, job in batch.simulations():
         if job.stem in labels:
             continue
         labels[job.stem] = f"{label}, seed {job.seed}"
         former = job.finished()
+        drawn.setdefault(label, {})[job.seed] = draws_of(job.scenario) if former is None else former.draws
         if former is None:
             missing.append(job)
         else:
             results[job.stem] = former
+    for label, draws in drawn.items():
+        refuse_mixed(label, draws)
     with _Bar(missing, [labels[job.stem] for job in missing], len(results), quiet=quiet) as bar:
 
         def done(index: int, record: SeedRecord) -> None:

@@ -31,15 +31,17 @@ class Listed:
     """None: it was not run."""
     time: str
     """What the last run took; empty without one."""
-    stale: bool = False
+    outdated: bool = False
     """Whether its file has changed since."""
+    mark: str = ""
+    """What a check of the result found, in a word behind the verdict."""
 
     @property
     def verdict(self) -> str:
         """The last one, in a few words."""
         if self.verdicts is None:
             return "not run"
-        return in_short(self.verdicts) + (" (of an older figure file)" if self.stale else "")
+        return in_short(self.verdicts) + (" (of an older figure file)" if self.outdated else "") + self.mark
 
 
 def print_list(listed: Iterable[Listed]) -> None:

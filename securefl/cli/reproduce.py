@@ -18,6 +18,7 @@ from securefl.cli.trials import reproduce_trials
 from securefl.errors import ConfigError
 from securefl.report.canvas import need_matplotlib
 from securefl.reproduce.figure import ScaleName
+from securefl.reproduce.freshness import CheckRecord, read_check
 from securefl.reproduce.groups.sheet import trial_papers
 from securefl.reproduce.page import entries, page
 from securefl.reproduce.record import read_records, write_whole
@@ -73,6 +74,14 @@ def reproduce(
     write_page: Annotated[
         bool, typer.Option("--page", help="Write the page on all of them, from what was run before.")
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Compute one cell of each result again, in part, and say which are not what the program"
+            " computes today. With --figure or --table: those alone.",
+        ),
+    ] = False,
     scale: Annotated[str, typer.Option(help="desk: minutes; paper: the paper's own sizes, hours.")] = "desk",
     seeds: Annotated[
         int | None,
@@ -102,12 +111,11 @@ def reproduce(
     What was interrupted goes on where it was when the same call is repeated; what is finished is not run
     again, unless with --fresh.
 
-    Exit codes: 0 done, whatever the verdicts; 2 refused; 3 aborted.
+    Exit codes: 0 done, whatever the verdicts; 1 --check found a result that is stale; 2 refused; 3 aborted.
     """
     with one_line_errors():
-        if listing:
-            _refuse_what_runs(context)
-        tabled = studies(_PRESETS)
+        if listing or check:
+            _refuse_what_runs(context, checks=check and not listing)
         if scale not in get_args(ScaleName):
             raise ConfigError("--scale", f"{scale!r} is no scale", f"{' or '.join(get_args(ScaleName))}")
         kinds: tuple[tuple[Kind, list[str] | None], ...] = (("table", table), ("figure", figure))
@@ -126,41 +134,51 @@ def reproduce(
             fresh=fresh,
             page=write_page,
             listing=listing,
+            check=check,
         )
-        if paper in tabled:
-            reproduce_study(asked)
-            return
-        tried = trial_papers(_PRESETS)
-        if paper in tried:
-            reproduce_trials(asked)
-            return
-        shelf = papers(_PRESETS)
-        if paper not in shelf:
-            there = ", ".join(sorted((*shelf, *tabled, *tried)))
-            raise ConfigError("PAPER", f"there are no figures of {paper!r}", f"one of {there}")
-        for option, given in (("--table", table), ("--dataset", dataset), ("--aux", aux)):
-            if given:
-                raise ConfigError(
-                    option, f"{paper} has figures only", "--figure, and another PAPER for tables"
-                )
-        _figures(asked, shelf[paper], _names(figure))
+        if not _reproduce(asked):
+            raise typer.Exit(1)
 
 
-def _refuse_what_runs(context: typer.Context) -> None:
-    """A list runs nothing: what says how to run is a mistake beside it, not to be passed over."""
-    sources = {name: context.get_parameter_source(name) for name in ("scale", "seeds", "jobs", "fresh")}
+def _reproduce(asked: Asked) -> bool:
+    """Do what is asked, whatever the kind of paper; return whether all that was checked is as committed."""
+    tabled, tried, shelf = studies(_PRESETS), trial_papers(_PRESETS), papers(_PRESETS)
+    if asked.paper in tabled:
+        return reproduce_study(asked)
+    if asked.paper in tried:
+        return reproduce_trials(asked)
+    if asked.paper not in shelf:
+        there = ", ".join(sorted((*shelf, *tabled, *tried)))
+        raise ConfigError("PAPER", f"there are no figures of {asked.paper!r}", f"one of {there}")
+    tables = any(kind == "table" for kind, _ in asked.items)
+    for option, given in (("--table", tables), ("--dataset", asked.datasets), ("--aux", asked.auxiliary)):
+        if given:
+            raise ConfigError(
+                option, f"{asked.paper} has figures only", "--figure, and another PAPER for tables"
+            )
+    return _figures(asked, shelf[asked.paper], tuple(name for _, name in asked.items))
+
+
+def _refuse_what_runs(context: typer.Context, *, checks: bool) -> None:
+    """A list runs nothing, and a check keeps nothing: what says how to run is a mistake beside them."""
+    options = ("seeds", "jobs", "fresh") if checks else ("scale", "seeds", "jobs", "fresh")
+    sources = {name: context.get_parameter_source(name) for name in options}
     given = [f"--{name}" for name, source in sources.items() if source and source.name == "COMMANDLINE"]
     if given:
-        reason = "--list runs nothing, and shows every scale that was run"
+        reason = (
+            "--check computes a part of what was run, and keeps nothing of it"
+            if checks
+            else "--list runs nothing, and shows every scale that was run"
+        )
         raise ConfigError(", ".join(given), reason, "leave out one or the other")
 
 
-def _figures(asked: Asked, presets: tuple[Preset, ...], wanted: tuple[str, ...]) -> None:
-    """The same for a paper of panels: draw, write the page, list."""
+def _figures(asked: Asked, presets: tuple[Preset, ...], wanted: tuple[str, ...]) -> bool:
+    """The same for a paper of panels: draw, check, write the page, list."""
     chosen = choose(presets, wanted) if wanted else ()
-    if not (chosen or asked.listing or asked.page):
-        raise ConfigError("--figure", "nothing to do", "--figure 5f, --figure all, --list or --page")
-    if chosen and not asked.listing:
+    if not (chosen or asked.listing or asked.page or asked.check):
+        raise ConfigError("--figure", "nothing to do", "--figure 5f, --figure all, --list, --check or --page")
+    if chosen and asked.runs:
         need_matplotlib()
         # Only this way needs torch; the list and the page are there without it.
         from securefl.cli.figures import (  # noqa: PLC0415 - imports torch, which --list need not wait for
@@ -177,24 +195,33 @@ def _figures(asked: Asked, presets: tuple[Preset, ...], wanted: tuple[str, ...])
             jobs=asked.jobs,
             fresh=asked.fresh,
         )
+    as_committed = True
+    if asked.check:
+        from securefl.cli.check import check_panels  # noqa: PLC0415 - imports torch, which --list need not wait for
+
+        as_committed = check_panels(asked, chosen or presets)
+    check = read_check(asked.out)
     if asked.page:
         records = read_records(asked.out)
         if not records:
             raise ConfigError("--page", f"there is no figure in {asked.out}", "draw one first: --figure 5f")
         target = asked.out.parent / f"{asked.out.name}.md"
-        write_whole(target, page(asked.paper, presets, records, asked.out.name).encode())
+        write_whole(target, page(asked.paper, presets, records, asked.out.name, check).encode())
         say(f"wrote {target}")
     if asked.listing:
         show = print_details if chosen else print_list
-        show(_listed(chosen or presets, asked.out))
+        show(_listed(chosen or presets, asked.out, check))
+    return as_committed
 
 
 def _names(given: list[str] | None) -> tuple[str, ...]:
     return tuple(name for one in given or () for name in one.split(",") if name)
 
 
-def _listed(presets: tuple[Preset, ...], folder: Path) -> Iterator[Listed]:
-    for entry in entries(presets, read_records(folder)):
+def _listed(presets: tuple[Preset, ...], folder: Path, check: CheckRecord) -> Iterator[Listed]:
+    for entry in entries(presets, read_records(folder), check):
         figure, record = entry.preset.figure, entry.record
         verdicts, time = (record.verdicts, entry.time()) if record else (None, "")
-        yield Listed(figure.panel, figure.title, figure.claim, entry.scale, verdicts, time, entry.outdated)
+        yield Listed(
+            figure.panel, figure.title, figure.claim, entry.scale, verdicts, time, entry.outdated, entry.mark
+        )

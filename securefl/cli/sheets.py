@@ -13,9 +13,10 @@ from securefl.cli.splits import Shares, split_of
 from securefl.errors import ConfigError
 from securefl.report.text import seconds as spoken
 from securefl.reproduce.comparison import Plan
-from securefl.reproduce.drawing import Batch, versions
+from securefl.reproduce.drawing import Batch
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.measure import Job
+from securefl.reproduce.provenance import versions
 from securefl.reproduce.record import SeedRecord, encode, write_whole
 from securefl.reproduce.sheets.exhibits import Exhibit
 from securefl.reproduce.sheets.pictures import picture

@@ -7,6 +7,7 @@ import time
 from securefl.cli.data import label_counts
 from securefl.errors import ConfigError
 from securefl.reproduce.measure import Job
+from securefl.reproduce.provenance import commit, draws_of
 from securefl.reproduce.record import SeedRecord
 from securefl.reproduce.sheets.study import Shows
 from securefl.weighting.truncation import curve, largest_cap, truncated
@@ -37,6 +38,8 @@ def split_of(job: Job, shows: Shows) -> tuple[SeedRecord, Shares]:
         seconds=round(time.monotonic() - began, 3),
         device="cpu",
         dataset=counts["title"],
+        commit=commit(),
+        draws=draws_of(job.scenario),
     )
     return record, shares
 

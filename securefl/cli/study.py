@@ -15,9 +15,10 @@ from securefl.errors import ConfigError
 from securefl.report.canvas import need_matplotlib
 from securefl.report.console import Terminal
 from securefl.reproduce.figure import ScaleName
+from securefl.reproduce.freshness import read_check
 from securefl.reproduce.record import write_whole
 from securefl.reproduce.sheets.exhibits import Exhibit, choose_exhibits, exhibits
-from securefl.reproduce.sheets.page import Shown, sheet_page, shown, time_of, verdict
+from securefl.reproduce.sheets.page import Shown, sheet_page, shown, time_of
 from securefl.reproduce.sheets.record import read_sheet_records
 from securefl.reproduce.sheets.sources import Source, asked_for, present, with_auxiliary
 from securefl.reproduce.sheets.study import Kind
@@ -46,10 +47,16 @@ class Asked:
     fresh: bool
     page: bool
     listing: bool
+    check: bool
+
+    @property
+    def runs(self) -> bool:
+        """Whether what is named is to be run, rather than listed or checked."""
+        return not (self.listing or self.check)
 
 
-def reproduce_study(asked: Asked) -> None:
-    """Do what is asked.
+def reproduce_study(asked: Asked) -> bool:
+    """Do what is asked; return whether all that was checked is as committed.
 
     Raises:
         ConfigError: a file, a number, data or the device are refused.
@@ -60,18 +67,24 @@ def reproduce_study(asked: Asked) -> None:
     if asked.auxiliary and not any(one.item.auxiliary for one in chosen):
         needy = [f"--{one.item.kind} {one.item.number}" for one in known if one.item.auxiliary]
         raise ConfigError("--aux", "nothing of what is asked for needs another data set", " or ".join(needy))
-    if not (chosen or asked.listing or asked.page):
-        raise ConfigError("--table", "nothing to do", "--table N, --figure N, --list or --page")
-    if chosen and not asked.listing:
+    if not (chosen or asked.listing or asked.page or asked.check):
+        raise ConfigError("--table", "nothing to do", "--table N, --figure N, --list, --check or --page")
+    if chosen and asked.runs:
         _run(asked, chosen)
+    as_committed = True
+    if asked.check:
+        from securefl.cli.check import check_sheets  # noqa: PLC0415 - imports torch, which --list need not wait for
+
+        as_committed = check_sheets(asked, chosen or known)
     if asked.page:
         target = asked.out.parent / f"{asked.out.name}.md"
-        text = sheet_page(known, read_sheet_records(asked.out), asked.out.name)
+        text = sheet_page(known, read_sheet_records(asked.out), asked.out.name, read_check(asked.out))
         write_whole(target, text.encode())
         say(f"wrote {target}")
     if asked.listing:
         show = _details if chosen else _list
-        show(shown(chosen or known, read_sheet_records(asked.out)))
+        show(shown(chosen or known, read_sheet_records(asked.out), read_check(asked.out)))
+    return as_committed
 
 
 def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:
@@ -79,7 +92,7 @@ def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:
     left_out: dict[str, None] = {}
     for exhibit in chosen:
         try:
-            sources, lacking = _sources(asked, exhibit)
+            sources, lacking = sources_of(asked, exhibit)
         except ConfigError as error:
             # One of several is left out; the only one is refused.
             if len(chosen) == 1:
@@ -108,8 +121,12 @@ def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:
     )
 
 
-def _sources(asked: Asked, exhibit: Exhibit) -> tuple[tuple[Source, ...], list[str]]:
-    """The data sets to run it on, and a line on each that is not there."""
+def sources_of(asked: Asked, exhibit: Exhibit) -> tuple[tuple[Source, ...], list[str]]:
+    """The data sets to run a table or figure on, and a line on each that is not there.
+
+    Raises:
+        ConfigError: none is there, or one that was named is not.
+    """
     item = exhibit.item
     if not asked.datasets:
         there, lacking = present(exhibit.datasets(), asked.data_dir)
@@ -148,7 +165,7 @@ def _list(known: tuple[Shown, ...]) -> None:
             name = f"{one.exhibit.item.kind} {one.exhibit.item.number}"
             for record in one.records:
                 where = f"{record.dataset}, {record.scale}"
-                cells = (name, one.exhibit.item.title, where, verdict(one.exhibit, record))
+                cells = (name, one.exhibit.item.title, where, one.verdict(record))
                 table.add_row(*map(Text, (f"  {cells[0]}", *cells[1:], time_of(record))))
             if not one.records:
                 table.add_row(*map(Text, (f"  {name}", one.exhibit.item.title, "not run", "", "")))
@@ -162,9 +179,7 @@ def _details(wanted: tuple[Shown, ...]) -> None:
         say(f"{item.kind} {item.number}: {one.exhibit.title}")
         say(f"  claim: {' '.join(one.exhibit.sheet.claim.split())}")
         for record in one.records:
-            say(
-                f"  {record.dataset}, {record.scale} scale: {verdict(one.exhibit, record)}, {time_of(record)}"
-            )
+            say(f"  {record.dataset}, {record.scale} scale: {one.verdict(record)}, {time_of(record)}")
             tell_record(record)
         for dataset in one.missing():
             say(f"  {dataset.name}: not run")

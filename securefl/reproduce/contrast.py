@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from securefl.report.figures import HeatMap, Line, Plot, draw, draw_heat_map
 from securefl.reproduce.comparison import JOINT, Comparison, Plan
-from securefl.reproduce.drawing import Batch, versions
+from securefl.reproduce.drawing import Batch
 from securefl.reproduce.judging import Verdict, judge, measured
+from securefl.reproduce.provenance import versions
 from securefl.reproduce.record import (
     FORMAT,
     LEAKAGE_REPORTED,
@@ -118,7 +119,7 @@ def contrast(
             place=place,
             baseline=baseline,
             scenario=scenario_key(batch.scenarios[label]),
-            final=round(final_of(seeds[label], last, longest), 6),
+            final=round(final_of(label, seeds[label], last, longest), 6),
             spread=round((max(finals) - min(finals)) / 2, 6),
             seeds=tuple(seeds[label]),
         )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from securefl import __version__
 from securefl.config.scenario import Scenario
 from securefl.report.figures import Line, Plot, draw
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.judging import judge
 from securefl.reproduce.measure import Job
+from securefl.reproduce.provenance import versions
 from securefl.reproduce.record import (
     FORMAT,
     LEAKAGE_REPORTED,
@@ -106,7 +104,7 @@ def conclude(request: Request, results: Mapping[str, SeedRecord]) -> FigureRecor
             label=curve.label,
             baseline=curve.baseline,
             scenario=scenario_key(scenarios[curve.label]),
-            final=round(final_of(measured[curve.label], last, planned), 6),
+            final=round(final_of(curve.label, measured[curve.label], last, planned), 6),
             seeds=tuple(measured[curve.label]),
         )
         for curve in figure.curves
@@ -159,16 +157,6 @@ def plot_of(record: FigureRecord) -> Plot:
             for curve in record.curves
         ),
     )
-
-
-def versions() -> dict[str, str]:
-    """Of what computes, for records."""
-    return {
-        "securefl": __version__,
-        "python": platform.python_version(),
-        "torch": version("torch"),
-        "numpy": version("numpy"),
-    }
 
 
 def prepare(out: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from securefl.privacy.guarantee import Guarantee
 from securefl.privacy.sensitivity import planned_releases
 from securefl.privacy.spending import ledger_of
 from securefl.report.privacy import why_none
+from securefl.reproduce.provenance import commit, draws_of
 from securefl.reproduce.record import SeedRecord, encode, scenario_key, write_whole
 from securefl.reproduce.shelf import nameless
 from securefl.reproduce.task_groups import GroupWatch
@@ -34,6 +36,10 @@ BETWEEN_CHECKPOINTS = 20.0
 
 OnRound = Callable[[int], None]
 """Told how many rounds are done."""
+
+
+class _EnoughError(Exception):
+    """As many rounds are simulated as were asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +92,7 @@ class Job:
             RunAbortedError: the disk is full or gone.
         """
         scenario = nameless(self.scenario)
-        # Clusters follow from run, seed and the whole configuration: no two curves see the same ones.
-        run = RunId(f"figure-{self.seed}")
-        federation = assemble(scenario, run, self.seed, self.data_dir, self.device, threads=self.threads)
+        federation = self._assemble(scenario)
         tasks = turns_of(scenario.groups, party_names(scenario.parties))
         watch = GroupWatch(scenario, self.seed, tasks) if tasks else None
         part, standing, dead = self._former(federation)
@@ -118,6 +122,8 @@ class Job:
                 guarantee=str(spent) if spent else (why or "") if federation.plan.mechanism else "",
                 tested_every=self.every,
                 groups=watch.conclude() if watch else None,
+                commit=commit(),
+                draws=draws_of(scenario),
             )
 
         def after_round(standing: Standing, dead: Collection[PartyId]) -> None:
@@ -142,6 +148,33 @@ class Job:
         for left in (self._part, self._checkpoint):
             left.unlink(missing_ok=True)
         return record
+
+    def measure_again(self, tests: int) -> tuple[float, ...]:
+        """Accuracy by round of a simulation from the start, up to its ``tests``-th test; nothing is kept.
+
+        Raises:
+            ConfigError: data or device are missing, or the scenario is refused.
+        """
+        federation = self._assemble(nameless(self.scenario))
+        accuracies: list[float] = []
+        tested: list[Evaluation] = []
+
+        def evaluate(params: F32) -> Evaluation:
+            if not tested or self._tests(len(accuracies)):
+                tested.append(federation.evaluator.evaluate(params))
+            accuracies.append(round(tested[-1].accuracy, 6))
+            if len(tested) == tests:
+                raise _EnoughError
+            return tested[-1]
+
+        with contextlib.suppress(_EnoughError):
+            Course(federation, ()).run(evaluate)
+        return tuple(accuracies)
+
+    def _assemble(self, scenario: Scenario) -> Federation:
+        # Clusters follow from run, seed and what the scenario chose: no two curves see the same ones.
+        run = RunId(f"figure-{self.seed}")
+        return assemble(scenario, run, self.seed, self.data_dir, self.device, threads=self.threads)
 
     def _tests(self, round_: int) -> bool:
         """Whether the model of a round is tested: counted from the end, so that the last one always is."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from securefl.errors import ConfigError
 from securefl.report.text import seconds
 from securefl.reproduce.figure import ScaleName
+from securefl.reproduce.freshness import NEVER_CHECKED, CheckRecord
 from securefl.reproduce.judging import measured, overall
 from securefl.reproduce.record import CurveRecord, FigureRecord, settings_key
 from securefl.reproduce.shelf import Preset
@@ -22,9 +23,10 @@ class Entry:
     preset: Preset
     scale: ScaleName
     record: FigureRecord | None
+    check: CheckRecord = NEVER_CHECKED
 
     @property
-    def stale(self) -> bool:
+    def _changed(self) -> bool:
         """Whether the figure file has changed since the panel was drawn."""
         if self.record is None:
             return False
@@ -35,7 +37,7 @@ class Entry:
     def outdated(self) -> bool:
         """The same, of a file that is refused by now as well."""
         try:
-            return self.stale
+            return self._changed
         except ConfigError:
             return True
 
@@ -43,22 +45,36 @@ class Entry:
         """The last verdict in a few words."""
         if self.record is None:
             return "not run"
-        return overall(self.record.verdicts) + (" (of an older figure file)" if self.outdated else "")
+        older = " (of an older figure file)" if self.outdated else ""
+        return overall(self.record.verdicts) + older + self.mark
+
+    @property
+    def mark(self) -> str:
+        """Behind the verdict of a result that cannot be made again."""
+        return "" if self.record is None else self.check.mark(self.record.stem, self.record.fingerprint)
 
     def time(self) -> str:
         """How long it takes, with as many simulations side by side as the last time."""
         return "-" if self.record is None else seconds(self.record.seconds / self.record.jobs)
 
 
-def entries(presets: Sequence[Preset], records: Records) -> Iterator[Entry]:
+def entries(
+    presets: Sequence[Preset], records: Records, check: CheckRecord = NEVER_CHECKED
+) -> Iterator[Entry]:
     """Every panel at every scale at which it was drawn, or at the smallest if it never was."""
     for preset in presets:
         scales: list[ScaleName] = [s for s in preset.figure.scale if (preset.figure.panel, s) in records]
         for scale in scales or list(preset.figure.scale)[:1]:
-            yield Entry(preset, scale, records.get((preset.figure.panel, scale)))
+            yield Entry(preset, scale, records.get((preset.figure.panel, scale)), check)
 
 
-def page(paper: str, presets: Sequence[Preset], records: Records, folder: str) -> str:
+def page(
+    paper: str,
+    presets: Sequence[Preset],
+    records: Records,
+    folder: str,
+    check: CheckRecord = NEVER_CHECKED,
+) -> str:
     """The page on all panels of a paper, in Markdown.
 
     Args:
@@ -66,8 +82,9 @@ def page(paper: str, presets: Sequence[Preset], records: Records, folder: str) -
         presets: its panels.
         records: those that were drawn.
         folder: where the plots are, from where the page is.
+        check: of the records.
     """
-    known = list(entries(presets, records))
+    known = list(entries(presets, records, check))
     return "\n".join([*_head(paper, known), *(line for entry in known for line in _panel(entry, folder))])
 
 
@@ -117,6 +134,8 @@ def _panel(entry: Entry, folder: str) -> Iterator[str]:
     yield f"![Figure {figure.panel}, {entry.scale} scale]({folder}/{record.stem}.png)"
     yield ""
     yield f"{entry.scale.capitalize()} scale: {record.note}."
+    if warning := entry.check.note(record.stem, record.fingerprint):
+        yield warning
     if record.leakage_reported:
         yield "**Leakage is only reported:** some of these runs release sums that cross the published limits."
     yield ""

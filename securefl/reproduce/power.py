@@ -14,6 +14,7 @@ from securefl.privacy.checks.family import CHECKS, CheckPlan, OpenedSum, check_s
 from securefl.privacy.checks.projection import projection
 from securefl.privacy.checks.published import first_stage
 from securefl.reproduce.deviations import DEVIATIONS, STD, Deviation, Setting
+from securefl.reproduce.provenance import commit
 
 FORMAT: Final = 1
 ALPHA: Final = 0.01
@@ -63,6 +64,8 @@ class PowerRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     std: float
     """Standard deviation of one party's noise, steps."""
     blocks: tuple[PowerBlock, ...]
+    commit: str = ""
+    """That measured; empty: not known."""
 
 
 def measure(
@@ -95,7 +98,9 @@ def measure(
                 rows=rows,
             )
         )
-    return PowerRecord(format=FORMAT, trials=trials, seed=seed, alpha=ALPHA, std=STD, blocks=tuple(blocks))
+    return PowerRecord(
+        format=FORMAT, trials=trials, seed=seed, alpha=ALPHA, std=STD, blocks=tuple(blocks), commit=commit()
+    )
 
 
 def kinds(setting: Setting) -> int:

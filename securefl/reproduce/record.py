@@ -16,7 +16,9 @@ from securefl.config.scenario import Scenario
 from securefl.crypto.labels import digest
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.reproduce.figure import Figure, ScaleName
+from securefl.reproduce.freshness import fingerprint
 from securefl.reproduce.judging import Accuracies, Verdict, measured
+from securefl.reproduce.provenance import refuse_mixed
 from securefl.reproduce.shelf import nameless
 from securefl.reproduce.task_groups import GroupsRecord
 
@@ -47,6 +49,10 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """Rounds from test to test, those before the last ``last`` ones, which are all tested."""
     groups: GroupsRecord | None = None
     """What became of task groups; None where there are none, or nobody knows who is in which."""
+    commit: str = ""
+    """That computed it (:func:`securefl.reproduce.provenance.commit`); empty: not known."""
+    draws: str = ""
+    """Digest that its clusters were drawn under; empty: of a program that noted none."""
 
 
 class CurveRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,6 +102,11 @@ class FigureRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Of the names of its files."""
         return f"{self.panel}-{self.scale}"
 
+    @property
+    def fingerprint(self) -> str:
+        """Of all its accuracies."""
+        return fingerprint({curve.label: [seed.accuracies for seed in curve.seeds] for curve in self.curves})
+
 
 def scenario_key(scenario: Scenario) -> str:
     """Digest (32 hex digits) of everything that the rounds of a scenario follow from, seed apart.
@@ -118,8 +129,13 @@ def settings_key(figure: Figure, scenarios: Mapping[str, Scenario]) -> str:
     return hashlib.sha256(judged).hexdigest()[:32]
 
 
-def final_of(seeds: Sequence[SeedRecord], last: int, rounds: int) -> float:
-    """Mean final accuracy over the seeds."""
+def final_of(label: str, seeds: Sequence[SeedRecord], last: int, rounds: int) -> float:
+    """Mean final accuracy over the seeds.
+
+    Raises:
+        ConfigError: their clusters were drawn differently.
+    """
+    refuse_mixed(label, {seed.seed: seed.draws for seed in seeds})
     return sum(measured(seed.accuracies, "final", last, rounds) for seed in seeds) / len(seeds)
 
 

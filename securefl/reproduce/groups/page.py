@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from securefl.report.text import seconds as spoken
 from securefl.reproduce.figure import ScaleName
+from securefl.reproduce.freshness import NEVER_CHECKED, CheckRecord
 from securefl.reproduce.groups.record import Cell, TrialsRecord, claimed, settings_key
 from securefl.reproduce.groups.sheet import Trials
 from securefl.reproduce.judging import overall
@@ -24,6 +25,7 @@ def trials_page(
     trials: Sequence[Trials],
     records: Mapping[tuple[str, ScaleName], TrialsRecord],
     folder: str,
+    check: CheckRecord = NEVER_CHECKED,
 ) -> str:
     """Return the page, as Markdown.
 
@@ -32,8 +34,9 @@ def trials_page(
         trials: all figure files.
         records: what was run.
         folder: where the plots are, as seen from the page.
+        check: of what was run.
     """
-    return "\n".join(_lines(paper, trials, records, folder)).rstrip() + "\n"
+    return "\n".join(_lines(paper, trials, records, folder, check)).rstrip() + "\n"
 
 
 def _lines(
@@ -41,6 +44,7 @@ def _lines(
     trials: Sequence[Trials],
     records: Mapping[tuple[str, ScaleName], TrialsRecord],
     folder: str,
+    check: CheckRecord,
 ) -> Iterator[str]:
     common = trials[0].common
     yield f"# {common.title}\n"
@@ -67,20 +71,20 @@ def _lines(
         if (one.sheet.panel, scale) in records
     ]
     for one, record in there:
-        stale = (
+        changed = (
             ""
             if record.settings == settings_key(one, record.scale)
             else " (the figure file has changed since)"
         )
         anchor = f"[{record.panel}](#figure-{record.panel})"
-        verdict = overall(record.verdicts) + stale
+        verdict = overall(record.verdicts) + changed + check.mark(record.stem, record.fingerprint)
         yield f"| {anchor} | {one.sheet.title} | {record.scale} | {verdict} | {spoken(record.seconds)} |"
     yield ""
     for one, record in there:
-        yield from _section(one, record, folder)
+        yield from _section(one, record, folder, check.note(record.stem, record.fingerprint))
 
 
-def _section(one: Trials, record: TrialsRecord, folder: str) -> Iterator[str]:
+def _section(one: Trials, record: TrialsRecord, folder: str, warning: str) -> Iterator[str]:
     sheet = one.sheet
     yield f"## Figure {record.panel}\n"
     yield f"**{sheet.title}.** {claimed(sheet)}\n"
@@ -88,6 +92,8 @@ def _section(one: Trials, record: TrialsRecord, folder: str) -> Iterator[str]:
     for line in sheet.chosen:
         yield f"- *Chosen:* {line}"
     yield f"\n![Figure {record.panel}, {record.scale} scale]({folder}/{record.stem}.png)\n"
+    if warning:
+        yield warning + "\n"
     columns = list(dict.fromkeys(cell.at for cell in record.cells))
     by = {(cell.method, cell.at): cell for cell in record.cells}
     number = max(len(cell.trials) for cell in record.cells)

@@ -12,9 +12,11 @@ from securefl.crypto.labels import digest
 from securefl.errors import ConfigError
 from securefl.report.figures import Series, Sweep
 from securefl.reproduce.figure import ScaleName
+from securefl.reproduce.freshness import fingerprint
 from securefl.reproduce.groups.sheet import Method, Sheet, Trials, cell_label
 from securefl.reproduce.groups.trial import Outcome, Trial
 from securefl.reproduce.judging import Verdict, judge
+from securefl.reproduce.provenance import commit
 from securefl.reproduce.shelf import labels_of
 
 FORMAT = 1
@@ -53,11 +55,20 @@ class TrialsRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     verdicts: tuple[Verdict, ...]
     seconds: float
     """Computing time of all trials together."""
+    commit: str = ""
+    """That judged; trials that were kept may be older. Empty: not known."""
 
     @property
     def stem(self) -> str:
         """Of the names of its files."""
         return f"{self.panel}-{self.scale}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all its outcomes."""
+        return fingerprint(
+            {cell_label(c.method, c.at): [one.numbers for one in c.trials] for c in self.cells}
+        )
 
 
 def trial_key(trial: Trial, method: Method) -> str:
@@ -97,6 +108,7 @@ def conclude(trials: Trials, scale: ScaleName, cells: Iterable[Cell], seconds: f
         cells=cells,
         verdicts=tuple(verdicts),
         seconds=round(seconds, 1),
+        commit=commit(),
     )
 
 

@@ -36,6 +36,11 @@ class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Share of honest machines in their own group."""
     seconds: float
 
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """What was measured, time apart."""
+        return self.nearest, self.matched, self.recovered
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:

@@ -14,6 +14,7 @@ from securefl.reproduce.leakage.draws import Found, look
 from securefl.reproduce.leakage.noise import Accounting, honest, relative_exposure, spent
 from securefl.reproduce.leakage.sweep import Setting
 from securefl.reproduce.leakage.sweep import Sweep as SweepFile
+from securefl.reproduce.provenance import commit
 
 FORMAT = 1
 
@@ -69,6 +70,8 @@ class SweepRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     claim: str
     draws: int
     rows: tuple[RowRecord, ...]
+    commit: str = ""
+    """That drew; empty: not known."""
 
 
 def run_sweep(sweep: SweepFile, on_row: Callable[[int, RowRecord], None]) -> SweepRecord:
@@ -97,6 +100,7 @@ def run_sweep(sweep: SweepFile, on_row: Callable[[int, RowRecord], None]) -> Swe
         claim=" ".join(sweep.claim.split()),
         draws=sweep.draws,
         rows=tuple(rows),
+        commit=commit(),
     )
 
 

@@ -9,12 +9,13 @@ from itertools import groupby
 from securefl.errors import ConfigError
 from securefl.report.text import seconds
 from securefl.reproduce.comparison import JOINT
+from securefl.reproduce.freshness import NEVER_CHECKED, CheckRecord
 from securefl.reproduce.judging import overall
 from securefl.reproduce.sheets.exhibits import Exhibit
 from securefl.reproduce.sheets.record import SheetRecord
 from securefl.reproduce.sheets.report import cell_text, record_lines
 from securefl.reproduce.sheets.sources import nowhere
-from securefl.reproduce.sheets.study import Dataset, Numbers
+from securefl.reproduce.sheets.study import Dataset, Item, Numbers
 from securefl.reproduce.sheets.tabulate import sheet_key
 
 
@@ -24,6 +25,7 @@ class Shown:
 
     exhibit: Exhibit
     records: tuple[SheetRecord, ...]
+    check: CheckRecord
 
     @property
     def name(self) -> str:
@@ -35,26 +37,29 @@ class Shown:
         run = {record.dataset for record in self.records}
         return tuple(one for one in self.exhibit.datasets() if one.name not in run)
 
-
-def shown(known: Sequence[Exhibit], records: Sequence[SheetRecord]) -> tuple[Shown, ...]:
-    """Every table and figure with its records, in the order of ``known``."""
-    return tuple(
-        Shown(one, tuple(r for r in records if (r.kind, r.number) == (one.item.kind, one.item.number)))
-        for one in known
-    )
-
-
-def verdict(exhibit: Exhibit, record: SheetRecord) -> str:
-    """What came of the claims and of the paper's numbers, in a few words."""
-    claims = overall(record.verdicts)
-    if exhibit.study.ours:
-        found = claims
-    else:
-        found = record.agreement() if claims == "nothing claimed" else f"{claims}; {record.agreement()}"
-    return found + (" (of an older file)" if stale(exhibit, record) else "")
+    def verdict(self, record: SheetRecord) -> str:
+        """What came of the claims and of the paper's numbers, in a few words."""
+        claims = overall(record.verdicts)
+        if self.exhibit.study.ours:
+            found = claims
+        else:
+            found = record.agreement() if claims == "nothing claimed" else f"{claims}; {record.agreement()}"
+        older = " (of an older file)" if outdated(self.exhibit, record) else ""
+        return found + older + self.check.mark(record.stem, record.fingerprint)
 
 
-def stale(exhibit: Exhibit, record: SheetRecord) -> bool:
+def shown(
+    known: Sequence[Exhibit], records: Sequence[SheetRecord], check: CheckRecord = NEVER_CHECKED
+) -> tuple[Shown, ...]:
+    """Every table and figure with its records, in the order of ``known``, and what a check of them found."""
+
+    def of(item: Item) -> tuple[SheetRecord, ...]:
+        return tuple(one for one in records if (one.kind, one.number) == (item.kind, item.number))
+
+    return tuple(Shown(one, of(one.item), check) for one in known)
+
+
+def outdated(exhibit: Exhibit, record: SheetRecord) -> bool:
     """Whether the files have changed since it was run."""
     for dataset in exhibit.datasets():
         if dataset.name == record.dataset:
@@ -73,15 +78,21 @@ def time_of(record: SheetRecord) -> str:
     return seconds(record.seconds / record.jobs)
 
 
-def sheet_page(known: Sequence[Exhibit], records: Sequence[SheetRecord], folder: str) -> str:
+def sheet_page(
+    known: Sequence[Exhibit],
+    records: Sequence[SheetRecord],
+    folder: str,
+    check: CheckRecord = NEVER_CHECKED,
+) -> str:
     """The page on all tables and figures of a study, in Markdown.
 
     Args:
         known: all of them, sheet by sheet.
         records: those that were run.
         folder: where the plots are, from where the page is.
+        check: of the records.
     """
-    everything = shown(known, records)
+    everything = shown(known, records, check)
     lines = list(_head(everything))
     for _, group in groupby(everything, key=lambda one: one.exhibit.path):
         lines.extend(_family(tuple(group), folder))
@@ -121,7 +132,7 @@ def _head(everything: Sequence[Shown]) -> Iterator[str]:
         yield "| | what it shows | data | scale | verdict | time |"
         yield "|---|---|---|---|---|---|"
         for one, record in run:
-            told = verdict(one.exhibit, record)
+            told = one.verdict(record)
             yield (
                 f"| [{one.name}](#{_anchor(one)}) | {cell_text(one.exhibit.title)} | {record.dataset} |"
                 f" {record.scale} | {cell_text(told)} | {time_of(record)} |"
@@ -161,7 +172,7 @@ def _item(one: Shown, folder: str) -> Iterator[str]:
     yield f"{item.title}{' (not in the paper)' if item.ours else ''}".rstrip(".") + "."
     yield ""
     for record in one.records:
-        yield from record_lines(record, folder)
+        yield from record_lines(record, folder, one.check.note(record.stem, record.fingerprint))
     missing = one.missing()
     if missing:
         yield f"Not run yet on {', '.join(dataset.name for dataset in missing)}."

@@ -11,6 +11,7 @@ from msgspec import Struct
 from securefl.errors import ConfigError
 from securefl.reproduce.comparison import JOINT
 from securefl.reproduce.figure import ScaleName
+from securefl.reproduce.freshness import fingerprint
 from securefl.reproduce.judging import Verdict
 from securefl.reproduce.record import SeedRecord
 from securefl.reproduce.sheets.study import Kind, Place, Shows
@@ -109,6 +110,11 @@ class SheetRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def stem(self) -> str:
         """Of the names of its files."""
         return f"{self.kind}-{self.number}-{self.dataset}-{self.scale}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all its accuracies."""
+        return fingerprint({cell.label: [seed.accuracies for seed in cell.seeds] for cell in self.cells})
 
     @property
     def seeds(self) -> int:

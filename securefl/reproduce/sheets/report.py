@@ -9,12 +9,13 @@ from securefl.reproduce.record import SeedRecord
 from securefl.reproduce.sheets.record import CellRecord, SheetRecord, grid, value
 
 
-def record_lines(record: SheetRecord, folder: str) -> Iterator[str]:
+def record_lines(record: SheetRecord, folder: str, warning: str = "") -> Iterator[str]:
     """The section on one run, in Markdown.
 
     Args:
         record: of it.
         folder: where the plots are, from where the page is.
+        warning: what is wrong with it as a whole.
     """
     name = f"{record.kind.capitalize()} {record.number}, {record.dataset}, {record.scale} scale"
     yield f"![{name}]({folder}/{record.stem}.png)"
@@ -22,6 +23,8 @@ def record_lines(record: SheetRecord, folder: str) -> Iterator[str]:
     yield f"**{record.dataset}, {record.scale} scale:** {record.note or 'as the paper has it'}."
     if record.leakage_reported:
         yield "Leakage is only reported: what the server sees crosses the published limits."
+    if warning:
+        yield warning
     yield ""
     yield from _table(record)
     yield ""

@@ -12,7 +12,7 @@ from securefl.config.scenario import Scenario
 from securefl.reproduce.comparison import Plan
 from securefl.reproduce.figure import AnyClaim, ScaleName
 from securefl.reproduce.judging import judge, measured
-from securefl.reproduce.record import FORMAT, SeedRecord, scenario_key
+from securefl.reproduce.record import FORMAT, SeedRecord, final_of, scenario_key
 from securefl.reproduce.sheets.exhibits import Exhibit
 from securefl.reproduce.sheets.record import AxisRecord, CellRecord, SheetRecord
 from securefl.reproduce.sheets.study import SPLITS, Dataset, Level, label_of, place_of
@@ -110,7 +110,7 @@ def _cell(done: Done, cell: tuple[Level, ...]) -> CellRecord:
         rounds=rounds,
         parties=scenario.parties,
         asked=_asked(scenario) if sheet.shows not in SPLITS else "",
-        final=round(sum(finals) / len(finals), 6),
+        final=round(final_of(label, seeds, sheet.last, rounds), 6),
         low=round(min(finals), 6),
         high=round(max(finals), 6),
         seeds=seeds,

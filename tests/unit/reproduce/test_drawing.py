@@ -125,7 +125,7 @@ def test_the_list_of_what_was_drawn_from_an_older_file(paper: Path) -> None:
     ("arguments", "message"),
     [
         (("nobody", "--list"), "PAPER: there are no figures of 'nobody' (one of tiny)"),
-        (("tiny",), "--figure: nothing to do (--figure 5f, --figure all, --list or --page)"),
+        (("tiny",), "--figure: nothing to do (--figure 5f, --figure all, --list, --check or --page)"),
         (
             ("tiny", "--list", "--fresh", "--scale", "desk"),
             "--scale, --fresh: --list runs nothing, and shows every scale that was run"

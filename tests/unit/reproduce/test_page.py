@@ -23,7 +23,11 @@ def test_a_seed_that_ended_early_counts_on_the_page_as_in_the_mean(tmp_path: Pat
     """A destroyed model keeps its last accuracy; the good rounds before it are not averaged in."""
     seeds = (seed(0, (0.5, 0.8, 0.8, 0.9)), seed(1, (0.8, 0.1), "destroyed"))
     curve = CurveRecord(
-        label="attack", baseline=False, scenario="", final=final_of(seeds, LAST, ROUNDS), seeds=seeds
+        label="attack",
+        baseline=False,
+        scenario="",
+        final=final_of("attack", seeds, LAST, ROUNDS),
+        seeds=seeds,
     )
     presets = papers(shelf(tmp_path))["tiny"]
     record = FigureRecord(

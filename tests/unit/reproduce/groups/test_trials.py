@@ -66,7 +66,7 @@ margin = 0.01
 """
 
 
-def _shelf(tmp_path: Path, figure: str = FIGURE) -> Path:
+def trial_shelf(tmp_path: Path, figure: str = FIGURE) -> Path:
     folder = tmp_path / "tiny"
     folder.mkdir(parents=True)
     (folder / "_trials.toml").write_text(COMMON)
@@ -87,7 +87,7 @@ def test_the_bundled_figures_are_read_and_no_others_are_taken_for_them() -> None
 
 
 def test_a_trial_is_the_same_whatever_is_run_beside_it(tmp_path: Path) -> None:
-    trials = _only(_shelf(tmp_path))
+    trials = _only(trial_shelf(tmp_path))
     (point,) = trials.size("desk").points
     trial = Trial(trials.setup(point), trials.common, 0)
     found = {method.label: outcome for method, outcome in trial.run(trials.sheet.methods)}
@@ -106,19 +106,19 @@ def test_a_trial_is_the_same_whatever_is_run_beside_it(tmp_path: Path) -> None:
     assert f"| robust | {found['robust'].matched:.3f}" in page
     assert "**holds**: beats the mean" in page
     assert "changed since" not in page
-    changed = _only(_shelf(tmp_path / "b", FIGURE.replace("margin = 0.01", "margin = 0.02")))
+    changed = _only(trial_shelf(tmp_path / "b", FIGURE.replace("margin = 0.01", "margin = 0.02")))
     assert "changed since" in trials_page("tiny", [changed], {("1a", "desk"): record}, "tiny")
 
 
 def test_claims_about_points_that_were_not_run_are_not_judged(tmp_path: Path) -> None:
-    trials = _only(_shelf(tmp_path))
+    trials = _only(trial_shelf(tmp_path))
     outcome = Outcome(nearest=0.1, matched=0.1, recovered=1.0, seconds=0.0)
     record = conclude(trials, "desk", [Cell(method="robust", at="d = 4", trials=(outcome,))], 0.0)
     assert record.verdicts == ()
 
 
 def test_what_is_kept_goes_by_what_an_outcome_follows_from(tmp_path: Path) -> None:
-    trials = _only(_shelf(tmp_path))
+    trials = _only(trial_shelf(tmp_path))
     (point,) = trials.size("desk").points
     trial = Trial(trials.setup(point), trials.common, 0)
     plain = Method(label="a")
@@ -171,11 +171,11 @@ def test_data_and_tables_of_drawn_problems_are_refused_by_name(
 )
 def test_files_that_are_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        read_trials(_shelf(tmp_path, FIGURE.replace(old, new)), "tiny")
+        read_trials(trial_shelf(tmp_path, FIGURE.replace(old, new)), "tiny")
 
 
 def test_scales_and_panels_that_are_not_there(tmp_path: Path) -> None:
-    trials = _only(_shelf(tmp_path))
+    trials = _only(trial_shelf(tmp_path))
     with pytest.raises(ConfigError, match="no 'paper' scale"):
         trials.size("paper")
     with pytest.raises(ConfigError, match="no figure '2'"):

@@ -143,7 +143,7 @@ def test_what_was_run_from_an_older_file_is_marked(paper: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "--table: nothing to do (--table N, --figure N, --list or --page)"),
+        ((), "--table: nothing to do (--table N, --figure N, --list, --check or --page)"),
         (("--table", "3"), "--table: there is no table '3' (2, 10, or all)"),
         (("--figure", "2"), "--figure: there is no figure '2' (1, or all)"),
         (
