@@ -17,6 +17,7 @@ from securefl.errors import ConfigError
 from securefl.learning.checkpoint import load_model, model_path
 from securefl.learning.datasets import load_data
 from securefl.learning.evaluation import Evaluator
+from securefl.learning.flatten import trained_parameters
 from securefl.learning.models import build_model
 from securefl.learning.shards import Shard, shards_of
 from securefl.learning.split import split
@@ -87,4 +88,11 @@ def _parameters(path: Path, module: torch.nn.Module) -> F32:
             there = f"is of shape {saved[name].shape}" if name in saved else "is missing"
             wanted = f"shape {shapes[name]}" if name in shapes else "none of this name"
             raise ConfigError(f"{path}[{name}]", f"{there}, and the scenario's model has {wanted}")
-    return np.concatenate([saved[name].ravel() for name in named])
+    for name, parameter in named.items():
+        if not parameter.requires_grad and not np.array_equal(saved[name], parameter.detach().numpy()):
+            raise ConfigError(
+                f"{path}[{name}]",
+                "is frozen, and differs from what the scenario's model has",
+                "the same factory",
+            )
+    return np.concatenate([saved[name].ravel() for name in trained_parameters(module)])

@@ -15,7 +15,7 @@ from securefl.learning.flatten import check_averageable, dimension
 
 
 def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
-    """Write ``params``, f32 ``(d,)``, under the names and shapes of ``module``'s parameters.
+    """Write the whole model: ``params``, f32 ``(d,)``, for what is trained, and what is frozen as it is.
 
     The file appears complete or not at all: it is written beside ``path`` and then renamed.
 
@@ -28,6 +28,9 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
     arrays: dict[str, F32] = {}
     start = 0
     for name, parameter in module.named_parameters():
+        if not parameter.requires_grad:
+            arrays[name] = parameter.detach().cpu().contiguous().numpy()
+            continue
         stop = start + parameter.numel()
         arrays[name] = params[start:stop].reshape(tuple(parameter.shape)).copy()
         start = stop

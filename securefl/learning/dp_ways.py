@@ -12,7 +12,7 @@ from torch.func import functional_call, grad, vmap
 from securefl.errors import ConfigError
 from securefl.learning.dp_examples import Examples, Rows, example_losses
 from securefl.learning.dp_layers import layers_of
-from securefl.learning.flatten import check_averageable, dimension
+from securefl.learning.flatten import check_averageable, dimension, trained_parameters
 
 _MIXING: Final = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -39,7 +39,7 @@ class Mapped:
 
     def examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
         """See :class:`Way`."""
-        weights = {name: w.detach() for name, w in self._module.named_parameters() if w.requires_grad}
+        weights = {name: weight.detach() for name, weight in trained_parameters(self._module).items()}
         slopes = self._slopes(weights, x, y)
         with torch.no_grad():
             return Examples(
@@ -62,7 +62,7 @@ class OneByOne:
 
     def examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
         """See :class:`Way`."""
-        weights = dict(self._module.named_parameters())
+        weights = trained_parameters(self._module)
         rows = [(start, weights[name]) for name, start in _starts(self._module)]
         found: list[tuple[torch.Tensor, ...]] = []
         for one in range(len(x)):
@@ -136,11 +136,10 @@ def _check_alone(module: nn.Module, sample: torch.Tensor) -> None:
 
 
 def _starts(module: nn.Module) -> list[tuple[str, int]]:
-    """Trainable parameters, and where each begins in the vector of all."""
+    """Trained parameters, and where each begins in their vector."""
     starts, start = [], 0
-    for name, weight in module.named_parameters():
-        if weight.requires_grad:
-            starts.append((name, start))
+    for name, weight in trained_parameters(module).items():
+        starts.append((name, start))
         start += weight.numel()
     return starts
 

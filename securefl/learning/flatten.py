@@ -1,11 +1,14 @@
-"""Models as vectors: parameters only, in the order of ``named_parameters``, tied ones once (step 2)."""
+"""Models as vectors of their trained parameters, in the order of ``named_parameters``, tied once (step 2)."""
 
 from __future__ import annotations
+
+import hashlib
 
 import numpy as np
 import torch
 
 from securefl.arrays import F32, F64, expect
+from securefl.crypto.labels import digest
 from securefl.errors import ConfigError
 
 
@@ -37,19 +40,44 @@ def check_averageable(module: torch.nn.Module) -> None:
             )
 
 
+def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    """The parameters that training may change, in the order of the vector; tied ones once.
+
+    Nothing else travels, is noised or weighed: what is frozen is everybody's (:func:`frozen_digest`).
+    """
+    return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+
+
 def dimension(module: torch.nn.Module) -> int:
-    """d: how many parameters the model has."""
-    return sum(parameter.numel() for parameter in module.parameters())
+    """d: how many parameters of the model are trained."""
+    return sum(weight.numel() for weight in trained_parameters(module).values())
+
+
+def frozen_digest(module: torch.nn.Module) -> bytes:
+    """What everybody's frozen parameters have to agree in: names, shapes and values; empty without any.
+
+    Names and shapes of the trained ones are in it, too: they say which number of the vector is which.
+    """
+    frozen: list[str | bytes | int] = []
+    trained: list[str | int] = []
+    for name, weight in module.named_parameters():
+        if weight.requires_grad:
+            trained += [name, weight.dim(), *weight.shape]
+        else:
+            values = weight.detach().cpu().contiguous().numpy().astype("<f4", copy=False)
+            frozen += [name, weight.dim(), *weight.shape, hashlib.sha256(values.tobytes()).digest()]
+    return digest("frozen parameters", len(frozen), *frozen, *trained) if frozen else b""
 
 
 def to_vector(module: torch.nn.Module) -> F32:
-    """The parameters as one f32 ``(d,)`` array in main memory; a copy.
+    """The trained parameters as one f32 ``(d,)`` array in main memory; a copy.
 
     Raises:
         ConfigError: the model cannot be averaged (:func:`check_averageable`).
     """
     check_averageable(module)
-    flat = torch.cat([parameter.detach().reshape(-1) for parameter in module.parameters()])
+    weights = trained_parameters(module).values()
+    flat = torch.cat([weight.detach().reshape(-1) for weight in weights])
     vector: F32 = flat.cpu().numpy()
     return vector
 
@@ -62,7 +90,7 @@ def change(before: F32, after: F32) -> F64:
 
 
 def load_vector(module: torch.nn.Module, vector: F32) -> None:
-    """Overwrite the parameters with ``vector``, f32 ``(d,)``. Nothing is changed if it does not fit.
+    """Overwrite the trained parameters with ``vector``, f32 ``(d,)``; nothing is changed if it does not fit.
 
     Raises:
         ConfigError: the model cannot be averaged (:func:`check_averageable`).
@@ -74,7 +102,7 @@ def load_vector(module: torch.nn.Module, vector: F32) -> None:
     flat = torch.from_numpy(vector.copy())
     start = 0
     with torch.no_grad():
-        for parameter in module.parameters():
+        for parameter in trained_parameters(module).values():
             stop = start + parameter.numel()
             parameter.copy_(flat[start:stop].view_as(parameter))
             start = stop

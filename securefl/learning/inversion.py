@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from securefl.arrays import F32, F64, I64, expect
 from securefl.errors import UsageError
-from securefl.learning.flatten import dimension, load_vector
+from securefl.learning.flatten import dimension, load_vector, trained_parameters
 from securefl.learning.models import seeded
 
 _QUIET = 1e-3
@@ -54,9 +54,12 @@ def from_neurons(module: torch.nn.Module, gradient: F64) -> F64:
     """
     expect(gradient, "gradient", np.float64, (dimension(module),))
     layers = [m for m in module.modules() if list(m.parameters(recurse=False))]
-    if not layers or not isinstance(layers[0], torch.nn.Linear) or layers[0].bias is None:
+    first = layers[0] if layers else None
+    if not isinstance(first, torch.nn.Linear) or first.bias is None:
         raise UsageError("neurons are read off a first layer that is dense, with biases")
-    neurons, features = layers[0].weight.shape
+    if not all(weight.requires_grad for weight in first.parameters()):
+        raise UsageError("neurons are read off a first layer that is trained")
+    neurons, features = first.weight.shape
     weights = gradient[: neurons * features].reshape(neurons, features)
     biases = gradient[neurons * features : neurons * (features + 1)]
     moved = np.abs(biases) > _QUIET * max(float(np.abs(biases).max()), 1e-300)
@@ -96,7 +99,7 @@ def matched(
     how = search or Search()
     load_vector(module, params)
     module.train()
-    weights = list(module.parameters())
+    weights = list(trained_parameters(module).values())
     wanted = torch.from_numpy(gradient.astype(np.float32))
     y = torch.from_numpy(labels)
     with seeded(seed):

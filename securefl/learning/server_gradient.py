@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import assert_never
 
 import numpy as np
@@ -13,7 +12,7 @@ from securefl.arrays import F32, F64
 from securefl.config.aggregation import FlTrust, InnerProduct, ServerRule, ZenoPlusPlus
 from securefl.config.scenario import Training
 from securefl.entropy import Entropy
-from securefl.learning.flatten import load_vector
+from securefl.learning.flatten import load_vector, trained_parameters
 from securefl.learning.models import seeded
 from securefl.learning.outcomes import GradientNotFiniteError
 from securefl.learning.shards import Shard
@@ -95,7 +94,7 @@ class ServerGradient:
     def _on(self, params: F32, rows: torch.Tensor, seed: int) -> F64:
         """The gradient of the mean loss on ``rows``; ``seed`` is for models that draw."""
         load_vector(self._module, params)
-        weights = [weight for weight in self._module.parameters() if weight.requires_grad]
+        weights = list(trained_parameters(self._module).values())
         gradient = np.zeros(len(params))
         with seeded(seed, self._device):
             # Training mode, since recurrent layers have no gradient in the other one on a GPU.
@@ -103,17 +102,8 @@ class ServerGradient:
             for piece in torch.split(rows.to(self._device), PIECE):
                 loss = cross_entropy(self._module(self._x[piece]), self._y[piece])
                 slopes = torch.autograd.grad(loss, weights, materialize_grads=True)
-                gradient += self._flat(slopes) * (len(piece) / len(rows))
+                flat = torch.cat([slope.reshape(-1) for slope in slopes]).cpu().numpy()
+                gradient += flat.astype(np.float64) * (len(piece) / len(rows))
         if not np.isfinite(gradient).all():
             raise GradientNotFiniteError("the gradient of the server's own samples is not finite")
         return gradient
-
-    def _flat(self, slopes: Sequence[torch.Tensor]) -> F64:
-        """The slopes in the order of the parameters, 0 for those that are not trained."""
-        given = iter(slopes)
-        parts = [
-            next(given) if weight.requires_grad else torch.zeros_like(weight)
-            for weight in self._module.parameters()
-        ]
-        flat: F64 = torch.cat([part.reshape(-1) for part in parts]).cpu().numpy().astype(np.float64)
-        return flat

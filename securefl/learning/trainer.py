@@ -15,7 +15,7 @@ from securefl.arrays import F32
 from securefl.config.scenario import Training
 from securefl.config.sizes import batch_size_of
 from securefl.entropy import Entropy
-from securefl.learning.flatten import load_vector, to_vector
+from securefl.learning.flatten import load_vector, to_vector, trained_parameters
 from securefl.learning.models import seeded
 from securefl.learning.outcomes import TrainingDivergedError
 from securefl.learning.shards import Shard
@@ -76,7 +76,7 @@ class LocalTrainer:
         """The update rule of ``torch.optim.SGD``, bit for bit, with a third less overhead on small models."""
         config, x, y = self._config, self._x[:samples], self._y[:samples]
         self._module.train()
-        weights = [weight for weight in self._module.parameters() if weight.requires_grad]
+        weights = list(trained_parameters(self._module).values())
         velocities = [torch.zeros_like(weight) for weight in weights]
         for batch in islice(self._batches(len(y), order), config.steps):
             loss = cross_entropy(self._module(x[batch]), y[batch])

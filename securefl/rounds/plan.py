@@ -45,11 +45,18 @@ class Plan:
     limits: Limits
     roster: Roster
     length: int
-    """d: parameters of one model."""
+    """d: parameters of one model that are trained. No others travel, are noised or weighed."""
+    frozen: bytes = b""
+    """Digest of those that are not (:func:`securefl.learning.flatten.frozen_digest`); empty without any."""
 
     def config_digest(self) -> bytes:
-        """Return what every party signs as its configuration: scenario, roster, run and model size."""
-        return digest("config", self.run, scenario_digest(self.scenario), self.roster.digest(), self.length)
+        """Return what every party signs as its configuration: scenario, roster, run and model.
+
+        Who has another backbone joins no run: its updates would be of another model.
+        """
+        scenario, roster = scenario_digest(self.scenario), self.roster.digest()
+        frozen = (self.frozen,) if self.frozen else ()
+        return digest("config", self.run, scenario, roster, self.length, *frozen)
 
     def joins_with(self, name: PartyId) -> bytes:
         """Return the digest of the configuration that ``name`` has to join with."""

@@ -46,8 +46,8 @@ def read_own_identity(settings: ProcessSettings) -> tuple[Identity, Roster]:
     return identity, roster
 
 
-def make_plan(settings: ProcessSettings, roster: Roster, length: int) -> Plan:
-    """Return the run's plan.
+def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: bytes) -> Plan:
+    """Return the run's plan; d and the digest of what is frozen are those of the model as it was built.
 
     Raises:
         ConfigError: an infeasible scenario, noise that does not follow from it, a roster of the wrong size.
@@ -64,7 +64,7 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int) -> Plan:
             "lists no dealer, and validated sums take one",
             "keygen --party dealer, and make the roster with its .pub file",
         )
-    plan = Plan(settings.run, settings.scenario, limits, roster, length)
+    plan = Plan(settings.run, settings.scenario, limits, roster, length, frozen)
     # Refused here, if at all: later it would be a bug.
     _ = plan.mechanism
     return plan

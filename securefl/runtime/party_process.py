@@ -16,7 +16,7 @@ from securefl.config.sizes import works_of
 from securefl.errors import UsageError
 from securefl.kernel.effects import Aborted, Finished, Train
 from securefl.learning.device import limit_threads, pick_device
-from securefl.learning.flatten import dimension
+from securefl.learning.flatten import dimension, frozen_digest
 from securefl.learning.groups import Chooser
 from securefl.learning.models import build_model
 from securefl.learning.rounds import RoundTrainer
@@ -70,7 +70,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
     trainer = RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
     chooser = Chooser(module, shard, device) if scenario.groups.count > 1 else None
-    plan = make_plan(settings, roster, dimension(module))
+    plan = make_plan(settings, roster, dimension(module), frozen_digest(module))
     check_own_privacy(plan, len(shard.y), trusted=settings.accounted or root.insecure)
     allowed = own_releases(plan, settings.own_budget, settings.own_spent)
     journal = FileJournal(settings.out / f"{me}.journal", settings.run)

@@ -19,7 +19,7 @@ from securefl.runtime.stage import Stage
 
 
 def length_of(scenario: Scenario, shard: Shard, seed: int) -> int:
-    """d: parameters of the scenario's model on such data.
+    """d: trained parameters of the scenario's model on such data.
 
     Raises:
         ConfigError: there is no such model for this data.

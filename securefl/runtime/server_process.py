@@ -21,7 +21,7 @@ from securefl.kernel.events import Place
 from securefl.kernel.machine import Effect
 from securefl.learning.checkpoint import keep_model
 from securefl.learning.device import limit_threads, pick_device
-from securefl.learning.flatten import dimension
+from securefl.learning.flatten import dimension, frozen_digest
 from securefl.learning.groups import evaluator_of, initial_models
 from securefl.learning.models import build_model
 from securefl.learning.outcomes import Evaluation
@@ -69,7 +69,7 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
     check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
     evaluator = evaluator_of(scenario, module, shard, device, trigger_of(scenario.behaviours))
-    plan = make_plan(settings, roster, dimension(module))
+    plan = make_plan(settings, roster, dimension(module), frozen_digest(module))
     root = settings.entropy()
     context = ServerContext(
         plan,

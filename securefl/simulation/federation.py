@@ -25,7 +25,7 @@ from securefl.learning.dataset import Dataset
 from securefl.learning.datasets import load_data
 from securefl.learning.device import limit_threads, pick_device
 from securefl.learning.evaluation import Evaluator
-from securefl.learning.flatten import dimension
+from securefl.learning.flatten import dimension, frozen_digest
 from securefl.learning.groups import (
     Chooser,
     GroupEvaluator,
@@ -153,7 +153,7 @@ def assemble(
     )
     trainings = Trainings(crew.workforce, grapevine.asks)
     grapevine.connect(trainings)
-    plan = Plan(run, scenario, check(scenario), roster, dimension(module))
+    plan = Plan(run, scenario, check(scenario), roster, dimension(module), frozen_digest(module))
     # Noise that cannot be drawn is refused here.
     _ = plan.mechanism
     rule, consult = server_rule(scenario.aggregation.rule), None

@@ -26,6 +26,18 @@ def with_frozen_bias(input_shape: tuple[int, ...], classes: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), linear)
 
 
+def with_frozen_backbone(input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    backbone = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), 96), nn.ReLU())
+    return nn.Sequential(backbone.requires_grad_(requires_grad=False), nn.Linear(96, classes))
+
+
+def with_another_backbone(input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    module = with_frozen_backbone(input_shape, classes)
+    with torch.no_grad():
+        module[0][1].bias[0] += 1e-3  # type: ignore[index]
+    return module
+
+
 def with_unused_layer(input_shape: tuple[int, ...], classes: int) -> nn.Module:
     class Unused(nn.Module):
         def __init__(self) -> None:

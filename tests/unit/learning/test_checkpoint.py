@@ -4,13 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file, save_file
 
 from securefl.arrays import F32
-from securefl.config.model import Mlp
+from securefl.config.model import CustomModel, Mlp
 from securefl.errors import ConfigError, UsageError
 from securefl.learning.checkpoint import load_model, save_model
-from securefl.learning.flatten import to_vector
+from securefl.learning.flatten import frozen_digest, to_vector
 from securefl.learning.models import build_model
 
 MODULE = build_model(Mlp(hidden=(12,)), (3,), 2, seed=1)
@@ -74,6 +75,22 @@ def test_params_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         save_model(tmp_path / "model.safetensors", MODULE, PARAMS[1:])
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_is_saved_whole_with_what_is_frozen(tmp_path: Path) -> None:
+    factory = "tests.unit.learning.factories:with_frozen_backbone"
+    module = build_model(CustomModel(factory=factory), (4,), 3, seed=1)
+    params = np.arange(97 * 3, dtype=np.float32)
+    save_model(tmp_path / "model.safetensors", module, params)
+    named = load_model(tmp_path / "model.safetensors")
+    assert {name: array.shape for name, array in named.items()} == {
+        name: tuple(weight.shape) for name, weight in module.named_parameters()
+    }
+    np.testing.assert_array_equal(named["0.1.weight"], module.get_parameter("0.1.weight").detach().numpy())
+    np.testing.assert_array_equal(named["1.bias"], params[-3:])
+    again = build_model(CustomModel(factory=factory), (4,), 3, seed=2)
+    again.load_state_dict({name: torch.from_numpy(array) for name, array in named.items()})
+    assert frozen_digest(again) == frozen_digest(module)
 
 
 def test_bad_files(tmp_path: Path) -> None:

@@ -7,7 +7,13 @@ from torch import nn
 
 from securefl.config.model import Cnn, CustomModel
 from securefl.errors import ConfigError, UsageError
-from securefl.learning.flatten import dimension, load_vector, to_vector
+from securefl.learning.flatten import (
+    dimension,
+    frozen_digest,
+    load_vector,
+    to_vector,
+    trained_parameters,
+)
 from securefl.learning.models import build_model
 
 
@@ -92,6 +98,40 @@ def test_a_vector_that_does_not_fit_changes_nothing(
     with pytest.raises(UsageError, match="vector has"):
         load_vector(module, vector)
     np.testing.assert_array_equal(to_vector(module), before)
+
+
+def backbone(name: str = "with_frozen_backbone", seed: int = 1) -> nn.Module:
+    return build_model(CustomModel(factory=f"tests.unit.learning.factories:{name}"), (4,), 3, seed=seed)
+
+
+def test_what_is_frozen_is_no_part_of_the_vector_and_stays() -> None:
+    module = backbone()
+    assert dimension(module) == 97 * 3
+    before = {name: weight.detach().clone() for name, weight in module.named_parameters()}
+    load_vector(module, np.arange(97 * 3, dtype=np.float32))
+    after = dict(module.named_parameters())
+    assert [name for name in before if torch.equal(before[name], after[name])] == ["0.1.weight", "0.1.bias"]
+    np.testing.assert_array_equal(to_vector(module), np.arange(97 * 3, dtype=np.float32))
+    assert list(trained_parameters(module)) == ["1.weight", "1.bias"]
+    with pytest.raises(UsageError, match="vector has"):
+        load_vector(module, np.zeros(97 * 3 + 5 * 96, dtype=np.float32))
+
+
+def test_the_digest_of_what_is_frozen() -> None:
+    """Names, shapes and values of that count; the trained values, which the server sends, do not."""
+    one = frozen_digest(backbone())
+    assert len(one) == 32
+    assert frozen_digest(small()) == b""
+    trained = backbone()
+    load_vector(trained, np.ones(97 * 3, dtype=np.float32))
+    assert frozen_digest(trained) == one
+    assert frozen_digest(trained.double().float()) == one
+    others = [backbone(seed=2), backbone("with_another_backbone"), backbone("with_frozen_bias")]
+    renamed = nn.Sequential(*backbone().children(), nn.Identity())
+    assert frozen_digest(renamed) == one
+    moved = nn.Sequential(nn.Identity(), *backbone().children())
+    digests = {one, *map(frozen_digest, others), frozen_digest(moved)}
+    assert len(digests) == 5
 
 
 def test_floating_point_buffers_are_refused_both_ways() -> None:

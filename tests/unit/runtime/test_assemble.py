@@ -71,14 +71,23 @@ def test_a_roster_of_another_size_is_refused(tmp_path: Path) -> None:
     mine, _ = keys(tmp_path, leave_out="p05")
     _, roster = read_own_identity(mine)
     with pytest.raises(ConfigError, match="lists 5 parties, the scenario has 6"):
-        make_plan(mine, roster, 8)
+        make_plan(mine, roster, 8, b"")
+
+
+def test_who_has_another_frozen_part_has_another_configuration(tmp_path: Path) -> None:
+    """Without any, the digest is what it was; clusters are drawn as ever."""
+    mine, _ = keys(tmp_path)
+    _, roster = read_own_identity(mine)
+    plans = [make_plan(mine, roster, 8, frozen) for frozen in (b"", bytes(32), bytes(31) + b"x")]
+    assert len({plan.config_digest() for plan in plans}) == 3
+    assert len({plan.drawn_digest() for plan in plans}) == 1
 
 
 def test_the_inbox_takes_a_masked_input_of_the_models_size_and_nothing_far_larger(tmp_path: Path) -> None:
     mine, made = keys(tmp_path)
     _, roster = read_own_identity(mine)
     length = 100_000
-    plan = make_plan(mine, roster, length)
+    plan = make_plan(mine, roster, length, b"")
     inbox = make_inbox(plan, replace(mine, name=SERVER))
     outbox = Outbox(mine.run, made[PartyId("p00")], OsEntropy())
     fits = MaskedInput(vector=bytes(length * plan.limits.ring_bits // 8))
