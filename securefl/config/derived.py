@@ -13,6 +13,7 @@ from securefl.config.cast import is_byzantine, is_of_server
 from securefl.config.check_limits import on_checks
 from securefl.config.crypten_limits import on_crypten
 from securefl.config.group_limits import judged_together, on_groups
+from securefl.config.isolation import server_of
 from securefl.config.leakage_notes import on_leakage
 from securefl.config.presence import shares_fail_in_run
 from securefl.config.privacy_limits import noise_of
@@ -27,6 +28,7 @@ from securefl.config.sizes import (
     max_cluster_size,
     quorum_of,
     steps_of,
+    tells_groups,
     works_of,
 )
 from securefl.config.validation_limits import on_validation
@@ -57,12 +59,14 @@ class Limits:
     p_alone_per_opening: float
     """P(all cluster mates of a given party collude), for the smallest planned size.
 
-    Against an active server: among the fewest parties that it may announce."""
+    Against an active server: in one draw, at the presence that suits it best, with the inputs of honest
+    mates lost (:mod:`securefl.config.isolation`)."""
     p_alone_in_run: float
     """The same for at least one of the T x R openings of the whole run; active server: of all draws.
 
     With atoms: P(all of a party's atom mates collude). Sums can determine an atom, and no less.
-    Fixed clusters are one assignment; that it was drawn by chance is up to whoever starts the run."""
+    Fixed clusters are one assignment; that it was drawn by chance is up to whoever starts the run. With open
+    task groups 1 where there are colluders enough to fill a cluster: they name the party's group."""
     p_shares_fail: float
     """P(more than f of a given party's cluster mates collude in at least one opening): what shared noise is
     not reckoned for. At most so much, however few parties a round goes on with; 0.0 without shared noise."""
@@ -81,16 +85,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     judged = judged_together(scenario, sizes)
     tolerated = withstood(scenario.aggregation, len(judged))
     quorum = quorum_of(parties, plan.colluders) if plan.server == "active" else None
-    # An active server may announce a quorum only, its colluders among them, and void draws that it dislikes.
-    # A round has one whole cluster at least.
-    crowd, draws = (parties, 1) if quorum is None else (max(quorum, min(sizes)), MAX_DRAWS)
-    draws *= scenario.stop.rounds * scenario.clustering.reclusterings
-    if scenario.clustering.fixed:
-        crowd, draws = parties, 1
-    alone = odds.alone_among(crowd, plan.colluders, min(sizes)) if plan.colluders else 0.0
-    in_run = odds.once_in(alone, draws)
-    if scenario.clustering.atoms > 1:
-        in_run = p_atom_exposed(scenario)
+    alone, in_run = _alone(scenario, sizes)
     limits = Limits(
         participants=sum(sizes),
         cluster_sizes=sizes,
@@ -120,6 +115,28 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         *_on_behaviours(scenario),
     )
     return replace(limits, notes=notes)
+
+
+def _alone(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[float, float]:
+    """P(a given party is left alone among colluders) in one opening, and in the run."""
+    sums, clustering = scenario.secure_sum, scenario.clustering
+    if not sums.colluders:
+        return 0.0, 0.0
+    if tells_groups(scenario):
+        filled = float(sums.colluders >= sums.min_survivors - 1)
+        return filled, filled
+    openings = scenario.stop.rounds * clustering.reclusterings
+    by_chance = odds.alone_among(scenario.parties, sums.colluders, min(sizes))
+    if clustering.atoms > 1:
+        exposed = p_atom_exposed(scenario)
+        return (by_chance if sums.server == "curious" else exposed), exposed
+    if sums.server == "curious":
+        return by_chance, by_chance if clustering.fixed else odds.once_in(by_chance, openings)
+    server = server_of(scenario)
+    if clustering.fixed:
+        return (server.isolates_at_once(sums.min_survivors),) * 2
+    worst = server.isolates(sums.min_survivors)
+    return worst.chance, worst.in_run(openings)
 
 
 def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
@@ -180,27 +197,7 @@ def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
         yield "CLUSTERS ARE FIXED: whoever starts the run chooses them"
     yield from on_leakage(scenario)
     if plan.colluders:
-        bound = odds.all_within(
-            limits.cluster_sizes,
-            plan.colluders,
-            lambda _size: plan.colluders_per_cluster,
-            scenario.parties - limits.participants,
-        )
-        openings = (
-            f"per opening, and in its atom, which sums may determine, {percent(limits.p_alone_in_run)}"
-            " for the whole run"
-            if scenario.clustering.atoms > 1
-            else "for the whole run, as long as nobody chose the clusters"
-            if scenario.clustering.fixed
-            else f"per opening, {percent(limits.p_alone_in_run)} in {scenario.stop.rounds} x"
-            f" {scenario.clustering.reclusterings} openings"
-        )
-        yield (
-            f"collusion: {plan.colluders} of {scenario.parties} parties with the server; a given party is"
-            f" alone among them with probability {percent(limits.p_alone_per_opening)}"
-            f" {openings}; every cluster has at most"
-            f" f = {plan.colluders_per_cluster} of them with probability {percent(bound)} per assignment"
-        )
+        yield _on_collusion(scenario, limits)
     else:
         yield "collusion: none assumed (q = 0)"
     if scenario.encoding.clip != "none" and scenario.encoding.range < scenario.encoding.clip:
@@ -208,6 +205,44 @@ def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
             f"encoding: range {scenario.encoding.range:g} is below clip {scenario.encoding.clip:g},"
             " so that an honest coordinate may saturate"
         )
+
+
+def _on_collusion(scenario: Scenario, limits: Limits) -> str:
+    plan, clustering = scenario.secure_sum, scenario.clustering
+    who = f"collusion: {plan.colluders} of {scenario.parties} parties with the server"
+    if tells_groups(scenario):
+        if limits.p_alone_in_run:
+            return f"{who}; THEY CAN NAME THE GROUP OF A PARTY AND FILL ITS CLUSTER, and learn its update"
+        return (
+            f"{who}, and all of them may name the group of one party: every opened sum holds"
+            f" {plan.min_survivors - plan.colluders} honest updates or more all the same"
+        )
+    held = odds.all_within(
+        limits.cluster_sizes,
+        plan.colluders,
+        lambda _size: plan.colluders_per_cluster,
+        scenario.parties - limits.participants,
+    )
+    at_once, in_run = percent(limits.p_alone_per_opening), percent(limits.p_alone_in_run)
+    openings = f"{scenario.stop.rounds} x {clustering.reclusterings} openings"
+    if clustering.atoms > 1:
+        over = f"{at_once} per opening, and in its atom, which sums may determine, {in_run} for the whole run"
+    elif clustering.fixed:
+        over = f"{at_once} for the whole run, as long as nobody chose the clusters"
+    elif plan.server == "curious":
+        over = f"{at_once} per opening, {in_run} in {openings}"
+    else:
+        over = f"{at_once} per draw, {in_run} in the {MAX_DRAWS} draws each of {openings}"
+    alone = f"a given party is alone among them with probability {over}"
+    if plan.server == "active" and clustering.atoms == 1:
+        alone = (
+            f"whoever has {plan.min_survivors - 1} of them or more as cluster mates is alone with them once"
+            f" the server loses the others' inputs, and it chooses who is announced: {alone}"
+        )
+    return (
+        f"{who}; {alone}; every cluster has at most f = {plan.colluders_per_cluster} of them with probability"
+        f" {percent(held)} per assignment"
+    )
 
 
 def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:

@@ -118,7 +118,23 @@ def _check_company(scenario: Scenario) -> None:
 
 
 def _check_open(scenario: Scenario) -> None:
-    groups, clustering = scenario.groups, scenario.clustering
+    groups, clustering, sums = scenario.groups, scenario.clustering, scenario.secure_sum
+    if sums.server == "active":
+        raise ConfigError(
+            "groups.mode",
+            "a party tells in each round which model fits its data best, and an active server makes the"
+            " models: it reads the data from the choices",
+            'secure_sum.server = "curious", or one group',
+        )
+    needed = sums.colluders + sums.k_anonymity
+    if sums.colluders and sums.min_survivors < needed and scenario.leakage.mode == "veto":
+        raise ConfigError(
+            "secure_sum.min_survivors",
+            f"{sums.min_survivors}, and all q = {sums.colluders} colluders can name the group of one party"
+            f" and be its cluster: besides them k = {sums.k_anonymity} honest members must remain in every"
+            " opened sum",
+            f"at least {needed}",
+        )
     if clustering.atoms > 1:
         raise ConfigError(
             "clustering.atoms",

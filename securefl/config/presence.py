@@ -8,6 +8,7 @@ from securefl.config.sizes import (
     MAX_DRAWS,
     cluster_sizes,
     max_cluster_size,
+    most_fitting,
     participants_of,
     quorum_of,
     rests_on_chance,
@@ -43,10 +44,8 @@ def wanted_of(scenario: Scenario, present: int) -> int:
     """
     if present < fewest_present(scenario):
         return 0
-    size, largest = scenario.clustering.size, max_cluster_size(scenario)
     most, fewest = min(participants_of(scenario), present), fewest_participants(scenario)
-    feasible = (n for n in range(most, fewest - 1, -1) if max(cluster_sizes(n, size)) <= largest)
-    return next(feasible, 0)
+    return most_fitting(most, fewest, scenario.clustering.size, max_cluster_size(scenario))
 
 
 def shares_fail(scenario: Scenario, present: int) -> float:

@@ -25,6 +25,15 @@ def cluster_sizes(participants: int, size: int) -> tuple[int, ...]:
     return (base + 1,) * larger + (base,) * (clusters - larger)
 
 
+def most_fitting(most: int, fewest: int, size: int, largest: int) -> int:
+    """The most parties, of ``most`` down to ``fewest`` >= ``size``, that make no cluster above ``largest``.
+
+    Fewer parties make fewer and so larger clusters. 0 where there is no such number.
+    """
+    fitting = (n for n in range(most, fewest - 1, -1) if max(cluster_sizes(n, size)) <= largest)
+    return next(fitting, 0)
+
+
 def atom_sizes(parties: int, size: int) -> tuple[int, ...]:
     """Members of the atoms of a run, larger ones first: as many atoms of at least ``size`` as there can be.
 
@@ -153,6 +162,11 @@ COUNTS = 0
 def hides_groups(scenario: Scenario) -> bool:
     """Whether each cluster sums counts and k slots, in the places of reclusterings (ADR 0026)."""
     return scenario.groups.count > 1 and scenario.groups.mode == "hidden"
+
+
+def tells_groups(scenario: Scenario) -> bool:
+    """Whether parties tell their task group in their hello, and clusters lie inside groups."""
+    return scenario.groups.count > 1 and scenario.groups.mode == "open"
 
 
 def group_sizes(scenario: Scenario) -> tuple[int, ...]:

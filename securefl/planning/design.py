@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from securefl.config.aggregation import Mean, Median, MultiKrum, Rule, TrimmedMean
 from securefl.config.rules import breakdown, clusters_needed
-from securefl.config.sizes import MAX_DRAWS, cluster_sizes, quorum_of
+from securefl.config.sizes import cluster_sizes
 from securefl.planning.demand import Demand
 from securefl.privacy.shares import Placement
 
@@ -112,18 +112,9 @@ def _thinned(sizes: list[int]) -> Iterator[int]:
             last = size
 
 
-def draws_of(demand: Demand, shape: Shape, *, shared: bool = False) -> tuple[int, int]:
-    """Among how many parties a cluster is drawn at least, and how often over the run.
-
-    An active server may announce a quorum only, its colluders among them, and void draws that it dislikes
-    (:mod:`securefl.config.derived`). Where noise is ``shared``, as few may be there, whatever the server
-    (:mod:`securefl.config.presence`).
-    """
-    draws = demand.rounds * shape.reclusterings * (MAX_DRAWS if demand.server == "active" else 1)
-    if demand.server == "curious" and not shared:
-        return demand.parties, draws
-    smallest = min(shape.sizes(demand.parties))
-    return max(quorum_of(demand.parties, demand.colluders), smallest), draws
+def majority_of(size: int, f: int) -> int:
+    """The least t of which two groups in a cluster of ``size`` share more than ``f`` members: 2 t - m > f."""
+    return (size + f) // 2 + 1
 
 
 def threshold_of(sizes: tuple[int, ...], f: int, min_survivors: int, server: str) -> int | None:
@@ -131,7 +122,7 @@ def threshold_of(sizes: tuple[int, ...], f: int, min_survivors: int, server: str
 
     That is the least against an active server (2 t - m > f); a curious one may have as few as survive.
     """
-    wanted = (max(sizes) + f) // 2 + 1
+    wanted = majority_of(max(sizes), f)
     if server == "curious":
         return min(wanted, min_survivors)
     return wanted if wanted <= min_survivors else None

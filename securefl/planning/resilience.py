@@ -6,10 +6,11 @@ import functools
 import math
 
 from securefl.config import odds
+from securefl.config.isolation import ActiveServer
 from securefl.config.reclustering import p_withstands
-from securefl.config.sizes import MAX_DRAWS, cluster_sizes
+from securefl.config.sizes import cluster_sizes, quorum_of
 from securefl.planning.demand import Demand
-from securefl.planning.design import Shape, draws_of
+from securefl.planning.design import Shape, majority_of
 
 _NEGLIGIBLE = 1e-12
 
@@ -84,30 +85,28 @@ def _spoiled_atoms(atoms: int, units: int, byzantine: int) -> tuple[float, ...]:
     return tuple(law)
 
 
-def p_alone(demand: Demand, shape: Shape) -> float:
-    """P(all cluster mates of a given party collude in at least one opening of the run).
-
-    With atoms, whose sums may be determined: that all of its atom mates do.
-    """
-    if not demand.colluders:
-        return 0.0
-    if shape.atoms > 1:
-        foundings = MAX_DRAWS * demand.rounds if demand.server == "active" else 1
-        return odds.once_in(odds.alone_among(demand.parties, demand.colluders, shape.atoms), foundings)
-    crowd, draws = draws_of(demand, shape)
-    smallest = min(shape.sizes(demand.parties))
-    return odds.once_in(odds.alone_among(crowd, demand.colluders, smallest), draws)
-
-
 def p_exceeded(demand: Demand, shape: Shape, f: int, *, shared: bool = False) -> float:
     """P(more than ``f`` of a given party's cluster mates collude in at least one opening of the run).
 
-    Where noise is ``shared``, among the fewest parties that a round goes on with. With atoms, which are the
-    same in all openings, it is less.
+    Against an active server: at the presence that suits it best, in all draws that it can have
+    (:mod:`securefl.config.isolation`). Where noise is ``shared``, among the fewest parties that a round goes
+    on with (:mod:`securefl.config.presence`). With atoms, which are the same in all openings, it is less.
     """
-    crowd, draws = draws_of(demand, shape, shared=shared)
-    largest = min(crowd, max(shape.sizes(demand.parties)))
-    return odds.once_in(odds.tail(crowd - 1, demand.colluders, largest - 1, f + 1), draws)
+    openings, largest = demand.rounds * shape.reclusterings, max(shape.sizes(demand.parties))
+    quorum = quorum_of(demand.parties, demand.colluders)
+    if demand.server == "active":
+        server = ActiveServer(
+            parties=demand.parties,
+            participants=demand.parties,
+            colluders=demand.colluders,
+            size=shape.size,
+            # As many as two groups of the threshold still share more than f of.
+            largest=2 * majority_of(largest, f) - f - 1,
+            quorum=quorum,
+        )
+        return server.exceeds(f).in_run(openings)
+    crowd = max(quorum, min(shape.sizes(demand.parties))) if shared else demand.parties
+    return odds.once_in(odds.tail(crowd - 1, demand.colluders, min(crowd, largest) - 1, f + 1), openings)
 
 
 def colluders_together(demand: Demand, shape: Shape, f: int) -> int:

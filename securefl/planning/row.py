@@ -20,7 +20,7 @@ from securefl.planning.effort import Burden, cpu_seconds
 from securefl.planning.frames import Cohort, SumKind
 from securefl.planning.losses import freezes, p_cluster_lost, p_round_loses
 from securefl.planning.noise import multiplier_of
-from securefl.planning.resilience import colluders_together, p_alone, p_clean, p_exceeded
+from securefl.planning.resilience import colluders_together, p_clean, p_exceeded
 from securefl.planning.spread import noise_deviation, sampling_variance
 from securefl.planning.traffic import Traffic, traffic
 
@@ -124,7 +124,7 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
         p_clean=p_clean(demand, shape, withstood),
         p_aborted=p_cluster_lost(demand, shape, design.min_survivors),
         p_lost=p_round_loses(demand, shape, design.min_survivors),
-        p_alone=p_alone(demand, shape),
+        p_alone=limits.p_alone_in_run,
         p_exceeded=max(p_exceeded(demand, shape, design.colluders), limits.p_shares_fail),
         enough=r_star(shape.units(n), clusters),
         dimensions=dimensions_left(n, shape, clusters),

@@ -9,9 +9,9 @@ from securefl.clustering.assignment import Assignment, draw_assignment
 from securefl.clustering.atoms import draw_unions, form_atoms, whole
 from securefl.clustering.fixed import fixed_assignment, fixed_seed
 from securefl.clustering.nonces import certified_seed
-from securefl.config.sizes import atoms_per_cluster, hides_groups, participants_of
+from securefl.config.sizes import atoms_per_cluster, hides_groups, participants_of, tells_groups
 from securefl.ids import PartyId
-from securefl.rounds.groups import NO_GROUPS, draw_inside_groups, tells_groups
+from securefl.rounds.groups import NO_GROUPS, draw_inside_groups
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClustersDrawn
 from securefl.weighting.weights import cap_of, public_weights
@@ -104,7 +104,7 @@ def draw_round(
     clustering, weighting = plan.scenario.clustering, plan.scenario.weighting
     seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest())
     founding = (founding or seed) if clustering.atoms > 1 else b""
-    told = groups if tells_groups(plan) else NO_GROUPS
+    told = groups if tells_groups(plan.scenario) else NO_GROUPS
     assignment = clusters_of(plan, seed, nonces.keys(), founding, told)
     drawn = assignment.participants
     resting = tuple(sorted(nonces.keys() - set(drawn)))
@@ -131,7 +131,7 @@ def clusters_of(
         groups: task groups of everybody who is present, where they are told.
     """
     clustering = plan.scenario.clustering
-    if tells_groups(plan):
+    if tells_groups(plan.scenario):
         return draw_inside_groups(plan, seed, present, groups)
     if founding:
         unions = _unions(plan, seed, founding, present)

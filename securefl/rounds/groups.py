@@ -9,7 +9,7 @@ import numpy as np
 from securefl.arrays import F32
 from securefl.clustering.assignment import Assignment, draw_assignment
 from securefl.config.presence import fewest_participants
-from securefl.config.sizes import cluster_sizes, hides_groups, max_cluster_size
+from securefl.config.sizes import max_cluster_size, most_fitting, tells_groups
 from securefl.crypto.labels import digest
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
@@ -20,14 +20,9 @@ from securefl.rounds.randomness import group_entropy
 NO_GROUPS: Mapping[PartyId, int] = {}
 
 
-def tells_groups(plan: Plan) -> bool:
-    """Whether parties tell their group in their hello."""
-    return plan.models > 1 and not hides_groups(plan.scenario)
-
-
 def fits_groups(plan: Plan, group: int) -> bool:
     """Whether a hello may state ``group``."""
-    return 0 <= group < plan.models if tells_groups(plan) else group == NO_GROUP
+    return 0 <= group < plan.models if tells_groups(plan.scenario) else group == NO_GROUP
 
 
 def model_of(plan: Plan, params: F32, group: int) -> F32:
@@ -80,9 +75,8 @@ def draw_inside_groups(
 
 def _wanted(plan: Plan, members: int) -> int:
     """The most of a group's members whose clusters are as small as they have to be; 0 if there is none."""
-    size, largest = plan.scenario.clustering.size, max_cluster_size(plan.scenario)
-    fitting = (n for n in range(members, size - 1, -1) if max(cluster_sizes(n, size)) <= largest)
-    return next(fitting, 0)
+    size = plan.scenario.clustering.size
+    return most_fitting(members, size, size, max_cluster_size(plan.scenario))
 
 
 def least_of(losses: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from securefl.arrays import F32
 from securefl.clustering.nonces import commitment
-from securefl.config.sizes import MAX_DRAWS, works_of
+from securefl.config.sizes import MAX_DRAWS, tells_groups, works_of
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Choose, Report, Send, Train
@@ -24,7 +24,7 @@ from securefl.rounds.carrying import carries, global_step
 from securefl.rounds.draw import Draw, draw_round, drawn_report, shortage, usable_samples
 from securefl.rounds.founding import founding_of
 from securefl.rounds.group_start import models_at
-from securefl.rounds.groups import any_group, fits_groups, model_of, tells_groups
+from securefl.rounds.groups import any_group, fits_groups, model_of
 from securefl.rounds.party_phases import (
     Choosing,
     Ended,
@@ -135,7 +135,7 @@ def _greet(
         commitment=commitment(nonce, ctx.plan.run, phase.round, draw, ctx.me),
         limits=ctx.plan.published_limits,
         founding=phase.past.founding,
-        group=group if tells_groups(ctx.plan) else NO_GROUP,
+        group=group if tells_groups(ctx.plan.scenario) else NO_GROUP,
     )
     greeted = Greeted(
         phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group, groupless
@@ -261,7 +261,7 @@ def _founding(ctx: PartyContext, past: Past, hellos: Mapping[PartyId, Hello]) ->
 
 def _not_drawn(ctx: PartyContext) -> str:
     clustering = ctx.plan.scenario.clustering
-    if tells_groups(ctx.plan):
+    if tells_groups(ctx.plan.scenario):
         return "its task group is too small for a cluster, or more than clusters hold"
     if clustering.fixed:
         return "too few of its fixed cluster are there"

@@ -100,12 +100,6 @@ def test_open_clusters_lie_inside_groups_and_each_model_learns_from_its_own() ->
     np.testing.assert_allclose(final(done), np.repeat(means, 3) * 2, rtol=1e-6)
 
 
-def test_an_active_server_certifies_open_groups() -> None:
-    config = scenario(8, rounds="1", server="active", **OPEN)
-    done = world(config).run()
-    assert len(opened(done)) == 4
-
-
 def test_a_group_too_small_for_a_cluster_waits_and_its_model_stays() -> None:
     def lonely(party: PartyId, _round: int) -> int:
         return int(party == "p03")

@@ -22,7 +22,6 @@ size = 2
 [secure_sum]
 threshold = 2
 min_survivors = 2
-colluders = 2
 [stop]
 rounds = 3
 """
@@ -181,3 +180,25 @@ def test_sizes_count_where_they_are_given() -> None:
         for more in ((), ("groups.sizes=[4,4,4]",), ("groups.sizes=[6,4,2]",))
     }
     assert len(digests) == 3
+
+
+def test_an_active_server_may_not_ask_which_model_fits() -> None:
+    """The signed choice is a function of the data, for models that the server makes."""
+    with pytest.raises(ConfigError, match="it reads the data from the choices") as refused:
+        check(parse_scenario(OPEN, ("secure_sum.server='active'",)))
+    assert refused.value.path == "groups.mode"
+
+
+def test_colluders_who_name_a_partys_group_cannot_fill_its_cluster() -> None:
+    """All q may be its mates: besides them k honest members have to be in every opened sum."""
+    four = ("clustering.size=4", "secure_sum.threshold=2", "secure_sum.colluders=2")
+    with pytest.raises(ConfigError, match="all q = 2 colluders can name the group of one party") as refused:
+        check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=3")))
+    assert (refused.value.path, refused.value.remedy) == ("secure_sum.min_survivors", "at least 4")
+    held = check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4")))
+    assert (held.p_alone_per_opening, held.p_alone_in_run) == (0.0, 0.0)
+    assert any("every opened sum holds 2 honest updates or more" in line for line in held.notes)
+    report = (*four, "secure_sum.min_survivors=3", "leakage.mode='report'")
+    told = check(parse_scenario(OPEN, report))
+    assert (told.p_alone_per_opening, told.p_alone_in_run) == (1.0, 1.0)
+    assert any("THEY CAN NAME THE GROUP OF A PARTY AND FILL ITS CLUSTER" in line for line in told.notes)

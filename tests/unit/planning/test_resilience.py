@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from securefl.config import odds
 from securefl.planning.demand import Demand
 from securefl.planning.design import Shape
 from securefl.planning.resilience import (
     colluders_per_cluster,
-    p_alone,
     p_clean,
     p_exceeded,
     spoiled_clusters,
@@ -50,7 +50,10 @@ def test_predictions_agree_with_drawn_rounds(
             exceeded += any(len(mates & curious) > f for mates in own)
     assert agrees(clean, 500, p_clean(demand, shape, withstood))
     assert trials > 250
-    assert agrees(alone, trials, p_alone(demand, shape))
+    # What the header says of it for a curious server (securefl.config.derived).
+    expected = odds.alone_among(parties, colluders, shape.atoms if shape.atoms > 1 else smallest)
+    openings = 1 if shape.atoms > 1 else shape.reclusterings
+    assert agrees(alone, trials, odds.once_in(expected, openings))
     if shape.atoms > 1:
         # Openings have atoms in common, so that the formula is a bound.
         assert exceeded / trials <= p_exceeded(demand, shape, f)
@@ -79,4 +82,4 @@ def test_an_active_server_chooses_among_whom_a_party_is_drawn() -> None:
         Demand(parties=60, colluders=6, server=server, rounds=5) for server in ("curious", "active")
     )
     assert p_exceeded(active, shape, 1) > p_exceeded(curious, shape, 1)
-    assert p_alone(Demand(parties=60), shape) == 0.0
+    assert p_exceeded(Demand(parties=60), shape, 0) == 0.0
