@@ -140,7 +140,7 @@ def settings_of(
         scenario=load_scenario(scenario, tuple(overrides or ())),
         run=run_id(run),
         name=name,
-        identity_file=key,
+        identity=key,
         roster_file=roster,
         broker=broker_url(broker, tls, password_file),
         data_file=data,

@@ -34,8 +34,9 @@ def one_line_errors() -> Iterator[None]:
         what = f"{error.filename}: " if error.filename is not None else ""
         _fail("aborted", f"{what}{error.strerror or error}")
         raise typer.Exit(EXIT_ABORTED) from None
-    except KeyboardInterrupt:
-        _fail("aborted", "by Ctrl-C; what was written stays")
+    except KeyboardInterrupt as interrupt:
+        # A signal that is handled like Ctrl-C says its name.
+        _fail("aborted", f"by {str(interrupt) or 'Ctrl-C'}; what was written stays")
         raise typer.Exit(EXIT_ABORTED) from None
 
 

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from rich.console import Console
 
+from securefl.cli.interrupts import SignalledError
 from securefl.config.scenario import Scenario
 from securefl.ids import RunId
 from securefl.kernel.effects import Aborted, Finished
@@ -21,9 +22,18 @@ from securefl.transcript.ends import ends_in
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The user ended it (Ctrl-C)."""
+    """The user ended it."""
 
     reason: str = "by the user (Ctrl-C); what was written stays"
+
+    @classmethod
+    def by(cls, interrupt: KeyboardInterrupt) -> Interrupted:
+        """By Ctrl-C or a signal."""
+        return (
+            cls(f"by {interrupt.name}; what was written stays")
+            if isinstance(interrupt, SignalledError)
+            else cls()
+        )
 
 
 def conclude(

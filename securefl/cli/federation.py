@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -28,6 +27,7 @@ from securefl.report.rundir import RunDirectory
 from securefl.report.witness import Ending, Fact, Refusal, Remark, Traffic
 from securefl.rounds.leakage import drawn_lines
 from securefl.runtime.children import PRELOAD, Children, Died, Fatal, Said
+from securefl.runtime.scratch import scratch_folder
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.stage import Stage, set_stage
 from securefl.runtime.sums import preload_of
@@ -72,7 +72,7 @@ class Federation:
         check(scenario)
         _check_device(options.device or scenario.training.device)
         with ExitStack() as stack:
-            private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="securefl-")))
+            private = stack.enter_context(scratch_folder())
             children = stack.enter_context(Children(PRELOAD + preload_of(scenario)))
             # Before the header, so that data that cannot be used is all that is said.
             stage = set_stage(scenario, options.seed, options.entropy(), options.data_dir, private)
@@ -137,7 +137,8 @@ class Federation:
         tls = None
         if options.tls:
             names = (*party_names(self._scenario.parties), SERVER, DEALER, OBSERVER)
-            tls = make_local_tls(private / "tls", names)
+            tls = make_local_tls(private / "tls", names, keys_in_memory=True)
+            stack.callback(tls.close)
         wish = broker_wish(options.broker, "--broker")
         running = start_local_broker(wish, private / "broker", 0, tls)
         stack.enter_context(running)
@@ -151,7 +152,7 @@ class Federation:
             scenario=self._scenario,
             run=options.run,
             name=SERVER,
-            identity_file=stage.identities[SERVER],
+            identity=stage.identities[SERVER],
             roster_file=stage.roster_file,
             broker=_as_client(broker, tls, SERVER),
             data_file=stage.shards[SERVER],
@@ -171,7 +172,7 @@ class Federation:
             dealer = replace(
                 base,
                 name=DEALER,
-                identity_file=stage.identities[DEALER],
+                identity=stage.identities[DEALER],
                 broker=_as_client(broker, tls, DEALER),
             )
             children.start(parties.dealer.main, dealer)
@@ -183,7 +184,7 @@ class Federation:
                 replace(
                     base,
                     name=name,
-                    identity_file=stage.identities[name],
+                    identity=stage.identities[name],
                     broker=_as_client(broker, tls, name),
                     data_file=stage.shards[name],
                     coalition_dir=stage.coalitions if conspires else None,

@@ -26,6 +26,7 @@ from parties.arguments import (
 from parties.console import one_line_errors
 from securefl.cli.conclude import Interrupted, conclude
 from securefl.cli.federation import Federation
+from securefl.cli.interrupts import ended_by_signals
 from securefl.cli.run_options import RunOptions
 from securefl.config.attacks import check_runnable
 from securefl.config.cast import behaviours_of
@@ -86,7 +87,7 @@ def run(
 
     Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted.
     """
-    with one_line_errors():
+    with one_line_errors(), ended_by_signals():
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
         check(loaded)
         check_runnable(loaded.behaviours)
@@ -150,8 +151,8 @@ def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_js
         outcome: Finished | Aborted | Interrupted
         try:
             outcome = federation.run().outcome
-        except KeyboardInterrupt:
-            outcome = Interrupted()
+        except KeyboardInterrupt as interrupt:
+            outcome = Interrupted.by(interrupt)
         finally:
             progress.finish()
     return conclude(

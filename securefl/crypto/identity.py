@@ -126,6 +126,10 @@ class Identity:
     def __repr__(self) -> str:
         return f"Identity({self.name!r}, {self.public.fingerprint()})"
 
+    def __reduce__(self) -> tuple[type[Identity], tuple[PartyId, bytes, bytes]]:
+        # For the pipe from a launcher to the process that the identity is for; what is derived stays here.
+        return Identity, (self.name, self.signing_key, self.sealing_key)
+
     @cached_property
     def public(self) -> PublicIdentity:
         """The part that others need."""

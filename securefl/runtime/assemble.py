@@ -31,12 +31,12 @@ def read_own_identity(settings: ProcessSettings) -> tuple[Identity, Roster]:
     Raises:
         ConfigError: a bad file, somebody else's key, or a name or key that the roster does not know.
     """
-    identity = read_identity(settings.identity_file)
+    given = settings.identity
+    identity = given if isinstance(given, Identity) else read_identity(given)
     roster = read_roster(settings.roster_file)
     if identity.name != settings.name:
-        raise ConfigError(
-            str(settings.identity_file), f"is the key of {identity.name!r}, not of {settings.name!r}"
-        )
+        where = "--key" if isinstance(given, Identity) else str(given)
+        raise ConfigError(where, f"is the key of {identity.name!r}, not of {settings.name!r}")
     if roster.get(settings.name) != identity.public:
         raise ConfigError(
             str(settings.roster_file),
@@ -94,7 +94,11 @@ async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
 
 
 def stop_on_signals(shell: Shell[PhaseT]) -> None:
-    """Let SIGTERM and SIGINT end the shell's run in good order."""
+    """Let SIGTERM, SIGINT and SIGHUP end the shell's run in good order.
+
+    Those that whoever started this process has it ignore (``nohup``, a launcher) stay ignored.
+    """
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, shell.stop, f"stopped by {signal.Signals(number).name}")
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, shell.stop, f"stopped by {signal.Signals(number).name}")

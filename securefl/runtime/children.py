@@ -1,17 +1,14 @@
 """Starting and watching the processes of a run on one machine.
 
 Processes come from a fork server that has imported the heavy libraries once: 60 of them start in seconds and
-share those pages. CUDA is not initialised before the fork (it would not survive it). No child outlives its
-parent: the kernel ends it if the launcher dies.
+share those pages. CUDA is not initialised before the fork (it would not survive it). No child outlives the
+launcher or the fork server (:mod:`securefl.runtime.lifeline`).
 """
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
-import signal
-import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -23,6 +20,7 @@ from typing import Any
 
 from securefl.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, SecureflError, UsageError
 from securefl.ids import PartyId
+from securefl.runtime import lifeline
 from securefl.runtime.settings import ProcessSettings
 
 PRELOAD = (
@@ -39,7 +37,6 @@ PRELOAD = (
 )
 """What the fork server imports."""
 
-_PR_SET_PDEATHSIG = 1
 _PATIENCE = 15.0
 """Seconds between asking a process to end and killing it."""
 
@@ -78,9 +75,11 @@ class Children:
 
     def __init__(self, preload: Sequence[str] = PRELOAD) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(list(preload))
+        # The lifeline before all that takes time: from then on nothing outlives the launcher.
+        self._context.set_forkserver_preload([lifeline.__name__, *preload])
         # Its imports take seconds; they run while the caller prepares data and broker.
-        forkserver.ensure_running()
+        with lifeline.as_launcher():
+            forkserver.ensure_running()
         self._processes: dict[PartyId, ForkServerProcess] = {}
         self._pipes: dict[PartyId, Connection] = {}
 
@@ -155,19 +154,11 @@ class Children:
         self._pipes.clear()
 
 
-def _die_with(parent: int) -> None:
-    """Have the kernel end this process when ``parent`` (the fork server) ends. Linux only."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(EXIT_ABORTED)
-
-
 def _child(main: Main, settings: ProcessSettings, pipe: Connection) -> None:
     """Body of every process: run ``main``, and say in one line why it failed if it did."""
-    _die_with(os.getppid())
-    # Ctrl-C at a terminal reaches all processes; the launcher then asks each to end, by SIGTERM.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    lifeline.die_with(os.getppid())
+    lifeline.end_when_broken(pipe.fileno())
+    lifeline.heed_the_launcher_only()
     try:
         main(settings, pipe.send)
     except ConfigError as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from securefl.config.scenario import Scenario
+from securefl.crypto.identity import Identity
 from securefl.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.ids import PartyId, RunId
 from securefl.transport.base import BrokerUrl
@@ -18,7 +19,8 @@ class ProcessSettings:
     scenario: Scenario
     run: RunId
     name: PartyId
-    identity_file: Path
+    identity: Identity | Path
+    """Its private keys: in a file of its owner's, or, from a launcher, themselves. Those are in no file."""
     roster_file: Path
     broker: BrokerUrl
     data_file: Path

@@ -1,4 +1,4 @@
-"""Everything a run on one machine needs on disk, in one private directory: keys, roster, shards.
+"""Everything a run on one machine needs: keys, and in one private directory roster and shards.
 
 This is the all-in-one mode of local demos and tests. In a deployment each party makes its own key
 (``securefl keygen --party``) and holds its own data, and no private key is ever where another one is.
@@ -7,14 +7,15 @@ This is the all-in-one mode of local demos and tests. In a deployment each party
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from securefl.config.attacks import check_on_data, shares_updates
 from securefl.config.cast import behaviours_of, party_names
 from securefl.config.new_work import check_new_work
 from securefl.config.scenario import Scenario
-from securefl.crypto.keyfiles import write_identity, write_roster
+from securefl.crypto.identity import Identity
+from securefl.crypto.keyfiles import write_roster
 from securefl.crypto.roster import make_identities
 from securefl.entropy import Entropy
 from securefl.ids import SERVER, PartyId
@@ -27,8 +28,8 @@ class Stage:
     """Where everything lies."""
 
     roster_file: Path
-    identities: Mapping[PartyId, Path]
-    """Private key files, the server's included."""
+    identities: Mapping[PartyId, Identity] = field(repr=False)
+    """Everybody's private keys, the server's included. They are in no file: a launcher may be killed."""
     shards: Mapping[PartyId, Path]
     """Data files; the server's is the test set."""
     server_data: Path | None
@@ -61,13 +62,7 @@ def set_stage(
         turns_of(scenario.groups, names),
     )
     check_new_work(scenario, min(files.counts.values()))
-    keys = directory / "keys"
-    keys.mkdir(mode=0o700)
     made, roster = make_identities(names, entropy, with_dealer=scenario.secure_sum.validated is not None)
-    paths = {}
-    for name, identity in made.items():
-        paths[name] = keys / f"{name}.key"
-        write_identity(paths[name], identity)
     roster_file = directory / "roster.toml"
     write_roster(roster_file, roster)
     data = {**files.parties, SERVER: files.test}
@@ -75,4 +70,4 @@ def set_stage(
     if any(map(shares_updates, scenario.behaviours)):
         coalitions = directory / "coalitions"
         coalitions.mkdir(mode=0o700)
-    return Stage(roster_file, paths, data, files.server, files.counts, coalitions)
+    return Stage(roster_file, made, data, files.server, files.counts, coalitions)

@@ -26,7 +26,7 @@ _LIFETIME = timedelta(days=30)
 
 
 class ClientFiles(NamedTuple):
-    """PEM files of one client."""
+    """PEM files of one client. With keys in memory ``key_file`` is none on a disk."""
 
     cert_file: Path
     key_file: Path
@@ -40,13 +40,24 @@ class LocalTls:
     server_cert: Path
     server_key: Path
     clients: Mapping[str, ClientFiles]
+    _held: tuple[int, ...] = ()
+    """Keys in memory, as file descriptors."""
+
+    def close(self) -> None:
+        """Forget keys that are in memory. Files stay."""
+        for memory in self._held:
+            os.close(memory)
 
 
-def make_local_tls(directory: Path, names: Iterable[str]) -> LocalTls:
+def make_local_tls(directory: Path, names: Iterable[str], *, keys_in_memory: bool = False) -> LocalTls:
     """Make an authority, a certificate for a broker on this machine and one per name (P-256, 30 days).
 
     All files have mode 0600; ``directory`` is created with mode 0700 if it is missing. The broker's
     certificate is valid for ``localhost``, ``127.0.0.1`` and ``::1`` only.
+
+    With ``keys_in_memory`` private keys are in no file: their paths lead to memory of this process
+    (memfd_create(2)), can be opened by processes of the same user, and end with this process or with
+    :meth:`LocalTls.close`. Linux only; elsewhere they are files.
 
     Raises:
         UsageError: a name that cannot be a common name or a file name.
@@ -90,15 +101,20 @@ def make_local_tls(directory: Path, names: Iterable[str]) -> LocalTls:
                 x509.IPAddress(IPv6Address("::1")),
             ]
             builder = builder.add_extension(x509.SubjectAlternativeName(local), critical=False)
-        files = ClientFiles(directory / f"{stem}.crt", directory / f"{stem}.key")
         certificate = builder.sign(ca_key, hashes.SHA256())
-        _write(files.cert_file, certificate.public_bytes(serialization.Encoding.PEM))
+        cert_file = directory / f"{stem}.crt"
+        _write(cert_file, certificate.public_bytes(serialization.Encoding.PEM))
         encoded = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        _write(files.key_file, encoded)
-        return files
+        if keys_in_memory and hasattr(os, "memfd_create"):
+            held.append(_remember(stem, encoded))
+            return ClientFiles(cert_file, Path(f"/proc/{os.getpid()}/fd/{held[-1]}"))
+        key_file = directory / f"{stem}.key"
+        _write(key_file, encoded)
+        return ClientFiles(cert_file, key_file)
 
+    held: list[int] = []
     ca_file = directory / "ca.crt"
     _write(ca_file, ca.public_bytes(serialization.Encoding.PEM))
     broker = issue("broker", "localhost", ExtendedKeyUsageOID.SERVER_AUTH, hosts=True)
@@ -107,7 +123,7 @@ def make_local_tls(directory: Path, names: Iterable[str]) -> LocalTls:
         if not name or len(name) > 64 or set(name) & set("/\\+#\0") or name.startswith("."):
             raise UsageError(f"{name!r} cannot name a client certificate")
         clients[name] = issue(f"client-{name}", name, ExtendedKeyUsageOID.CLIENT_AUTH, hosts=False)
-    return LocalTls(ca_file, broker.cert_file, broker.key_file, clients)
+    return LocalTls(ca_file, broker.cert_file, broker.key_file, clients, tuple(held))
 
 
 def _name(common_name: str) -> x509.Name:
@@ -127,6 +143,14 @@ def _unsigned(
         .not_valid_before(now - timedelta(minutes=5))
         .not_valid_after(now + _LIFETIME)
     )
+
+
+def _remember(name: str, content: bytes) -> int:
+    """The content in a file that has no name in any folder, readable by this user only."""
+    memory = os.memfd_create(name)
+    os.fchmod(memory, 0o600)
+    os.write(memory, content)
+    return memory
 
 
 def _write(path: Path, content: bytes) -> None:

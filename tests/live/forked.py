@@ -5,13 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-import time
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, cast
 
 from securefl.runtime.children import PRELOAD
+from tests.live.slow import slow_down
 
 
 @dataclass(frozen=True)
@@ -52,21 +51,7 @@ def _program(folder: Path, arguments: tuple[str, ...], training: float) -> None:
         os.close(file)
     sys.argv = ["securefl", *arguments]
     if training:
-        _slow_down(training)
+        slow_down(training)
     from securefl.cli.app import main  # noqa: PLC0415 - in the process that it is for
 
     main()
-
-
-def _slow_down(seconds: float) -> None:
-    """As with a larger model or more data, without the processor time."""
-    from securefl.learning.rounds import RoundTrainer  # noqa: PLC0415 - in the process that it is for
-
-    update = RoundTrainer.update
-
-    def slow(*arguments: Any) -> Any:
-        time.sleep(seconds)
-        return update(*arguments)
-
-    vars_of = cast("Any", RoundTrainer)
-    vars_of.update = slow

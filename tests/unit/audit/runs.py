@@ -123,7 +123,7 @@ def _settings(scenario: Scenario, out: Path, name: PartyId, *, lab: bool) -> Pro
         scenario=scenario,
         run=RUN,
         name=name,
-        identity_file=nowhere,
+        identity=nowhere,
         roster_file=nowhere,
         broker=BrokerUrl("mqtt", "localhost", 1),
         data_file=nowhere,

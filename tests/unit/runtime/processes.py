@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import PartyId, RunId
+from securefl.runtime.assemble import read_own_identity
 from securefl.runtime.settings import ProcessSettings
 from securefl.transport.base import BrokerUrl
 from tests.simulation.world import scenario
@@ -23,7 +26,7 @@ def settings(out: Path, name: str = "p00", **changes: Any) -> ProcessSettings:
         "scenario": scenario(6),
         "run": RunId("r1"),
         "name": PartyId(name),
-        "identity_file": out / f"{name}.key",
+        "identity": out / f"{name}.key",
         "roster_file": out / "roster.toml",
         "broker": BrokerUrl("mqtt", "127.0.0.1", 1),
         "data_file": out / f"{name}.npz",
@@ -59,3 +62,18 @@ def dies_in_mid_sentence(_settings: ProcessSettings, tell: Tell) -> None:
     pipe = tell.__self__  # type: ignore[attr-defined]
     os.write(pipe.fileno(), b"\x00\x00\x00\x64abc")
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def outlives_its_parents(_settings: ProcessSettings, tell: Tell) -> None:
+    """As on a system without prctl(2)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, 0)
+    waits(_settings, tell)
+
+
+def says_what_it_heeds(_settings: ProcessSettings, tell: Tell) -> None:
+    tell([signal.getsignal(n) is signal.SIG_IGN for n in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)])
+
+
+def is_told_its_key(settings: ProcessSettings, tell: Tell) -> None:
+    tell(read_own_identity(settings)[0].public)

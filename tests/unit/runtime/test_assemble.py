@@ -49,7 +49,7 @@ def test_the_own_key_and_the_roster_are_read(tmp_path: Path) -> None:
 def test_somebody_elses_key_is_refused(tmp_path: Path) -> None:
     mine, _ = keys(tmp_path)
     with pytest.raises(ConfigError, match="is the key of 'p01', not of 'p00'"):
-        read_own_identity(replace(mine, identity_file=tmp_path / "p01.key"))
+        read_own_identity(replace(mine, identity=tmp_path / "p01.key"))
 
 
 def test_a_roster_without_us_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from securefl.crypto.keyfiles import write_roster
+from securefl.crypto.roster import make_identities
+from securefl.entropy import OsEntropy
 from securefl.errors import EXIT_ABORTED, EXIT_REFUSED, UsageError
 from securefl.ids import PartyId
 from securefl.runtime.children import PRELOAD, Children, Died, Fatal, Main, Said
@@ -118,3 +123,45 @@ def test_waiting_returns_at_its_limit(children: Children, tmp_path: Path) -> Non
     before = time.monotonic()
     assert children.wait(0.01) == []
     assert time.monotonic() > before
+
+
+LAUNCHER = """
+import sys, time
+from pathlib import Path
+from securefl.runtime.children import Children
+from tests.unit.runtime import processes
+if __name__ == "__main__":
+    with Children(preload=("tests.unit.runtime.processes",)) as children:
+        children.start(processes.outlives_its_parents, processes.settings(Path(sys.argv[1])))
+        (said,) = children.wait(60)
+        print(said.item, flush=True)
+        time.sleep(600)
+"""
+
+
+def test_a_child_ends_with_its_launcher_where_the_kernel_does_not_see_to_it(tmp_path: Path) -> None:
+    """Nor does the fork server end by itself, whose children keep open what it watches."""
+    command = [sys.executable, "-c", LAUNCHER, str(tmp_path)]
+    root = Path(__file__).parents[3]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as launcher:
+        assert launcher.stdout is not None
+        child = psutil.Process(int(launcher.stdout.readline()))
+        server = child.parent()
+        launcher.kill()
+    assert server is not None
+    _, alive = psutil.wait_procs((child, server), timeout=60)
+    assert not alive
+
+
+def test_children_heed_what_the_launcher_sends_and_no_terminal(children: Children, tmp_path: Path) -> None:
+    children.start(processes.says_what_it_heeds, processes.settings(tmp_path))
+    assert everything(children)[0] == Said(P00, [True, True, False])
+
+
+def test_a_key_reaches_its_process_without_a_file(children: Children, tmp_path: Path) -> None:
+    made, roster = make_identities([P00], OsEntropy())
+    write_roster(tmp_path / "roster.toml", roster)
+    before = made[P00].public
+    children.start(processes.is_told_its_key, processes.settings(tmp_path, identity=made[P00]))
+    assert everything(children)[0] == Said(P00, before)
+    assert [path.name for path in tmp_path.iterdir()] == ["roster.toml"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,3 +95,15 @@ def test_making_them_again_replaces_them(tmp_path: Path) -> None:
     again = make_local_tls(tmp_path, ["p1"])
     assert again.ca_file.read_bytes() != before
     assert handshake(again, again.ca_file, "p1", "localhost") == "p1"
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="keys are in memory on Linux only")
+def test_keys_in_memory_are_in_no_file_and_serve_other_processes(tmp_path: Path) -> None:
+    tls = make_local_tls(tmp_path / "tls", ["p1"], keys_in_memory=True)
+    assert {path.suffix for path in (tmp_path / "tls").iterdir()} == {".crt"}
+    files = tls.clients["p1"]
+    load = "import ssl, sys; ssl.create_default_context().load_cert_chain(*sys.argv[1:])"
+    subprocess.run([sys.executable, "-c", load, files.cert_file, files.key_file], check=True)
+    assert files.key_file.stat().st_mode & 0o777 == 0o600
+    tls.close()
+    assert not files.key_file.exists()

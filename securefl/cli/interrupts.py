@@ -1,0 +1,56 @@
+"""Signals that end a command as Ctrl-C does: in good order, with what it has to say at its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_STDOUT, _STDERR = 1, 2
+
+
+class SignalledError(KeyboardInterrupt):
+    """SIGTERM or SIGHUP came. Handled wherever Ctrl-C is."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Raise :class:`SignalledError` where SIGTERM or SIGHUP comes meanwhile, once.
+
+    More of them change nothing: to end takes its time. Where SIGHUP is ignored (``nohup``), it stays ignored.
+    Outside the main thread, which alone gets signals, this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    terminals = [stream for stream in (_STDOUT, _STDERR) if os.isatty(stream)]
+    heeded = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        for each in heeded:
+            signal.signal(each, signal.SIG_IGN)
+        _leave_lost_terminals(terminals)
+        raise SignalledError(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, end) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _leave_lost_terminals(terminals: list[int]) -> None:
+    """Let what is said go nowhere from here on if the terminal is gone: a summary has still to be written."""
+    for stream in terminals:
+        if not os.isatty(stream):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream)
+            os.close(nowhere)

@@ -1,0 +1,34 @@
+"""Remove a folder once the process at the other end of standard input is gone.
+
+``python -I -S _remove_with_parent.py <folder>``, with a pipe that only the owner of the folder can write to.
+It imports nothing of securefl, so that it waits within milliseconds of its start.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+_TRIES, _PAUSE = 100, 0.1
+"""Others that end with the owner may still be writing: what they leave is removed as well."""
+
+
+def main(folder: str) -> None:
+    """Wait for the end of the pipe, then remove the folder."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    while os.read(0, 1):
+        continue
+    for _ in range(_TRIES):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not Path(folder).exists():
+            return
+        time.sleep(_PAUSE)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

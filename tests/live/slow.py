@@ -1,0 +1,47 @@
+"""Parties whose training takes long from a round on. Their processes import nothing else of the tests.
+
+``python -c PROGRAM run ...`` is ``securefl run ...`` with such parties.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from parties import client
+from securefl.report.witness import News
+from securefl.runtime.settings import ProcessSettings
+
+PROGRAM = "from tests.live.slow import launch; launch()"
+_MAIN = client.main
+
+
+def slow_down(seconds: float, first: int = 0) -> None:
+    """In this process, training takes so much longer from round ``first`` on, without the processor time."""
+    from securefl.learning.rounds import RoundTrainer  # noqa: PLC0415 - torch: not in a launcher
+
+    update = RoundTrainer.update
+
+    def slow(trainer: RoundTrainer, round_: int, *more: Any) -> Any:
+        if round_ >= first:
+            time.sleep(seconds)
+        return update(trainer, round_, *more)
+
+    cast("Any", RoundTrainer).update = slow
+
+
+def main(settings: ProcessSettings, tell: Callable[[News], None]) -> object:
+    """In place of ``parties.client.main``: nobody is heard of for a minute after the first round."""
+    slow_down(60, first=1)
+    return _MAIN(settings, tell)
+
+
+def launch() -> None:
+    """``securefl`` with slow parties."""
+    vars(client)["main"] = main
+    from securefl.cli.app import main as securefl  # noqa: PLC0415 - after the change
+
+    sys.argv[0] = "securefl"
+    securefl()
