@@ -8,7 +8,7 @@ pickle, so CrypTen's ``*_obj`` calls are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,20 +33,26 @@ class Mailbox:
         self._read = dict.fromkeys(range(len(names)), 0)
         self._waiting: dict[tuple[int, int], bytes] = {}
 
-    def deliver(self, message: Incoming) -> None:
-        """Keep a message until the computation asks for it.
+    def deliver(self, messages: Iterable[Incoming]) -> None:
+        """Keep messages until the computation asks for them: all of them, or none.
 
         Raises:
-            PeerError: from no other member, one that was here, or far ahead.
+            PeerError: one is from no other member, was here, or is far ahead.
         """
+        new: dict[tuple[int, int], bytes] = {}
+        for message in messages:
+            self._check(message, new)
+            new[message.sender, message.number] = message.payload
+        self._waiting.update(new)
+
+    def _check(self, message: Incoming, new: Mapping[tuple[int, int], bytes]) -> None:
         if message.sender == self.rank or not 0 <= message.sender < len(self.names):
             raise PeerError(f"member {message.sender}", "is no other member of this computation")
         name, key = self.names[message.sender], (message.sender, message.number)
-        if message.number < self._read[message.sender] or key in self._waiting:
+        if message.number < self._read[message.sender] or key in self._waiting or key in new:
             raise PeerError(name, f"sends message {message.number} of a computation again")
         if message.number >= self._read[message.sender] + MAX_AHEAD:
             raise PeerError(name, f"sends message {message.number} of a computation far too early")
-        self._waiting[key] = message.payload
 
     def send(self, to: int, payload: bytes) -> None:
         """Put a message into the outbox."""

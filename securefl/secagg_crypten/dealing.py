@@ -113,7 +113,11 @@ def deal(context: bytes, evaluators: int, requests: Sequence[Request], entropy: 
 
 
 class Tuples:
-    """One evaluator's tuples for one check: each is given out once, in the order of the requests."""
+    """One evaluator's tuples for one check, as a value: taking them is :meth:`begin`'s business.
+
+    A phase holds it, and a message that is refused changes no phase. Whoever begins twice, for two different
+    openings, gives away what they hide: a check is begun once, in the step that ends the phase.
+    """
 
     def __init__(
         self, received: Deal, rank: int, context: bytes, requests: Sequence[Request], dealer: str
@@ -124,7 +128,6 @@ class Tuples:
             PeerError: the dealer sent another amount than the check takes.
         """
         self._requests = tuple(requests)
-        self._next = 0
         size = sum(request.size for request in requests) if rank == 0 else 0
         if len(received.seed) != KEY_BYTES or len(received.correction) != 8 * size:
             raise PeerError(
@@ -132,12 +135,29 @@ class Tuples:
                 f"dealt {len(received.correction)} bytes beside a seed of {len(received.seed)},"
                 f" the check takes {8 * size} beside {KEY_BYTES}",
             )
-        self._stream = _Stream(received.seed, context, requests)
+        self._seed, self._context = received.seed, context
         self._correction = from_wire(received.correction, size, 64, dealer).view(np.uint64)
+
+    def __repr__(self) -> str:
+        return f"Tuples({len(self._requests)} requests)"
+
+    def begin(self) -> Taking:
+        """Expand the tuples, to be taken one after the other."""
+        return Taking(_Stream(self._seed, self._context, self._requests), self._requests, self._correction)
+
+
+class Taking:
+    """The tuples of one check while it runs: each is given out once, in the order of the requests."""
+
+    def __init__(self, stream: _Stream, requests: Sequence[Request], correction: U64) -> None:
+        self._stream = stream
+        self._requests = tuple(requests)
+        self._correction = correction
+        self._next = 0
         self._corrected = 0
 
     def __repr__(self) -> str:
-        return f"Tuples({self._next} of {len(self._requests)} taken)"
+        return f"Taking({self._next} of {len(self._requests)} taken)"
 
     @property
     def left(self) -> int:

@@ -23,7 +23,7 @@ class Computation(Protocol[ResultT_co]):
         """Deliver messages and compute until one is missing.
 
         Raises:
-            PeerError: a message that cannot be delivered.
+            PeerError: a message that cannot be delivered; nothing has changed.
         """
         ...
 

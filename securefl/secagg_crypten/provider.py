@@ -19,7 +19,7 @@ class DealtProvider:
 
     def __init__(self, library: Library, tuples: Tuples) -> None:
         self._library = library
-        self._tuples = tuples
+        self._taking = tuples.begin()
 
     def square(self, size: Any, device: Any = None) -> tuple[Any, Any]:
         """Return shares of random r and of r * r, of shape ``size``.
@@ -27,7 +27,7 @@ class DealtProvider:
         Raises:
             UsageError: the dealt tuples are used up, or others come next.
         """
-        r, squared = self._tuples.take("square", tuple(size))
+        r, squared = self._taking.take("square", tuple(size))
         arithmetic = self._library.arithmetic
         return (
             arithmetic.from_shares(self._tensor(r, device), precision=0),
@@ -42,7 +42,7 @@ class DealtProvider:
         """
         if tuple(size0) != tuple(size1):
             raise UsageError(f"triples are dealt for equal shapes, not {tuple(size0)} and {tuple(size1)}")
-        parts = self._tuples.take("and", tuple(size0))
+        parts = self._taking.take("and", tuple(size0))
         # Precision 0, as all words here are integers.
         a, b, c = (self._library.binary.from_shares(self._tensor(p, device), precision=0) for p in parts)
         return a, b, c

@@ -120,16 +120,14 @@ class Session(Generic[ResultT]):
         """Deliver messages and compute until one is missing.
 
         Raises:
-            PeerError: a message that cannot be delivered; nothing has changed but that those before it in
-                ``incoming`` are delivered.
+            PeerError: a message that cannot be delivered; nothing has changed.
             UsageError: the session has finished.
             Exception: what the program raised, other than ``PeerError``: a bug.
         """
         if self._finished:
             raise UsageError("this computation has finished")
         computation = self._computation
-        for message in incoming:
-            computation.mailbox.deliver(message)
+        computation.mailbox.deliver(incoming)
         with _turn(), computation.globals.in_place():
             computation.switch()
         outbound = computation.mailbox.drain()

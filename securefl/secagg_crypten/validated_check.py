@@ -41,6 +41,8 @@ def on_nonces(
 ) -> Step:
     """Project the shares that are held, and begin all checks.
 
+    Nothing is refused once a check has begun: its triples are taken.
+
     Raises:
         PeerError: a nonce is missing or is not the one committed to.
     """
@@ -60,10 +62,7 @@ def on_nonces(
         )
     step = Step(Checking(core, phase.words, running, {}))
     for owner in owners:
-        step = _more(step, _resume(step, owner, (), entropy))
-    for box in phase.early:
-        if isinstance(step.phase, Checking):
-            step = _more(step, on_check_box(step.phase, box, entropy))
+        step = _more(step, _resume(step, owner, phase.early.get(owner, ()), entropy))
     return step
 
 
@@ -79,17 +78,18 @@ def on_check_box(phase: Revealed | Checking, message: PeerBox, entropy: Entropy)
     if lines is None or message.peer not in lines.evaluators or message.peer == phase.core.listed.me:
         raise PeerError(SERVER, f"relays message {message.number} of member {message.peer} out of turn")
     name = phase.setup.members[message.peer]
-    if isinstance(phase, Revealed):
-        known = {(box.peer, box.number) for box in phase.early}
-        if (message.peer, message.number) in known or number >= MAX_AHEAD:
-            raise PeerError(name, f"sends message {number} of a check that has not begun")
-        return Step(replace(phase, early=(*phase.early, message)))
-    if owner not in phase.running:
+    if isinstance(phase, Checking) and owner not in phase.running:
         raise PeerError(name, f"sends message {number} of a check that has ended")
     words = decode_struct(CheckWords, lines.peers.open(message.peer, number, message.box), name)
     rank = lines.evaluators.index(message.peer)
     incoming = [Incoming(rank, number + i, payload) for i, payload in enumerate(words.payloads)]
-    return _resume(Step(phase), owner, incoming, entropy)
+    if isinstance(phase, Checking):
+        return _resume(Step(phase), owner, incoming, entropy)
+    waiting = phase.early.get(owner, ())
+    known = {(one.sender, one.number) for one in waiting}
+    if any((one.sender, one.number) in known or one.number >= MAX_AHEAD for one in incoming):
+        raise PeerError(name, f"sends message {number} of a check that has not begun")
+    return Step(replace(phase, early={**phase.early, owner: (*waiting, *incoming)}))
 
 
 def _resume(step: Step, owner: int, incoming: Iterable[Incoming], entropy: Entropy) -> Step:

@@ -17,7 +17,6 @@ from securefl.arrays import U64
 from securefl.config.norm_test import NormTest
 from securefl.crypto.agreement import KeyPair
 from securefl.errors import PeerError
-from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import KeyAdvert
 from securefl.messages.union import AnyMessage
 from securefl.secagg.setup import Setup
@@ -25,6 +24,7 @@ from securefl.secagg_crypten import member
 from securefl.secagg_crypten.dealing import Tuples
 from securefl.secagg_crypten.peers import Peers
 from securefl.secagg_crypten.ports import Computation
+from securefl.secagg_crypten.progress import Incoming
 from securefl.secagg_crypten.validation import Validation
 from securefl.secagg_crypten.zeros import ZeroShares
 
@@ -127,8 +127,8 @@ class Revealed(_Cored):
     tuples: Mapping[int, Tuples] = field(repr=False)
     receipts: bytes
     """Digest of all receipts."""
-    early: tuple[PeerBox, ...] = ()
-    """What faster members have said already."""
+    early: Mapping[int, tuple[Incoming, ...]] = field(default_factory=dict)
+    """What faster members have said already, by the owner whose check it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import PeerError, UsageError
 from securefl.ids import Instance, PartyId, RunId
-from securefl.secagg_crypten.dealing import Deal, Request, Tuples, deal, deal_context, requests_of
+from securefl.secagg_crypten.dealing import Deal, Request, Taking, Tuples, deal, deal_context, requests_of
 
 CONTEXT = b"c" * 32
 REQUESTS = (Request("square", (5,)), Request("and", (2, 3)), Request("and", (1,)))
 ENTROPY = InsecureSeededEntropy(1)
 
 
-def dealt(evaluators: int, seed: int = 1) -> list[Tuples]:
+def dealt(evaluators: int, seed: int = 1) -> list[Taking]:
     deals = deal(CONTEXT, evaluators, REQUESTS, InsecureSeededEntropy(seed))
-    return [Tuples(d, rank, CONTEXT, REQUESTS, "dealer") for rank, d in enumerate(deals)]
+    return [Tuples(d, rank, CONTEXT, REQUESTS, "dealer").begin() for rank, d in enumerate(deals)]
 
 
 @settings(max_examples=25, deadline=None)
@@ -66,11 +66,23 @@ def test_tuples_are_used_once_and_in_order() -> None:
         tuples.take("and", (1,))
 
 
+def test_tuples_are_a_value() -> None:
+    """Whoever begins anew gets the same ones: a refused message has taken nothing away."""
+    deals = deal(CONTEXT, 2, REQUESTS, ENTROPY)
+    tuples = Tuples(deals[0], 0, CONTEXT, REQUESTS, "dealer")
+    first, again = tuples.begin().take("square", (5,)), tuples.begin().take("square", (5,))
+    np.testing.assert_array_equal(first, again)
+    assert tuples.begin().left == 3
+
+
 def test_tuples_of_another_place_do_not_fit() -> None:
     """A dealer that sends an old deal again gives words that no two evaluators' checks have in common."""
     deals = deal(CONTEXT, 2, REQUESTS, ENTROPY)
-    here = [Tuples(d, rank, CONTEXT, REQUESTS, "dealer").take("square", (5,)) for rank, d in enumerate(deals)]
-    there = Tuples(deals[1], 1, b"d" * 32, REQUESTS, "dealer").take("square", (5,))
+    here = [
+        Tuples(d, rank, CONTEXT, REQUESTS, "dealer").begin().take("square", (5,))
+        for rank, d in enumerate(deals)
+    ]
+    there = Tuples(deals[1], 1, b"d" * 32, REQUESTS, "dealer").begin().take("square", (5,))
     assert not np.array_equal(here[1][0], there[0])
     instance = Instance(RunId("run"), 1, 0, 2, 0)
     members = [PartyId("a"), PartyId("b")]

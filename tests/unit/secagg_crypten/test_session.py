@@ -12,7 +12,7 @@ import pytest
 from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
-from securefl.secagg_crypten.communicator import MAX_AHEAD, Incoming
+from securefl.secagg_crypten.communicator import MAX_AHEAD, Incoming, Mailbox
 from securefl.secagg_crypten.library import Library, load
 from securefl.secagg_crypten.session import Done, Failed, Session, Waiting, reap
 from securefl.secagg_crypten.world import MaskSource, World
@@ -250,3 +250,14 @@ def test_a_bug_in_a_program_is_raised_where_it_was_resumed() -> None:
     with pytest.raises(ZeroDivisionError):
         Session(world(0, 2), program).resume()
     assert crypten_threads() == []
+
+
+def test_messages_are_delivered_together_or_not_at_all() -> None:
+    """One box may hold several; a bad one among them must not leave the others behind."""
+    mailbox = Mailbox([PartyId("a"), PartyId("b")], 0)
+    mailbox.deliver([Incoming(1, 0, b"0")])
+    for bad in (Incoming(1, 0, b"again"), Incoming(1, 2, b"twice"), Incoming(1, MAX_AHEAD, b"early")):
+        with pytest.raises(PeerError, match="b: sends message"):
+            mailbox.deliver([Incoming(1, 1, b"1"), Incoming(1, 2, b"2"), bad])
+    mailbox.deliver([Incoming(1, 1, b"1"), Incoming(1, 2, b"2")])
+    assert [mailbox.take(1) for _ in range(4)] == [b"0", b"1", b"2", None]
