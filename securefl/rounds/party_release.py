@@ -122,6 +122,8 @@ def on_certificate(
             or delivery.sender not in phase.survivors
         ):
             raise PeerError(SERVER, "the certificate holds something else than endorsements of our statement")
+        if delivery.sender in signers:
+            raise PeerError(SERVER, f"the certificate holds two endorsements of {delivery.sender}")
         signers.add(delivery.sender)
     quorum = ctx.plan.limits.quorum
     if quorum is None or len(signers) < quorum:
@@ -191,6 +193,25 @@ def _check_receipts(
     that a retry left out, but that the survivor set names, would be missing from this sum only, and the
     difference of two reclusterings' totals would be its update.
     """
+    stated = _stated(ctx, instances, message, admission)
+    for key, instance in instances.items():
+        held = {instance.setup.members[owner] for owner in instance.sharers}
+        alive = survivors.intersection(phase.assignment.clusters[key[0]][key[1]])
+        if instance.setup.everyone and alive != held:
+            raise PeerError(SERVER, f"freezes a part of those that share in {instance.setup.describe()}")
+        if not alive <= held:
+            raise PeerError(SERVER, f"counts members that share no masks in {instance.setup.describe()}")
+        if len(alive) < instance.setup.min_survivors:
+            raise PeerError(SERVER, f"counts fewer than min_survivors in {instance.setup.describe()}")
+        for party in alive - {ctx.me}:
+            if stated.get((key, party)) != instance.lists_digest:
+                raise PeerError(SERVER, f"{party} was not shown our lists in {instance.setup.describe()}")
+
+
+def _stated(
+    ctx: PartyContext, instances: Mapping[ClusterKey, Submitted], message: Freeze, admission: Admission
+) -> dict[tuple[ClusterKey, PartyId], bytes]:
+    """The lists that members say they were shown, from receipts that they signed: one of each."""
     stated: dict[tuple[ClusterKey, PartyId], bytes] = {}
     for frame in message.receipts:
         delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
@@ -204,16 +225,9 @@ def _check_receipts(
             or not isinstance(delivery.message, Receipt)
         ):
             raise PeerError(SERVER, "relays something else than receipts of our instances")
+        if (key, delivery.sender) in stated:
+            raise PeerError(
+                SERVER, f"relays two receipts of {delivery.sender} in {instance.setup.describe()}"
+            )
         stated[key, delivery.sender] = delivery.message.lists_digest
-    for key, instance in instances.items():
-        held = {instance.setup.members[owner] for owner in instance.sharers}
-        alive = survivors.intersection(phase.assignment.clusters[key[0]][key[1]])
-        if instance.setup.everyone and alive != held:
-            raise PeerError(SERVER, f"freezes a part of those that share in {instance.setup.describe()}")
-        if not alive <= held:
-            raise PeerError(SERVER, f"counts members that share no masks in {instance.setup.describe()}")
-        if len(alive) < instance.setup.min_survivors:
-            raise PeerError(SERVER, f"counts fewer than min_survivors in {instance.setup.describe()}")
-        for party in alive - {ctx.me}:
-            if stated.get((key, party)) != instance.lists_digest:
-                raise PeerError(SERVER, f"{party} was not shown our lists in {instance.setup.describe()}")
+    return stated

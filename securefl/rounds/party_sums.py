@@ -164,8 +164,22 @@ def _on_retry(
     ctx: PartyContext, phase: Working, key: ClusterKey, place: Place, instance: MemberPhase, message: Retry
 ) -> tuple[PartyPhase, Effects]:
     """Start over with fresh keys. Nothing of the last attempt is ever opened: no share leaves for it."""
-    sums = ctx.plan.scenario.secure_sum
     members = tuple(PartyId(name) for name in message.members)
+    _check_retry(ctx, place, instance, members)
+    if ctx.me not in members:
+        return _with(phase, key, None), ()
+    fresh, advert = begin_instance(ctx, place, members, instance.setup.binding, phase.weights)
+    return _with(phase, key, fresh), (Send(SERVER, place, advert),)
+
+
+def _check_retry(
+    ctx: PartyContext, place: Place, instance: MemberPhase, members: tuple[PartyId, ...]
+) -> None:
+    """Fewer of the same members, and enough of them, a bounded number of times, before the sketch is known.
+
+    Members from outside the cluster could be colluders enough to open the update before any freeze.
+    """
+    sums = ctx.plan.scenario.secure_sum
     if place.attempt >= sums.max_attempts:
         raise PeerError(SERVER, f"asks for more than {sums.max_attempts} attempts")
     if list(members) != sorted(set(members)) or not set(members) < set(instance.setup.members):
@@ -174,10 +188,6 @@ def _on_retry(
         raise PeerError(SERVER, "retries an instance whose sketch may be known: there is no second one")
     if len(members) < sums.min_survivors:
         raise PeerError(SERVER, "retries with fewer than min_survivors members")
-    if ctx.me not in members:
-        return _with(phase, key, None), ()
-    fresh, advert = begin_instance(ctx, place, members, instance.setup.binding, phase.weights)
-    return _with(phase, key, fresh), (Send(SERVER, place, advert),)
 
 
 def _submit(ctx: PartyContext, phase: Working, key: ClusterKey) -> tuple[Working, Effects]:

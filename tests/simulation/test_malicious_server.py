@@ -349,6 +349,16 @@ class TestLists:
         assert_nothing_leaks(spy)
 
     @both
+    def test_a_receipt_that_stands_for_another_of_its_signer(self, kind: str) -> None:
+        def doubled(_to: PartyId, message: Freeze) -> Freeze:
+            return msgspec.structs.replace(message, receipts=(*message.receipts, message.receipts[0]))
+
+        world, spy = attacked(changing(Freeze, doubled), scenario(6, server=kind))
+        assert not released(world)
+        assert refusals(world, "relays two receipts of") == set(P[:6])
+        assert_nothing_leaks(spy)
+
+    @both
     def test_one_member_gets_another_key_list(self, kind: str) -> None:
         def cut(to: PartyId, message: KeyList) -> KeyList:
             return msgspec.structs.replace(message, adverts=message.adverts[:-1]) if to == P[0] else message
@@ -512,6 +522,8 @@ class TestModelsAndHellos:
     def test_two_declared_counts_of_one_party_make_noise(self) -> None:
         world, spy = self._two_counts()
         assert not any(P[0] in s.opened.survivors for s in world.reports(SumOpened))
+        # Its masks do not cancel: not even its cluster's sum is there, with whatever weights.
+        assert not any(P[0] in group.members for group in Grasp(spy, [P[5]]).groups())
         assert_nothing_leaks(spy, [P[5]])
 
     def test_unbound_counts_leave_one_party_with_all_the_weight(self) -> None:
@@ -634,7 +646,7 @@ class TestCertificates:
         [
             ("none", "certificate with 0 signatures"),
             ("too few", "certificate with 3 signatures"),
-            ("one, often", "certificate with 1 signatures"),
+            ("one, often", "holds two endorsements of p00"),
             ("forged", "not authentic"),
             ("by the server", "something else than endorsements of our statement"),
             ("of another statement", "something else than endorsements of our statement"),

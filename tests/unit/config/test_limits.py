@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from securefl.config.limits import MAX_CLUSTER, MAX_STEPS, check, cluster_sizes, participants_of, quorum_of
 from securefl.config.load import load_scenario
+from securefl.config.privacy_limits import noise_of
 from securefl.errors import ConfigError, UsageError
 from tests.unit.config.samples import attempt, checked, complaint, refusal, small
 
@@ -299,6 +300,20 @@ def test_the_ring_has_headroom(size: int, bound: float, scale_bits: int) -> None
     reach = limits.max_cluster_size * int(bound * 2**scale_bits)
     assert reach < 1 << (limits.ring_bits - 1)
     assert limits.ring_bits == 32 or reach >= 1 << 31
+
+
+def test_noise_takes_headroom_too() -> None:
+    """Five members at 2^31 / 5 steps each just fit into 32 bits; with anybody's noise they do not."""
+    most = (2**31 - 1) // 5
+    encoding = ("encoding.clip=1", f"encoding.range={most / 2**16!r}", "encoding.scale_bits=16")
+    noise = "privacy={unit='party', multiplier=10.0, placement='local'}"
+    assert checked(*encoding).ring_bits == 32
+    assert noise_of(small(*encoding, noise)) > 0
+    assert checked(*encoding, noise).ring_bits == 64
+    error = refusal(*encoding, noise, "encoding.ring_bits=32")
+    assert error.path == "encoding.ring_bits"
+    assert "with noise" in error.reason
+    assert "its sum could wrap" in error.reason
 
 
 def test_the_widest_ring_always_suffices() -> None:
