@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,8 @@ from securefl.messages.masking import MaskedInput
 from securefl.messages.rounds import ModelAnnounce
 from securefl.messages.union import AnyMessage
 from securefl.report.entries import entry_of
-from securefl.rounds.reports import RoundDone
+from securefl.report.refusals import RefusalLines
+from securefl.rounds.reports import ClustersDrawn, RoundDone
 from securefl.runtime.settings import ProcessSettings
 from securefl.transcript.canonical import JsonValue
 from securefl.transcript.chain import TranscriptWriter
@@ -90,6 +92,7 @@ class ProcessWitness:
             },
         )
         self._traffic = Traffic()
+        self._refusals = RefusalLines()
 
     def report(self, now: float, item: object) -> None:
         """Record a fact and pass it on; after each round the traffic, too."""
@@ -99,11 +102,14 @@ class ProcessWitness:
         self._writer.flush()
         if isinstance(item, RoundDone):
             self._pass_traffic_on()
+        if isinstance(item, ClustersDrawn | RoundDone):
+            self._settle_refusals(now)
         self._tell(Fact(now, item))
 
     def refused(self, now: float, culprit: str, reason: str) -> None:
         """Record a refusal and pass it on."""
-        self._writer.append("refused", {"time": now, "culprit": culprit, "reason": reason})
+        if self._refusals.take(culprit, reason):
+            self._writer.append("refused", {"time": now, "culprit": culprit, "reason": reason})
         self._tell(Refusal(now, culprit, reason))
 
     def received(self, now: float, delivery: Delivery) -> None:
@@ -128,10 +134,16 @@ class ProcessWitness:
 
     def close(self, outcome: Finished | Aborted) -> None:
         """End the transcript in good order and say how the run ended."""
+        self._settle_refusals(time.monotonic())
         self._writer.append("outcome", {"aborted": isinstance(outcome, Aborted), "reason": outcome.reason})
         self._writer.close()
         self._pass_traffic_on()
         self._tell(Ending(outcome))
+
+    def _settle_refusals(self, now: float) -> None:
+        for culprit, reason, times in self._refusals.settle():
+            fields: dict[str, JsonValue] = {"time": now, "culprit": culprit, "reason": reason, "times": times}
+            self._writer.append("refused", fields)
 
     def _pass_traffic_on(self) -> None:
         self._tell(self._traffic)

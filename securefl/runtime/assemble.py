@@ -11,6 +11,7 @@ from securefl.crypto.identity import Identity
 from securefl.crypto.keyfiles import read_identity, read_roster
 from securefl.crypto.roster import Roster
 from securefl.errors import ConfigError
+from securefl.ids import SERVER
 from securefl.messages.base import MAX_FRAME
 from securefl.rounds.plan import Plan
 from securefl.runtime.publisher import GONE
@@ -74,7 +75,9 @@ def make_inbox(plan: Plan, settings: ProcessSettings) -> Inbox:
     """Return an inbox that takes whatever this run can legitimately need, and no more."""
     per_party = 2_048
     largest = plan.broadcast * plan.limits.ring_bits // 8 + per_party * len(plan.roster.parties) + 64 * 1024
-    return Inbox(settings.run, settings.name, plan.roster, max_message=largest)
+    # Parties hear vectors from the server only, and from it one after the other.
+    budget = None if settings.name == SERVER else 4 * largest
+    return Inbox(settings.run, settings.name, plan.roster, max_message=largest, budget=budget)
 
 
 async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:

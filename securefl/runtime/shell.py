@@ -180,16 +180,21 @@ class Shell(Generic[PhaseT]):
 
     async def _next_event(self) -> Frame | Event[AnyMessage] | _Stop | _Broken:
         """The next event; a deadline that has passed comes first, or a flood of frames would put it off."""
-        if self._wake is not None and self._wake <= time.monotonic():
-            return self._deadline_passed()
-        try:
-            async with asyncio.timeout(None if self._wake is None else self._wake - time.monotonic()):
-                item = await self._events.get()
-        except TimeoutError:
-            return self._deadline_passed()
-        if isinstance(item, Frame):
-            self._room.release()
-        return item
+        while self._wake is None or self._wake > time.monotonic():
+            until = min(
+                (when for when in (self._wake, self._inbox.expires) if when is not None), default=None
+            )
+            try:
+                async with asyncio.timeout(None if until is None else until - time.monotonic()):
+                    item = await self._events.get()
+            except TimeoutError:
+                # Who began a message and fell silent sends nothing that would bring it to mind.
+                self._inbox.sweep(time.monotonic())
+                continue
+            if isinstance(item, Frame):
+                self._room.release()
+            return item
+        return self._deadline_passed()
 
     def _deadline_passed(self) -> DeadlinePassed:
         self._wake = None

@@ -1,14 +1,16 @@
 """From frames to messages: verify, drop duplicates, name equivocation, reassemble within limits.
 
 Order of checks: size, form, known sender, signature, run and recipient, size of the message, session and
-sequence number, and only then memory is spent on the sender. All limits are per sender, so that one party
-cannot crowd out another: a sender holds at most ``MAX_OPEN`` times ``max_message`` bytes of pieces, plus what
-is remembered of ``REMEMBERED`` frames (or of two messages in pieces of the smallest size, if that is more).
+sequence number, and only then memory is spent on the sender. A sender holds at most ``MAX_OPEN`` times
+``max_message`` bytes of pieces, for ``max_age`` seconds, plus what is remembered of ``REMEMBERED`` frames (or
+of two messages in pieces of the smallest size, if that is more). All senders together hold at most a budget
+of bytes: whoever holds most gives up first, so that one party cannot crowd out another.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
@@ -25,7 +27,7 @@ from securefl.wire.envelope import MIN_PIECE, SIGNATURE, Header, Payload, open_f
 REMEMBERED = 16_384
 """Frames that are remembered per session; messages as old as forgotten ones are refused as stale."""
 MAX_SESSIONS = 64
-"""Restarts of one process that are told apart within a run."""
+"""Earlier sessions of one process that are remembered; of more restarts the first are forgotten."""
 MAX_OPEN = 16
 """Messages of one sender that may be incomplete at the same time; one more, and the oldest is given up."""
 
@@ -77,15 +79,24 @@ class _Session:
 class _Sender:
     current: bytes = b""
     session: _Session = field(default_factory=_Session)
-    retired: set[bytes] = field(default_factory=set)
+    retired: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
+    held: int = 0
+    """Bytes of incomplete messages."""
+
+    def give_up(self, seq: int) -> int:
+        """Throw away an incomplete message; return how many bytes that frees."""
+        freed = self.session.open.pop(seq).size
+        self.held -= freed
+        return freed
 
 
 class Inbox:
     """Everything that arrives at one process.
 
     A frame of a new session ends the sender's earlier one: what that sent and has not arrived is refused from
-    then on. (A broker that held back *all* of an earlier session can still play it later, which cuts off the
-    present one; it could as well have dropped its frames.)
+    then on. (A broker that held back *all* of an earlier session can still play it later, and so can one that
+    recorded a session of more than ``MAX_SESSIONS`` restarts ago. That cuts off the present one; it could as
+    well have dropped its frames.)
 
     Args:
         run: frames of other runs are refused.
@@ -93,10 +104,18 @@ class Inbox:
         roster: the public keys of all who may speak.
         max_message: largest message in bytes, from the model's size and the number of parties.
         max_age: seconds after which an incomplete message is thrown away.
+        budget: bytes that all incomplete messages may hold together; one message of everybody on the roster,
+            unless it is given, so that who sends one at a time is never in the way of another.
     """
 
     def __init__(
-        self, run: RunId, me: PartyId, roster: Roster, max_message: int, max_age: float = 120.0
+        self,
+        run: RunId,
+        me: PartyId,
+        roster: Roster,
+        max_message: int,
+        max_age: float = 120.0,
+        budget: int | None = None,
     ) -> None:
         self._run = run
         self._me = me
@@ -105,7 +124,26 @@ class Inbox:
         self._max_parts = max_message // MIN_PIECE + 1
         self._max_seen = max(REMEMBERED, 2 * self._max_parts)
         self._max_age = max_age
+        self._budget = max_message * (len(roster.parties) + 2) if budget is None else budget
+        self._held = 0
         self._senders: dict[str, _Sender] = {}
+        self._oldest = math.inf
+        """No incomplete message is older."""
+
+    @property
+    def expires(self) -> float | None:
+        """When to :meth:`sweep` at the earliest; None where nothing is incomplete."""
+        return None if self._oldest == math.inf else self._oldest + self._max_age
+
+    def sweep(self, now: float) -> None:
+        """Throw away what has been incomplete for too long, whoever sent it."""
+        if now - self._oldest <= self._max_age:
+            return
+        for sender in self._senders.values():
+            for seq in [s for s, one in sender.session.open.items() if now - one.born > self._max_age]:
+                self._held -= sender.give_up(seq)
+        born = (one.born for sender in self._senders.values() for one in sender.session.open.values())
+        self._oldest = min(born, default=math.inf)
 
     def accept(self, frame: bytes, delivered_by: str, now: float) -> Delivery | None:
         """Take one frame; return the message that it completes, None for a duplicate or a part.
@@ -120,11 +158,12 @@ class Inbox:
             raise PeerError(delivered_by, f"frame in the name of {header.sender!r}, who is not on the roster")
         open_frame(frame, payload, self._roster.member(header.sender), self._run, self._me)
         self._check_size(header, len(payload.body))
-        session = self._session_of(header)
+        sender = self._session_of(header)
+        session = sender.session
         digest = hashlib.blake2b(frame[:SIGNATURE], digest_size=16).digest()
         if session.is_duplicate(header, digest):
             return None
-        body = bytes(payload.body) if header.parts == 1 else self._assemble(session, payload, now)
+        body = bytes(payload.body) if header.parts == 1 else self._assemble(sender, payload, now)
         session.remember(header, digest, self._max_seen)
         if body is None:
             return None
@@ -137,24 +176,23 @@ class Inbox:
         if header.part < header.parts - 1 and size < MIN_PIECE:
             raise PeerError(header.sender, f"{header.kind} in pieces of {size} bytes")
 
-    def _session_of(self, header: Header) -> _Session:
+    def _session_of(self, header: Header) -> _Sender:
         sender = self._senders.setdefault(header.sender, _Sender())
         if header.session == sender.current:
-            return sender.session
+            return sender
         if header.session in sender.retired:
             raise PeerError("broker", f"replayed frame of an earlier session of {header.sender}")
-        if len(sender.retired) >= MAX_SESSIONS:
-            raise PeerError(header.sender, f"restarted more than {MAX_SESSIONS} times")
         if sender.current:
-            sender.retired.add(sender.current)
-        sender.current = header.session
-        sender.session = _Session()
-        return sender.session
+            sender.retired[sender.current] = None
+        if len(sender.retired) > MAX_SESSIONS:
+            sender.retired.popitem(last=False)
+        self._held -= sender.held
+        sender.current, sender.session, sender.held = header.session, _Session(), 0
+        return sender
 
-    def _assemble(self, session: _Session, payload: Payload, now: float) -> bytes | None:
-        header = payload.header
-        for seq in [s for s, a in session.open.items() if now - a.born > self._max_age]:
-            del session.open[seq]
+    def _assemble(self, sender: _Sender, payload: Payload, now: float) -> bytes | None:
+        header, session = payload.header, sender.session
+        self.sweep(now)
         first = msgspec.structs.replace(header, part=0)
         assembly = session.open.get(header.seq) or _Assembly(first, now)
         if assembly.header != first:
@@ -162,14 +200,21 @@ class Inbox:
         if assembly.size + len(payload.body) > self._max_message:
             raise PeerError(header.sender, f"{header.kind} exceeds {self._max_message} bytes")
         if header.seq not in session.open and len(session.open) >= MAX_OPEN:
-            del session.open[next(iter(session.open))]
+            self._held -= sender.give_up(next(iter(session.open)))
         session.open[header.seq] = assembly
+        self._oldest = min(self._oldest, assembly.born)
+        size = len(payload.body)
         assembly.pieces[header.part] = payload.body
-        assembly.size += len(payload.body)
-        if len(assembly.pieces) < header.parts:
-            return None
-        del session.open[header.seq]
-        return b"".join(assembly.pieces[part] for part in range(header.parts))
+        assembly.size += size
+        sender.held += size
+        self._held += size
+        if len(assembly.pieces) == header.parts:
+            self._held -= sender.give_up(header.seq)
+            return b"".join(assembly.pieces[part] for part in range(header.parts))
+        while self._held > self._budget:
+            most = max(self._senders.values(), key=lambda one: one.held)
+            self._held -= most.give_up(next(iter(most.session.open)))
+        return None
 
 
 def open_relayed(frame: bytes, roster: Roster, run: RunId, recipient: PartyId, relayed_by: str) -> Delivery:

@@ -43,11 +43,13 @@ from securefl.kernel.events import (
 from securefl.kernel.machine import Effect, Event
 from securefl.learning.outcomes import Evaluation, GradientNotFiniteError
 from securefl.messages.control import Here, RollCall
+from securefl.messages.masking import MaskedInput
 from securefl.messages.union import AnyMessage
 from securefl.runtime.ports import LocalWork
 from securefl.runtime.shell import Shell
 from securefl.transport.base import Delivery, Link, Transport, TransportClosedError
 from securefl.wire import topics
+from securefl.wire.envelope import MIN_FRAME
 from securefl.wire.inbox import Inbox
 from securefl.wire.outbox import Outbox
 from tests.unit.runtime.federation import RUN, SECONDS, Notes, Recorder, goodbye
@@ -222,6 +224,30 @@ def test_a_deadline_comes_even_in_a_flood_of_garbage() -> None:
     line.receive = flood  # type: ignore[method-assign]
     script = Script((WakeAt(0.0),), lambda event: (DONE,) if isinstance(event, DeadlinePassed) else ())
     assert play(lambda: shell(script, line)) == DONE
+
+
+def test_the_clock_sweeps_what_was_begun_by_who_fell_silent() -> None:
+    """Nothing else comes, and the machine has no deadline: the shell wakes up by itself all the same."""
+    line, script = Line(), Script((WakeAt(None),))
+    one = shell(script, line)
+    held: list[int] = []
+
+    class Watched(Inbox):
+        def sweep(self, now: float) -> None:
+            before = self._held
+            super().sweep(now)
+            if self._held < before:
+                held.extend((before, self._held))
+                one.stop("swept")
+
+    sender = Identity.generate(PartyId("p00"), InsecureSeededEntropy(1).child("p00"))
+    one._inbox = Watched(RUN, SERVER, one._inbox._roster, max_message=50_000, max_age=0.05)
+    message = MaskedInput(vector=bytes(20_000))
+    first, *_ = Outbox(RUN, sender, InsecureSeededEntropy(2), MIN_FRAME).frames(SERVER, Place(0), message)
+    line.waiting.put_nowait(Delivery(topics.up(RUN, sender.name), first))
+    outcome = asyncio.run(asyncio.wait_for(one.run(), SECONDS))
+    assert outcome == Aborted("swept")
+    assert held[0] > 0 == held[1]
 
 
 def test_frames_wait_at_the_transport_while_the_machine_is_busy() -> None:

@@ -50,9 +50,14 @@ def outbox(name: PartyId = A, process: int = 0, frame_limit: int = MIN_FRAME) ->
     return Outbox(RUN, IDENTITIES[name], _ROOT.child("outbox", name, process), frame_limit)
 
 
-def inbox(me: PartyId = SERVER, max_message: int = MAX_MESSAGE, max_age: float = 120.0) -> Inbox:
-    """The receiving end of a process."""
-    return Inbox(RUN, me, ROSTER, max_message, max_age)
+def inbox(
+    me: PartyId = SERVER,
+    max_message: int = MAX_MESSAGE,
+    max_age: float = 120.0,
+    budget: int | None = None,
+) -> Inbox:
+    """The receiving end of a process. Any number of unfinished messages fits, unless a budget is given."""
+    return Inbox(RUN, me, ROSTER, max_message, max_age, 1 << 40 if budget is None else budget)
 
 
 def sealed(body: bytes = BODY, by: PartyId = A, **changes: Any) -> bytes:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import itertools
 import tracemalloc
 from typing import Any
@@ -202,12 +203,17 @@ def test_unfinished_messages_end_with_their_session() -> None:
     assert refusal(box, parts[-1]).culprit == "broker"
 
 
-def test_too_many_restarts() -> None:
+def test_whoever_restarted_often_is_still_heard() -> None:
+    """Earlier sessions are refused as far as they are remembered; the present one always counts."""
     box = inbox()
-    for start in range(MAX_SESSIONS + 1):
+    for start in range(3 * MAX_SESSIONS):
         assert box.accept(sealed(session=start.to_bytes(8, "big")), "d", 0.0) is not None
-    assert refusal(box, sealed(session=b"one more")).culprit == A
-    assert box.accept(sealed(session=MAX_SESSIONS.to_bytes(8, "big"), seq=1), "d", 0.0) is not None
+        assert box.accept(sealed(session=start.to_bytes(8, "big"), seq=1), "d", 0.0) is not None
+    last = 3 * MAX_SESSIONS - 1
+    for start in range(last - MAX_SESSIONS, last):
+        assert refusal(box, sealed(session=start.to_bytes(8, "big"), seq=2)).culprit == "broker"
+    assert box.accept(sealed(session=last.to_bytes(8, "big"), seq=2), "d", 0.0) is not None
+    assert len(box._senders[A].retired) == MAX_SESSIONS
 
 
 def test_forgotten_numbers_are_stale(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,6 +298,61 @@ def test_old_incomplete_messages_are_given_up() -> None:
     for part in parts[:-1]:
         box.accept(part, "d", 0.0)
     assert box.accept(parts[-1], "d", 10.0) is not None
+
+
+def test_a_sender_that_fell_silent_is_swept_by_the_clock() -> None:
+    """Nobody sends anything any more: 59 MB a sender had stayed for ever at a million parameters."""
+    box = inbox(max_age=10.0)
+    seen = [(box.expires, box._held)]
+    parts = MAX_MESSAGE // MIN_PIECE
+    for seq, now in ((0, 1.0), (1, 4.0)):
+        for part in range(parts - 1):
+            box.accept(sealed(PIECE, seq=seq, part=part, parts=parts), "d", now)
+    for now in (5.0, 11.0, 11.5, 99.0):
+        box.sweep(now)
+        seen.append((box.expires, box._held))
+    one = (parts - 1) * MIN_PIECE
+    assert seen == [(None, 0), (11.0, 2 * one), (11.0, 2 * one), (14.0, one), (None, 0)]
+
+
+def test_all_senders_together_keep_to_a_budget() -> None:
+    """Who holds most gives up first: one message of everybody is never in the way of a liar's sixteen."""
+    box = inbox(budget=3 * MAX_MESSAGE)
+    parts = MAX_MESSAGE // MIN_PIECE
+    [honest] = frames()
+    for piece in honest[:-1]:
+        assert box.accept(piece, "d", 0.0) is None
+    for seq in range(MAX_OPEN):
+        for part in range(parts - 1):
+            box.accept(sealed(PIECE, by=B, sender="b", seq=seq, part=part, parts=parts), "d", 0.0)
+        assert box._held <= 3 * MAX_MESSAGE
+    assert box.accept(honest[-1], "d", 0.0) == Delivery(A, PLACE, LONG, b"")
+    assert box._held == sum(one.held for one in box._senders.values()) <= 3 * MAX_MESSAGE
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_is_held_is_what_is_counted(data: st.DataObject) -> None:
+    box = inbox(max_age=5.0, budget=data.draw(st.integers(1, 40)) * MIN_PIECE)
+    now = 0.0
+    for _ in range(data.draw(st.integers(1, 40))):
+        now += data.draw(st.sampled_from([0.0, 1.0, 6.0]))
+        by = data.draw(st.sampled_from([A, B]))
+        frame = sealed(
+            PIECE,
+            by=by,
+            sender=str(by),
+            seq=data.draw(st.integers(0, 5)),
+            part=data.draw(st.integers(0, 2)),
+            parts=3,
+            session=data.draw(st.sampled_from([b"sessionA", b"sessionB"])),
+        )
+        with contextlib.suppress(PeerError):
+            box.accept(frame, "d", now)
+        sizes = [one.size for sender in box._senders.values() for one in sender.session.open.values()]
+        assert box._held == sum(sizes) == sum(sender.held for sender in box._senders.values())
+        assert box._held <= box._budget
+        assert (box.expires is None) <= (not sizes)
 
 
 def test_the_oldest_incomplete_message_makes_room() -> None:
