@@ -12,7 +12,7 @@ from securefl.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, RunAbortedE
 from securefl.kernel.effects import Aborted, Finished
 from securefl.report.console import Terminal
 from securefl.report.text import printable
-from securefl.report.witness import Ending, Fact, News, Refusal, Remark, Traffic
+from securefl.report.witness import Ending, Fact, News, Refusal, Remark, Traffic, Waiting
 from securefl.rounds.reports import RoundDone, SatOut, SharesReleased
 
 _LONGEST = 2_000
@@ -68,6 +68,8 @@ def plain_news(name: str) -> Callable[[News], None]:
                 say(f"{name}: round {released.round}: counted, shares released")
             case Remark(text=text):
                 say(f"{name}: {text}")
+            case Waiting():
+                say(f"{name}: {news}")
             case Fact() | Traffic() | Ending():
                 pass
 

@@ -24,7 +24,7 @@ from securefl.report.metrics import RunMetrics
 from securefl.report.privacy import Accounts, forgoing, header_lines, why_none
 from securefl.report.progress import Progress
 from securefl.report.rundir import RunDirectory
-from securefl.report.witness import Ending, Fact, Refusal, Remark, Traffic
+from securefl.report.witness import Ending, Fact, Refusal, Remark, Traffic, Waiting
 from securefl.rounds.leakage import drawn_lines
 from securefl.runtime.children import PRELOAD, Children, Died, Fatal, Said
 from securefl.runtime.scratch import scratch_folder
@@ -35,7 +35,7 @@ from securefl.transport.acl import OBSERVER
 from securefl.transport.base import BrokerUrl
 from securefl.transport.broker import broker_wish
 from securefl.transport.local_tls import LocalTls, make_local_tls
-from securefl.transport.probe import measure_frame_limit
+from securefl.transport.probe import check_retention, measure_frame_limit
 from securefl.wire import topics
 
 _GOODBYE_SECONDS = 5.0
@@ -80,11 +80,7 @@ class Federation:
             self._progress.start(self._header(notes), scenario.stop.rounds)
             self._progress.note(f"data set {scenario.data.set}, keys for {scenario.parties} parties")
             broker, tls = self._broker(stack, private)
-            frame_limit = asyncio.run(
-                measure_frame_limit(
-                    _as_client(broker, tls, SERVER), f"{options.run}-start", topics.probe(options.run, SERVER)
-                )
-            )
+            frame_limit = asyncio.run(self._try(_as_client(broker, tls, SERVER)))
             self._progress.note(f"broker {broker}, frames of up to {frame_limit // 1024} KiB")
             stack.callback(children.end)
             self._start(children, stage, broker, tls, frame_limit)
@@ -143,6 +139,14 @@ class Federation:
         running = start_local_broker(wish, private / "broker", 0, tls)
         stack.enter_context(running)
         return running.url, tls
+
+    async def _try(self, broker: BrokerUrl) -> int:
+        """The largest frame that the broker takes, in bytes. It has to keep retained ones, too."""
+        name, topic = f"{self._options.run}-start", topics.probe(self._options.run, SERVER)
+        limit = await measure_frame_limit(broker, name, topic)
+        if self._options.remote_broker() is not None:
+            await check_retention(broker, name, topic)
+        return limit
 
     def _start(
         self, children: Children, stage: Stage, broker: BrokerUrl, tls: LocalTls | None, frame_limit: int
@@ -216,14 +220,19 @@ class Federation:
             case Traffic():
                 if name == SERVER:
                     self._count(item)
-            case Remark(text=text):
-                self._progress.note(f"{name}: {text}")
+            case Remark() | Waiting():
+                self._remark(name, item)
             case Ending():
                 if name == SERVER:
                     self._ending = item
             case Fatal(reason=reason):
                 self._fatal[name] = item
                 self._progress.note(f"{name}: {reason}")
+
+    def _remark(self, name: PartyId, item: Remark | Waiting) -> None:
+        # That parties wait for the server is no news here.
+        if isinstance(item, Remark) or name == SERVER:
+            self._progress.note(f"{name}: {item}")
 
     def _count(self, traffic: Traffic) -> None:
         for party, volume in traffic.received.items():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from securefl.messages.rounds import ModelAnnounce
 from securefl.messages.union import AnyMessage
 from securefl.report.entries import entry_of
 from securefl.report.refusals import RefusalLines
+from securefl.report.text import listed
 from securefl.rounds.reports import ClustersDrawn, RoundDone
 from securefl.runtime.settings import ProcessSettings
 from securefl.transcript.canonical import JsonValue
@@ -66,8 +68,23 @@ class Remark:
 
     text: str
 
+    def __str__(self) -> str:
+        return self.text
 
-News = Fact | Refusal | Traffic | Ending | Remark
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The process waits for others."""
+
+    whom: tuple[str, ...]
+    since: datetime
+    """With the time zone of this machine."""
+
+    def __str__(self) -> str:
+        return f"waits for {listed(self.whom)} since {self.since:%H:%M:%S}"
+
+
+News = Fact | Refusal | Traffic | Ending | Remark | Waiting
 
 
 class ProcessWitness:
@@ -125,6 +142,11 @@ class ProcessWitness:
             params = np.frombuffer(send.message.params, dtype="<f4")
             entry["params"] = vector_record(params, self._run, self._lab)
         self._writer.append("sent", {"to": send.to, **entry})
+
+    def waits(self, whom: Collection[str], seconds: float) -> None:
+        """Pass on for whom the process waits, and how long it has."""
+        now = datetime.now().astimezone()
+        self._tell(Waiting(tuple(whom), now - timedelta(seconds=seconds)))
 
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
         """Count a frame."""

@@ -66,7 +66,7 @@ from securefl.rounds.server_phases import (
     Standing,
     Summing,
 )
-from securefl.rounds.server_sums import advance, next_deadline, on_instance_message
+from securefl.rounds.server_sums import advance, awaited_members, next_deadline, on_instance_message
 from securefl.rounds.waiting import shortened
 
 
@@ -88,7 +88,7 @@ class ServerMachine:
     def step(self, phase: ServerPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, Effects]:
         """Take one event; see :class:`securefl.kernel.machine.Machine`."""
         if isinstance(phase, Ended):
-            return phase, ()
+            return phase, self._too_late(phase, event)
         after: ServerPhase = phase
         effects: Effects = ()
         match event:
@@ -141,6 +141,12 @@ class ServerMachine:
                 kind, at = type(message).__name__, type(phase).__name__.lower()
                 late = "too late" if place.round <= phase.standing.round else "too early"
                 raise PeerError(sender, f"{kind} of round {place.round} came {late}, the server is {at}")
+
+    def _too_late(self, phase: Ended, event: Event[AnyMessage]) -> Effects:
+        """Tell a party that joins after the end how the run has ended."""
+        if not isinstance(event, Received) or not isinstance(event.message, Join):
+            return ()
+        return (Send(event.sender, Place(-1), phase.goodbye),) if event.sender in self._expected() else ()
 
     def _on_join(self, phase: RunningPhase, sender: PartyId, message: Join) -> tuple[ServerPhase, Effects]:
         if message.config_digest != self._ctx.plan.joins_with(sender):
@@ -206,6 +212,16 @@ class ServerMachine:
                 return close_releasing(self._ctx, phase, now)
             case _:
                 assert_never(phase)
+
+    def awaited(self, phase: ServerPhase) -> Collection[PartyId]:
+        """Return for whom this phase waits: nobody where it works itself."""
+        match phase:
+            case Summing():
+                return awaited_members(phase)
+            case Consulting() | Evaluating() | Ended():
+                return ()
+            case _:
+                return self._missing(phase)
 
     def _expected(self) -> Set[PartyId]:
         """Who is waited for before the first round: without the dealer, no validated sum could open."""

@@ -201,4 +201,5 @@ def skip_round(
 
 def abort(reason: str) -> tuple[ServerPhase, Effects]:
     """End the run for everybody."""
-    return Ended(), (Send(EVERYONE, Place(-1), Goodbye(reason=reason[:1000], aborted=True)), Aborted(reason))
+    goodbye = Goodbye(reason=reason[:1000], aborted=True)
+    return Ended(goodbye), (Send(EVERYONE, Place(-1), goodbye), Aborted(reason))

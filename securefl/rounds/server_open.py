@@ -18,7 +18,6 @@ from securefl.kernel.events import Consulted, Evaluated, Place
 from securefl.messages.control import Goodbye
 from securefl.messages.crypten import InstanceSeed
 from securefl.messages.rounds import Certificate, Endorse, InstanceShares, Release, ReleasedShares
-from securefl.messages.union import AnyMessage
 from securefl.rounds.checking import checks_of, failed
 from securefl.rounds.draw import Draw
 from securefl.rounds.party_draw import Effects
@@ -227,5 +226,5 @@ def on_evaluated(ctx: ServerContext, phase: Evaluating, event: Evaluated) -> tup
     if isinstance(outcome, Aborted):
         ended, effects = abort(outcome.reason)
         return ended, (done, final, *effects)
-    goodbye: Send[AnyMessage] = Send(EVERYONE, Place(-1), Goodbye(reason=outcome.reason, aborted=False))
-    return Ended(), (done, final, goodbye, outcome)
+    goodbye = Goodbye(reason=outcome.reason, aborted=False)
+    return Ended(goodbye), (done, final, Send(EVERYONE, Place(-1), goodbye), outcome)

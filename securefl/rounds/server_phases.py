@@ -17,6 +17,7 @@ from securefl.clustering.assignment import Assignment
 from securefl.crypto.identity import Identity
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
+from securefl.messages.control import Goodbye
 from securefl.messages.crypten import InstanceSeed
 from securefl.messages.rounds import Endorse, Hello, InstanceShares, Limits, Reveal
 from securefl.rounds.budget import NO_RELEASES, Releases
@@ -217,6 +218,9 @@ class Evaluating:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The run is over."""
+
+    goodbye: Goodbye
+    """What everybody was told, and whoever joins late is told again."""
 
 
 RunningPhase = Joining | Greeting | Revealing | Summing | Certifying | Releasing | Consulting | Evaluating

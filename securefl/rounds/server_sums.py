@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from securefl.errors import PeerError, UsageError
+from securefl.ids import PartyId
 from securefl.kernel.effects import Send
 from securefl.kernel.events import Received
 from securefl.messages.crypten import PeerBox
@@ -109,6 +110,12 @@ def _taken(
                 sender, f"sends {type(message).__name__} out of turn in {instance.setup.describe()}"
             )
     return replace(phase, instances={**phase.instances, key: changed}), ()
+
+
+def awaited_members(phase: Summing) -> frozenset[PartyId]:
+    """Return whose messages some instance still waits for."""
+    missing = (missing_from(instance) for instance in phase.instances.values())
+    return frozenset(party for some in missing for party in some)
 
 
 def advance(

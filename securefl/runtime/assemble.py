@@ -19,7 +19,7 @@ from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.shell import Shell
 from securefl.transport.base import Transport
 from securefl.transport.mqtt import MqttTransport
-from securefl.transport.probe import measure_frame_limit
+from securefl.transport.probe import check_retention, measure_frame_limit
 from securefl.wire import topics
 from securefl.wire.inbox import Inbox
 
@@ -84,13 +84,16 @@ async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
     """Connect to the broker and learn how large a frame may be (bytes).
 
     Raises:
-        ConfigError, RunAbortedError: as :meth:`MqttTransport.connect`.
+        ConfigError, RunAbortedError: as :meth:`MqttTransport.connect`; for the server also as
+            :func:`check_retention`.
     """
     run, name = settings.run, settings.name
     client_id = f"{run}-{name}"
     limit = settings.frame_limit
     if limit is None:
         limit = await measure_frame_limit(settings.broker, client_id, topics.probe(run, name))
+        if name == SERVER:
+            await check_retention(settings.broker, client_id, topics.probe(run, name))
     will = (topics.status(run, name), GONE)
     transport = await MqttTransport.connect(settings.broker, client_id, topics.subscriptions(run, name), will)
     return transport, min(limit, MAX_FRAME)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from securefl.ids import DEALER
+from securefl.ids import DEALER, SERVER
 from securefl.kernel.effects import Aborted, Finished
 from securefl.messages.base import MAX_VECTOR
 from securefl.rounds.dealer import DealerMachine
@@ -39,6 +39,7 @@ async def run_dealer(settings: ProcessSettings, open_witness: Callable[[], Witne
             outbox=Outbox(settings.run, identity, root.child("outbox", DEALER), frame_limit),
             work=LocalWork(),
             witness=open_witness(),
+            awaited=lambda _phase: (SERVER,),
         )
         stop_on_signals(shell)
         return await shell.run()

@@ -14,6 +14,7 @@ from securefl.config.cast import behaviours_of
 from securefl.config.new_work import check_new_work
 from securefl.config.sizes import works_of
 from securefl.errors import UsageError
+from securefl.ids import SERVER
 from securefl.kernel.effects import Aborted, Finished, Train
 from securefl.learning.device import limit_threads, pick_device
 from securefl.learning.flatten import dimension, frozen_digest
@@ -112,6 +113,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
             outbox=Outbox(settings.run, identity, root.child("outbox", me), frame_limit),
             work=LocalWork(train=train if accomplice is None else accomplice.telling(train), choose=choose),
             witness=open_witness(),
+            awaited=lambda _phase: (SERVER,),
             journal=journal,
             seam=behaviour.effects if accomplice is None else Chain([accomplice, behaviour.effects]),
         )

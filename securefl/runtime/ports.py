@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -32,9 +32,35 @@ class Witness(Protocol):
         """Take a message that is going out."""
         ...
 
+    def waits(self, whom: Collection[str], seconds: float) -> None:
+        """Take that this process has been waiting for them for so long; said ever more rarely."""
+        ...
+
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
         """Take the size in bytes of one frame; ``peer`` is who sent it (by topic) or will get it."""
         ...
+
+
+class Nobody:
+    """A witness that takes no note, for a process that cannot have another."""
+
+    def report(self, now: float, item: object) -> None:
+        """Pass over a fact."""
+
+    def refused(self, now: float, culprit: str, reason: str) -> None:
+        """Pass over a refusal."""
+
+    def received(self, now: float, delivery: Delivery) -> None:
+        """Pass over a message."""
+
+    def sent(self, now: float, send: Send[AnyMessage]) -> None:
+        """Pass over a message."""
+
+    def waits(self, whom: Collection[str], seconds: float) -> None:
+        """Pass over it."""
+
+    def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
+        """Pass over a frame."""
 
 
 class DurableJournal(Protocol):

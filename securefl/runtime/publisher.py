@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 
 from securefl.behaviours.faults import Crash, Fault, Presence, ResendLast, SendRaw
-from securefl.ids import SERVER, PartyId, RunId
+from securefl.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.kernel.effects import Send
-from securefl.messages.control import Here
+from securefl.messages.control import Goodbye, Here
 from securefl.messages.union import AnyMessage
 from securefl.runtime.ports import Witness
 from securefl.transport.base import Transport
@@ -24,6 +24,9 @@ GONE = b"gone"
 
 FAREWELL_SECONDS = 10.0
 """How long the last messages may take to leave after the machine has ended."""
+
+END_SECONDS = 75.0
+"""How long the end of a run may take to reach the broker: longer than a transport looks for a lost one."""
 
 _WINDOW = 32
 _RESENDABLE = 16
@@ -74,7 +77,7 @@ class Publisher:
             self._here = send
         for frame in frames:
             self._witness.traffic(send.to, "out", len(frame))
-            await self._publish(topic, frame)
+            await self._publish(topic, frame, retain=_ends_the_run(send))
         if self._remembers:
             self._recent = [*self._recent, *((topic, frame) for frame in frames)][-_RESENDABLE:]
 
@@ -85,7 +88,7 @@ class Publisher:
             with contextlib.suppress(Exception):
                 self._witness.sent(time.monotonic(), effect)
             for frame in self._outbox.frames(effect.to, effect.place, effect.message):
-                await self._publish(self._topic(effect), frame)
+                await self._publish(self._topic(effect), frame, retain=_ends_the_run(effect))
         if self._me != SERVER:
             await self._publish(topics.status(self._run, self._me), GONE)
         await self.drain()
@@ -107,10 +110,10 @@ class Publisher:
                 await self.drain()
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    async def drain(self) -> None:
-        """Let the last messages leave."""
+    async def drain(self, within: float = FAREWELL_SECONDS) -> None:
+        """Let the last messages leave, for so many seconds at most."""
         if self._publishing:
-            await asyncio.wait(self._publishing, timeout=FAREWELL_SECONDS)
+            await asyncio.wait(self._publishing, timeout=within)
 
     async def cancel(self) -> None:
         """Give up what has not left yet."""
@@ -125,10 +128,10 @@ class Publisher:
     def _ordinary(self, to: PartyId) -> str:
         return topics.down(self._run, to) if self._me == SERVER else topics.up(self._run, self._me)
 
-    async def _publish(self, topic: str, frame: bytes) -> None:
+    async def _publish(self, topic: str, frame: bytes, *, retain: bool = False) -> None:
         """Start publishing in order; wait only while too much is under way."""
         await self._window.acquire()
-        task = asyncio.create_task(self._transport.publish(topic, frame))
+        task = asyncio.create_task(self._transport.publish(topic, frame, retain=retain))
         self._publishing.add(task)
         task.add_done_callback(self._published)
 
@@ -137,3 +140,8 @@ class Publisher:
         self._publishing.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed(error)
+
+
+def _ends_the_run(send: Send[AnyMessage]) -> bool:
+    """Whether whoever comes later has to learn it, too: the broker keeps it as it is signed."""
+    return send.to == EVERYONE and isinstance(send.message, Goodbye)

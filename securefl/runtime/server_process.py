@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Literal, cast
 
@@ -14,11 +15,10 @@ from securefl.behaviours.server_steering import server_machine
 from securefl.config.attacks import check_on_data
 from securefl.config.cast import behaviours_of
 from securefl.config.rules import server_rule
-from securefl.errors import ConfigError
+from securefl.errors import ConfigError, SecureflError
 from securefl.ids import EVERYONE, SERVER
 from securefl.kernel.effects import Aborted, Finished, Send
 from securefl.kernel.events import Place
-from securefl.kernel.machine import Effect
 from securefl.learning.checkpoint import keep_model
 from securefl.learning.device import limit_threads, pick_device
 from securefl.learning.flatten import dimension, frozen_digest
@@ -39,10 +39,12 @@ from securefl.runtime.assemble import (
     read_own_identity,
     stop_on_signals,
 )
-from securefl.runtime.ports import LocalWork, Witness
+from securefl.runtime.ports import LocalWork, Nobody, Witness
+from securefl.runtime.publisher import Publisher
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.shell import Shell
 from securefl.runtime.spool import SpoolingStore
+from securefl.transport.base import Transport
 from securefl.wire.outbox import Outbox
 
 MODEL_FILE = "model.safetensors"
@@ -86,28 +88,56 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
         keep_model(settings.out / MODEL_FILE, module, params)
         return evaluator.evaluate(params)
 
-    def farewell(reason: str) -> tuple[Effect[AnyMessage], ...]:
+    def farewell(reason: str) -> tuple[Send[AnyMessage], ...]:
         return (Send(EVERYONE, Place(-1), Goodbye(reason=reason[:1000], aborted=True)),)
 
     shown = behaviours_of(scenario, settings.seed).get(SERVER, ())
+    honest = ServerMachine(context)
     transport, frame_limit = await open_transport(settings)
     try:
+        outbox = Outbox(settings.run, identity, root.child("outbox", SERVER), frame_limit)
+        try:
+            witness = open_witness()
+        except SecureflError as error:
+            # Parties may have joined already, and would wait for a server that cannot write.
+            await _decline(settings, transport, outbox, farewell(str(error)))
+            raise
         shell = Shell(
             run=settings.run,
             me=SERVER,
-            machine=server_machine(ServerMachine(context), plan, shown),
+            machine=server_machine(honest, plan, shown),
             transport=transport,
             inbox=make_inbox(plan, settings),
-            outbox=Outbox(settings.run, identity, root.child("outbox", SERVER), frame_limit),
+            outbox=outbox,
             work=LocalWork(evaluate=evaluate, consult=consult),
-            witness=open_witness(),
+            witness=witness,
             seam=server_behaviour(shown),
             farewell=farewell,
+            awaited=honest.awaited,
         )
         stop_on_signals(shell)
         return await shell.run()
     finally:
         await transport.close()
+
+
+async def _decline(
+    settings: ProcessSettings, transport: Transport, outbox: Outbox, last: tuple[Send[AnyMessage], ...]
+) -> None:
+    """End a run that cannot begin. Nothing that fails here matters."""
+    publisher = Publisher(
+        run=settings.run,
+        me=SERVER,
+        outbox=outbox,
+        transport=transport,
+        witness=Nobody(),
+        failed=lambda _error: None,
+    )
+    try:
+        with contextlib.suppress(Exception):
+            await publisher.say_farewell(last)
+    finally:
+        await publisher.cancel()
 
 
 def _consulting(

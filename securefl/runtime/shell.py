@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -42,7 +42,8 @@ from securefl.kernel.machine import Effect, Event, Machine
 from securefl.messages.union import AnyMessage
 from securefl.runtime.desk import Desk
 from securefl.runtime.ports import DurableJournal, LocalWork, Witness
-from securefl.runtime.publisher import FAREWELL_SECONDS, GONE, Publisher
+from securefl.runtime.publisher import END_SECONDS, FAREWELL_SECONDS, GONE, Publisher
+from securefl.runtime.vigil import Vigil
 from securefl.transport.base import Delivery as Frame
 from securefl.transport.base import Link, Transport, TransportClosedError
 from securefl.wire import topics
@@ -84,6 +85,7 @@ class Shell(Generic[PhaseT]):
         journal: DurableJournal | None = None,
         seam: EffectSeam | None = None,
         farewell: Callable[[str], tuple[Effect[AnyMessage], ...]] = lambda _reason: (),
+        awaited: Callable[[PhaseT], Collection[PartyId]] = lambda _phase: (),
     ) -> None:
         self._me = me
         self._machine = machine
@@ -103,11 +105,14 @@ class Shell(Generic[PhaseT]):
         self._journal = journal
         self._seam = seam
         self._farewell = farewell
+        self._awaited = awaited
+        self._vigil = Vigil(time.monotonic())
         self._events: asyncio.Queue[Frame | Event[AnyMessage] | _Stop | _Broken] = asyncio.Queue()
         self._room = asyncio.Semaphore(_BACKLOG)
         self._working: set[asyncio.Task[Event[AnyMessage] | None]] = set()
         self._wake: float | None = None
         self._connections = 1
+        self._online = True
         self._outcome: Finished | Aborted | None = None
 
     def stop(self, reason: str) -> None:
@@ -125,14 +130,15 @@ class Shell(Generic[PhaseT]):
         reader = asyncio.create_task(self._read())
         reader.add_done_callback(self._worked)
         try:
-            outcome = await self._to_the_end()
+            phase, outcome = await self._to_the_end()
             stopped = self._outcome is None
             if isinstance(outcome, Aborted) and (stopped or self._me != SERVER):
-                await self._leave_early(outcome.reason)
-            await self._publisher.drain()
+                await self._leave_early(outcome.reason, FAREWELL_SECONDS)
+            await self._see_off(phase)
         except Exception as error:
             reason = str(error) if isinstance(error, SecureflError) else "internal error"
-            await self._leave_early(reason)
+            # Nobody has asked this process to end: it may take its time, as at the end of a run.
+            await self._leave_early(reason, END_SECONDS)
             raise
         else:
             return outcome
@@ -141,23 +147,46 @@ class Shell(Generic[PhaseT]):
                 task.cancel()
             await asyncio.gather(reader, *self._working, self._publisher.cancel(), return_exceptions=True)
 
-    async def _to_the_end(self) -> Finished | Aborted:
+    async def _to_the_end(self) -> tuple[PhaseT, Finished | Aborted]:
         phase, effects = await asyncio.to_thread(self._machine.start, time.monotonic())
         await self._perform(effects)
         while self._outcome is None:
-            item = await self._next_event()
+            item = await self._next_event(phase)
             if isinstance(item, _Broken):
                 raise item.error
             if isinstance(item, _Stop):
-                return Aborted(item.reason)
+                return phase, Aborted(item.reason)
+            before = phase
             phase, faults = await asyncio.to_thread(self._step, phase, item)
+            if phase is not before:
+                self._vigil.begin(time.monotonic(), type(phase))
             await self._perform(faults)
-        return self._outcome
+        return phase, self._outcome
 
-    async def _leave_early(self, reason: str) -> None:
+    async def _see_off(self, phase: PhaseT) -> None:
+        """Let the last messages leave; meanwhile the machine still answers, to whoever joins too late."""
+        leaving = asyncio.create_task(self._publisher.drain(END_SECONDS))
+        try:
+            while not leaving.done() and self._outcome is not None:
+                coming = asyncio.create_task(self._events.get())
+                await asyncio.wait({leaving, coming}, return_when=asyncio.FIRST_COMPLETED)
+                if not coming.done():
+                    coming.cancel()
+                    break
+                item = coming.result()
+                if isinstance(item, _Stop | _Broken):
+                    break
+                phase, effects = await asyncio.to_thread(self._step, phase, item)
+                await self._perform(tuple(effect for effect in effects if isinstance(effect, Send)))
+            await leaving
+        finally:
+            leaving.cancel()
+        await self._publisher.drain()
+
+    async def _leave_early(self, reason: str, within: float) -> None:
         """Tell the others that this process ends before the run does. Nothing that fails here matters."""
         with contextlib.suppress(Exception):
-            async with asyncio.timeout(FAREWELL_SECONDS):
+            async with asyncio.timeout(within):
                 last = tuple(effect for effect in self._farewell(reason) if isinstance(effect, Send))
                 await self._publisher.say_farewell(last)
 
@@ -172,29 +201,39 @@ class Shell(Generic[PhaseT]):
     def _linked(self, link: Link) -> None:
         """The connection broke, or stands again."""
         now = time.monotonic()
+        self._online = link.up
         if link.up:
             self._connections += 1
             self._events.put_nowait(Online(now, self._connections, link.kept))
         else:
             self._events.put_nowait(Offline(now))
 
-    async def _next_event(self) -> Frame | Event[AnyMessage] | _Stop | _Broken:
+    async def _next_event(self, phase: PhaseT) -> Frame | Event[AnyMessage] | _Stop | _Broken:
         """The next event; a deadline that has passed comes first, or a flood of frames would put it off."""
         while self._wake is None or self._wake > time.monotonic():
-            until = min(
-                (when for when in (self._wake, self._inbox.expires) if when is not None), default=None
-            )
+            due = (self._wake, self._inbox.expires, self._vigil.due)
+            until = min(when for when in due if when is not None)
             try:
-                async with asyncio.timeout(None if until is None else until - time.monotonic()):
+                async with asyncio.timeout(until - time.monotonic()):
                     item = await self._events.get()
             except TimeoutError:
                 # Who began a message and fell silent sends nothing that would bring it to mind.
                 self._inbox.sweep(time.monotonic())
+                self._say_whom_we_wait_for(phase)
                 continue
             if isinstance(item, Frame):
                 self._room.release()
             return item
         return self._deadline_passed()
+
+    def _say_whom_we_wait_for(self, phase: PhaseT) -> None:
+        now = time.monotonic()
+        if self._vigil.due <= now:
+            whom: Collection[str] = () if self._working else self._awaited(phase)
+            whom = whom if self._online else ("broker",)
+            if whom:
+                self._witness.waits(sorted(whom), self._vigil.seconds(now))
+            self._vigil.put_off(now)
 
     def _deadline_passed(self) -> DeadlinePassed:
         self._wake = None

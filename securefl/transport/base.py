@@ -51,8 +51,11 @@ class Link(NamedTuple):
 class Transport(Protocol):
     """A connection of one process to everybody else (the module's docstring states the guarantees)."""
 
-    async def publish(self, topic: str, payload: bytes) -> None:
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Hand over one frame; return once it is acknowledged.
+
+        With ``retain`` the far side also keeps it, in place of the one that it kept for this topic, and gives
+        it to whoever subscribes later; an empty frame ends that.
 
         Raises:
             UsageError: the topic contains a wildcard (our bug).

@@ -174,7 +174,6 @@ def _mosquitto_lines(directory: Path, port: int, tls: LocalTls | None, acl: bool
     lines = [
         "per_listener_settings false",
         "persistence false",
-        "retain_available false",
         "sys_interval 0",
         "set_tcp_nodelay true",
         # What a round sends is the bound; beyond a limit of its own mosquitto drops frames in silence.

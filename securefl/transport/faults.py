@@ -100,10 +100,10 @@ class FaultyTransport:
         self._in = _Lane([one for one in listed if one.direction is Direction.IN])
         self._ready: deque[Delivery] = deque()
 
-    async def publish(self, topic: str, payload: bytes) -> None:
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Publish what the faults leave of this frame, and the delayed frames whose turn it is."""
         for frame in self._out.pass_on(Delivery(topic, payload)):
-            await self._inner.publish(*frame)
+            await self._inner.publish(*frame, retain=retain and frame.topic == topic)
 
     async def receive(self) -> Delivery:
         """Return the next frame that the faults let through."""

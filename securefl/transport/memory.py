@@ -34,6 +34,7 @@ class MemoryHub:
         self._capacity = capacity
         self._members: dict[str, MemoryTransport] = {}
         self._taps: list[MemoryTransport] = []
+        self._retained: dict[str, Delivery] = {}
         self._waiters: list[asyncio.Future[None]] = []
 
     def connect(
@@ -47,6 +48,9 @@ class MemoryHub:
             self.kill(client_id)
         member = MemoryTransport(self, client_id, filters, last_will, self._capacity)
         self._members[client_id] = member
+        for topic, frame in self._retained.items():
+            if any(topic_matches(wanted, topic) for wanted in filters):
+                member._deliver(frame)
         return member
 
     def tap(self) -> MemoryTransport:
@@ -117,10 +121,14 @@ class MemoryTransport:
         self._closed = False
         self._in_order = asyncio.Lock()
 
-    async def publish(self, topic: str, payload: bytes) -> None:
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Deliver to every subscriber; wait while one of them has no room."""
         check_topic(topic)
         frame = Delivery(topic, bytes(payload))
+        if retain:
+            self._hub._retained.pop(topic, None)
+            if payload:
+                self._hub._retained[topic] = frame
         async with self._in_order:
             self._check_open()
             for receiver in self._hub._receivers(topic):

@@ -4,10 +4,11 @@ Why aiomqtt 2.x: it is asyncio-mqtt under its present name, a maintained asyncio
 (asyncio-mqtt itself breaks on paho-mqtt 2; amqtt's own client drops what was in flight when a connection
 ends; aiomqtt 3 is alpha). What it leaves open is added here: reconnecting, sending again, back-pressure.
 
-MQTT 3.1.1, QoS 1 in both directions, nothing retained, and a persistent session under a fixed client id, so
-that the broker keeps what arrives while we reconnect. A broker that restarts without persistence forgets that
-session: subscriptions are renewed and unacknowledged frames sent again on every connection, but a frame that
-somebody published before we were back is lost, and the protocol's deadlines deal with it.
+MQTT 3.1.1, QoS 1 in both directions, nothing retained but what the caller says (the end of a run), and a
+persistent session under a fixed client id, so that the broker keeps what arrives while we reconnect. A broker
+that restarts without persistence forgets that session: subscriptions are renewed and unacknowledged frames
+sent again on every connection, but a frame that somebody published before we were back is lost, and the
+protocol's deadlines deal with it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class _Outgoing:
 
     topic: str
     payload: bytes
+    retain: bool
     done: asyncio.Future[None]
 
 
@@ -120,7 +122,7 @@ class MqttTransport:
             raise
         return self
 
-    async def publish(self, topic: str, payload: bytes) -> None:
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Send one frame and wait for the broker's acknowledgement, over as many connections as it takes."""
         check_topic(topic)
         if len(payload) > _MQTT_LIMIT - len(topic.encode()):
@@ -128,7 +130,7 @@ class MqttTransport:
         self._check_open()
         async with self._slots:
             self._check_open()
-            outgoing = _Outgoing(topic, bytes(payload), asyncio.get_running_loop().create_future())
+            outgoing = _Outgoing(topic, bytes(payload), retain, asyncio.get_running_loop().create_future())
             self._unacknowledged[outgoing] = None
             self._unsent.append(outgoing)
             self._to_send.set()
@@ -301,6 +303,8 @@ class MqttTransport:
     async def _send(self, connection: Connection, outgoing: _Outgoing) -> None:
         if outgoing.done.done():
             return
-        await connection.publish(outgoing.topic, outgoing.payload, qos=1, timeout=math.inf)
+        await connection.publish(
+            outgoing.topic, outgoing.payload, qos=1, retain=outgoing.retain, timeout=math.inf
+        )
         if not outgoing.done.done():
             outgoing.done.set_result(None)

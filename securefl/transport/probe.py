@@ -75,6 +75,35 @@ async def measure_frame_limit(
         await transport.close()
 
 
+async def check_retention(url: BrokerUrl, client_id: str, topic: str, *, within: float = 5.0) -> None:
+    """Make sure that the broker keeps a retained frame for those who come later: how a run ends is one.
+
+    Like a size limit this can only be tried: MQTT 3.1.1 has no way to announce it, and a broker that is told
+    to keep nothing hangs up. ``topic`` is the client's own probe topic; nothing stays there.
+
+    Raises:
+        ConfigError: it does not, or it refuses us.
+        RunAbortedError: the broker is out of reach.
+    """
+    payload = secrets.token_bytes(16)
+    limits = dataclasses.replace(MqttLimits(), settled=0.0)
+    transport = await MqttTransport.connect(url, f"{client_id}-keeps", (), limits=limits)
+    try:
+        async with asyncio.timeout(within):
+            await transport.publish(topic, payload, retain=True)
+            later = await MqttTransport.connect(url, f"{client_id}-later", (topic,), limits=limits)
+            try:
+                await _until(later, Delivery(topic, payload), None)
+            finally:
+                await later.close()
+            await transport.publish(topic, b"", retain=True)
+    except TimeoutError:
+        reason = f"{url} keeps no retained messages, by which whoever comes late learns how a run has ended"
+        raise ConfigError("broker", reason, "in mosquitto.conf: retain_available true") from None
+    finally:
+        await transport.close()
+
+
 async def _until(transport: Transport, wanted: Delivery, aside: Callable[[Delivery], None] | None) -> None:
     while (delivery := await transport.receive()) != wanted:
         if aside is not None and delivery.topic != wanted.topic:

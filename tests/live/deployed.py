@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,8 +34,8 @@ class Site:
     run: str = "deployed"
     started: int = 0
 
-    def start(self, name: str, *more: str, out: Path | None = None, training: float = 0.0) -> Forked:
-        """``securefl server`` or ``securefl party`` of this name; training takes so many seconds longer."""
+    def start(self, name: str, *more: str, out: Path | None = None, **how: Any) -> Forked:
+        """``securefl server`` or ``securefl party`` of this name; ``how`` as for :func:`fork`."""
         kind = ["server"] if name == "server" else ["party", "--name", name]
         arguments = [
             *(*kind, str(self.scenario)),
@@ -44,10 +44,10 @@ class Site:
             *("--run", self.run, "--out", str(out or self.out(name)), *more),
         ]
         self.started += 1
-        return fork(self.folder / f"said-{self.started}-{name}", *arguments, training=training)
+        return fork(self.folder / f"said-{self.started}-{name}", *arguments, **how)
 
-    def start_parties(self, *more: str, training: float = 0.0) -> dict[str, Forked]:
-        return {name: self.start(name, *more, training=training) for name in self.parties}
+    def start_parties(self, *more: str, **how: Any) -> dict[str, Forked]:
+        return {name: self.start(name, *more, **how) for name in self.parties}
 
     def out(self, name: str) -> Path:
         return self.folder / f"out-{name}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import sys
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
@@ -30,13 +31,16 @@ class Forked:
         return code, self.stdout.read_text(), self.stderr.read_text()
 
 
-def fork(folder: Path, *arguments: str, training: float = 0.0) -> Forked:
-    """Start ``securefl``; what it says goes to new files in ``folder``. Training takes so much longer (s)."""
+def fork(folder: Path, *arguments: str, training: float = 0.0, room: int | None = None) -> Forked:
+    """Start ``securefl``; what it says goes to new files in ``folder``.
+
+    Training takes ``training`` seconds longer. The disk is full for every file beyond ``room`` bytes.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(PRELOAD))
     folder.mkdir()
     forked = Forked(
-        context.Process(target=_program, args=(folder, arguments, training), daemon=True),
+        context.Process(target=_program, args=(folder, arguments, training, room), daemon=True),
         folder / "stdout",
         folder / "stderr",
     )
@@ -44,12 +48,14 @@ def fork(folder: Path, *arguments: str, training: float = 0.0) -> Forked:
     return forked
 
 
-def _program(folder: Path, arguments: tuple[str, ...], training: float) -> None:
+def _program(folder: Path, arguments: tuple[str, ...], training: float, room: int | None) -> None:
     for stream, name in ((1, "stdout"), (2, "stderr")):
         file = os.open(folder / name, os.O_WRONLY | os.O_CREAT)
         os.dup2(file, stream)
         os.close(file)
     sys.argv = ["securefl", *arguments]
+    if room is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     if training:
         slow_down(training)
     from securefl.cli.app import main  # noqa: PLC0415 - in the process that it is for

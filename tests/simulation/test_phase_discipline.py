@@ -16,7 +16,7 @@ from unittest.mock import patch
 import pytest
 
 from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Reject, WakeAt
+from securefl.kernel.effects import Reject, Send, WakeAt
 from securefl.kernel.events import (
     Consulted,
     DeadlinePassed,
@@ -42,6 +42,7 @@ from securefl.messages.validation import (
     Verdict,
     Verdicts,
 )
+from securefl.rounds import server_phases
 from securefl.rounds.party_phases import PartyPhase
 from securefl.rounds.server import ServerMachine
 from securefl.rounds.server_phases import ServerPhase
@@ -301,7 +302,10 @@ def test_server(at: str, kind: str) -> None:
         for event in received(kind, at):
             machine.step(phase, event)  # type: ignore[arg-type]
             if at == "Ended":
-                assert machine.step(phase, event) == (phase, ())  # type: ignore[arg-type]
+                assert isinstance(phase, server_phases.Ended)
+                told = kind == "Join" and event.sender not in {SERVER, "nobody"}
+                again = (Send(event.sender, Place(-1), phase.goodbye),) if told else ()
+                assert machine.step(phase, event) == (phase, again)
                 continue
             after, effects = machine._from_network(phase, event)  # type: ignore[arg-type]
             if kind not in SERVER_DUE[at] or event.sender in {SERVER, "nobody"}:

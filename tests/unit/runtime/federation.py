@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -57,6 +57,7 @@ class Recorder:
         self.inward: list[AnyMessage] = []
         self.outward: list[Send[AnyMessage]] = []
         self.frames = 0
+        self.waited: list[tuple[str, ...]] = []
 
     def report(self, now: float, item: object) -> None:
         self.facts.append(item)
@@ -69,6 +70,9 @@ class Recorder:
 
     def sent(self, now: float, send: Send[AnyMessage]) -> None:
         self.outward.append(send)
+
+    def waits(self, whom: Collection[str], seconds: float) -> None:
+        self.waited.append(tuple(whom))
 
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
         self.frames += 1
@@ -164,6 +168,7 @@ class Federation:
             journal=role.journal,
             seam=role.seam,
             farewell=goodbye if name == SERVER else lambda _reason: (),
+            awaited=machine.awaited if name == SERVER else lambda _phase: (SERVER,),
         )
         return Member(shell, transport, witness)
 

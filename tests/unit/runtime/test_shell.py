@@ -17,7 +17,7 @@ from securefl.crypto.identity import Identity
 from securefl.crypto.roster import Roster
 from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import RunAbortedError, UsageError
-from securefl.ids import SERVER, PartyId
+from securefl.ids import EVERYONE, SERVER, PartyId
 from securefl.kernel.effects import (
     Aborted,
     Consult,
@@ -42,7 +42,7 @@ from securefl.kernel.events import (
 )
 from securefl.kernel.machine import Effect, Event
 from securefl.learning.outcomes import Evaluation, GradientNotFiniteError
-from securefl.messages.control import Here, RollCall
+from securefl.messages.control import Goodbye, Here, RollCall
 from securefl.messages.masking import MaskedInput
 from securefl.messages.union import AnyMessage
 from securefl.runtime.ports import LocalWork
@@ -81,15 +81,18 @@ class Line:
 
     def __init__(self) -> None:
         self.out: list[Delivery] = []
+        self.retained: list[str] = []
         self.waiting: asyncio.Queue[Delivery | Exception] = asyncio.Queue()
         self.taken = 0
         self.failure: Exception | None = None
 
-    async def publish(self, topic: str, payload: bytes) -> None:
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         await asyncio.sleep(0)
         if self.failure is not None:
             raise self.failure
         self.out.append(Delivery(topic, payload))
+        if retain:
+            self.retained.append(topic)
 
     async def receive(self) -> Delivery:
         item = await self.waiting.get()
@@ -423,3 +426,64 @@ def test_the_server_does_not_take_its_own_word_for_anothers() -> None:
     (event,) = script.events
     assert isinstance(event, PresenceHint)
     assert witness.refusals == []
+
+
+class Slow(Line):
+    """A broker that takes its time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.there = asyncio.Event()
+
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        await self.there.wait()
+        await super().publish(topic, payload, retain=retain)
+
+
+END: Send[AnyMessage] = Send(EVERYONE, Place(-1), Goodbye(reason="over", aborted=False))
+
+
+def test_the_end_of_a_run_is_retained_and_nothing_else_is() -> None:
+    line = Line()
+    to_one: Send[AnyMessage] = Send(PartyId("p00"), Place(-1), Goodbye(reason="not you", aborted=True))
+    assert play(lambda: shell(Script((HELLO, to_one, END, DONE)), line)) == DONE
+    assert line.retained == [topics.down(RUN, EVERYONE)]
+    farewell = shell_that_breaks(line := Line())
+    with pytest.raises(RunAbortedError, match="disk full"):
+        play(farewell)
+    assert line.retained == [topics.down(RUN, EVERYONE)]
+
+
+def shell_that_breaks(line: Line) -> Callable[[], Shell[int]]:
+    class Full(Recorder):
+        def report(self, now: float, item: object) -> None:
+            raise RunAbortedError("disk full")
+
+    return lambda: shell(Script((Report("x"),)), line, witness=Full(), farewell=lambda _reason: (END,))
+
+
+def test_while_the_end_leaves_the_machine_still_answers() -> None:
+    """Whoever joins too late, for instance. Anything but messages is over."""
+
+    def answer(_event: Event[AnyMessage]) -> Effects:
+        return (HELLO, Report("too late"), DONE)
+
+    line, witness = Slow(), Recorder()
+    script = Script((END, DONE), answer)
+
+    async def body() -> Finished | Aborted:
+        running = asyncio.create_task(shell(script, line, witness=witness).run())
+        while not hasattr(line, "told"):
+            await asyncio.sleep(0)
+        line.told(Link(up=False))
+        while not script.events:
+            await asyncio.sleep(0)
+        line.there.set()
+        return await running
+
+    assert asyncio.run(body()) == DONE
+    assert [frame.topic for frame in line.out] == [
+        topics.down(RUN, EVERYONE),
+        topics.down(RUN, PartyId("p00")),
+    ]
+    assert witness.facts == []

@@ -476,3 +476,33 @@ def test_goodbyes_reach_the_machine_as_sent() -> None:
         assert not heard[0].aborted
 
     play(body)
+
+
+def test_whoever_joins_after_the_end_is_told_how_the_run_ended() -> None:
+    async def body() -> None:
+        federation = Federation(scenario(6))
+        first = await federation.run()
+        late = federation.member(PartyId("p00"), restart="again")
+        try:
+            assert await late.shell.run() == first["p00"]
+        finally:
+            await late.transport.close()
+
+    play(body)
+
+
+def test_a_waiting_process_says_for_whom() -> None:
+    """The server for the party that is not there, a party for the server; both ever more rarely."""
+
+    async def body() -> None:
+        federation = Federation(scenario(6, **{**WAITING, "deadlines__join": "100"}))
+        absent = federation.members.pop(PartyId("p05"))
+        await absent.transport.close()
+        ended = await federation.run()
+        assert ended[SERVER] == Finished("1 round done")
+        joining = [whom for whom in federation.witness().waited if whom == ("p05",)]
+        assert joining[:3] == [("p05",)] * 3, "after 10, 30 and 70 seconds"
+        for name in federation.members.keys() - {SERVER}:
+            assert set(federation.witness(name).waited) == {("server",)}
+
+    play(body)

@@ -1,0 +1,81 @@
+"""The end of a run is kept by the broker, signed, for whoever comes later; and nobody else can end one."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from securefl.crypto.keyfiles import read_identity
+from securefl.entropy import OsEntropy
+from securefl.ids import EVERYONE, RunId
+from securefl.kernel.events import Place
+from securefl.messages.control import Goodbye
+from securefl.transport.base import BrokerUrl
+from securefl.transport.mqtt import MqttTransport
+from securefl.wire.outbox import Outbox
+from tests.live.deployed import Site, signal_to, site, until_said
+from tests.live.federated import BROKERS, LIMIT
+
+pytestmark = pytest.mark.live
+
+
+def goodbye(place: Site, signer: str, run: str) -> bytes:
+    identity = read_identity(place.folder / f"{signer}.key")
+    outbox = Outbox(RunId(run), identity, OsEntropy())
+    (frame,) = outbox.frames(EVERYONE, Place(-1), Goodbye(reason="forged", aborted=True))
+    return frame
+
+
+def keep(broker: BrokerUrl, topic: str, payload: bytes) -> None:
+    async def publish() -> None:
+        transport = await MqttTransport.connect(broker, "forger", ())
+        await transport.publish(topic, payload, retain=True)
+        await transport.close()
+
+    asyncio.run(publish())
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_whoever_comes_after_the_end_is_told_and_nobody_else_can_end_a_run(
+    broker: str, tmp_path: Path
+) -> None:
+    """p03 is away when the server says goodbye. Kept frames that end other runs, or are forged, end none."""
+    with site(tmp_path, broker) as place:
+        topic = f"sfl/1/{place.run}/down/all"
+        keep(place.broker, topic, goodbye(place, "server", "another-run"))
+        parties = place.start_parties(training=0.5)
+        until_said(parties["p00"], "frame of run 'another-run', this is 'deployed'")
+        keep(place.broker, topic, goodbye(place, "p01", place.run))
+        server = place.start("server")
+        until_said(server, "round 0:")
+        signal_to(parties["p03"], signal.SIGKILL)
+        code, said, complaint = server.wait(LIMIT)
+        assert (code, complaint) == (0, ""), said
+        for name in place.parties[:-1]:
+            code, said, _ = parties[name].wait(LIMIT)
+            assert (code, "done: 3 rounds done" in said) == (0, True)
+        code, said, _ = place.start("p03").wait(LIMIT)
+        assert (code, said.splitlines()[-1]) == (0, "done: 3 rounds done")
+        assert "forged" not in said
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("room", [300, 150_000])
+def test_a_server_that_cannot_write_tells_the_parties_before_it_ends(
+    room: int, broker: str, tmp_path: Path
+) -> None:
+    """From its first line on, or after some rounds. Who comes later learns why, too."""
+    with site(tmp_path, broker, rounds=300) as place:
+        parties = place.start_parties()
+        server = place.start("server", room=room)
+        code, said, complaint = server.wait(LIMIT)
+        assert code == 3, complaint
+        assert ("round 0" in said) == (room > 300)
+        late = {"late": place.start("p00", out=tmp_path / "out-late")}
+        for party in (parties | late).values():
+            code, _, complaint = party.wait(LIMIT)
+            assert code == 3
+            assert "cannot be written: File too large" in complaint
