@@ -23,6 +23,8 @@ _PR_SET_PDEATHSIG = 1
 _LAUNCHER = "SECUREFL_LAUNCHER"
 """Environment variable by which the fork server, and nobody else, learns who has started it."""
 
+_NOT_FOR_THE_FORK_SERVER = {signal.SIGTERM, signal.SIGHUP}
+
 
 @contextmanager
 def as_launcher() -> Iterator[None]:
@@ -56,24 +58,25 @@ def end_when_broken(pipe: int) -> None:
 
 
 def heed_the_launcher_only() -> None:
-    """For a child: what a terminal sends to all at once is the launcher's, which then asks each to end."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    """For a child: what a terminal sends to all at once is the launcher's, which then asks each to end.
+
+    A signal that came earlier than this counts.
+    """
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    heed_signals()
+
+
+def heed_signals() -> None:
+    """For any process of the fork server: undo what the fork server does not heed itself."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_FOR_THE_FORK_SERVER)
 
 
 def _arm_fork_server(launcher: str) -> None:
     die_with(int(launcher))
-    server = os.getpid()
-
-    def pass_over(*_: object) -> None:
-        # Sent to a whole group of processes: the launcher ends its children in good order, and then this
-        # one. A child that has just been forked, and not yet gone its own way, heeds it.
-        if os.getpid() != server:
-            os._exit(EXIT_ABORTED)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, pass_over)
+    # Sent to a whole group of processes: the launcher ends its children in good order, and then this one.
+    # Blocked, not ignored: what is sent to a child before it goes its own way waits until then.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_FOR_THE_FORK_SERVER)
 
 
 if _LAUNCHER in os.environ and os.environ[_LAUNCHER] != str(os.getpid()):

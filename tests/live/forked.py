@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+from securefl.runtime import lifeline
 from securefl.runtime.children import PRELOAD
 from tests.live.slow import slow_down
 
@@ -49,6 +50,7 @@ def fork(folder: Path, *arguments: str, training: float = 0.0, room: int | None 
 
 
 def _program(folder: Path, arguments: tuple[str, ...], training: float, room: int | None) -> None:
+    lifeline.heed_signals()
     for stream, name in ((1, "stdout"), (2, "stderr")):
         file = os.open(folder / name, os.O_WRONLY | os.O_CREAT)
         os.dup2(file, stream)

@@ -153,6 +153,17 @@ def test_a_child_ends_with_its_launcher_where_the_kernel_does_not_see_to_it(tmp_
     assert not alive
 
 
+def test_a_child_that_is_ended_before_it_has_begun_ends(tmp_path: Path) -> None:
+    """Whatever of it is there already: nobody waits for the patience of the launcher to be over."""
+    for _ in range(5):
+        with Children(preload=LIBRARIES) as children:
+            children.start(processes.waits, processes.settings(tmp_path))
+            process = children._processes[P00]
+            process.terminate()
+            process.join(60)
+            assert process.exitcode == -signal.SIGTERM
+
+
 def test_children_heed_what_the_launcher_sends_and_no_terminal(children: Children, tmp_path: Path) -> None:
     children.start(processes.says_what_it_heeds, processes.settings(tmp_path))
     assert everything(children)[0] == Said(P00, [True, True, False])
