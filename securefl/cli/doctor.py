@@ -42,8 +42,15 @@ def doctor(
         Path | None, typer.Option(envvar="SECUREFL_DATA_DIR", help="Check the data sets in this directory.")
     ] = None,
 ) -> None:
-    """Check libraries, broker, processor and data; exit code 3 when something needed is missing."""
+    """Check libraries, broker, processor and data.
+
+    Exit codes: 0 all that is needed is there; 2 --data-dir is no directory; 3 something needed is missing.
+    """
     with one_line_errors():
+        if data_dir is not None and not data_dir.is_dir():
+            raise ConfigError(
+                "--data-dir", f"{printable(str(data_dir), 300)} is no directory", "name one that exists"
+            )
         findings = [*_libraries(), *_broker(), *_hardware(), *_data(data_dir)]
     table = Table(title=f"securefl {__version__}", title_justify="left", show_header=False, box=None)
     colours = {"ok": "green", "missing": "red", "note": "yellow"}

@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from securefl.config.attacks import check_on_data, shares_updates
 from securefl.config.cast import behaviours_of, party_names
+from securefl.config.model import CustomModel, Model
 from securefl.config.new_work import check_new_work
 from securefl.config.scenario import Scenario
 from securefl.crypto.identity import Identity
@@ -45,13 +48,16 @@ def set_stage(
     """Make keys for everybody and split the data.
 
     Raises:
-        ConfigError: the data set is missing or corrupt, or cannot be split as asked.
+        ConfigError: the data set is missing or corrupt, or cannot be split as asked; or a model of one's own
+            cannot be made.
     """
     names = party_names(scenario.parties)
     shards = directory / "shards"
     shards.mkdir(mode=0o700)
     dataset = load_data(scenario.data, data_dir)
     check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
+    tokens = dataset.x_train.dtype == np.int64
+    _check_factory(scenario.model, dataset.input_shape, dataset.classes, tokens=tokens)
     files = write_shards(
         dataset,
         scenario.data,
@@ -71,3 +77,12 @@ def set_stage(
         coalitions = directory / "coalitions"
         coalitions.mkdir(mode=0o700)
     return Stage(roster_file, made, data, files.server, files.counts, coalitions)
+
+
+def _check_factory(model: Model, input_shape: tuple[int, ...], classes: int, *, tokens: bool) -> None:
+    """Make a model of one's own once here: every process would say the same of it."""
+    if not isinstance(model, CustomModel):
+        return
+    from securefl.learning.models import build_model  # noqa: PLC0415 - torch, for such models alone
+
+    build_model(model, input_shape, classes, 0, tokens=tokens)

@@ -20,6 +20,9 @@ from securefl.transport.mqtt_limits import MqttLimits
 WANTED = 512 * 1024
 """The largest frame securefl sends, in bytes."""
 
+_FEW = 32
+"""Bytes that every broker takes."""
+
 SMALLEST = 16 * 1024
 """The smallest limit securefl can work with, in bytes."""
 
@@ -38,23 +41,26 @@ async def probe_frame_limit(
     (seconds) bounds the wait for one size. Other frames that arrive meanwhile are handed to ``aside``.
 
     Raises:
-        ConfigError: the broker does not even return the smallest frame.
+        ConfigError: the broker returns no frame at all, as one does whose access rules know us by another
+            name; or not even the smallest that we can work with.
         TransportClosedError: the transport was closed.
         RunAbortedError: the broker stayed out of reach.
     """
+    # Whoever may not use the topic is dropped in silence, too, at every size: a few bytes tell these apart.
+    if not await _returns(transport, topic, _FEW, 2 * within, aside):
+        name = topic.rsplit("/", 1)[-1]
+        raise ConfigError(
+            "broker",
+            f"nothing comes back that is sent to {topic}: the access rules know this process by another name",
+            f"the common name of its certificate, or its user, must be {name!r}",
+        )
     size = wanted
     while size >= SMALLEST:
-        payload = secrets.token_bytes(size)
-        try:
-            async with asyncio.timeout(within):
-                await transport.publish(topic, payload)
-                await _until(transport, Delivery(topic, payload), aside)
-        except TimeoutError:
-            size //= 2
-        else:
+        if await _returns(transport, topic, size, within, aside):
             return size
+        size //= 2
     reason = f"the broker returns no frame of {SMALLEST // 1024} KiB on {topic}"
-    raise ConfigError("broker", reason, "raise its message size limit, or allow the probe topic")
+    raise ConfigError("broker", reason, "raise its message size limit")
 
 
 async def measure_frame_limit(
@@ -104,6 +110,19 @@ async def check_retention(url: BrokerUrl, client_id: str, topic: str, *, within:
         raise ConfigError("broker", reason, "in mosquitto.conf: retain_available true") from None
     finally:
         await transport.close()
+
+
+async def _returns(
+    transport: Transport, topic: str, size: int, within: float, aside: Callable[[Delivery], None] | None
+) -> bool:
+    payload = secrets.token_bytes(size)
+    try:
+        async with asyncio.timeout(within):
+            await transport.publish(topic, payload)
+            await _until(transport, Delivery(topic, payload), aside)
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _until(transport: Transport, wanted: Delivery, aside: Callable[[Delivery], None] | None) -> None:

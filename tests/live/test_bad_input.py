@@ -53,6 +53,22 @@ def test_a_broker_that_is_not_trusted_or_does_not_trust_us_is_refused(tmp_path: 
     assert {path for path in files(tmp_path) if not path.startswith(("broker", "run"))} == before
 
 
+@pytest.mark.parametrize(
+    ("factory", "words"),
+    [("nosuch:thing", "importing nosuch failed"), ("os.path:join", "os.path:join(")],
+)
+def test_a_model_that_cannot_be_made_is_refused_once_and_before_any_process(
+    tmp_path: Path, factory: str, words: str
+) -> None:
+    scenario = write_scenario(tmp_path)
+    model = f"model={{type='custom', factory='{factory}'}}"
+    ended = call("run", scenario, "--broker", "embedded", "--set", model, "--out", tmp_path / "run")
+    reason = refusal(ended)
+    assert reason.startswith("model.factory: ")
+    assert words in reason
+    assert "keys for" not in ended.stdout
+
+
 def limited_files() -> None:
     """A disk that is full for every file beyond this size, without a file system of our own."""
     size = 150_000

@@ -696,6 +696,19 @@ def test_clients_need_a_certificate_of_the_authority(
     run(body)
 
 
+def test_a_certificate_of_another_name_is_named_as_the_cause(secured: BrokerUrl, tls: LocalTls) -> None:
+    """Its frames are dropped in silence at every size: no size limit is to blame."""
+
+    async def body() -> None:
+        url = as_user(secured, tls, "p1")
+        with pytest.raises(ConfigError, match="know this process by another name") as caught:
+            await measure_frame_limit(url, "r-p2", "sfl/1/r/probe/p2", within=0.5)
+        assert caught.value.path == "broker"
+        assert "must be 'p2'" in caught.value.remedy
+
+    run(body)
+
+
 def test_access_rules_keep_parties_apart(secured: BrokerUrl, tls: LocalTls) -> None:
     async def body() -> None:
         everything = ("sfl/1/#",)
@@ -777,7 +790,7 @@ def test_the_wanted_frame_size_passes(url: BrokerUrl) -> None:
 def test_a_brokers_size_limit_is_found(tmp_path: Path, option: str) -> None:
     async def body(address: BrokerUrl) -> None:
         # Waiting for the first frame is in vain; the second may come back too late on a slow machine.
-        for within in (0.5, 3.0, 18.0):
+        for within in (1.0, 3.0, 18.0):
             limit = await measure_frame_limit(address, "p", "probe/p", wanted=128 * 1024, within=within)
             assert limit <= 64 * 1024
             if limit == 64 * 1024:
@@ -813,7 +826,7 @@ def test_a_broker_that_keeps_nothing_is_refused(tmp_path: Path) -> None:
 def test_a_broker_that_returns_nothing_is_refused(tmp_path: Path) -> None:
     async def body(address: BrokerUrl) -> None:
         with pytest.raises(ConfigError, match="returns no frame"):
-            await measure_frame_limit(address, "p", "probe/p", wanted=16 * 1024, within=0.2)
+            await measure_frame_limit(address, "p", "probe/p", wanted=16 * 1024, within=2.0)
 
     with start_mosquitto(tmp_path, extra_lines=("message_size_limit 1000",)) as broker:
         run(lambda: body(broker.url))

@@ -214,7 +214,13 @@ def test_a_broker_of_no_kind_is_refused(tmp_path: Path) -> None:
 
 def test_the_doctor_reports_and_shows_paths_as_they_are(tmp_path: Path) -> None:
     odd = tmp_path / "[bold]data"
+    odd.mkdir()
     result = call("doctor", "--data-dir", odd, width=400)
     assert result.exit_code == 0
     assert "[bold]data" in result.stdout
     assert "broker auto" in result.stdout
+
+
+def test_the_doctor_looks_for_data_in_folders_that_exist(tmp_path: Path) -> None:
+    reason = refusal(call("doctor", "--data-dir", tmp_path / "nowhere", width=400))
+    assert reason == f"--data-dir: {tmp_path / 'nowhere'} is no directory (name one that exists)"
