@@ -18,6 +18,7 @@ from securefl.privacy.accountant import MIN_DELTA, epsilon, need_dp_accounting
 from securefl.privacy.calibration import TOLERANCE, calibrate, steps_of_epochs
 from securefl.privacy.composition import Accountant
 from securefl.privacy.release import OTHER, Relation, ReleaseEvent, Sampler
+from securefl.report.records import without_infinities
 
 MAX_STEPS = 1_000_000
 _MAX_RECORDS = 10**7
@@ -60,7 +61,7 @@ def calibrate_command(
     with one_line_errors():
         found = _calibrate(target, records, batch, epochs, delta, relation, sampler, accountant)
         if as_json:
-            typer.echo(json.dumps(found, indent=2))
+            typer.echo(json.dumps(without_infinities(found), indent=2, allow_nan=False))
         else:
             _show(found)
 

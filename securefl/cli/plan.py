@@ -27,6 +27,7 @@ from securefl.privacy.release import Unit
 from securefl.report.console import Terminal
 from securefl.report.plan_figure import draw_plan
 from securefl.report.plan_tables import as_values, lines_of, tables
+from securefl.report.records import without_infinities
 from securefl.reproduce.record import write_whole
 
 _FILES = ("plan.toml", "plan.json", "plan.png")
@@ -131,13 +132,13 @@ def plan(
         chosen = _row(found, choose)
         text = scenario_text(found, chosen, data)
         picture = _picture(found, chosen)
-        values = as_values(found, chosen)
+        values = without_infinities(as_values(found, chosen))
         write_whole(out / "plan.toml", text.encode())
-        write_whole(out / "plan.json", (json.dumps(values, indent=1) + "\n").encode())
+        write_whole(out / "plan.json", (json.dumps(values, indent=1, allow_nan=False) + "\n").encode())
         if picture is not None:
             write_whole(out / "plan.png", picture)
         if as_json:
-            typer.echo(json.dumps(values))
+            typer.echo(json.dumps(values, allow_nan=False))
         else:
             _show(found, chosen, out, drawn=picture is not None)
 

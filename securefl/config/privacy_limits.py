@@ -13,8 +13,8 @@ from securefl.config.scenario import Scenario, Training
 from securefl.config.sizes import planned_sizes, works_of
 from securefl.errors import ConfigError
 
-MAX_NOISE = 49_216
-"""No draw of privacy noise is larger, in steps: 12 standard deviations of at most 4096, and 64."""
+MAX_NOISE = 57_408
+"""No draw of privacy noise is larger, in steps: 14 standard deviations of at most 4096, and 64."""
 
 
 def noise_of(scenario: Scenario) -> int:

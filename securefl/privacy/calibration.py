@@ -17,7 +17,9 @@ MIN_EPSILON = 0.05
 """Renyi orders up to 1024 cannot show less at a small delta."""
 MAX_EPSILON = 50.0
 MIN_SIGMA = 0.05
-MAX_SIGMA = 1e4
+MAX_SIGMA = 1e6
+_WIDER = 10.0
+"""So far beyond these the accountants' own searches may go, from where the quick one ended."""
 TOLERANCE = 1e-4
 """Relative: noise smaller by this much no longer keeps the target."""
 
@@ -66,7 +68,7 @@ def calibrate(
         raise UsageError(f"tolerance {tolerance}")
 
     find = _Search(event, target, delta, path)
-    rough = find.root(lambda one: quick_epsilon(one, delta), 1.0, 2.0, 1e-2)
+    rough = find.start()
     if accountant == "rdp":
         sigma = find.root(lambda one: epsilon(one, delta, "rdp"), rough, 1.01, tolerance)
     else:
@@ -75,6 +77,8 @@ def calibrate(
         sigma = find.root(lambda one: epsilon_on_grid(one, delta, grid), rough, 1.005, tolerance)
     spent = epsilon(find.noisy(sigma), delta, accountant)
     while spent > target:
+        if not math.isfinite(spent):
+            raise find.out_of_reach(sigma)
         # On its own grid a ledger may find a trifle more; a budget must last for all that it was made for.
         sigma *= spent / target * (1 + tolerance / 2)
         spent = epsilon(find.noisy(sigma), delta, accountant)
@@ -100,26 +104,54 @@ class _Search:
     def noisy(self, sigma: float) -> tuple[ReleaseEvent]:
         return (replace(self.event, noise_multiplier=sigma),)
 
-    def root(
-        self, spent: Callable[[tuple[ReleaseEvent]], float], start: float, factor: float, tolerance: float
-    ) -> float:
-        """The noise at which ``spent`` is the target, or just below; sought from ``start`` on."""
+    def start(self) -> float:
+        """Where to look: the root by integer Renyi orders, in hundredths of a second wherever it is.
 
-        def over(sigma: float) -> float:
-            value = spent(self.noisy(sigma))
-            return math.log(value / self.target) if value > 0 else -math.inf
+        Raises:
+            ConfigError: it is out of range.
+        """
 
-        found = falling_root(over, start, factor, tolerance, (MIN_SIGMA, MAX_SIGMA))
-        if found is not None:
+        def spent(one: tuple[ReleaseEvent]) -> float:
+            return quick_epsilon(one, self.delta)
+
+        found = falling_root(self._over(spent), 1.0, 2.0, 1e-2, (MIN_SIGMA, MAX_SIGMA))
+        if found is not None and MIN_SIGMA <= found <= MAX_SIGMA:
             return found
-        if over(1.0) > 0:
+        if spent(self.noisy(MAX_SIGMA)) > self.target:
+            least = spent(self.noisy(MAX_SIGMA))
             raise ConfigError(
                 self.path,
                 f"epsilon = {self.target:g} needs more noise than {MAX_SIGMA:g} norms",
-                "fewer steps or a larger epsilon",
+                f"at least {least:.3g}, or fewer steps" if math.isfinite(least) else "fewer steps",
             )
         raise ConfigError(
             self.path,
             f"epsilon = {self.target:g} is kept with next to no noise (below {MIN_SIGMA:g} norms)",
-            "a smaller epsilon",
+            f"at most {spent(self.noisy(MIN_SIGMA)):.3g}",
         )
+
+    def root(
+        self, spent: Callable[[tuple[ReleaseEvent]], float], start: float, factor: float, tolerance: float
+    ) -> float:
+        """The noise at which ``spent`` is the target, or just below; sought from ``start`` on."""
+        bounds = (max(MIN_SIGMA / _WIDER, start / _WIDER), min(MAX_SIGMA * _WIDER, start * _WIDER))
+        found = falling_root(self._over(spent), start, factor, tolerance, bounds)
+        if found is None:
+            raise self.out_of_reach(start)
+        return found
+
+    def out_of_reach(self, sigma: float) -> ConfigError:
+        """This accountant finds no such epsilon around here, though another does."""
+        return ConfigError(
+            self.path,
+            f"no noise around {sigma:.3g} norms is found to keep epsilon = {self.target:g}"
+            f" at delta = {self.delta:.3g}",
+            "a smaller epsilon, a larger delta, or the other privacy.accountant",
+        )
+
+    def _over(self, spent: Callable[[tuple[ReleaseEvent]], float]) -> Callable[[float], float]:
+        def over(sigma: float) -> float:
+            value = spent(self.noisy(sigma))
+            return math.log(value / self.target) if value > 0 else -math.inf
+
+        return over

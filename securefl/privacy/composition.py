@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from securefl.privacy.release import SENSITIVITY, ReleaseEvent
@@ -36,7 +36,10 @@ Accountant = Literal["pld", "rdp"]
 
 _DISPLACED_ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)
 """The bound for sampling without replacement is one for integers, in quadratic time."""
-_INTEGER_ORDERS = (*_DISPLACED_ORDERS, 256, 512, 1024)
+INTEGER_ORDERS = (*_DISPLACED_ORDERS, 256, 512, 1024)
+_GAPS_FROM = 63
+"""Up to here the library has all integers among its orders, then 128, 256, 512 and 1024."""
+_STEP = 1.05
 
 Counts = tuple[tuple[ReleaseEvent, int], ...]
 """Kinds of releases and how many of each."""
@@ -95,8 +98,21 @@ def _one(step: _Step, grid: float) -> Any:
     )
 
 
-def divergences(steps: Counts, *, integers: bool) -> Callable[[float], float]:
-    """Epsilon by delta, from Renyi divergences; at ``integers`` only it is quicker and larger."""
+def between(found: float, delta: float) -> tuple[int, ...]:
+    """Orders in the library's gaps among which the best one may be, given an epsilon that it found; or none.
+
+    Epsilon is A(a) + (ln(1/delta) - ln a) / (a - 1), nearly, with A convex and A(1) = 0. The best order has
+    a - 1 from 1 to 2 times that difference over the epsilon there, which is at least half of ``found``; and
+    ln a takes less than three quarters off. Any order gives an upper bound, the best or not.
+    """
+    most = 4 * math.log(1 / delta) / found
+    low, high = max(most / 16, _GAPS_FROM), min(most, 1024)
+    count = math.ceil(math.log(max(high / low, 1)) / math.log(_STEP))
+    return tuple(sorted({round(low * _STEP**n) for n in range(count + 1)})) if high > low else ()
+
+
+def divergences(steps: Counts, orders: Sequence[int] | None = None) -> Callable[[float], float]:
+    """Epsilon by delta, from Renyi divergences of these orders; None for those of the library."""
     import dp_accounting as dp  # noqa: PLC0415 - takes 2 s and is optional
     from absl import logging as absl  # noqa: PLC0415 - comes with dp_accounting
     from dp_accounting.rdp import RdpAccountant  # noqa: PLC0415 - as above
@@ -112,10 +128,10 @@ def divergences(steps: Counts, *, integers: bool) -> Callable[[float], float]:
         elif step.batch < step.records:
             one = dp.PoissonSampledDpEvent(step.batch / step.records, one)
         if displaced not in accountants:
-            orders = _DISPLACED_ORDERS if displaced else _INTEGER_ORDERS if integers else None
+            own = _DISPLACED_ORDERS if displaced else orders
             related = dp.NeighboringRelation
             relation = related.REPLACE_ONE if displaced else related.ADD_OR_REMOVE_ONE
-            accountants[displaced] = RdpAccountant(orders, relation)
+            accountants[displaced] = RdpAccountant(own, relation)
         accountants[displaced].compose(one, count)
     # The library does not mix the two kinds: where both occur, basic composition adds them up.
     share = len(accountants)

@@ -43,7 +43,8 @@ class Guarantee:
         """One line; the word "none" without a finite epsilon."""
         if not math.isfinite(self.epsilon):
             return NO_GUARANTEE
-        bounds = f"epsilon {self.epsilon:.4g} (PLD; RDP {self.epsilon_rdp:.4g})"
+        other = f"{self.epsilon_rdp:.4g}" if math.isfinite(self.epsilon_rdp) else NO_GUARANTEE
+        bounds = f"epsilon {self.epsilon:.4g} (PLD; RDP {other})"
         many = f"{self.steps} step{'' if self.steps == 1 else 's'}"
         return f"{bounds} {self.kind}, {many}{self._premise()}"
 

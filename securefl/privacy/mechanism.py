@@ -10,13 +10,13 @@ import functools
 import math
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
 from securefl.arrays import F64, I64
 from securefl.config.privacy_limits import planned_of
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import works_of
-from securefl.crypto import prg
 from securefl.encoding.fixed_point import MAX_SCALE_BITS, Encoded, FixedPoint
 from securefl.entropy import Entropy
 from securefl.errors import ConfigError, UsageError
@@ -70,7 +70,7 @@ class Mechanism:
 
     def component(self, number: int, key: bytes) -> I64:
         """The component of a party's removable noise that a key of 32 bytes gives, i64 ``(d,)``, steps."""
-        return self.components[number - 1].from_words(prg.expand(key, self.rounding.dim, np.uint64))
+        return self.components[number - 1].from_key(key, self.rounding.dim)
 
 
 @functools.lru_cache(maxsize=16)
@@ -218,6 +218,26 @@ def _unfit(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan | 
         if fitting
         else "no scale has so much, or so little, noise: another multiplier, or a smaller model",
     )
+
+
+def multipliers_of(scenario: Scenario, length: int) -> tuple[float, float] | None:
+    """The least and the largest multiplier for which some scale has tables; None if there is no such scale.
+
+    Args:
+        scenario: with a unit and a delta; its own multiplier and scale do not matter.
+        length: d.
+    """
+    unit = msgspec.structs.replace(
+        scenario, privacy=msgspec.structs.replace(scenario.privacy, multiplier=1.0, epsilon=None)
+    )
+    found: list[tuple[float, float]] = []
+    for bits in range(MAX_SCALE_BITS + 1):
+        rounding = rounding_of(unit, length, bits)
+        if rounding is not None:
+            stds = _stds(shares_of(unit, rounding))
+            least, most = MIN_STD / min(stds), MAX_STD / max(stds)
+            found += [(least, most)] if least <= most else []
+    return (min(least for least, _ in found), max(most for _, most in found)) if found else None
 
 
 def _fitting(scenario: Scenario, length: int, least: float = MIN_STD) -> list[int]:

@@ -7,21 +7,30 @@ as part of the configuration, and no party needs an accountant to draw its noise
 from __future__ import annotations
 
 import dataclasses
+import math
+from fractions import Fraction
 
 from msgspec.structs import replace
 
-from securefl.config.privacy_limits import check_delta
+from securefl.config.privacy_limits import check_delta, components_of, planned_of
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError, UsageError
-from securefl.privacy.accountant import MIN_DELTA, epsilon
-from securefl.privacy.calibration import TOLERANCE, calibrate
+from securefl.privacy.accountant import MIN_DELTA, epsilon, quick_epsilon
+from securefl.privacy.calibration import MAX_EPSILON, TOLERANCE, calibrate
 from securefl.privacy.discrete import MIN_VARIANCE, mu_slack
+from securefl.privacy.distance import added_delta
 from securefl.privacy.guarantee import named
-from securefl.privacy.mechanism import Mechanism, mechanism_of, plain_release
+from securefl.privacy.mechanism import Mechanism, mechanism_of, multipliers_of, plain_release
+from securefl.privacy.release import ReleaseEvent
 from securefl.privacy.sensitivity import planned_releases, rounding_of
+from securefl.privacy.table import WORST_ERROR
 
-WORST_ERROR = 2.0**-50
-"""At least the distance of any table from its law: that of 4096 steps is 2^-50.4."""
+RESERVE = 2.0**-50
+"""Distance of a draw from its law that is reckoned with where it costs next to nothing, though tables are far
+closer: earlier ones were not, and scenarios keep the multipliers that they were settled with."""
+
+SHARE = 100
+"""Part of delta, 1 / SHARE at most, that the distance of all draws may take."""
 
 
 def settle(scenario: Scenario, length: int, fewest: int | None) -> Scenario:
@@ -66,7 +75,7 @@ def check_budget(scenario: Scenario, length: int) -> None:
     mechanism, budget = mechanism_of(scenario, length), scenario.privacy.budget
     if mechanism is None or budget is None or not mechanism.allowed:
         return
-    spent = epsilon((mechanism.event.times(mechanism.allowed),), mechanism.delta)
+    spent = _spent(mechanism, mechanism.allowed, budget)
     if not spent <= budget:
         raise ConfigError(
             "privacy.releases",
@@ -84,7 +93,7 @@ def allowed_releases(mechanism: Mechanism, budget: float, most: int, path: str =
     """
 
     def spent(count: int) -> float:
-        return epsilon((mechanism.event.times(count),), mechanism.delta)
+        return _spent(mechanism, count, budget)
 
     if spent(most) <= budget:
         return most
@@ -102,6 +111,13 @@ def allowed_releases(mechanism: Mechanism, budget: float, most: int, path: str =
         else:
             too_many = middle
     return enough
+
+
+def _spent(mechanism: Mechanism, count: int, budget: float) -> float:
+    """The epsilon of so many releases; above ``budget`` the smaller of both accountants' bounds."""
+    event = mechanism.event.times(count)
+    found = epsilon((event,), mechanism.delta)
+    return found if found <= budget else min(found, epsilon((event,), mechanism.delta, "rdp"))
 
 
 def _with_units(scenario: Scenario, fewest: int | None) -> Scenario:
@@ -145,20 +161,101 @@ def _calibrated(scenario: Scenario, length: int, target: float) -> float:
     rounding = rounding_of(scenario, length)
     if rounding is None:
         raise ConfigError("encoding.scale_bits", "updates may be longer than 2^30 steps", "a coarser scale")
-    # Noise of h parties counts: as many draws as the largest h makes.
-    draws = length * scenario.secure_sum.min_survivors
-    plain = dataclasses.replace(plain_release(scenario), delta_slack=WORST_ERROR * draws).times(planned)
-    delta = float(privacy.delta) if privacy.delta != "auto" else 0.0
+    delta = _delta_of(scenario)
+    slack = _slack(scenario, length, target, delta)
+    plain = dataclasses.replace(plain_release(scenario), delta_slack=slack).times(planned)
     sigma, _ = calibrate(plain, target, delta, privacy.accountant, path="privacy.epsilon")
     # The slack falls with more noise, so that of less noise is enough.
     sigma *= 1 + mu_slack(max(MIN_VARIANCE, (sigma * rounding.sensitivity) ** 2))
+    _check_within_tables(scenario, length, plain, sigma)
     while True:
         trial = replace(scenario, privacy=replace(privacy, multiplier=sigma, epsilon=None, budget=None))
         event = _made(trial, length).event.times(planned)
         spent = epsilon((event,), delta, privacy.accountant)
         if spent <= target:
             return sigma
+        if not math.isfinite(spent):
+            raise ConfigError(
+                "privacy.epsilon",
+                f"noise of multiplier {sigma:.4g}, made for epsilon = {target:g}, has no finite one",
+                "a smaller epsilon, or a larger delta",
+            )
         sigma *= 1 + max(TOLERANCE, (spent - target) / target)
+
+
+def _check_within_tables(scenario: Scenario, length: int, plain: ReleaseEvent, sigma: float) -> None:
+    """Refuse an epsilon for whose noise no scale has tables, and say which one would do.
+
+    Raises:
+        ConfigError: names the epsilon.
+    """
+    limits = multipliers_of(scenario, length)
+    if limits is None or limits[0] <= sigma <= limits[1]:
+        # Within, another scale may do: what makes the noise says which.
+        return
+    privacy, most = scenario.privacy, sigma > limits[1]
+    edge = limits[1] if most else limits[0] / (1 + mu_slack(MIN_VARIANCE))
+    event, delta = dataclasses.replace(plain, noise_multiplier=edge), _delta_of(scenario)
+    found = quick_epsilon((event,), delta)
+    fewer = "fewer stop.rounds, or a smaller model"
+    if found <= MAX_EPSILON:
+        found = epsilon((event,), delta, privacy.accountant)
+        remedy = f"at least {_upwards(found)}, {fewer}" if most else f"at most {_downwards(found)}"
+    else:
+        remedy = fewer if most else f"at most {MAX_EPSILON:g}"
+    raise ConfigError(
+        "privacy.epsilon",
+        f"epsilon = {privacy.epsilon:g} over {planned_releases(scenario)} releases takes a multiplier of"
+        f" {sigma:.4g}, and with {length} parameters no encoding.scale_bits has noise tables for"
+        f" {'more' if most else 'less'} than {edge:.4g}",
+        remedy,
+    )
+
+
+def _upwards(found: float) -> str:
+    """An epsilon a trifle above, with three digits."""
+    unit = 10.0 ** (math.floor(math.log10(found)) - 2)
+    return f"{math.ceil(1.002 * found / unit) * unit:.3g}"
+
+
+def _downwards(found: float) -> str:
+    """One a trifle below."""
+    unit = 10.0 ** (math.floor(math.log10(found)) - 2)
+    return f"{math.floor(0.998 * found / unit) * unit:.3g}"
+
+
+def _slack(scenario: Scenario, length: int, target: float, delta: float) -> float:
+    """Distance of one release's noise from its law, as much as is reckoned with before the noise is known.
+
+    Raises:
+        ConfigError: the distance of all releases takes more of delta than it may.
+    """
+    # Noise of h parties counts, and each may draw several parts.
+    sums, planned, most = scenario.secure_sum, planned_releases(scenario), delta / SHARE
+    reserved = RESERVE * length * sums.min_survivors
+    if added_delta(Fraction(reserved) * planned, target) <= most:
+        return reserved
+    draws = length * max(sums.min_survivors, planned_of(scenario) * (1 + components_of(scenario)))
+    if added_delta(Fraction(WORST_ERROR) * draws * planned, target) <= most:
+        return WORST_ERROR * draws
+    largest = math.log(most / (WORST_ERROR * draws * planned) - 1)
+    raise ConfigError(
+        "privacy.epsilon",
+        f"at epsilon = {target:g} the distance of {draws * planned:.3g} draws of noise from their law takes"
+        f" more than a hundredth of delta = {delta:.3g}",
+        f"at most {math.floor(100 * largest) / 100:g}, or fewer stop.rounds",
+    )
+
+
+def _delta_of(scenario: Scenario) -> float:
+    """The delta of a scenario that has one.
+
+    Raises:
+        UsageError: it is still to be worked out.
+    """
+    if scenario.privacy.delta == "auto":
+        raise UsageError("delta is not known yet")
+    return float(scenario.privacy.delta)
 
 
 def _made(scenario: Scenario, length: int) -> Mechanism:

@@ -17,6 +17,7 @@ from securefl.privacy.mechanism import Mechanism
 from securefl.privacy.sensitivity import planned_releases
 from securefl.privacy.spending import Spending, ledger_of
 from securefl.report.checks import power_lines
+from securefl.report.records import finite
 from securefl.report.text import counted
 from securefl.rounds.budget import NO_RELEASES, Releases, with_round
 from securefl.rounds.plan import Plan
@@ -75,8 +76,8 @@ class Account:
         fields: dict[str, JsonValue] = {"guarantee": self.text}
         if found is not None:
             fields |= {
-                "epsilon": found.epsilon,
-                "epsilon_rdp": found.epsilon_rdp,
+                "epsilon": finite(found.epsilon),
+                "epsilon_rdp": finite(found.epsilon_rdp),
                 "delta": found.delta,
                 "unit": found.unit,
                 "relation": found.relation,

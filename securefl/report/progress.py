@@ -10,7 +10,7 @@ from rich.console import Console
 from securefl.report.draft import RoundDraft
 from securefl.report.entries import brief_entry_of
 from securefl.report.events import event_text, refusal_text, round_text
-from securefl.report.records import heard_in
+from securefl.report.records import heard_in, without_infinities
 from securefl.report.summary import Summary
 from securefl.report.text import counted, printable
 from securefl.rounds.reports import RoundDone, RoundStarted
@@ -134,7 +134,8 @@ class JsonProgress:
         _write(self._stream, "")
 
     def _emit(self, event: str, fields: dict[str, JsonValue]) -> None:
-        _write(self._stream, json.dumps({"event": event, **fields}, allow_nan=False) + "\n")
+        line = json.dumps(without_infinities({"event": event, **fields}), allow_nan=False)
+        _write(self._stream, line + "\n")
 
 
 def progress_for(console: Console, *, as_json: bool = False, by: str = "rule") -> Progress:

@@ -245,3 +245,16 @@ def _reasons(listed: Sequence[Mapping[str, Any]]) -> dict[ClusterKey, str]:
 def finite(value: float | None) -> float | None:
     """The number, or None where JSON has none."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def without_infinities(value: JsonValue) -> JsonValue:
+    """The same with None for every number that JSON has none for."""
+    match value:
+        case float():
+            return finite(value)
+        case Mapping():
+            return {key: without_infinities(item) for key, item in value.items()}
+        case list() | tuple():
+            return [without_infinities(item) for item in value]
+        case _:
+            return value

@@ -22,7 +22,7 @@ from securefl.config.resolved import to_toml
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError, UsageError
 from securefl.ids import NAME
-from securefl.report.records import RoundRecord
+from securefl.report.records import RoundRecord, without_infinities
 from securefl.transcript.canonical import JsonValue
 from securefl.transcript.chain import EmptyTranscriptError, Transcript, read_transcript
 from securefl.transcript.lines import LineFile, disk_failure
@@ -161,6 +161,8 @@ class RunDirectory:
     def write_json(self, name: str, value: JsonValue) -> Path:
         """The same for a JSON value, indented for people.
 
+        Numbers that are not finite are written as null.
+
         Raises:
             RunAbortedError: the disk is full or gone.
             UsageError: the value is no JSON.
@@ -296,8 +298,9 @@ def _fresh(path: Path) -> Path:
 
 
 def _dumps(value: JsonValue, indent: int | None = None) -> str:
+    """As JSON, with null for a number that it has none for: a run that has ended is not lost to one."""
     try:
-        return json.dumps(value, indent=indent, allow_nan=False)
+        return json.dumps(without_infinities(value), indent=indent, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UsageError(f"no JSON value: {error}") from error
 

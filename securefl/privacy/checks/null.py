@@ -6,7 +6,7 @@ allowance, and nothing else is assumed of it. A check's false-alarm rate holds f
 
 A sum of Skellam variables is Skellam. A sum of discrete Gaussians is taken as a discrete Gaussian: from 4
 steps on the two differ by less than n 10^-67 (:func:`securefl.privacy.distance.gaussian_sum_divergence`).
-That the noise table differs from its law by 2^-50 to 2^-60 a draw adds at most as much per coordinate and
+That the noise table differs from its law by 2^-113 at most a draw adds at most as much per coordinate and
 survivor to a rate.
 """
 

@@ -110,7 +110,7 @@ def test_the_ring_has_room_for_the_noise() -> None:
     assert checked(*tight).ring_bits == 32
     assert checked(*PARTY, *tight).ring_bits == 64
     assert "with noise" in refusal(*PARTY, *tight, "encoding.ring_bits=32").reason
-    assert any("+ 49216 of noise" in note for note in checked(*PARTY, *tight).notes)
+    assert any("+ 57408 of noise" in note for note in checked(*PARTY, *tight).notes)
     assert noise_of(small()) == 0
 
 

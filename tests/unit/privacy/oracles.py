@@ -62,13 +62,13 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def masses(table: NoiseTable) -> list[int]:
-    """2^63 times the probability of each magnitude 0 ... ``largest`` of a table."""
-    edges = [0, *table.thresholds.tolist(), 2**63]
+    """2^127 times the probability of each magnitude 0 ... ``largest`` of a table."""
+    edges = [0, *table.thresholds, 2**127]
     return [above - below for below, above in pairwise(edges)]
 
 
 def law_of_table(table: NoiseTable) -> F64:
     """P(draw = k) for k = -largest ... largest."""
-    half = np.array([mass / 2**64 for mass in masses(table)])
+    half = np.array([mass / 2**128 for mass in masses(table)])
     half[0] *= 2
     return np.concatenate([half[:0:-1], half])

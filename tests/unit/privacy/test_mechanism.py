@@ -231,9 +231,10 @@ def test_coarse_noise_fails_for_its_grid_and_the_coarsest_that_is_accepted_does_
     assert failed[0.13] > 60
 
 
-def test_too_many_draws_for_a_small_delta_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^privacy\.delta: .*differ from its law"):
-        made("privacy.delta=1e-11", "stop.rounds=100000", "encoding.scale_bits=16")
+def test_not_even_many_draws_come_near_a_small_delta() -> None:
+    """63 bits a draw were too few for this one."""
+    event = made("privacy.delta=1e-11", "stop.rounds=100000", "encoding.scale_bits=16").event
+    assert 100_000 * event.delta_slack < 1e-11 / 1e12
 
 
 def test_a_scenario_that_is_not_settled_gives_no_noise() -> None:

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.arrays import F64, I64
+from securefl.arrays import F64, I64, U64
+from securefl.crypto import prg
+from securefl.crypto.agreement import derive_key
 from securefl.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.errors import ConfigError, UsageError
 from securefl.privacy.laws import NoiseLaw
-from securefl.privacy.table import BLOCK, MAX_STD, NoiseTable, noise_table
+from securefl.privacy.table import BLOCK, MAX_STD, WORST_ERROR, NoiseTable, noise_table
 from tests.unit.privacy.oracles import exact_law, law_of_table, masses
 
 LAWS: tuple[NoiseLaw, ...] = ("skellam", "discrete-gaussian")
@@ -45,33 +47,57 @@ def z_score(statistic: float, freedom: int) -> float:
     return float(((statistic / freedom) ** (1 / 3) - (1 - share)) / math.sqrt(share))
 
 
+def unread() -> U64:
+    raise AssertionError("the first bits decide")
+
+
+def drawn(table: NoiseTable, uniform: list[int]) -> list[int]:
+    """The draws of these 127 bits each, first with a plus, then with a minus."""
+    words = np.array([2 * (u >> 64) + sign for u in uniform for sign in (0, 1)], dtype=np.uint64)
+    rest = np.array([u % 2**64 for u in uniform for _ in (0, 1)], dtype=np.uint64)
+    draws: list[int] = table.from_words(words, lambda: rest).tolist()
+    return draws
+
+
 @pytest.mark.parametrize(("law", "std"), EVERY)
 class TestTable:
     def test_thresholds_rise_and_end_below_the_whole(self, law: NoiseLaw, std: float) -> None:
         table = noise_table(law, std)
         assert min(masses(table)) >= 0
-        assert sum(masses(table)) == 2**63
-        assert 9 * std < table.largest < 11 * std
-        assert not table.thresholds.flags.writeable
+        assert sum(masses(table)) == 2**127
+        assert 13 * std <= table.largest < min(17 * std, 14 * std + 64)
+        assert not table.leading.flags.writeable
+        assert not table.further.flags.writeable
 
     def test_the_error_is_within_half_a_unit_for_each_threshold(self, law: NoiseLaw, std: float) -> None:
         table = noise_table(law, std)
-        assert 0 < table.table_error <= Fraction(table.largest + 2, 2**64)
+        assert 0 < table.table_error <= Fraction(table.largest + 2, 2**128)
+        assert table.table_error <= WORST_ERROR
 
     def test_variance_is_the_laws_up_to_the_rounding(self, law: NoiseLaw, std: float) -> None:
         table = noise_table(law, std)
-        variance = sum(k * k * mass for k, mass in enumerate(masses(table))) / Fraction(2**63)
+        variance = sum(k * k * mass for k, mass in enumerate(masses(table))) / Fraction(2**127)
         assert abs(variance / Fraction(std) ** 2 - 1) < Fraction(1, 10**13)
 
     def test_every_threshold_parts_two_magnitudes(self, law: NoiseLaw, std: float) -> None:
-        """The words just below and at each threshold, with either sign, against bisection by Python."""
+        """All bits just below and at each threshold, with either sign, against bisection by Python."""
         table = noise_table(law, std)
-        steps = table.thresholds.tolist()
-        chosen = steps[:: max(1, len(steps) // 2000)] + steps[-50:]
-        uniform = sorted({u for t in chosen for u in (max(t - 1, 0), t)} | {0, 2**63 - 1})
-        words = np.array([2 * u + sign for u in uniform for sign in (0, 1)], dtype=np.uint64)
-        wanted = [s * bisect.bisect_right(steps, u) for u in uniform for s in (1, -1)]
-        assert table.from_words(words).tolist() == wanted
+        steps = table.thresholds
+        chosen = steps[:: max(1, len(steps) // 300)] + steps[-50:]
+        uniform = sorted({u for t in chosen for u in (max(t - 1, 0), t)} | {0, 2**127 - 1})
+        assert drawn(table, uniform) == [s * bisect.bisect_right(steps, u) for u in uniform for s in (1, -1)]
+
+    def test_the_first_63_bits_draw_what_they_always_drew(self, law: NoiseLaw, std: float) -> None:
+        """Thresholds rounded to 63 bits, as they once were, and words that do not begin as one does."""
+        table = noise_table(law, std)
+        rounded = [(step + 2**63) >> 64 for step in table.thresholds]
+        rng = np.random.default_rng(9)
+        uniform = rng.integers(0, 2**63, 20_000).tolist()
+        uniform += [min(step + by, 2**63 - 2) for step in rounded[::7] for by in (-2, 2) if step + by >= 0]
+        uniform = sorted(set(uniform) - set(table.leading.tolist()) - set(rounded))
+        words = np.array([2 * u for u in uniform], dtype=np.uint64)
+        old = [bisect.bisect_right([step for step in rounded if step < 2**63], u) for u in uniform[::50]]
+        assert table.from_words(words, unread)[::50].tolist() == old
 
     def test_draws_follow_the_law(self, law: NoiseLaw, std: float) -> None:
         """Chi-square, mean and variance, each at 5.2 standard deviations: 2e-7 (two-sided) over seeds."""
@@ -92,10 +118,10 @@ def test_the_table_error_is_the_distance_to_the_true_law(law: NoiseLaw, std: int
     true = [Fraction(p) for p in exact_law(law, std, table.largest)]
     gap = Fraction(0)
     for k, (mass, p) in enumerate(zip(masses(table), true, strict=True)):
-        gap += abs(Fraction(mass, 2**63) - p * (2 if k else 1))
+        gap += abs(Fraction(mass, 2**127) - p * (2 if k else 1))
     gap += 1 - (2 * sum(true) - true[0])
-    assert abs(table.table_error - gap / 2) < Fraction(1, 10**30)
-    assert table.table_error > gap / 2 - Fraction(1, 10**45)
+    assert abs(table.table_error - gap / 2) < Fraction(1, 10**48)
+    assert table.table_error > gap / 2 - Fraction(1, 10**55)
 
 
 def test_the_chi_square_test_finds_a_wrong_law() -> None:
@@ -137,9 +163,12 @@ def test_neighbouring_draws_are_uncorrelated() -> None:
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=40), st.sampled_from([4.0, 333.3, 4096.0]))
 def test_look_up_agrees_with_bisection(words: list[int], std: float) -> None:
     table = noise_table("skellam", std)
-    steps = table.thresholds.tolist()
-    wanted = [(-1 if word % 2 else 1) * bisect.bisect_right(steps, word // 2) for word in words]
-    found = table.from_words(np.array(words, dtype=np.uint64))
+    steps, rest = table.thresholds, [word * 0x9E3779B97F4A7C15 % 2**64 for word in words]
+    bits = [(word // 2 << 64) + more for word, more in zip(words, rest, strict=True)]
+    wanted = [
+        (-1 if word % 2 else 1) * bisect.bisect_right(steps, u) for word, u in zip(words, bits, strict=True)
+    ]
+    found = table.from_words(np.array(words, dtype=np.uint64), lambda: np.array(rest, dtype=np.uint64))
     assert found.tolist() == wanted
     assert all(abs(draw) <= table.largest for draw in wanted)
 
@@ -159,6 +188,34 @@ def test_known_draws() -> None:
     assert draws.tolist() == [96, -130, 94, 11, 198, 6, -44, -66]
     draws = noise_table("discrete-gaussian", 4.0).sample(8, InsecureSeededEntropy(48))
     assert draws.tolist() == [-1, -1, 5, -6, -4, -4, 0, 2]
+
+
+def test_the_further_bits_are_a_stream_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one key the same, of two keys two; asked for only where the first bits leave a draw open."""
+    table, keys = noise_table("skellam", 64.0), (bytes(32), bytes(31) + b"x")
+    asked: list[bytes] = []
+    real = prg.expand
+
+    def expand(key: bytes, words: int, dtype: type[np.uint64]) -> U64:
+        asked.append(key)
+        stream = real(key, words, dtype)
+        if key in keys:
+            # As if the stream began as one threshold does, and a draw at the other end were open, too.
+            stream[1], stream[-1] = (2 * int(table.leading[at]) for at in (100, 0))
+        return stream
+
+    monkeypatch.setattr(prg, "expand", expand)
+    size = 2 * BLOCK + 3
+    for key in keys:
+        draws = table.from_key(key, size)
+        assert [one for one in asked if one not in keys] == [derive_key(key, "noise, further bits", b"")] * 2
+        more = real(derive_key(key, "noise, further bits", b""), size, np.uint64)
+        for place, at in ((1, 100), (-1, 0)):
+            whole = (int(table.leading[at]) << 64) + int(more[place])
+            assert draws[place] == bisect.bisect_right(table.thresholds, whole)
+        asked.clear()
+    monkeypatch.undo()
+    assert len({table.from_key(key, 8).tobytes() for key in keys}) == 2
 
 
 def test_the_operating_system_gives_fresh_draws() -> None:
@@ -192,6 +249,9 @@ def test_refuses_steps_out_of_range(std: float, remedy: str) -> None:
 def test_refuses_wrong_words_and_sizes() -> None:
     table: NoiseTable = noise_table("skellam", 4.0)
     with pytest.raises(UsageError, match="dtype"):
-        table.from_words(np.zeros(2, dtype=np.int64))
+        table.from_words(np.zeros(2, dtype=np.int64), unread)
+    at_a_threshold = np.array([2 * int(table.leading[3])], dtype=np.uint64)
+    with pytest.raises(UsageError, match="further bits"):
+        table.from_words(at_a_threshold, lambda: np.zeros(2, dtype=np.uint64))
     with pytest.raises(UsageError, match="words"):
         table.sample(-1, InsecureSeededEntropy(1))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -127,8 +129,17 @@ def test_a_full_disk_loses_nothing_that_was_written(tmp_path: Path) -> None:
 def test_what_is_no_json_is_refused(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "out", "demo")
     with pytest.raises(UsageError):
-        run.write_json("summary.json", {"value": float("nan")})
+        run.write_json("summary.json", {"value": {1, 2}})  # type: ignore[dict-item]
     assert not run.summary_file.exists()
+
+
+def test_no_summary_is_lost_to_a_number_that_json_has_none_for(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "out", "demo")
+    run.write_json("summary.json", {"privacy": {"epsilon": math.inf, "many": [1.5, -math.inf, math.nan]}})
+    assert run.read_summary() == {"privacy": {"epsilon": None, "many": [1.5, None, None]}}
+    with closing(run.metrics()) as metrics:
+        metrics.append({"epsilon": {"p00": math.inf}})
+    assert run.read_metrics() == ({"epsilon": {"p00": None}},)
 
 
 def test_of_two_runs_that_find_a_directory_empty_one_gets_it(

@@ -100,7 +100,7 @@ def test_an_accountant_counts_one_target_and_the_ring_has_room_for_all_component
     assert exact.event.multiplier == pytest.approx(local.mechanism.event.multiplier, rel=1e-3)
     assert len(exact.components) == 2
     ring = next(note for note in checked(*PARTY, "privacy.placement=dropout-exact").notes if "ring" in note)
-    assert "98432 of noise" in ring
+    assert "114816 of noise" in ring
 
 
 def test_refusals() -> None:
