@@ -11,9 +11,17 @@ from rich.text import Text
 from securefl.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, RunAbortedError, SecureflError
 from securefl.kernel.effects import Aborted, Finished
 from securefl.report.console import Terminal
+from securefl.report.events import event_text
 from securefl.report.text import printable
 from securefl.report.witness import Ending, Fact, News, Refusal, Remark, Traffic, Waiting
-from securefl.rounds.reports import RoundDone, SatOut, SharesReleased
+from securefl.rounds.reports import (
+    ConnectionBack,
+    ConnectionLost,
+    QuorumAwaited,
+    RoundDone,
+    SatOut,
+    SharesReleased,
+)
 
 _LONGEST = 2_000
 """Characters of one line; a Goodbye's reason has at most 1,000."""
@@ -62,6 +70,8 @@ def plain_news(name: str) -> Callable[[News], None]:
                     f"{name}: round {done.round}: accuracy {done.accuracy:.4f},"
                     f" {len(done.survivors)} of {len(done.participants)} counted"
                 )
+            case Fact(item=ConnectionLost() | ConnectionBack() | QuorumAwaited() as item):
+                say(f"{name}: {event_text(item)}")
             case Fact(item=SatOut() as sat):
                 say(f"{name}: sits out round {sat.round}: {sat.reason}")
             case Fact(item=SharesReleased() as released):

@@ -22,6 +22,7 @@ from securefl.audit.wiretap import MessageKey, Wiretap, key_of
 from securefl.ids import PartyId
 from securefl.kernel.effects import Choose, Evaluate, Report, Send, Train, WakeAt
 from securefl.kernel.events import (
+    AllSent,
     Chosen,
     DeadlinePassed,
     Evaluated,
@@ -41,6 +42,7 @@ from securefl.wire.inbox import Delivery
 
 _UNRECORDED = frozenset({"refused", "outcome"})
 """Entries that inboxes and shells write, not machines."""
+_OF_THE_CONNECTION = frozenset({"connection_lost", "connection_back", "model_sent"})
 _FROM_OUTSIDE = frozenset({"update_encoded"})
 """Reports on what came from training: ground truth stands in for it."""
 
@@ -149,11 +151,8 @@ class Restepper:
         if self._made:
             return True
         match self._asked[0] if self._asked else None:
-            case _ if entry.kind == "connection_lost":
-                self._step(Offline(now))
-            case _ if entry.kind == "connection_back":
-                told_of: Any = fields
-                self._step(Online(now, told_of["connection"], told_of["kept"]))
+            case _ if entry.kind in _OF_THE_CONNECTION:
+                self._connected(entry.kind, now, fields)
             case Train() as asked:
                 update = np.zeros(self._plan.length)
                 self._step(Trained(now, asked.round, asked.work, update))
@@ -169,6 +168,16 @@ class Restepper:
             case _:
                 return False
         return bool(self._made)
+
+    def _connected(self, kind: str, now: float, fields: Any) -> None:
+        """Deliver what the shell told the machine of its connection, which the machine reported."""
+        match kind:
+            case "connection_lost":
+                self._step(Offline(now))
+            case "connection_back":
+                self._step(Online(now, fields["connection"], fields["kept"]))
+            case _:
+                self._step(AllSent(now, fields["round"], fields["draw"]))
 
     def _hint(self, until: float) -> None:
         while self._hints and self._hints[0].now <= until:

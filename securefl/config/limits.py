@@ -14,6 +14,7 @@ from securefl.config.check_limits import check_checks
 from securefl.config.clustering_limits import check_clustering
 from securefl.config.crypten_limits import check_crypten
 from securefl.config.data_limits import check_data
+from securefl.config.deadline_limits import check_deadlines
 from securefl.config.derived import Limits, derive
 from securefl.config.group_limits import check_groups
 from securefl.config.leakage_limits import check_leakage
@@ -74,6 +75,7 @@ def check(scenario: Scenario) -> Limits:
     check_behaviours(scenario)
     check_privacy(scenario)
     check_checks(scenario)
+    check_deadlines(scenario)
     return derive(scenario, sizes, ring_bits)
 
 

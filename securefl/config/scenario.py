@@ -166,6 +166,14 @@ class Deadlines(_Section, frozen=True, kw_only=True):
     """For local training and the masked inputs."""
     certify: Seconds = 15.0
     release: Seconds = 15.0
+    quorum: Seconds = 600.0
+    """Online with too few parties for a round: after so long in a row the run ends."""
+    least: Positive | None = None
+    """Answers to a step before which a connection that broke, or a deadline that was missed before, shortens
+    nothing; None: the quorum of certificates, under a curious server a majority of those who are asked."""
+    rate: PositiveReal = 1.0
+    """Megabytes a second that each party's connection carries: no step that carries vectors is shorter than
+    they take."""
 
 
 Audit = Literal[

@@ -85,6 +85,14 @@ class Consult:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitSent:
+    """Deliver ``AllSent`` once everything that was sent before has left: the broker has acknowledged it."""
+
+    round: int
+    draw: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reject:
     """A message was refused and the phase is unchanged. For the log, the transcript and the statistics."""
 

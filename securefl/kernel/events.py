@@ -90,6 +90,15 @@ class Consulted:
 
 
 @dataclass(frozen=True, slots=True)
+class AllSent:
+    """What was sent before ``AwaitSent`` has left."""
+
+    now: float
+    round: int
+    draw: int
+
+
+@dataclass(frozen=True, slots=True)
 class PresenceHint:
     """The broker says that a party's connection broke. Unsigned: it may only speed up a deadline."""
 

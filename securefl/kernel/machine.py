@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from securefl.errors import PeerError
 from securefl.kernel.effects import (
     Aborted,
+    AwaitSent,
     Choose,
     Consult,
     Evaluate,
@@ -26,6 +27,7 @@ from securefl.kernel.effects import (
     WakeAt,
 )
 from securefl.kernel.events import (
+    AllSent,
     Chosen,
     Consulted,
     DeadlinePassed,
@@ -45,6 +47,7 @@ Event: TypeAlias = (
     | Chosen
     | Evaluated
     | Consulted
+    | AllSent
     | PresenceHint
     | Offline
     | Online
@@ -57,6 +60,7 @@ Effect: TypeAlias = (
     | Choose
     | Evaluate
     | Consult
+    | AwaitSent
     | Reject
     | Report
     | Finished

@@ -13,7 +13,7 @@ class Here(Message, frozen=True, kw_only=True):
     """A process to the server, the server to all: my connection stands. Said on each one.
 
     Signed as all messages are, with the session of the process and a number of its own in the envelope: who
-    is said to be gone is heard again, and what the broker recorded earlier proves nothing (ADR 0031).
+    is said to be gone is heard again, and what the broker recorded earlier proves nothing (ADR 0032).
     """
 
     connection: Annotated[int, Meta(ge=1, lt=2**31)]

@@ -8,12 +8,15 @@ from securefl.config.scenario import Scenario
 from securefl.report.records import CLOSED
 from securefl.report.text import counted, listed, percent, printable, seconds
 from securefl.rounds.reports import (
+    ConnectionBack,
+    ConnectionLost,
     ConsultingFailed,
     DrawVoided,
     InstanceLost,
     InstanceRetried,
     NothingLearned,
     PartiesJoined,
+    QuorumAwaited,
     RoundDone,
     SatOut,
     SumChecked,
@@ -42,6 +45,8 @@ def event_text(report: object) -> str | None:
             text = f"round {round_}: {len(survivors)} of {everybody} survive, without {listed(dropped)}"
         case SumsWithheld():
             text = _on_withheld(report)
+        case ConnectionLost() | ConnectionBack() | QuorumAwaited():
+            text = _on_absence(report)
         case RoundDone():
             text = round_text(report)
         case SatOut() | NothingLearned() | UpdateEncoded():
@@ -61,6 +66,20 @@ def _on_party(report: SatOut | NothingLearned | UpdateEncoded) -> str | None:
         case UpdateEncoded(round=round_, saturated=saturated):
             beyond = f"round {round_}: {counted(saturated, 'coordinate')} beyond the encoding's range"
             return beyond if saturated else None
+        case _:
+            assert_never(report)
+
+
+def _on_absence(report: ConnectionLost | ConnectionBack | QuorumAwaited) -> str:
+    """Who is away: the broker, or too many parties."""
+    match report:
+        case ConnectionLost():
+            return "the broker is out of reach; deadlines stand still"
+        case ConnectionBack(connection=connection, kept=kept):
+            meanwhile = "kept what came meanwhile" if kept else "kept nothing that came meanwhile"
+            return f"the broker is back and {meanwhile} (connection {connection})"
+        case QuorumAwaited(round=round_, reason=reason, seconds=waited):
+            return f"round {round_}: waiting for parties, {seconds(waited)} so far: {printable(reason)}"
         case _:
             assert_never(report)
 

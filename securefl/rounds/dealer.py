@@ -13,6 +13,7 @@ from securefl.errors import ConfigError, PeerError
 from securefl.ids import SERVER, RunId
 from securefl.kernel.effects import Aborted, Finished, Report, Send, WakeAt
 from securefl.kernel.events import (
+    AllSent,
     Chosen,
     Consulted,
     DeadlinePassed,
@@ -84,7 +85,7 @@ class DealerMachine:
                 return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
             case Offline() | Online():
                 return phase, linked(event, self._patience)
-            case Trained() | Chosen() | Evaluated() | Consulted() | PresenceHint():
+            case Trained() | Chosen() | Evaluated() | Consulted() | AllSent() | PresenceHint():
                 return phase, ()
             case _:
                 assert_never(event)

@@ -10,6 +10,7 @@ from securefl.errors import PeerError
 from securefl.ids import SERVER
 from securefl.kernel.effects import Aborted, Finished, Reject, Report, Send, WakeAt
 from securefl.kernel.events import (
+    AllSent,
     Chosen,
     Consulted,
     DeadlinePassed,
@@ -59,10 +60,12 @@ from securefl.messages.validation import (
     Verdict,
     Verdicts,
 )
+from securefl.rounds.allowance import extra
 from securefl.rounds.party_crypten import close_left
 from securefl.rounds.party_draw import (
     MAX_REDRAWS,
     Effects,
+    invited_before,
     on_announce,
     on_chosen,
     on_invite,
@@ -91,12 +94,16 @@ from securefl.rounds.party_sums import on_instance_message, on_trained
 from securefl.rounds.presence import FIRST, linked
 from securefl.rounds.reports import SatOut
 
+WITHOUT_IT = "the server went on without what it sent: it came too late, or was lost on its way"
+"""Why a party that worked was not asked to release anything: its log would not tell otherwise."""
+
 
 def patience(scenario: Scenario) -> float:
     """Return after how many seconds without any word from the server a party gives up.
 
     Twice the longest that an honest server may be silent to one party: everybody joins, draws are redrawn,
-    another party's instance takes all its attempts, and the rule asks the server's own data.
+    another party's instance takes all its attempts, the rule asks the server's own data, and too few parties
+    are there. What large vectors take comes on top.
     """
     d = scenario.deadlines
     draws = (MAX_REDRAWS + 1) * (d.hello + d.reveal)
@@ -104,7 +111,7 @@ def patience(scenario: Scenario) -> float:
     # The step has no deadline of its own: the server trains on its own data as parties do on theirs.
     consulting = d.training if needs_server_gradient(scenario.aggregation.rule) else 0.0
     checking = 2 * d.shares + d.training if scenario.secure_sum.validated is not None else 0.0
-    return 2 * (d.join + draws + attempts + checking + d.certify + d.release + consulting)
+    return 2 * (d.join + draws + attempts + checking + d.certify + d.release + consulting + d.quorum)
 
 
 class PartyMachine:
@@ -112,7 +119,9 @@ class PartyMachine:
 
     def __init__(self, ctx: PartyContext) -> None:
         self._ctx = ctx
-        self._patience = patience(ctx.plan.scenario)
+        self._patience = patience(ctx.plan.scenario) + 2 * ctx.plan.scenario.secure_sum.max_attempts * extra(
+            ctx.plan
+        )
 
     def start(self, now: float) -> tuple[PartyPhase, Effects]:
         """Join the run."""
@@ -137,7 +146,7 @@ class PartyMachine:
                 return on_chosen(self._ctx, phase, event) if isinstance(phase, Choosing) else (phase, ())
             case DeadlinePassed():
                 return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
-            case Evaluated() | Consulted() | PresenceHint() | Offline() | Online():
+            case Evaluated() | Consulted() | AllSent() | PresenceHint() | Offline() | Online():
                 return phase, linked(event, self._patience) if isinstance(event, Offline | Online) else ()
             case _:
                 assert_never(event)
@@ -161,7 +170,10 @@ class PartyMachine:
             case Goodbye(reason=reason, aborted=aborted):
                 return Ended(), (Aborted(reason) if aborted else Finished(reason),)
             case ModelAnnounce() as message:
-                return on_model(self._ctx, phase, event.place, message), ()
+                after = on_model(self._ctx, phase, event.place, message)
+                if not isinstance(phase, Working):
+                    return after, ()
+                return after, (Report(SatOut(phase.round, WITHOUT_IT)),)
             case (Invite() | Announce() | Reveals()) as message:
                 return _drawing(self._ctx, phase, event.place, message)
             case (
@@ -188,6 +200,8 @@ def _drawing(
 ) -> tuple[PartyPhase, Effects]:
     """Take a message of the draw of clusters."""
     match message, phase:
+        case Invite(), Choosing() | Greeted() if invited_before(ctx, phase, place, message):
+            return phase, ()
         case Invite(), Informed() | Choosing() | Greeted() | Revealed():
             return on_invite(ctx, phase, place, message)
         case Announce(), Choosing(round=at) if place.round == at:

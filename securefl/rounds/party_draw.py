@@ -51,11 +51,20 @@ MAX_REDRAWS = MAX_DRAWS - 1
 """Draws of nonces after the first one in a round."""
 
 Effects = tuple[Effect[AnyMessage], ...]
+_DRAWING = Informed | Choosing | Greeted
+"""Phases in which nothing of a round is decided but its model."""
 SaidT = TypeVar("SaidT", Hello, Reveal)
 
 
 def on_model(ctx: PartyContext, phase: PartyPhase, place: Place, message: ModelAnnounce) -> PartyPhase:
-    """Take the model of a newer round, from any phase."""
+    """Take the model of a newer round, from any phase.
+
+    Whoever has started while it was under way may be sent it once more.
+    """
+    if isinstance(phase, _DRAWING) and place.round == phase.round:
+        again = np.frombuffer(message.params, dtype="<f4") if len(message.params) % 4 == 0 else None
+        if again is not None and model_digest(again.astype(np.float32)) == phase.model:
+            return phase
     if place.round <= spent_in(phase):
         raise PeerError(SERVER, f"sends the model of round {place.round} again")
     if place.round >= ctx.plan.scenario.stop.rounds:
@@ -105,6 +114,12 @@ def on_invite(
     if isinstance(phase, Informed):
         return _greet(ctx, phase, place.attempt, 0)
     return _greet(ctx, phase, place.attempt, phase.group, phase.groupless)
+
+
+def invited_before(ctx: PartyContext, phase: Choosing | Greeted, place: Place, message: Invite) -> bool:
+    """Whether it is the invitation that this party has already, sent once more as the model is."""
+    same = (message.config_digest, message.model_digest) == (ctx.plan.config_digest(), phase.model)
+    return same and place == Place(phase.round, attempt=phase.draw) and ctx.me not in message.excluded
 
 
 def on_chosen(ctx: PartyContext, phase: Choosing, event: Chosen) -> tuple[PartyPhase, Effects]:

@@ -68,6 +68,24 @@ class StepReached:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSent:
+    """Server: the model and the invitation of a draw have left; from now on hellos have their time."""
+
+    round: int
+    draw: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumAwaited:
+    """Server: too few parties are there for the round, and it waits on."""
+
+    round: int
+    reason: str
+    seconds: float
+    """For how long in a row it has been online without enough of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class DrawVoided:
     """Server: nonces were withheld, the draw is void."""
 

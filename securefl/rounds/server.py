@@ -12,6 +12,7 @@ from securefl.errors import PeerError
 from securefl.ids import DEALER, EVERYONE, PartyId
 from securefl.kernel.effects import Report, Send, WakeAt
 from securefl.kernel.events import (
+    AllSent,
     Chosen,
     Consulted,
     DeadlinePassed,
@@ -40,6 +41,8 @@ from securefl.rounds.server_gather import (
     begin_round,
     close_hellos,
     close_reveals,
+    invited_again,
+    on_all_sent,
     on_hello,
     on_reveal,
 )
@@ -52,6 +55,7 @@ from securefl.rounds.server_open import (
     on_release,
 )
 from securefl.rounds.server_phases import (
+    NOBODY_GONE,
     Certifying,
     Consulting,
     Ended,
@@ -66,8 +70,17 @@ from securefl.rounds.server_phases import (
     Standing,
     Summing,
 )
-from securefl.rounds.server_sums import advance, awaited_members, next_deadline, on_instance_message
-from securefl.rounds.waiting import shortened
+from securefl.rounds.server_sums import (
+    advance,
+    awaited_members,
+    heard,
+    next_deadline,
+    on_instance_message,
+)
+from securefl.rounds.waiting import GRACE, Pace, due, least_of
+
+_STEPS = (Joining, Greeting, Revealing, Certifying, Releasing)
+"""Phases in which parties answer one by one, outside of sums."""
 
 
 class ServerMachine:
@@ -80,6 +93,7 @@ class ServerMachine:
         """Call the roll."""
         ctx = self._ctx
         standing = Standing(0, ctx.initial, np.zeros(ctx.plan.broadcast, dtype=np.float64))
+        standing = replace(standing, pace=Pace(now))
         deadline = now + ctx.plan.scenario.deadlines.join
         joining = Joining(standing, frozenset(), deadline)
         here: Send[AnyMessage] = Send(EVERYONE, Place(-1), FIRST)
@@ -89,6 +103,13 @@ class ServerMachine:
         """Take one event; see :class:`securefl.kernel.machine.Machine`."""
         if isinstance(phase, Ended):
             return phase, self._too_late(phase, event)
+        phase = _clocked(phase, event)
+        clock = phase.standing.clock
+        after, effects = self._stepped(phase, replace(event, now=clock.at(event.now)))
+        return after, clock.told(effects)
+
+    def _stepped(self, phase: RunningPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, Effects]:
+        """Take an event that happens at a time online."""
         after: ServerPhase = phase
         effects: Effects = ()
         match event:
@@ -96,6 +117,9 @@ class ServerMachine:
                 after, effects = self._from_network(phase, event)
             case PresenceHint() | Offline() | Online():
                 after, effects = _connected(phase, event)
+            case AllSent():
+                if isinstance(phase, Greeting):
+                    after, effects = on_all_sent(self._ctx, phase, event)
             case Consulted():
                 if isinstance(phase, Consulting) and event.round == phase.standing.round:
                     after, effects = on_consulted(self._ctx, phase, event)
@@ -109,8 +133,10 @@ class ServerMachine:
         return self._settle(after, effects, event.now)
 
     def _from_network(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
-        heard = _heard(phase, event.sender)
-        return guarded(lambda: self._received(heard, event), heard)
+        told = _heard(phase, event.sender)
+        known: ServerPhase = told
+        after, effects = guarded(lambda: self._received(told, event), known)
+        return _paced(told, after, event), effects
 
     def _received(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
         ctx, sender, place = self._ctx, event.sender, event.place
@@ -120,7 +146,7 @@ class ServerMachine:
             raise PeerError(sender, "is not a party of this run")
         match event.message, phase:
             case (Here() | Join()) as message, _:
-                return (phase, ()) if isinstance(message, Here) else self._on_join(phase, sender, message)
+                return self._on_here(phase, sender, message)
             case Hello() as message, Greeting():
                 return on_hello(ctx, phase, sender, place, message, event.signed), ()
             case Reveal() as message, Revealing():
@@ -148,7 +174,14 @@ class ServerMachine:
             return ()
         return (Send(event.sender, Place(-1), phase.goodbye),) if event.sender in self._expected() else ()
 
-    def _on_join(self, phase: RunningPhase, sender: PartyId, message: Join) -> tuple[ServerPhase, Effects]:
+    def _on_here(
+        self, phase: RunningPhase, sender: PartyId, message: Here | Join
+    ) -> tuple[ServerPhase, Effects]:
+        if isinstance(message, Here):
+            started = message.connection == 1
+            if not started or not isinstance(phase, Greeting):
+                return phase, ()
+            return phase, invited_again(self._ctx, phase, sender)
         if message.config_digest != self._ctx.plan.joins_with(sender):
             reason = (
                 "your scenario, roster or model differs from the server's: compare the resolved scenarios"
@@ -166,20 +199,36 @@ class ServerMachine:
                 after, more = advance(self._ctx, phase, now)
                 effects += more
                 if isinstance(after, Summing):
-                    return after, (*effects, WakeAt(next_deadline(after, now)))
+                    return after, (*effects, WakeAt(next_deadline(self._ctx, after, now)))
                 phase = after
                 continue
             if isinstance(phase, Consulting | Evaluating | Ended):
                 return phase, (*effects, WakeAt(None))
             missing = self._missing(phase)
-            hinted = phase.standing.gone | phase.standing.late
-            # Whoever has spent its privacy budget says no hello any more.
-            hinted |= spent_by(self._ctx.plan, phase.standing.releases)
-            phase = replace(phase, deadline=shortened(phase.deadline, now, missing, hinted))
-            if missing and now < phase.deadline:
-                return phase, (*effects, WakeAt(phase.deadline))
+            until = self._due(phase, missing)
+            if missing and now < until:
+                return phase, (*effects, WakeAt(until))
             phase, more = self._close(phase, now)
+            if not isinstance(phase, Ended):
+                phase = replace(phase, standing=replace(phase.standing, pace=Pace(now)))
             effects += more
+
+    def _due(
+        self,
+        phase: Joining | Greeting | Revealing | Certifying | Releasing,
+        missing: Collection[PartyId],
+    ) -> float:
+        """When the step ends at the latest."""
+        plan, standing = self._ctx.plan, phase.standing
+        # Whoever has spent its privacy budget says no hello any more: that is known, and no hint.
+        spent = spent_by(plan, standing.releases) if isinstance(phase, Greeting) else frozenset()
+        if missing and spent.issuperset(missing):
+            return min(phase.deadline, max(standing.pace.began, standing.pace.last) + GRACE)
+        asked = len(missing) + len(_answers(phase))
+        if isinstance(phase, Greeting):
+            asked = standing.present or asked
+        least, late = least_of(plan, asked), standing.late | spent
+        return due(phase.deadline, missing, late, standing.gone, standing.pace, least)
 
     def _missing(self, phase: Joining | Greeting | Revealing | Certifying | Releasing) -> Collection[PartyId]:
         match phase:
@@ -253,22 +302,63 @@ class ServerMachine:
 def _connected(phase: RunningPhase, event: PresenceHint | Offline | Online) -> tuple[RunningPhase, Effects]:
     """Note that a party's connection broke, as the broker says, or what became of the server's own."""
     match event:
-        case PresenceHint(party=party):
-            gone = phase.standing.gone | {party}
+        case PresenceHint(now=now, party=party):
+            gone = {**phase.standing.gone, party: now}
             return replace(phase, standing=replace(phase.standing, gone=gone)), ()
         case Offline():
             return phase, lost()
         case Online():
             # All hints are about connections to a broker that this server has lost since.
-            standing = replace(phase.standing, gone=frozenset(), late=frozenset())
+            standing = replace(phase.standing, gone=NOBODY_GONE, late=frozenset())
             return replace(phase, standing=standing), back(event, EVERYONE)
 
 
 def _heard(phase: RunningPhase, party: PartyId) -> RunningPhase:
     """Forget what speaks against a party's being there: it has just been heard."""
     standing = phase.standing
-    if party not in standing.gone | standing.late:
+    if party not in standing.gone and party not in standing.late:
         return phase
-    return replace(
-        phase, standing=replace(standing, gone=standing.gone - {party}, late=standing.late - {party})
-    )
+    gone = {other: since for other, since in standing.gone.items() if other != party}
+    return replace(phase, standing=replace(standing, gone=gone, late=standing.late - {party}))
+
+
+def _clocked(phase: RunningPhase, event: Event[AnyMessage]) -> RunningPhase:
+    """Stop the clock of all deadlines, or let it go on."""
+    clock = phase.standing.clock
+    match event:
+        case Offline():
+            standing = replace(phase.standing, clock=clock.stopped(event.now), interrupted=True)
+        case Online():
+            standing = replace(phase.standing, clock=clock.started(event.now))
+        case _:
+            return phase
+    return replace(phase, standing=standing)
+
+
+def _answers(phase: Joining | Greeting | Revealing | Certifying | Releasing) -> Collection[PartyId]:
+    """Who has answered the step."""
+    match phase:
+        case Joining():
+            return phase.joined
+        case Greeting():
+            return phase.hellos
+        case Revealing():
+            return phase.reveals
+        case Certifying():
+            return phase.endorsements
+        case Releasing():
+            return phase.released
+        case _:
+            assert_never(phase)
+
+
+def _paced(before: RunningPhase, after: ServerPhase, event: Received[AnyMessage]) -> ServerPhase:
+    """Note how long the sender took, if its message is its answer to a step."""
+    if isinstance(before, Summing) and isinstance(after, Summing):
+        return heard(before, after, event)
+    if isinstance(before, _STEPS) and isinstance(after, _STEPS):
+        if event.sender in _answers(before) or event.sender not in _answers(after):
+            return after
+        pace = after.standing.pace.answered(event.sender, event.now)
+        return replace(after, standing=replace(after.standing, pace=pace))
+    return after

@@ -17,6 +17,7 @@ from securefl.rounds.reports import ClusterKey, InstanceLost, InstanceRetried
 from securefl.rounds.server_freeze import eligible
 from securefl.rounds.server_phases import InstancePhase, ServerContext, Summing
 from securefl.rounds.server_validated import missing_from_checks
+from securefl.rounds.waiting import due, least_of
 from securefl.secagg.server import (
     CollectingBoxes,
     CollectingInputs,
@@ -32,6 +33,26 @@ def is_at_end(instance: InstancePhase, deadline: float, now: float) -> bool:
     if isinstance(instance, CollectingInputs):
         return not missing_from(instance) or now >= deadline
     return isinstance(instance, Lost)
+
+
+def due_of(ctx: ServerContext, phase: Summing, key: ClusterKey) -> float:
+    """Return when the step of an instance ends: at its deadline, or earlier by hints."""
+    return due_in(ctx, phase, phase.instances[key], phase.deadlines[key], phase.began[key])
+
+
+def due_in(
+    ctx: ServerContext, phase: Summing, instance: InstancePhase, deadline: float, began: float
+) -> float:
+    """The same for an instance that is not yet in the phase."""
+    standing, asked = phase.standing, len(phase.view.assignment.participants)
+    pace = phase.paces.get(step_of(instance), standing.pace)
+    missing = missing_from(instance)
+    return due(deadline, missing, standing.late, standing.gone, pace, least_of(ctx.plan, asked), began)
+
+
+def step_of(instance: InstancePhase) -> str:
+    """The kind of step that an instance is at: what takes as long in all of them."""
+    return type(instance).__name__
 
 
 def missing_from(instance: InstancePhase) -> frozenset[PartyId]:
@@ -74,9 +95,9 @@ def on_complaint(
     # An honest member complains instead of submitting: whoever has submitted may not undo others' work.
     if accused == DEALER and sender in sharing and ctx.plan.validation is not None:
         lost = Lost(setup, f"{sender} got triples of the dealer that it cannot use")
-        return _with(phase, key, lost, event.now), (report_lost(lost),)
+        return _with(phase, key, lost, event.now, event.now), (report_lost(lost),)
     submitted = setup.index(sender) in instance.inputs.keys() | instance.receipts.keys()
-    over = is_at_end(instance, phase.deadlines[key], event.now)
+    over = is_at_end(instance, due_of(ctx, phase, key), event.now)
     if sender == accused or submitted or over or not {sender, accused} <= sharing:
         raise PeerError(sender, f"complains about {message.accused} out of turn in {setup.describe()}")
     bad = "a message that cannot be" if setup.everyone else "a bad share box"
@@ -116,7 +137,7 @@ def without_missing(ctx: ServerContext, phase: Summing, now: float) -> tuple[Sum
         instance = phase.instances[key]
         if isinstance(instance, CollectingInputs) and instance.accepted is not None:
             given_up = Lost(instance.setup, "a member that was accepted here is missing elsewhere")
-            phase = _with(phase, key, given_up, now)
+            phase = _with(phase, key, given_up, now, now)
             flat += (report_lost(given_up),)
         elif isinstance(instance, CollectingInputs):
             excluded = frozenset(instance.setup.members) - (sharing[key] & survivors)
@@ -133,7 +154,7 @@ def _without_unfinished(phase: Summing, now: float) -> tuple[Summing, Effects]:
             names = ", ".join(sorted(missing_from(instance)))
             if names:
                 lost = Lost(instance.setup, f"no share of the sum from {names}")
-                phase = _with(phase, key, lost, now)
+                phase = _with(phase, key, lost, now, now)
                 flat += (report_lost(lost),)
     return phase, flat
 
@@ -149,16 +170,22 @@ def _start_over(
     """Begin the next attempt of an instance, or give it up."""
     after = retry(instance, excluded, ctx.plan.scenario.secure_sum.max_attempts)
     if isinstance(after, Lost):
-        return _with(phase, key, after, now), (report_lost(after),)
+        return _with(phase, key, after, now, now), (report_lost(after),)
     place = after.setup.place
     retried = Report(InstanceRetried(place.round, *key, place.attempt, tuple(sorted(excluded))))
     ask: Effects = tuple(Send(m, place, Retry(members=after.setup.members)) for m in instance.setup.members)
-    return _with(phase, key, after, now + ctx.plan.scenario.deadlines.keys), (retried, *ask)
+    deadline = now + ctx.plan.scenario.deadlines.keys
+    return _with(phase, key, after, deadline, now), (retried, *ask)
 
 
-def _with(phase: Summing, key: ClusterKey, instance: InstancePhase, deadline: float) -> Summing:
+def _with(phase: Summing, key: ClusterKey, instance: InstancePhase, deadline: float, now: float) -> Summing:
     instances: Mapping[ClusterKey, InstancePhase] = {**phase.instances, key: instance}
-    return replace(phase, instances=instances, deadlines={**phase.deadlines, key: deadline})
+    return replace(
+        phase,
+        instances=instances,
+        deadlines={**phase.deadlines, key: deadline},
+        began={**phase.began, key: now},
+    )
 
 
 def report_lost(instance: InstancePhase) -> Report:

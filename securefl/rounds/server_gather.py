@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from securefl.clustering.nonces import commitment
 from securefl.errors import PeerError
 from securefl.ids import EVERYONE, PartyId
-from securefl.kernel.effects import Aborted, Evaluate, Report, Send
-from securefl.kernel.events import Place
+from securefl.kernel.effects import Aborted, AwaitSent, Evaluate, Report, Send
+from securefl.kernel.events import AllSent, Place
 from securefl.messages.control import Goodbye
 from securefl.messages.rounds import Announce, Hello, Invite, ModelAnnounce, Reveal, Reveals
+from securefl.rounds.allowance import allowed
 from securefl.rounds.draw import draw_round, drawn_report, shortage, unfit
 from securefl.rounds.founding import forgotten, founding_of
 from securefl.rounds.groups import fits_groups
 from securefl.rounds.party_draw import MAX_REDRAWS, Effects
 from securefl.rounds.reports import (
     DrawVoided,
+    ModelSent,
+    QuorumAwaited,
     RoundSkipped,
     RoundStarted,
     StepReached,
@@ -33,20 +37,33 @@ from securefl.rounds.server_phases import (
     Summing,
 )
 from securefl.rounds.statement import announced_digest, mask_binding, model_digest
-from securefl.rounds.stepping import without_clusters
+from securefl.rounds.stepping import alone_for, waits_of, without_clusters, without_quorum
 from securefl.rounds.suspicion import voided as lost_bets
+from securefl.rounds.waiting import Pace
 from securefl.secagg.server import CollectingKeys, InstancePhase
 
 
 def begin_round(ctx: ServerContext, standing: Standing, now: float) -> tuple[ServerPhase, Effects]:
     """Send the model to all and invite them."""
     model = model_digest(standing.params)
-    announce = ModelAnnounce(params=standing.params.astype("<f4", copy=False).tobytes())
+    standing = replace(standing, interrupted=standing.clock.since is not None)
     greeting, effects = invite(ctx, standing, 0, model, frozenset(), now)
     return greeting, (
         Report(RoundStarted(standing.round, model)),
-        Send(EVERYONE, Place(standing.round), announce),
+        Send(EVERYONE, Place(standing.round), model_of(standing)),
         *effects,
+    )
+
+
+def model_of(standing: Standing) -> ModelAnnounce:
+    """The models that the round starts from, as parties take them."""
+    return ModelAnnounce(params=standing.params.astype("<f4", copy=False).tobytes())
+
+
+def invitation(ctx: ServerContext, model: bytes, excluded: frozenset[PartyId]) -> Invite:
+    """Asks for a hello with a fresh commitment."""
+    return Invite(
+        model_digest=model, config_digest=ctx.plan.config_digest(), excluded=tuple(sorted(excluded))
     )
 
 
@@ -54,13 +71,34 @@ def invite(
     ctx: ServerContext, standing: Standing, draw: int, model: bytes, excluded: frozenset[PartyId], now: float
 ) -> tuple[Greeting, Effects]:
     """Ask for hellos with fresh commitments."""
-    message = Invite(
-        model_digest=model, config_digest=ctx.plan.config_digest(), excluded=tuple(sorted(excluded))
-    )
-    deadline = now + ctx.plan.scenario.deadlines.hello
-    return Greeting(standing, draw, model, excluded, {}, deadline), (
+    message = invitation(ctx, model, excluded)
+    standing = replace(standing, pace=Pace(now))
+    return Greeting(standing, draw, model, excluded, {}, math.inf), (
         Report(StepReached(standing.round, "hello")),
         Send(EVERYONE, Place(standing.round, attempt=draw), message),
+        AwaitSent(standing.round, draw),
+    )
+
+
+def on_all_sent(ctx: ServerContext, phase: Greeting, event: AllSent) -> tuple[Greeting, Effects]:
+    """Begin to wait: a large model would spend the time of the hellos on its way."""
+    if (event.round, event.draw) != (phase.standing.round, phase.draw) or not math.isinf(phase.deadline):
+        return phase, ()
+    waiting = replace(phase, deadline=event.now + allowed(ctx.plan, "hello"))
+    return waiting, (Report(ModelSent(event.round, event.draw)),)
+
+
+def invited_again(ctx: ServerContext, phase: Greeting, party: PartyId) -> Effects:
+    """Send the round's model and invitation to a party whose process has started since they left."""
+    standing = phase.standing
+    if party in phase.hellos or party in phase.excluded or party not in ctx.plan.roster.parties:
+        return ()
+    if phase.draw:
+        # It would have to answer the first draw of the round first, which is void.
+        return ()
+    return (
+        Send(party, Place(standing.round), model_of(standing)),
+        Send(party, Place(standing.round), invitation(ctx, phase.model, phase.excluded)),
     )
 
 
@@ -92,12 +130,17 @@ def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[Serve
     present = sorted(phase.hellos)
     hellos = {party: phase.hellos[party][0] for party in present}
     founding = phase.standing.founding
-    reason = shortage(ctx.plan, present, founding) or forgotten(hellos, founding)
+    lacking = shortage(ctx.plan, present, founding)
+    reason = lacking or forgotten(hellos, founding)
     if reason is not None:
-        return skip_round(ctx, phase.standing, tuple(present), f"{len(present)} parties are there; {reason}")
+        reason = f"{len(present)} parties are there; {reason}"
+        if lacking is not None and not phase.excluded:
+            return _wait_on(ctx, phase, tuple(present), reason, now)
+        return skip_round(ctx, phase.standing, tuple(present), reason)
     late = frozenset(ctx.plan.roster.parties) - frozenset(present)
+    standing = replace(phase.standing, late=late, present=len(present), lone_rounds=0, lone_seconds=0.0)
     revealing = Revealing(
-        replace(phase.standing, late=late),
+        standing,
         phase.draw,
         phase.model,
         phase.excluded,
@@ -110,6 +153,22 @@ def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[Serve
         Report(StepReached(phase.standing.round, "reveal")),
         Send(EVERYONE, Place(phase.standing.round, attempt=phase.draw), Announce(hellos=frames)),
     )
+
+
+def _wait_on(
+    ctx: ServerContext, phase: Greeting, present: tuple[PartyId, ...], reason: str, now: float
+) -> tuple[ServerPhase, Effects]:
+    """Wait for more parties, and longer in each further round for which there are too few."""
+    waits = phase.waits + 1
+    standing = alone_for(ctx.plan, phase.standing, 1)
+    awaited = Report(QuorumAwaited(standing.round, reason, standing.lone_seconds))
+    if waits < waits_of(standing) and not without_quorum(ctx.plan, standing):
+        return replace(phase, standing=standing, waits=waits, deadline=now + allowed(ctx.plan, "hello")), (
+            awaited,
+        )
+    standing = replace(standing, lone_rounds=standing.lone_rounds + 1)
+    skipped, effects = skip_round(ctx, standing, present, reason, alone=True)
+    return skipped, (awaited, *effects)
 
 
 def on_reveal(
@@ -161,7 +220,7 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     deadlines = dict.fromkeys(instances, now + plan.scenario.deadlines.keys)
     limits = {party: hello.limits for party, hello in phase.hellos.items()}
     view = RoundView(phase.model, announced, limits, drawn)
-    summing = Summing(standing, view, instances, deadlines)
+    summing = Summing(standing, view, instances, deadlines, dict.fromkeys(instances, now))
     return summing, (
         Report(drawn_report(round_, drawn, samples)),
         Report(StepReached(round_, "training")),
@@ -186,12 +245,21 @@ def _redraw(
 
 
 def skip_round(
-    ctx: ServerContext, standing: Standing, present: tuple[PartyId, ...], reason: str
+    ctx: ServerContext,
+    standing: Standing,
+    present: tuple[PartyId, ...],
+    reason: str,
+    *,
+    alone: bool = False,
 ) -> tuple[ServerPhase, Effects]:
-    """End a round without an update; too many of them in a row end the run (:func:`on_evaluated`)."""
+    """End a round without an update; too many of them in a row end the run (:func:`on_evaluated`).
+
+    ``alone``: for want of parties, which is not counted in rounds but in time.
+    """
     round_ = standing.round
-    late = standing.late | (standing.gone - frozenset(present))
-    standing, done, stepped = without_clusters(ctx.plan, replace(standing, late=late), present)
+    late = standing.late | (standing.gone.keys() - frozenset(present))
+    standing = replace(standing, late=late)
+    standing, done, stepped = without_clusters(ctx.plan, standing, present, alone=alone)
     return Evaluating(standing, done), (
         Report(RoundSkipped(round_, reason)),
         Report(stepped),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from securefl.arrays import F32, F64
 from securefl.clustering.assignment import Assignment
@@ -22,11 +23,13 @@ from securefl.messages.crypten import InstanceSeed
 from securefl.messages.rounds import Endorse, Hello, InstanceShares, Limits, Reveal
 from securefl.rounds.budget import NO_RELEASES, Releases
 from securefl.rounds.draw import Draw
+from securefl.rounds.online import OnlineClock
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, RoundDone, SlotsCounted
 from securefl.rounds.stacking import ClusterSum
 from securefl.rounds.suspicion import NO_SUSPICION, Suspicion
 from securefl.rounds.trust import NO_TRUST, Trust
+from securefl.rounds.waiting import Pace
 from securefl.secagg import server
 from securefl.secagg.server import CollectingInputs
 from securefl.secagg.store import VectorStore
@@ -34,6 +37,9 @@ from securefl.secagg_crypten.validated_server import ValidatedPhase
 
 InstancePhase = server.InstancePhase | ValidatedPhase
 """Of an instance, validated or not."""
+
+
+NOBODY_GONE: Mapping[PartyId, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +79,22 @@ class Standing:
     """How often each party has released an update; counted where there is privacy."""
     founding: bytes = b""
     """Seed of the run's atoms; empty before they are formed, or without."""
-    gone: frozenset[PartyId] = frozenset()
-    """Parties whose connection broke, says the broker: a hint that shortens waiting."""
+    gone: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
+    """Parties whose connection broke, says the broker, and when: a hint that shortens waiting."""
     late: frozenset[PartyId] = frozenset()
     """Parties that missed a deadline and have not been heard of since."""
+    pace: Pace = field(default_factory=Pace, compare=False)
+    """Of the step that the server waits in; in sums, when the first one of them began."""
+    clock: OnlineClock = field(default_factory=OnlineClock)
+    """What all times in the server's phases are told by."""
+    interrupted: bool = False
+    """Whether the server lost the broker in this round."""
+    present: int = 0
+    """Parties that said hello in the last round that had enough of them; 0 before."""
+    lone_rounds: int = 0
+    """Rounds in a row for which too few were there."""
+    lone_seconds: float = 0.0
+    """Seconds that the server has waited for more in these, online."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +117,9 @@ class Greeting:
     hellos: Mapping[PartyId, tuple[Hello, bytes]] = field(repr=False)
     """Hello and its signed frame."""
     deadline: float
+    """Infinite until model and invitation have left."""
+    waits: int = 0
+    """Deadlines that have passed with too few hellos."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +160,10 @@ class Summing:
     view: RoundView
     instances: Mapping[ClusterKey, InstancePhase]
     deadlines: Mapping[ClusterKey, float]
+    began: Mapping[ClusterKey, float]
+    """When the step of each began."""
+    paces: Mapping[str, Pace] = field(default_factory=dict)
+    """By kind of step, over all instances: in one of them too few could answer to know what is usual."""
 
 
 @dataclass(frozen=True, slots=True)

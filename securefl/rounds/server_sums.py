@@ -13,12 +13,16 @@ from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import Complaint, KeyAdvert, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.union import AnyMessage
 from securefl.messages.validation import Dealt, Held, SketchNonce, Verdict
+from securefl.rounds.allowance import allowed
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.server_attempts import (
+    due_in,
+    due_of,
     is_at_end,
     missing_from,
     on_complaint,
     report_lost,
+    step_of,
     without_missing,
 )
 from securefl.rounds.server_freeze import freeze
@@ -30,7 +34,6 @@ from securefl.rounds.server_phases import (
     Summing,
 )
 from securefl.rounds.server_validated import close_validated, on_validated_message
-from securefl.rounds.waiting import shortened
 from securefl.secagg import server
 from securefl.secagg.server import (
     CollectingBoxes,
@@ -122,36 +125,53 @@ def advance(
     ctx: ServerContext, phase: Summing, now: float
 ) -> tuple[Summing | Certifying | Releasing, Effects]:
     """Close every instance step that is complete or past its deadline; freeze when all are at their end."""
-    instances, deadlines = dict(phase.instances), dict(phase.deadlines)
+    instances, deadlines, began = dict(phase.instances), dict(phase.deadlines), dict(phase.began)
     effects: list[Effects] = []
     for key in phase.instances:
-        while not is_at_end(instances[key], deadlines[key], now):
-            missing = missing_from(instances[key])
-            hinted = phase.standing.gone | phase.standing.late
-            deadlines[key] = shortened(deadlines[key], now, missing, hinted)
-            if missing and now < deadlines[key]:
+        while True:
+            until = due_in(ctx, phase, instances[key], deadlines[key], began[key])
+            if is_at_end(instances[key], until, now) or (missing_from(instances[key]) and now < until):
                 break
             close = close_validated if ctx.plan.validation is not None else _close
             instances[key], deadlines[key], sent = close(ctx, instances[key], now)
+            began[key] = now
             effects.append(sent)
     flat = tuple(effect for group in effects for effect in group)
-    current = replace(phase, instances=instances, deadlines=deadlines)
-    if not all(is_at_end(instances[key], deadlines[key], now) for key in instances):
+    current = replace(phase, instances=instances, deadlines=deadlines, began=began)
+    if not _all_at_end(ctx, current, now):
         return current, flat
     current, again = without_missing(ctx, current, now)
     flat += again
-    if not all(is_at_end(i, current.deadlines[key], now) for key, i in current.instances.items()):
+    if not _all_at_end(ctx, current, now):
         return current, flat
     frozen, sent = freeze(ctx, current, now)
     return frozen, flat + sent
 
 
-def next_deadline(phase: Summing, now: float) -> float:
+def heard(before: Summing, after: Summing, event: Received[AnyMessage]) -> Summing:
+    """Note how long a member took, if its message is what a step of an instance lacked of it."""
+    key, party = (event.place.reclustering, event.place.cluster), event.sender
+    instance, now = before.instances.get(key), after.instances.get(key)
+    if instance is None or now is None or type(instance) is not type(now):
+        return after
+    if party not in missing_from(instance) or party in missing_from(now):
+        return after
+    step = step_of(instance)
+    pace = after.paces.get(step, after.standing.pace).answered(party, event.now, after.began[key])
+    return replace(after, paces={**after.paces, step: pace})
+
+
+def _all_at_end(ctx: ServerContext, phase: Summing, now: float) -> bool:
+    return all(is_at_end(i, due_of(ctx, phase, key), now) for key, i in phase.instances.items())
+
+
+def next_deadline(ctx: ServerContext, phase: Summing, now: float) -> float:
     """Return when the first instance that still waits for somebody stops waiting.
 
     Instances at their end have deadlines in the past; waking for those would never let time pass.
     """
-    return min(d for key, d in phase.deadlines.items() if not is_at_end(phase.instances[key], d, now))
+    ends = {key: due_of(ctx, phase, key) for key in phase.instances}
+    return min(end for key, end in ends.items() if not is_at_end(phase.instances[key], end, now))
 
 
 def _close(ctx: ServerContext, instance: InstancePhase, now: float) -> tuple[InstancePhase, float, Effects]:
@@ -163,14 +183,16 @@ def _close(ctx: ServerContext, instance: InstancePhase, now: float) -> tuple[Ins
             after, key_list = close(instance)
             if isinstance(after, Lost) or key_list is None:
                 return after, now, (report_lost(after),)
-            wait = deadlines.shares if isinstance(after, CollectingBoxes) else deadlines.training
+            boxes = isinstance(after, CollectingBoxes)
+            wait = deadlines.shares if boxes else allowed(ctx.plan, "training")
             listed = [instance.setup.members[i] for i in after.adverts]
             return after, now + wait, tuple(Send(m, place, key_list) for m in listed)
         case CollectingBoxes():
             inputs, lists = close_boxes(instance)
             if isinstance(inputs, Lost):
                 return inputs, now, (report_lost(inputs),)
-            return inputs, now + deadlines.training, tuple(Send(m, place, b) for m, b in lists.items())
+            wait = allowed(ctx.plan, "training")
+            return inputs, now + wait, tuple(Send(m, place, b) for m, b in lists.items())
         case CollectingInputs() | Lost():
             return instance, now, ()
         case AwaitingHeld() | AwaitingNonces() | AwaitingVerdicts():

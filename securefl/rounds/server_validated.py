@@ -12,6 +12,7 @@ from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import Retry
 from securefl.messages.union import AnyMessage
 from securefl.messages.validation import Dealt, Held, SketchNonce, Verdict
+from securefl.rounds.allowance import allowed
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.reports import InstanceLost, InstanceRetried, UpdatesValidated
 from securefl.rounds.server_phases import InstancePhase, ServerContext
@@ -105,7 +106,7 @@ def _close_keys(
         return after, now, (_lost(after),)
     place = instance.setup.place
     to_members: Effects = tuple(Send(m, place, key_list) for m in _listed(after))
-    deadline = now + ctx.plan.scenario.deadlines.training
+    deadline = now + allowed(ctx.plan, "training")
     return after, deadline, (*to_members, Send(DEALER, place, request))
 
 
@@ -123,10 +124,11 @@ def _close_checks(
             return _next(after, held, listed, now + deadlines.shares, now)
         case AwaitingNonces():
             after, nonces = validated_server.close_nonces(instance)
-            return _next(after, nonces, listed, now + deadlines.training, now)
+            return _next(after, nonces, listed, now + allowed(ctx.plan, "training"), now)
         case AwaitingVerdicts():
             after, verdicts = validated_server.close_verdicts(instance)
-            after, deadline, effects = _next(after, verdicts, listed, now + deadlines.shares, now)
+            # What follows is each member's share of the sum: a vector.
+            after, deadline, effects = _next(after, verdicts, listed, now + allowed(ctx.plan, "shares"), now)
             if instance.frames.keys() != instance.listed:
                 return after, deadline, effects
             rejected = validated_server.rejected(instance)

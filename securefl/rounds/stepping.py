@@ -12,6 +12,7 @@ from securefl.config.rules import needs_server_gradient
 from securefl.config.wording import count
 from securefl.ids import PartyId
 from securefl.kernel.effects import Aborted, Finished
+from securefl.rounds.allowance import allowed
 from securefl.rounds.budget import ending, with_round
 from securefl.rounds.carrying import carries
 from securefl.rounds.draw import Draw
@@ -32,8 +33,11 @@ from securefl.rounds.stacking import (
 from securefl.rounds.suspicion import suspects_of
 
 MAX_FRUITLESS = 3
-"""Rounds in a row without any update after which the run is aborted; those do not count whose sums would have
-been enough if the checks had left none out."""
+"""Rounds in a row with enough parties, and without any update, after which the run is aborted.
+
+Those do not count whose sums would have been enough if the checks had left none out, nor those in which the
+server lost the broker. Rounds with too few parties are counted in time: ``deadlines.quorum``.
+"""
 
 
 def to_consult(
@@ -82,7 +86,8 @@ def after_sums(
     norm: float | None = None
     if result.update is None:
         # Parties that spoil sums shall not end the run by that: the checks do what they are for.
-        if not (excluded and not usable(plan, counted(plan, sums, excluded)) and usable(plan, sums)):
+        spoilt = excluded and not usable(plan, counted(plan, sums, excluded)) and usable(plan, sums)
+        if not spoilt and not standing.interrupted:
             standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
     else:
         norm = float(np.linalg.norm(result.update))
@@ -149,11 +154,40 @@ def _keeping(plan: Plan, standing: Standing) -> Standing:
     return replace(standing, before=standing.params) if carries(plan, "global") else standing
 
 
+def waits_of(standing: Standing) -> int:
+    """How many deadlines of hellos a round waits for enough parties: twice as many as the one before.
+
+    A round that too few come to is a round less: while parties stay away, few of them are spent.
+    """
+    return 1 << min(standing.lone_rounds, 16)
+
+
+def alone_for(plan: Plan, standing: Standing, waits: int) -> Standing:
+    """The standing after so many further waits with too few parties."""
+    return replace(standing, lone_seconds=standing.lone_seconds + waits * allowed(plan, "hello"))
+
+
+def without_quorum(plan: Plan, standing: Standing) -> bool:
+    """Whether there have been too few parties for as long as ``deadlines.quorum`` allows."""
+    return standing.lone_seconds >= plan.scenario.deadlines.quorum
+
+
+def lone_round(plan: Plan, standing: Standing) -> Standing:
+    """The standing after all waits of a round to which nobody else will come."""
+    for _ in range(waits_of(standing)):
+        standing = alone_for(plan, standing, 1)
+        if without_quorum(plan, standing):
+            break
+    return replace(standing, lone_rounds=standing.lone_rounds + 1)
+
+
 def without_clusters(
-    plan: Plan, standing: Standing, present: tuple[PartyId, ...]
+    plan: Plan, standing: Standing, present: tuple[PartyId, ...], *, alone: bool = False
 ) -> tuple[Standing, RoundDone, ModelStepped]:
-    """End a round for which too few parties are there."""
-    standing = replace(_keeping(plan, standing), fruitless_rounds=standing.fruitless_rounds + 1)
+    """End a round without a draw that stands; ``alone`` where there were too few parties for one."""
+    standing = _keeping(plan, standing)
+    if not alone and not standing.interrupted:
+        standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
     suspects = suspects_of(standing.suspicion)
     done = RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), (), suspects=suspects)
     return standing, done, ModelStepped(standing.round, (), (), None)
@@ -170,6 +204,9 @@ def after_evaluation(
     stop = plan.scenario.stop
     if standing.fruitless_rounds >= MAX_FRUITLESS:
         return standing, Aborted(f"no sum could be used in {MAX_FRUITLESS} rounds in a row")
+    if without_quorum(plan, standing):
+        seconds = plan.scenario.deadlines.quorum
+        return standing, Aborted(f"too few parties for a round in {seconds:g} s online (deadlines.quorum)")
     if not np.isfinite(standing.params).all():
         # Nobody could learn from it, and parties that cannot send zeros: no round would tell.
         return standing, Aborted("the model is no longer finite: lower server_optimiser.learning_rate")

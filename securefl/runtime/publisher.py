@@ -110,6 +110,11 @@ class Publisher:
                 await self.drain()
                 os.kill(os.getpid(), signal.SIGKILL)
 
+    async def so_far(self) -> None:
+        """Wait until the broker has what was sent up to now; a frame that fails is told elsewhere."""
+        if under_way := tuple(self._publishing):
+            await asyncio.wait(under_way)
+
     async def drain(self, within: float = FAREWELL_SECONDS) -> None:
         """Let the last messages leave, for so many seconds at most."""
         if self._publishing:

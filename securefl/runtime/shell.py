@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from securefl.behaviours.faults import Fault
 from securefl.behaviours.seam import EffectSeam
@@ -20,6 +20,7 @@ from securefl.errors import PeerError, RunAbortedError, SecureflError
 from securefl.ids import SERVER, PartyId, RunId
 from securefl.kernel.effects import (
     Aborted,
+    AwaitSent,
     Choose,
     Consult,
     Evaluate,
@@ -32,6 +33,7 @@ from securefl.kernel.effects import (
     WakeAt,
 )
 from securefl.kernel.events import (
+    AllSent,
     DeadlinePassed,
     Offline,
     Online,
@@ -113,6 +115,8 @@ class Shell(Generic[PhaseT]):
         self._wake: float | None = None
         self._connections = 1
         self._online = True
+        self._links = 0
+        """Changes of the connection that the machine has not been told of yet."""
         self._outcome: Finished | Aborted | None = None
 
     def stop(self, reason: str) -> None:
@@ -202,6 +206,7 @@ class Shell(Generic[PhaseT]):
         """The connection broke, or stands again."""
         now = time.monotonic()
         self._online = link.up
+        self._links += 1
         if link.up:
             self._connections += 1
             self._events.put_nowait(Online(now, self._connections, link.kept))
@@ -209,9 +214,12 @@ class Shell(Generic[PhaseT]):
             self._events.put_nowait(Offline(now))
 
     async def _next_event(self, phase: PhaseT) -> Frame | Event[AnyMessage] | _Stop | _Broken:
-        """The next event; a deadline that has passed comes first, or a flood of frames would put it off."""
-        while self._wake is None or self._wake > time.monotonic():
-            due = (self._wake, self._inbox.expires, self._vigil.due)
+        """The next event; a deadline that has passed comes first, or a flood of frames would put it off.
+
+        But not before the machine knows what became of the connection: deadlines may stand still with it.
+        """
+        while self._links or self._wake is None or self._wake > time.monotonic():
+            due = (None if self._links else self._wake, self._inbox.expires, self._vigil.due)
             until = min(when for when in due if when is not None)
             try:
                 async with asyncio.timeout(until - time.monotonic()):
@@ -223,6 +231,8 @@ class Shell(Generic[PhaseT]):
                 continue
             if isinstance(item, Frame):
                 self._room.release()
+            elif isinstance(item, Offline | Online):
+                self._links -= 1
             return item
         return self._deadline_passed()
 
@@ -285,10 +295,8 @@ class Shell(Generic[PhaseT]):
                 case Journal():
                     if self._journal is not None:
                         await asyncio.to_thread(self._journal.note, effect.round, effect.step)
-                case Train() | Choose() | Evaluate() | Consult():
-                    task = asyncio.create_task(self._desk.do(effect))
-                    self._working.add(task)
-                    task.add_done_callback(self._worked)
+                case Train() | Choose() | Evaluate() | Consult() | AwaitSent():
+                    self._work_on(self._worked_at(effect))
                 case Reject():
                     self._witness.refused(now, effect.culprit, effect.reason)
                 case Report():
@@ -297,6 +305,19 @@ class Shell(Generic[PhaseT]):
                     self._outcome = effect
                 case fault:
                     await self._publisher.commit(fault)
+
+    def _work_on(self, work: Coroutine[Any, Any, Event[AnyMessage] | None]) -> None:
+        task = asyncio.create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._worked)
+
+    async def _worked_at(
+        self, asked: Train | Choose | Evaluate | Consult | AwaitSent
+    ) -> Event[AnyMessage] | None:
+        if not isinstance(asked, AwaitSent):
+            return await self._desk.do(asked)
+        await self._publisher.so_far()
+        return AllSent(time.monotonic(), asked.round, asked.draw)
 
     def _unpublished(self, error: BaseException) -> None:
         lost = isinstance(error, TransportClosedError | RunAbortedError)

@@ -27,8 +27,16 @@ from securefl.rounds.trust import Trust
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
-_VERSION = "securefl simulation 7"
-_NUMBERS = ("round", "best_accuracy", "stale_rounds", "updates", "fruitless_rounds")
+_VERSION = "securefl simulation 8"
+_NUMBERS = (
+    "round",
+    "best_accuracy",
+    "stale_rounds",
+    "updates",
+    "fruitless_rounds",
+    "lone_rounds",
+    "lone_seconds",
+)
 
 
 def write_checkpoint(

@@ -45,7 +45,7 @@ from securefl.rounds.slots import counted as slots_counted
 from securefl.rounds.slots import least_of, opened_slots, totals_of
 from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum
 from securefl.rounds.statement import model_digest
-from securefl.rounds.stepping import after_evaluation, after_sums, to_consult, without_clusters
+from securefl.rounds.stepping import after_evaluation, after_sums, lone_round, to_consult, without_clusters
 from securefl.rounds.suspicion import weighed
 from securefl.simulation.attempts import Deviations
 from securefl.simulation.fates import Fates
@@ -134,7 +134,9 @@ class Course:
         reason = shortage(self._plan, present, standing.founding)
         if reason is not None:
             self._report(RoundSkipped(round_, f"{len(present)} parties are there; {reason}"))
-            return without_clusters(self._plan, standing, tuple(present))
+            standing = lone_round(self._plan, standing)
+            return without_clusters(self._plan, standing, tuple(present), alone=True)
+        standing = replace(standing, lone_rounds=0, lone_seconds=0.0)
         self._report(StepReached(round_, "reveal"))
         nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
         samples = {name: party.samples for name, party in present.items()}

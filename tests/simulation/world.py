@@ -25,6 +25,7 @@ from securefl.errors import PeerError
 from securefl.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
 from securefl.kernel.effects import (
     Aborted,
+    AwaitSent,
     Choose,
     Consult,
     Evaluate,
@@ -37,6 +38,7 @@ from securefl.kernel.effects import (
     WakeAt,
 )
 from securefl.kernel.events import (
+    AllSent,
     Chosen,
     Consulted,
     DeadlinePassed,
@@ -168,6 +170,8 @@ class World:
         self.choose = choose
         self.dawdling: dict[PartyId, float] = {}
         """Seconds that a party takes to choose."""
+        self.working: dict[PartyId, float] = {}
+        """Seconds that a party takes to train."""
         self.ops = list(ops)
         self.counts: dict[tuple[str, str], int] = {}
         self.now = 0.0
@@ -312,8 +316,9 @@ class World:
                         with np.errstate(invalid="ignore"):
                             update = after.astype(np.float64) - effect.params
                     failure = "" if update is not None else "training failed"
-                    done = Trained(self.now + 1.0, effect.round, effect.work, update, failure)
-                    self._schedule(1.0, node.name, done)
+                    seconds = self.working.get(node.name, 1.0)
+                    done = Trained(self.now + seconds, effect.round, effect.work, update, failure)
+                    self._schedule(seconds, node.name, done)
                 case Choose():
                     group = self.choose(node.name, effect.round)
                     failure = "" if group is not None else "no finite loss"
@@ -322,6 +327,8 @@ class World:
                         node.name,
                         Chosen(self.now, effect.round, group, failure),
                     )
+                case AwaitSent():
+                    self._schedule(0.0, node.name, AllSent(self.now, effect.round, effect.draw))
                 case Evaluate():
                     accuracy = float(effect.params[0]) if effect.params.size else 0.0
                     self._schedule(0.0, node.name, Evaluated(self.now, effect.round, accuracy, 0.0))

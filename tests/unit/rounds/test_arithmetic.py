@@ -27,7 +27,6 @@ from securefl.rounds.statement import (
     round_statement,
 )
 from securefl.rounds.upload import Occasion, Seams, make_upload
-from securefl.rounds.waiting import GRACE, shortened
 from tests.simulation.world import RUN, scenario
 from tests.unit.rounds.samples import plan_of
 
@@ -93,16 +92,6 @@ class TestStatement:
         params = np.array([1, 2], dtype=np.float32)
         assert model_digest(params) == model_digest(params.astype(">f4"))
         assert model_digest(params) != model_digest(np.array([1, np.nextafter(np.float32(2), 3)], np.float32))
-
-
-class TestWaiting:
-    def test_hints_shorten_only_for_those_whom_they_concern(self) -> None:
-        assert shortened(100.0, 10.0, {A}, {A, B}) == 10.0 + GRACE
-        assert shortened(100.0, 10.0, {A, C}, {A, B}) == 100.0
-        assert shortened(100.0, 10.0, set(), {A}) == 100.0
-
-    def test_a_hint_never_lengthens(self) -> None:
-        assert shortened(10.1, 10.0, {A}, {A}) == 10.1
 
 
 class TestStacking:

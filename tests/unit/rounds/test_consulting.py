@@ -199,7 +199,7 @@ def test_messages_come_too_late_but_who_joins_is_heard(moment: tuple[World, Cons
     assert after is phase
     assert effects[0] == Reject(party, "Release of round 0 came too late, the server is consulting")
     gone, _ = take(moment, PresenceHint(9.0, party))
-    assert gone == replace(phase, standing=replace(phase.standing, gone=frozenset({party})))
+    assert gone == replace(phase, standing=replace(phase.standing, gone={party: 9.0}))
     join: Received[AnyMessage] = Received(
         9.0, party, Place(-1), Join(config_digest=world.plan.config_digest())
     )

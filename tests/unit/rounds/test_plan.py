@@ -15,7 +15,7 @@ from securefl.kernel.machine import Effect, Event
 from securefl.messages.rounds import Hello
 from securefl.messages.union import AnyMessage
 from securefl.rounds.party_draw import Effects
-from securefl.rounds.reports import ClustersDrawn, RoundDone, RoundSkipped, SatOut
+from securefl.rounds.reports import ClustersDrawn, QuorumAwaited, RoundDone, RoundSkipped, SatOut
 from tests.simulation.world import Op, World, scenario
 from tests.unit.rounds.samples import plan_of
 
@@ -131,8 +131,11 @@ def test_too_few_in_every_round_end_the_run() -> None:
     made = scenario(12, size="4", threshold="3", min_survivors="3", server="active", rounds="9")
     ops = [Op("drop", f"p{i:02d}", "Hello", n) for i in range(6) for n in range(9)]
     world = World(made, ops=ops).run()
-    assert isinstance(world.server.outcome, Aborted)
-    assert len(world.reports(RoundSkipped)) == 3
+    assert world.server.outcome == Aborted("too few parties for a round in 600 s online (deadlines.quorum)")
+    assert len(world.reports(RoundSkipped)) == 5, "each waits twice as long as the one before"
+    waited = [report.seconds for report in world.reports(QuorumAwaited)]
+    assert waited == [20.0 * wait for wait in range(1, 31)]
+    assert world.now > 600
 
 
 def test_limits_that_are_not_those_of_the_signed_configuration_are_refused() -> None:

@@ -83,8 +83,8 @@ def test_an_expectation_that_does_not_hold(tmp_path: Path) -> None:
 def test_everybody_gone_aborts(tmp_path: Path) -> None:
     kill = '[[behaviours]]\nkind = "kill"\nphase = "before-keys"\ncount = 8\n'
     scenario = write_scenario(tmp_path, ROUNDS + kill)
-    assert "no sum could be used in 3 rounds in a row" in refusal(
-        call("simulate", scenario, "--out", tmp_path / "out"), 3
+    assert "too few parties for a round in 60 s online (deadlines.quorum)" in refusal(
+        call("simulate", scenario, "--out", tmp_path / "out", "--set", "deadlines.quorum=60"), 3
     )
 
 
