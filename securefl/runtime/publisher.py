@@ -7,7 +7,9 @@ import contextlib
 import os
 import signal
 import time
+from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from securefl.behaviours.faults import Crash, Fault, Presence, ResendLast, SendRaw
 from securefl.ids import EVERYONE, SERVER, PartyId, RunId
@@ -28,8 +30,22 @@ FAREWELL_SECONDS = 10.0
 END_SECONDS = 75.0
 """How long the end of a run may take to reach the broker: longer than a transport looks for a lost one."""
 
+KEPT = 128 * 2**20
+"""Bytes of frames that are kept to be sent again, at most; of a larger round the oldest are given up."""
+CHEAP = 8 * 2**20
+"""Bytes that are sent again although the broker says that it has kept them."""
 _WINDOW = 32
 _RESENDABLE = 16
+
+
+class _Kept(NamedTuple):
+    """A frame that may have to be sent again."""
+
+    round: int
+    to: PartyId
+    topic: str
+    frame: bytes
+    retain: bool
 
 
 class Publisher:
@@ -67,6 +83,8 @@ class Publisher:
         self._publishing: set[asyncio.Task[None]] = set()
         self._recent: list[tuple[str, bytes]] = []
         self._here: Send[AnyMessage] | None = None
+        self._kept: deque[_Kept] = deque()
+        self._kept_bytes = 0
 
     async def send(self, send: Send[AnyMessage], now: float) -> None:
         """Sign a message and start publishing it; signing runs in a worker thread."""
@@ -77,7 +95,9 @@ class Publisher:
             self._here = send
         for frame in frames:
             self._witness.traffic(send.to, "out", len(frame))
-            await self._publish(topic, frame, retain=_ends_the_run(send))
+            retain = _ends_the_run(send)
+            await self._publish(topic, frame, retain=retain)
+            self._keep(_Kept(send.place.round, send.to, topic, frame, retain))
         if self._remembers:
             self._recent = [*self._recent, *((topic, frame) for frame in frames)][-_RESENDABLE:]
 
@@ -109,6 +129,27 @@ class Publisher:
             case Crash():
                 await self.drain()
                 os.kill(os.getpid(), signal.SIGKILL)
+
+    async def again(self, to: PartyId | None, *, kept: bool) -> None:
+        """Send the frames of this round once more, byte for byte: all, or those that ``to`` should have.
+
+        A broker that starts again has lost what it had not passed on. Of one that has kept the session it
+        should be there, but not all do (amqtt forgets what was not acknowledged): then, too, while it is
+        little. Whoever has a frame already drops it as a duplicate.
+        """
+        lost = tuple(one for one in self._kept if to is None or one.to in {to, EVERYONE})
+        if kept and sum(len(one.frame) for one in lost) > CHEAP:
+            return
+        for one in lost:
+            topic = one.topic if to is None else self._ordinary(to)
+            self._witness.traffic(one.to if to is None else to, "out", len(one.frame))
+            await self._publish(topic, one.frame, retain=one.retain and to is None)
+
+    def _keep(self, one: _Kept) -> None:
+        while self._kept and (self._kept[0].round < one.round or self._kept_bytes > KEPT):
+            self._kept_bytes -= len(self._kept.popleft().frame)
+        self._kept.append(one)
+        self._kept_bytes += len(one.frame)
 
     async def so_far(self) -> None:
         """Wait until the broker has what was sent up to now; a frame that fails is told elsewhere."""

@@ -41,6 +41,7 @@ from securefl.kernel.events import (
     Received,
 )
 from securefl.kernel.machine import Effect, Event, Machine
+from securefl.messages.control import Here
 from securefl.messages.union import AnyMessage
 from securefl.runtime.desk import Desk
 from securefl.runtime.ports import DurableJournal, LocalWork, Witness
@@ -117,6 +118,8 @@ class Shell(Generic[PhaseT]):
         self._online = True
         self._links = 0
         """Changes of the connection that the machine has not been told of yet."""
+        self._unheard: list[tuple[PartyId | None, bool]] = []
+        """Who was away (None: this process), and whether the broker says that it kept what came meanwhile."""
         self._outcome: Finished | Aborted | None = None
 
     def stop(self, reason: str) -> None:
@@ -165,6 +168,9 @@ class Shell(Generic[PhaseT]):
             if phase is not before:
                 self._vigil.begin(time.monotonic(), type(phase))
             await self._perform(faults)
+            while self._unheard:
+                to, kept = self._unheard.pop()
+                await self._publisher.again(to, kept=kept)
         return phase, self._outcome
 
     async def _see_off(self, phase: PhaseT) -> None:
@@ -263,10 +269,21 @@ class Shell(Generic[PhaseT]):
                 return phase, ()
         else:
             event = item
+        self._note_losses(event)
         after, effects = self._machine.step(phase, event)
         if self._seam is None:
             return after, effects
         return after, self._seam(event, phase, effects)
+
+    def _note_losses(self, event: Event[AnyMessage]) -> None:
+        """Note who was without a connection: something of what was sent then may be lost."""
+        match event:
+            case Online(kept=kept):
+                self._unheard.append((None, kept))
+            case Received(sender=sender, message=Here(connection=connection, kept=kept)) if connection > 1:
+                self._unheard.append((sender, kept))
+            case _:
+                pass
 
     def _open(self, frame: Frame, now: float) -> Event[AnyMessage] | None:
         party = topics.status_party(frame.topic)

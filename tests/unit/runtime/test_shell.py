@@ -45,6 +45,7 @@ from securefl.learning.outcomes import Evaluation, GradientNotFiniteError
 from securefl.messages.control import Goodbye, Here, RollCall
 from securefl.messages.masking import MaskedInput
 from securefl.messages.union import AnyMessage
+from securefl.runtime import publisher
 from securefl.runtime.ports import LocalWork
 from securefl.runtime.shell import Shell
 from securefl.transport.base import Delivery, Link, Transport, TransportClosedError
@@ -415,6 +416,62 @@ def test_what_becomes_of_the_connection_reaches_the_machine() -> None:
     assert asyncio.run(started()) == DONE
     assert [type(event) for event in told] == [Offline, Online, Offline, Online]
     assert [(e.connection, e.kept) for e in told if isinstance(e, Online)] == [(2, True), (3, False)]
+
+
+def of_round(number: int, to: PartyId) -> Send[AnyMessage]:
+    return Send(to, Place(number), RollCall())
+
+
+@pytest.mark.parametrize(("kept", "cheap"), [(True, 8 * 2**20), (False, 0), (True, 0)])
+def test_who_was_away_gets_the_frames_of_the_round_once_more(
+    kept: bool, cheap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own and everybody's, on its own topic, byte for byte, and nothing of rounds before."""
+    monkeypatch.setattr(publisher, "CHEAP", cheap)
+    p00, p01 = party_names(3)[:2]
+    line = Line()
+    old, first, second = of_round(3, p00), of_round(4, p00), of_round(4, p01)
+    everybody = of_round(4, EVERYONE)
+    identity = Identity.generate(p00, InsecureSeededEntropy(1).child(p00))
+    heres = Outbox(RUN, identity, InsecureSeededEntropy(2))
+
+    def one() -> Shell[int]:
+        for connection in (1, 2):
+            here = Here(connection=connection, kept=kept)
+            for frame in heres.frames(SERVER, Place(-1), here):
+                line.waiting.put_nowait(Delivery(topics.status(RUN, p00), frame))
+        line.waiting.put_nowait(Delivery(topics.status(RUN, p01), b"gone"))
+        script = Script(
+            (old, first, second, everybody), lambda e: (DONE,) if isinstance(e, PresenceHint) else ()
+        )
+        return shell(script, line)
+
+    assert play(one) == DONE
+    sent, again = line.out[:4], line.out[4:]
+    expected = [Delivery(topics.down(RUN, p00), frame.payload) for frame in (sent[1], sent[3])]
+    assert again == ([] if kept and not cheap else expected)
+
+
+def test_whoever_was_away_itself_sends_its_frames_of_the_round_once_more() -> None:
+    line = Line()
+    script = Script(
+        (of_round(3, party_names(3)[0]), of_round(4, party_names(3)[0])),
+        lambda event: (DONE,) if isinstance(event, PresenceHint) else (),
+    )
+
+    async def started() -> Finished | Aborted:
+        made = shell(script, line)
+        running = asyncio.create_task(made.run())
+        while len(line.out) < 2:
+            await asyncio.sleep(0)
+        line.told(Link(up=False))
+        line.told(Link(up=True, kept=False))
+        line.waiting.put_nowait(Delivery(topics.status(RUN, PartyId("p01")), b"gone"))
+        async with asyncio.timeout(SECONDS):
+            return await running
+
+    assert asyncio.run(started()) == DONE
+    assert line.out[2:] == line.out[1:2]
 
 
 def test_the_server_does_not_take_its_own_word_for_anothers() -> None:
