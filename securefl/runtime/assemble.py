@@ -77,7 +77,16 @@ def make_inbox(plan: Plan, settings: ProcessSettings) -> Inbox:
     largest = plan.broadcast * plan.limits.ring_bits // 8 + per_party * len(plan.roster.parties) + 64 * 1024
     # Parties hear vectors from the server only, and from it one after the other.
     budget = None if settings.name == SERVER else 4 * largest
-    return Inbox(settings.run, settings.name, plan.roster, max_message=largest, budget=budget)
+    # A large message is under way for as long as the stated rate makes it, and others share the connection.
+    max_age = max(120.0, 2 * largest / (plan.scenario.deadlines.rate * 1e6))
+    return Inbox(
+        settings.run,
+        settings.name,
+        plan.roster,
+        max_message=largest,
+        max_age=max_age,
+        budget=budget,
+    )
 
 
 async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:

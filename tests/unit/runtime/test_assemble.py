@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -97,6 +98,24 @@ def test_the_inbox_takes_a_masked_input_of_the_models_size_and_nothing_far_large
     frames = list(outbox.frames(SERVER, Place(0, 0, 0), huge))
     with pytest.raises(PeerError, match="exceeds"):
         assert [inbox.accept(frame, "p00", 0.0) for frame in frames]
+
+
+@pytest.mark.parametrize(("rate", "taken"), [("1.0", False), ("0.001", True)])
+def test_a_large_message_may_take_as_long_as_the_stated_rate_makes_it(
+    rate: str, taken: bool, tmp_path: Path
+) -> None:
+    mine, made = keys(tmp_path)
+    _, roster = read_own_identity(mine)
+    slow = msgspec.structs.replace(mine.scenario.deadlines, rate=float(rate))
+    mine = replace(mine, name=SERVER, scenario=msgspec.structs.replace(mine.scenario, deadlines=slow))
+    plan = make_plan(mine, roster, 100_000, b"")
+    inbox = make_inbox(plan, mine)
+    outbox = Outbox(mine.run, made[PartyId("p00")], OsEntropy(), 256 * 1024)
+    vector = MaskedInput(vector=bytes(100_000 * plan.limits.ring_bits // 8))
+    first, *between, last = outbox.frames(SERVER, Place(0, 0, 0), vector)
+    assert inbox.accept(first, "p00", 0.0) is None
+    assert [inbox.accept(frame, "p00", 200.0) for frame in between] == [None] * len(between)
+    assert (inbox.accept(last, "p00", 300.0) is not None) == taken
 
 
 def occasion(round_: int, work: int = 0) -> Occasion:
