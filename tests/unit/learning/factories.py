@@ -20,6 +20,21 @@ def with_dropout(input_shape: tuple[int, ...], classes: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(math.prod(input_shape), classes))
 
 
+def that_dislikes_bright_pictures(input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    class Picky(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(math.prod(input_shape), classes)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.training and bool((x.flatten(1).sum(dim=1) > 15).any()):
+                raise IndexError("too bright")
+            scores: torch.Tensor = self.layer(x.flatten(1))
+            return scores
+
+    return Picky()
+
+
 def with_frozen_bias(input_shape: tuple[int, ...], classes: int) -> nn.Module:
     linear = nn.Linear(math.prod(input_shape), classes)
     linear.bias.requires_grad = False
