@@ -15,7 +15,7 @@ from securefl.config.cast import party_names
 from securefl.errors import RunAbortedError
 from securefl.ids import SERVER
 from securefl.messages.base import MAX_PARTIES
-from securefl.transport.acl import OBSERVER
+from securefl.transport.acl import OBSERVER, mosquitto_acl
 from securefl.transport.broker import (
     BrokerWish,
     RunningBroker,
@@ -44,8 +44,15 @@ def broker(
         int,
         typer.Option(help="With --tls-dir: how many party certificates.", min=1, max=MAX_PARTIES),
     ] = 12,
+    acl: Annotated[
+        bool,
+        typer.Option("--acl", help="Print the access rules for a mosquitto of your own, and run nothing."),
+    ] = False,
 ) -> None:
     """Run a broker on 127.0.0.1 until Ctrl-C."""
+    if acl:
+        typer.echo(mosquitto_acl(), nl=False)
+        return
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
