@@ -107,6 +107,14 @@ class PresenceHint:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """An authentic, new frame of this party came in, which completes no message yet."""
+
+    now: float
+    party: PartyId
+
+
+@dataclass(frozen=True, slots=True)
 class Offline:
     """This process has lost the broker. What it sends waits, and nothing comes in."""
 

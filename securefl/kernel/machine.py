@@ -32,6 +32,7 @@ from securefl.kernel.events import (
     Consulted,
     DeadlinePassed,
     Evaluated,
+    Heard,
     MessageT,
     Offline,
     Online,
@@ -49,6 +50,7 @@ Event: TypeAlias = (
     | Consulted
     | AllSent
     | PresenceHint
+    | Heard
     | Offline
     | Online
 )

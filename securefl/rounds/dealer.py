@@ -18,6 +18,7 @@ from securefl.kernel.events import (
     Consulted,
     DeadlinePassed,
     Evaluated,
+    Heard,
     Offline,
     Online,
     Place,
@@ -85,7 +86,7 @@ class DealerMachine:
                 return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
             case Offline() | Online():
                 return phase, linked(event, self._patience)
-            case Trained() | Chosen() | Evaluated() | Consulted() | AllSent() | PresenceHint():
+            case Trained() | Chosen() | Evaluated() | Consulted() | AllSent() | PresenceHint() | Heard():
                 return phase, ()
             case _:
                 assert_never(event)

@@ -15,6 +15,7 @@ from securefl.kernel.events import (
     Consulted,
     DeadlinePassed,
     Evaluated,
+    Heard,
     Offline,
     Online,
     Place,
@@ -146,7 +147,7 @@ class PartyMachine:
                 return on_chosen(self._ctx, phase, event) if isinstance(phase, Choosing) else (phase, ())
             case DeadlinePassed():
                 return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
-            case Evaluated() | Consulted() | AllSent() | PresenceHint() | Offline() | Online():
+            case Evaluated() | Consulted() | AllSent() | PresenceHint() | Heard() | Offline() | Online():
                 return phase, linked(event, self._patience) if isinstance(event, Offline | Online) else ()
             case _:
                 assert_never(event)

@@ -17,6 +17,7 @@ from securefl.kernel.events import (
     Consulted,
     DeadlinePassed,
     Evaluated,
+    Heard,
     Offline,
     Online,
     Place,
@@ -115,7 +116,7 @@ class ServerMachine:
         match event:
             case Received():
                 after, effects = self._from_network(phase, event)
-            case PresenceHint() | Offline() | Online():
+            case PresenceHint() | Heard() | Offline() | Online():
                 after, effects = _connected(phase, event)
             case AllSent():
                 if isinstance(phase, Greeting):
@@ -299,9 +300,13 @@ class ServerMachine:
         return greeting, (report, *effects)
 
 
-def _connected(phase: RunningPhase, event: PresenceHint | Offline | Online) -> tuple[RunningPhase, Effects]:
-    """Note that a party's connection broke, as the broker says, or what became of the server's own."""
+def _connected(
+    phase: RunningPhase, event: PresenceHint | Heard | Offline | Online
+) -> tuple[RunningPhase, Effects]:
+    """Note that a party's connection broke, as the broker says, or stands, or what became of one's own."""
     match event:
+        case Heard(party=party):
+            return _heard(phase, party), ()
         case PresenceHint(now=now, party=party):
             gone = {**phase.standing.gone, party: now}
             return replace(phase, standing=replace(phase.standing, gone=gone)), ()

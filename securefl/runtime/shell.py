@@ -35,6 +35,7 @@ from securefl.kernel.effects import (
 from securefl.kernel.events import (
     AllSent,
     DeadlinePassed,
+    Heard,
     Offline,
     Online,
     PresenceHint,
@@ -50,7 +51,7 @@ from securefl.runtime.vigil import Vigil
 from securefl.transport.base import Delivery as Frame
 from securefl.transport.base import Link, Transport, TransportClosedError
 from securefl.wire import topics
-from securefl.wire.inbox import Inbox
+from securefl.wire.inbox import Inbox, Part
 from securefl.wire.outbox import Outbox
 
 PhaseT = TypeVar("PhaseT")
@@ -294,9 +295,11 @@ class Shell(Generic[PhaseT]):
             return PresenceHint(now, party)
         by = topics.sender_hint(frame.topic)
         self._witness.traffic(by, "in", len(frame.payload))
-        delivery = self._inbox.accept(frame.payload, by, now)
+        delivery = self._inbox.take(frame.payload, by, now)
         if delivery is None:
             return None
+        if isinstance(delivery, Part):
+            return Heard(now, delivery.sender)
         self._witness.received(now, delivery)
         return Received(now, delivery.sender, delivery.place, delivery.message, delivery.signed)
 

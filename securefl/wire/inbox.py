@@ -43,6 +43,13 @@ class Delivery:
     """The exact frame when there was only one, else empty."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A verified, new part of a message that is not whole yet."""
+
+    sender: PartyId
+
+
 @dataclass(slots=True)
 class _Assembly:
     header: Header
@@ -149,6 +156,15 @@ class Inbox:
         """Take one frame; return the message that it completes, None for a duplicate or a part.
 
         Raises:
+            PeerError: as :meth:`take`.
+        """
+        taken = self.take(frame, delivered_by, now)
+        return None if isinstance(taken, Part) else taken
+
+    def take(self, frame: bytes, delivered_by: str, now: float) -> Delivery | Part | None:
+        """Take one frame; return the message that it completes, whose new part it is, or None: a duplicate.
+
+        Raises:
             PeerError: the frame is refused. A frame that is authentic and new but completes something that
                 is not a message is remembered; every other refusal leaves memory as it was.
         """
@@ -166,7 +182,7 @@ class Inbox:
         body = bytes(payload.body) if header.parts == 1 else self._assemble(sender, payload, now)
         session.remember(header, digest, self._max_seen)
         if body is None:
-            return None
+            return Part(PartyId(header.sender))
         message = _message_of(header, body)
         return Delivery(PartyId(header.sender), header.place, message, frame if header.parts == 1 else b"")
 

@@ -9,7 +9,7 @@ import pytest
 
 from securefl.ids import EVERYONE, SERVER, PartyId
 from securefl.kernel.effects import Reject, Report, Send, WakeAt
-from securefl.kernel.events import Offline, Online, Place, PresenceHint, Received
+from securefl.kernel.events import Heard, Offline, Online, Place, PresenceHint, Received
 from securefl.messages.control import Here, RollCall
 from securefl.messages.rounds import Reveal
 from securefl.rounds.reports import ConnectionBack, ConnectionLost
@@ -51,6 +51,13 @@ def test_any_authentic_frame_clears_the_hints_of_its_sender_and_of_nobody_else(
     after, effects = node.machine.step(phase, event)
     assert any(isinstance(effect, Reject) for effect in effects) == refused
     assert after.standing.gone.keys() == after.standing.late == {P2}
+
+
+def test_a_part_of_a_message_clears_them_too() -> None:
+    """Who sends a large vector is there for as long as that takes."""
+    node, phase = greeting()
+    phase, _ = node.machine.step(hinted(node, phase), Heard(phase.deadline - 8.0, P1))
+    assert phase.standing.gone.keys() == phase.standing.late == {P2}
 
 
 def test_a_server_that_was_away_forgets_all_hints_and_says_that_it_is_here() -> None:

@@ -33,6 +33,7 @@ from securefl.kernel.events import (
     Consulted,
     DeadlinePassed,
     Evaluated,
+    Heard,
     Offline,
     Online,
     Place,
@@ -416,6 +417,54 @@ def test_what_becomes_of_the_connection_reaches_the_machine() -> None:
     assert asyncio.run(started()) == DONE
     assert [type(event) for event in told] == [Offline, Online, Offline, Online]
     assert [(e.connection, e.kept) for e in told if isinstance(e, Online)] == [(2, True), (3, False)]
+
+
+def test_parts_of_a_message_tell_the_machine_that_their_sender_is_there() -> None:
+    p01 = party_names(3)[1]
+    identity = Identity.generate(p01, InsecureSeededEntropy(1).child(p01))
+    outbox = Outbox(RUN, identity, InsecureSeededEntropy(2), MIN_FRAME)
+    first, again, *_, last = [*outbox.frames(SERVER, Place(0, 0, 0), MaskedInput(vector=bytes(9_000)))]
+    line = Line()
+    script = Script((), lambda event: (DONE,) if isinstance(event, Received) else ())
+    for frame in (first, first, again, last):
+        line.waiting.put_nowait(Delivery(topics.up(RUN, p01), frame))
+    assert play(lambda: shell(script, line)) == DONE
+    assert [type(event) for event in script.events] == [Heard, Heard, Received]
+
+
+def test_no_deadline_passes_before_the_machine_knows_that_the_broker_is_lost() -> None:
+    line = Line()
+
+    def answer(event: Event[AnyMessage]) -> Effects:
+        match event:
+            case Offline():
+                asyncio.run_coroutine_threadsafe(back(), loop[0])
+                return (WakeAt(None),)
+            case Online():
+                return (WakeAt(0.0),)
+            case _:
+                return (DONE,)
+
+    loop: list[asyncio.AbstractEventLoop] = []
+
+    async def back() -> None:
+        line.told(Link(up=True, kept=True))
+
+    script = Script((WakeAt(0.0),), answer)
+
+    async def started() -> Finished | Aborted:
+        loop.append(asyncio.get_running_loop())
+        made = shell(script, line)
+        running = asyncio.create_task(made.run())
+        loop[0].call_soon(line_lost)
+        async with asyncio.timeout(SECONDS):
+            return await running
+
+    def line_lost() -> None:
+        line.told(Link(up=False))
+
+    assert asyncio.run(started()) == DONE
+    assert [type(event) for event in script.events] == [Offline, Online, DeadlinePassed]
 
 
 def of_round(number: int, to: PartyId) -> Send[AnyMessage]:
