@@ -94,7 +94,7 @@ class Observations:
             "bytes": len(frame.payload),
         }
         entry["sha256"] = hashlib.sha256(frame.payload).hexdigest()
-        if frame.payload != GONE and "/probe/" not in frame.topic:
+        if frame.payload != GONE and not _without_envelope(frame.topic):
             try:
                 header = self._eavesdropper.read(frame.payload)
             except PeerError as error:
@@ -131,6 +131,11 @@ class Observations:
     def close(self) -> None:
         """End the transcript."""
         self._writer.close()
+
+
+def _without_envelope(topic: str) -> bool:
+    """Whether what passes there is no message of the run: probes, and what servers ask each other before."""
+    return "/probe/" in topic or "/peer/" in topic
 
 
 def main(settings: ProcessSettings, tell: Callable[[News], None]) -> None:

@@ -167,6 +167,7 @@ class Federation:
             device=options.device,
             frame_limit=frame_limit,
             accounted=True,
+            alone=options.remote_broker() is None or not options.insecure,
         )
         if options.observe:
             observer = replace(base, name=PartyId(OBSERVER), broker=_as_client(broker, tls, OBSERVER))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Literal, cast
 
 import torch
@@ -45,6 +46,7 @@ from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.shell import Shell
 from securefl.runtime.spool import SpoolingStore
 from securefl.transport.base import Transport
+from securefl.transport.sole import sole_server
 from securefl.wire.outbox import Outbox
 
 MODEL_FILE = "model.safetensors"
@@ -93,32 +95,34 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
 
     shown = behaviours_of(scenario, settings.seed).get(SERVER, ())
     honest = ServerMachine(context)
-    transport, frame_limit = await open_transport(settings)
-    try:
-        outbox = Outbox(settings.run, identity, root.child("outbox", SERVER), frame_limit)
+    only = nullcontext() if settings.alone else sole_server(settings.broker, settings.run, identity)
+    async with only:
+        transport, frame_limit = await open_transport(settings)
         try:
-            witness = open_witness()
-        except SecureflError as error:
-            # Parties may have joined already, and would wait for a server that cannot write.
-            await _decline(settings, transport, outbox, farewell(str(error)))
-            raise
-        shell = Shell(
-            run=settings.run,
-            me=SERVER,
-            machine=server_machine(honest, plan, shown),
-            transport=transport,
-            inbox=make_inbox(plan, settings),
-            outbox=outbox,
-            work=LocalWork(evaluate=evaluate, consult=consult),
-            witness=witness,
-            seam=server_behaviour(shown),
-            farewell=farewell,
-            awaited=honest.awaited,
-        )
-        stop_on_signals(shell)
-        return await shell.run()
-    finally:
-        await transport.close()
+            outbox = Outbox(settings.run, identity, root.child("outbox", SERVER), frame_limit)
+            try:
+                witness = open_witness()
+            except SecureflError as error:
+                # Parties may have joined already, and would wait for a server that cannot write.
+                await _decline(settings, transport, outbox, farewell(str(error)))
+                raise
+            shell = Shell(
+                run=settings.run,
+                me=SERVER,
+                machine=server_machine(honest, plan, shown),
+                transport=transport,
+                inbox=make_inbox(plan, settings),
+                outbox=outbox,
+                work=LocalWork(evaluate=evaluate, consult=consult),
+                witness=witness,
+                seam=server_behaviour(shown),
+                farewell=farewell,
+                awaited=honest.awaited,
+            )
+            stop_on_signals(shell)
+            return await shell.run()
+        finally:
+            await transport.close()
 
 
 async def _decline(

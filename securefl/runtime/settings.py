@@ -35,6 +35,8 @@ class ProcessSettings:
     """Tests and replay only: derive all secrets from this seed."""
     accounted: bool = False
     """Whether the launcher has checked on this machine that the releases keep to the privacy budget."""
+    alone: bool = False
+    """Whether the launcher knows that no other server leads this run: broker or run id are its own."""
     own_budget: float | None = None
     """A party's own limit of epsilon for its data, earlier runs included; the scenario's counts as well."""
     own_spent: float = 0.0

@@ -7,6 +7,7 @@ party called ``all``) is a ``UsageError``, as configuration and roster have chec
 ``sfl/1/<run>/down/<party>``     server to one party
 ``sfl/1/<run>/down/all``         server to all parties
 ``sfl/1/<run>/status/<party>``   that a process is there, signed; its last will, unsigned: a hint
+``sfl/1/<run>/peer/server/server``  servers of one run id among themselves: who leads (transport/sole)
 ``sfl/1/<run>/probe/<party>``    a process to itself, to learn the broker's size limit
 """
 
@@ -31,6 +32,11 @@ def down(run: RunId, party: PartyId) -> str:
 def status(run: RunId, party: PartyId) -> str:
     """Where a party or the server says that it is there, and the broker that it is gone."""
     return _topic(run, "status", party, SERVER)
+
+
+def servers(run: RunId) -> str:
+    """From a server that starts to one that leads the run already, and back."""
+    return f"{_base(run)}/peer/{SERVER}/{SERVER}"
 
 
 def probe(run: RunId, party: PartyId) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from securefl.runtime import lifeline
 from securefl.runtime.children import PRELOAD
+from securefl.transport import sole
 from tests.live.slow import slow_down
 
 
@@ -32,16 +33,23 @@ class Forked:
         return code, self.stdout.read_text(), self.stderr.read_text()
 
 
-def fork(folder: Path, *arguments: str, training: float = 0.0, room: int | None = None) -> Forked:
+def fork(
+    folder: Path,
+    *arguments: str,
+    training: float = 0.0,
+    room: int | None = None,
+    listening: float = 0.5,
+) -> Forked:
     """Start ``securefl``; what it says goes to new files in ``folder``.
 
-    Training takes ``training`` seconds longer. The disk is full for every file beyond ``room`` bytes.
+    Training takes ``training`` seconds longer. The disk is full for every file beyond ``room`` bytes. A
+    server listens for others for ``listening`` seconds.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(PRELOAD))
     folder.mkdir()
     forked = Forked(
-        context.Process(target=_program, args=(folder, arguments, training, room), daemon=True),
+        context.Process(target=_program, args=(folder, arguments, training, room, listening), daemon=True),
         folder / "stdout",
         folder / "stderr",
     )
@@ -49,13 +57,16 @@ def fork(folder: Path, *arguments: str, training: float = 0.0, room: int | None 
     return forked
 
 
-def _program(folder: Path, arguments: tuple[str, ...], training: float, room: int | None) -> None:
+def _program(
+    folder: Path, arguments: tuple[str, ...], training: float, room: int | None, listening: float
+) -> None:
     lifeline.heed_signals()
     for stream, name in ((1, "stdout"), (2, "stderr")):
         file = os.open(folder / name, os.O_WRONLY | os.O_CREAT)
         os.dup2(file, stream)
         os.close(file)
     sys.argv = ["securefl", *arguments]
+    vars(sole)["LISTEN_SECONDS"] = listening
     if room is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     if training:
