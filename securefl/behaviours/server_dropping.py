@@ -75,6 +75,8 @@ class DropsMates:
         self._plan = plan
         self._behaviour = behaviour
         self._chosen: tuple[Assignment, frozenset[PartyId]] | None = None
+        self._begun: Assignment | None = None
+        """Of the round in which it has dropped something already."""
 
     def start(self, now: float) -> tuple[ServerPhase, tuple[Effect[AnyMessage], ...]]:
         """As the honest machine."""
@@ -86,15 +88,25 @@ class DropsMates:
         """As the honest machine, without what it is not to hear."""
         if not isinstance(phase, Summing) or not isinstance(event, Received):
             return self._machine.step(phase, event)
+        if not acts(self._behaviour, phase.standing.round):
+            return self._machine.step(phase, event)
         told = isinstance(event.message, MaskedInput | Receipt)
-        if not told or not acts(self._behaviour, phase.standing.round):
-            return self._machine.step(phase, event)
-        dropped = self._dropped(phase.view.assignment)
-        if event.sender not in dropped:
-            return self._machine.step(phase, event)
-        # It knows that it waits in vain, and waits no longer than for parties that were late before.
-        standing = replace(phase.standing, late=phase.standing.late | dropped)
-        return self._machine.step(replace(phase, standing=standing), DeadlinePassed(event.now))
+        if told and event.sender in self._dropped(phase.view.assignment):
+            self._begun = phase.view.assignment
+            return self._machine.step(self._in_vain(phase), DeadlinePassed(event.now))
+        after, effects = self._machine.step(phase, event)
+        if event.sender not in self._dropped(phase.view.assignment) or not isinstance(after, Summing):
+            return after, effects
+        # Whatever else they say, even that they are back: the honest machine would wait for them again.
+        after, more = self._machine.step(self._in_vain(after), DeadlinePassed(event.now))
+        return after, (*effects, *more)
+
+    def _in_vain(self, phase: Summing) -> Summing:
+        """It knows that it waits in vain, and waits no longer than for parties that were late before."""
+        if self._begun is not phase.view.assignment:
+            return phase
+        late = phase.standing.late | self._dropped(phase.view.assignment)
+        return replace(phase, standing=replace(phase.standing, late=late))
 
     def _dropped(self, assignment: Assignment) -> frozenset[PartyId]:
         if self._chosen is None or self._chosen[0] is not assignment:

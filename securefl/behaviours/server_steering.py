@@ -60,11 +60,12 @@ class WithholdsNonces:
         """As the honest machine, but for the last nonce of a draw that is not to its liking."""
         if isinstance(phase, Revealing) and isinstance(event, Received) and isinstance(event.message, Reveal):
             blamed = self._blamed(phase, event.sender, event.message)
+            now = phase.standing.clock.at(event.now)
             if blamed == event.sender:
-                return self._machine.step(replace(phase, deadline=event.now), DeadlinePassed(event.now))
+                return self._machine.step(replace(phase, deadline=now), DeadlinePassed(event.now))
             if blamed is not None:
                 reveals = {name: reveal for name, reveal in phase.reveals.items() if name != blamed}
-                return self._machine.step(replace(phase, reveals=reveals, deadline=event.now), event)
+                return self._machine.step(replace(phase, reveals=reveals, deadline=now), event)
         return self._machine.step(phase, event)
 
     def _blamed(self, phase: Revealing, sender: PartyId, message: Reveal) -> PartyId | None:
