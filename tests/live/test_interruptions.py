@@ -85,7 +85,7 @@ def test_a_broker_that_restarts_in_any_step_costs_nobody_a_round(
         broker = start(kind, tmp_path, port)
 
     for round_, step in enumerate(STEPS):
-        at[round_, step] = partial(restart, DOWN if step == "training" else BRIEFLY)
+        at[round_, step] = partial(restart, DOWN if kind == "mosquitto" or step == "training" else BRIEFLY)
     scenario = write_scenario(tmp_path, threshold=3, min_survivors=3, server="active", rounds=len(STEPS))
     try:
         ended = run(scenario, tmp_path / "run", "--broker", f"mqtt://127.0.0.1:{port}")
