@@ -182,7 +182,7 @@ class ServerMachine:
             started = message.connection == 1
             if not started or not isinstance(phase, Greeting):
                 return phase, ()
-            return phase, invited_again(self._ctx, phase, sender)
+            return invited_again(self._ctx, phase, sender)
         if message.config_digest != self._ctx.plan.joins_with(sender):
             reason = (
                 "your scenario, roster or model differs from the server's: compare the resolved scenarios"

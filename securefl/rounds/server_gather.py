@@ -88,15 +88,18 @@ def on_all_sent(ctx: ServerContext, phase: Greeting, event: AllSent) -> tuple[Gr
     return waiting, (Report(ModelSent(event.round, event.draw)),)
 
 
-def invited_again(ctx: ServerContext, phase: Greeting, party: PartyId) -> Effects:
-    """Send the round's model and invitation to a party whose process has started since they left."""
-    standing = phase.standing
-    if party in phase.hellos or party in phase.excluded or party not in ctx.plan.roster.parties:
-        return ()
+def invited_again(ctx: ServerContext, phase: Greeting, party: PartyId) -> tuple[Greeting, Effects]:
+    """Send the round's model and invitation to a party whose process has started since they left: once.
+
+    A few words would be answered with a model each time otherwise.
+    """
+    standing, known = phase.standing, phase.hellos.keys() | phase.excluded | phase.again
+    if party in known or party not in ctx.plan.roster.parties:
+        return phase, ()
     if phase.draw:
         # It would have to answer the first draw of the round first, which is void.
-        return ()
-    return (
+        return phase, ()
+    return replace(phase, again=phase.again | {party}), (
         Send(party, Place(standing.round), model_of(standing)),
         Send(party, Place(standing.round), invitation(ctx, phase.model, phase.excluded)),
     )

@@ -120,6 +120,8 @@ class Greeting:
     """Infinite until model and invitation have left."""
     waits: int = 0
     """Deadlines that have passed with too few hellos."""
+    again: frozenset[PartyId] = frozenset()
+    """Parties to whom the model has been sent once more: their processes have started since it left."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -34,6 +34,8 @@ KEPT = 128 * 2**20
 """Bytes of frames that are kept to be sent again, at most; of a larger round the oldest are given up."""
 CHEAP = 8 * 2**20
 """Bytes that are sent again although the broker says that it has kept them."""
+REPEATS = 8
+"""How often a round's frames are sent again to one process: whoever asks more often costs nobody anything."""
 _WINDOW = 32
 _RESENDABLE = 16
 
@@ -85,6 +87,9 @@ class Publisher:
         self._here: Send[AnyMessage] | None = None
         self._kept: deque[_Kept] = deque()
         self._kept_bytes = 0
+        self._round = -1
+        self._repeated: Counter[PartyId] = Counter()
+        """Of the present round: how often it was sent again, by who asked."""
 
     async def send(self, send: Send[AnyMessage], now: float) -> None:
         """Sign a message and start publishing it; signing runs in a worker thread."""
@@ -135,8 +140,13 @@ class Publisher:
 
         A broker that starts again has lost what it had not passed on. Of one that has kept the session it
         should be there, but not all do (amqtt forgets what was not acknowledged): then, too, while it is
-        little. Whoever has a frame already drops it as a duplicate.
+        little. Whoever has a frame already drops it as a duplicate. To one process they are sent
+        :data:`REPEATS` times a round at most: a few words of its are answered with a model.
         """
+        if to is not None:
+            self._repeated[to] += 1
+            if self._repeated[to] > REPEATS:
+                return
         lost = tuple(one for one in self._kept if to is None or one.to in {to, EVERYONE})
         if kept and sum(len(one.frame) for one in lost) > CHEAP:
             return
@@ -146,6 +156,9 @@ class Publisher:
             await self._publish(topic, one.frame, retain=one.retain and to is None)
 
     def _keep(self, one: _Kept) -> None:
+        if one.round > self._round:
+            self._round = one.round
+            self._repeated.clear()
         while self._kept and (self._kept[0].round < one.round or self._kept_bytes > KEPT):
             self._kept_bytes -= len(self._kept.popleft().frame)
         self._kept.append(one)

@@ -10,8 +10,16 @@ import pytest
 from securefl.config.limits import check
 from securefl.errors import ConfigError
 from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Aborted, AwaitSent, Finished, WakeAt
-from securefl.kernel.events import AllSent, DeadlinePassed, Offline, Online, PresenceHint
+from securefl.kernel.effects import Aborted, AwaitSent, Finished, Send, WakeAt
+from securefl.kernel.events import (
+    AllSent,
+    DeadlinePassed,
+    Offline,
+    Online,
+    Place,
+    PresenceHint,
+    Received,
+)
 from securefl.kernel.machine import Event
 from securefl.messages.control import Here
 from securefl.messages.rounds import Hello, Invite, ModelAnnounce
@@ -21,6 +29,7 @@ from securefl.rounds.online import OTHERS_RETURN, OnlineClock
 from securefl.rounds.party import WITHOUT_IT, PartyMachine, patience
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.party_phases import Greeted
+from securefl.rounds.presence import FIRST
 from securefl.rounds.reports import ModelSent, QuorumAwaited, RoundDone, RoundSkipped, SatOut
 from securefl.rounds.server_phases import Greeting, ServerPhase
 from securefl.rounds.waiting import GRACE, RETURN, Pace, due, least_of
@@ -301,6 +310,15 @@ def test_a_party_that_starts_while_hellos_are_awaited_takes_part_in_the_round() 
     assert len(world.messages(Hello, PartyId("p05"))) == 2
     assert [len(done.survivors) for done in world.reports(RoundDone)] == [6]
     assert world.now < 20
+
+
+def test_whoever_starts_again_and_again_is_sent_the_model_once() -> None:
+    machine, phase, _ = greeting(scenario(6))
+    started = Received(1.0, PartyId("p05"), Place(-1), FIRST, b"frame")
+    phase, effects = machine.step(phase, started)
+    assert [type(e.message) for e in effects if isinstance(e, Send)] == [ModelAnnounce, Invite]
+    _, effects = machine.step(phase, started)
+    assert not any(isinstance(effect, Send) for effect in effects)
 
 
 @pytest.mark.parametrize(

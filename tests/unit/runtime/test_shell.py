@@ -501,6 +501,30 @@ def test_who_was_away_gets_the_frames_of_the_round_once_more(
     assert again == ([] if kept and not cheap else expected)
 
 
+def test_whoever_says_that_it_was_away_again_and_again_is_sent_a_round_so_often_only() -> None:
+    """A short message would be answered with a model each time, and nothing else would leave."""
+    p00, p01 = party_names(3)[:2]
+    line = Line()
+    identity = Identity.generate(p00, InsecureSeededEntropy(1).child(p00))
+    heres = Outbox(RUN, identity, InsecureSeededEntropy(2))
+
+    def one() -> Shell[int]:
+        for connection in range(2, 2 + 3 * publisher.REPEATS):
+            for frame in heres.frames(SERVER, Place(-1), Here(connection=connection, kept=False)):
+                line.waiting.put_nowait(Delivery(topics.status(RUN, p00), frame))
+        line.waiting.put_nowait(Delivery(topics.status(RUN, p01), b"gone"))
+        line.waiting.put_nowait(Delivery(topics.status(RUN, p01), b"gone"))
+        steps: Iterator[Effects] = iter([(of_round(5, p00),), (DONE,)])
+        return shell(
+            Script((of_round(4, p00),), lambda e: next(steps) if isinstance(e, PresenceHint) else ()), line
+        )
+
+    assert play(one) == DONE
+    first, *again, last = line.out
+    assert again == [first] * publisher.REPEATS
+    assert last != first
+
+
 def test_whoever_was_away_itself_sends_its_frames_of_the_round_once_more() -> None:
     line = Line()
     script = Script(
