@@ -110,6 +110,7 @@ class ProcessWitness:
         )
         self._traffic = Traffic()
         self._refusals = RefusalLines()
+        self._idle = RefusalLines()
 
     def report(self, now: float, item: object) -> None:
         """Record a fact and pass it on; after each round the traffic, too."""
@@ -129,8 +130,10 @@ class ProcessWitness:
             self._writer.append("refused", {"time": now, "culprit": culprit, "reason": reason})
         self._tell(Refusal(now, culprit, reason))
 
-    def received(self, now: float, delivery: Delivery) -> None:
-        """Record a message that came in."""
+    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
+        """Record a message that came in; of idle ones so many of each sender in a round as of refusals."""
+        if idle and not self._idle.take(delivery.sender, ""):
+            return
         entry = self._entry(now, delivery.place, delivery.message)
         self._writer.append("received", {"from": delivery.sender, **entry})
 
@@ -163,6 +166,7 @@ class ProcessWitness:
         self._tell(Ending(outcome))
 
     def _settle_refusals(self, now: float) -> None:
+        self._idle.settle()
         for culprit, reason, times in self._refusals.settle():
             fields: dict[str, JsonValue] = {"time": now, "culprit": culprit, "reason": reason, "times": times}
             self._writer.append("refused", fields)

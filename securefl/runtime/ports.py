@@ -24,8 +24,8 @@ class Witness(Protocol):
         """Take a refusal."""
         ...
 
-    def received(self, now: float, delivery: Delivery) -> None:
-        """Take a whole, verified message that came in."""
+    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
+        """Take a whole, verified message that came in; ``idle``: it was refused, or changed nothing."""
         ...
 
     def sent(self, now: float, send: Send[AnyMessage]) -> None:
@@ -50,7 +50,7 @@ class Nobody:
     def refused(self, now: float, culprit: str, reason: str) -> None:
         """Pass over a refusal."""
 
-    def received(self, now: float, delivery: Delivery) -> None:
+    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
         """Pass over a message."""
 
     def sent(self, now: float, send: Send[AnyMessage]) -> None:

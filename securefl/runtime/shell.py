@@ -51,7 +51,7 @@ from securefl.runtime.vigil import Vigil
 from securefl.transport.base import Delivery as Frame
 from securefl.transport.base import Link, Transport, TransportClosedError
 from securefl.wire import topics
-from securefl.wire.inbox import Inbox, Part
+from securefl.wire.inbox import Delivery, Inbox, Part
 from securefl.wire.outbox import Outbox
 
 PhaseT = TypeVar("PhaseT")
@@ -271,7 +271,14 @@ class Shell(Generic[PhaseT]):
         else:
             event = item
         self._note_losses(event)
-        after, effects = self._machine.step(phase, event)
+        idle = False
+        try:
+            after, effects = self._machine.step(phase, event)
+            idle = after is phase or any(isinstance(effect, Reject) for effect in effects)
+        finally:
+            if isinstance(event, Received):
+                came = Delivery(event.sender, event.place, event.message, event.signed)
+                self._witness.received(now, came, idle=idle)
         if self._seam is None:
             return after, effects
         return after, self._seam(event, phase, effects)
@@ -300,7 +307,6 @@ class Shell(Generic[PhaseT]):
             return None
         if isinstance(delivery, Part):
             return Heard(now, delivery.sender)
-        self._witness.received(now, delivery)
         return Received(now, delivery.sender, delivery.place, delivery.message, delivery.signed)
 
     async def _perform(self, effects: tuple[Effect[AnyMessage] | Fault, ...]) -> None:

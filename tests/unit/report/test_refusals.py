@@ -6,10 +6,13 @@ from pathlib import Path
 
 from securefl.ids import PartyId
 from securefl.kernel.effects import Finished
+from securefl.kernel.events import Place
+from securefl.messages.control import Here
 from securefl.report.refusals import MOST, MOST_OF_ONE, RefusalLines
 from securefl.report.witness import ProcessWitness, Refusal
 from securefl.rounds.reports import ClustersDrawn
 from securefl.transcript.chain import read_transcript
+from securefl.wire.inbox import Delivery
 from tests.unit.runtime.processes import settings
 
 
@@ -36,6 +39,19 @@ def test_a_transcript_stays_small_and_says_how_many_there_were(tmp_path: Path) -
     assert sum(int(str(fields.get("times", 1))) for fields in refused) == 40_001
     # Whoever counts them hears of every one.
     assert sum(isinstance(news, Refusal) for news in told) == 40_001
+
+
+def test_signed_messages_that_are_refused_or_change_nothing_fill_no_disk_either(tmp_path: Path) -> None:
+    witness = ProcessWitness(settings(tmp_path), lambda _news: None, 32)
+    here = Delivery(PartyId("p01"), Place(-1), Here(connection=2, kept=True), b"")
+    for _ in range(2):
+        for _ in range(5000):
+            witness.received(1.0, here, idle=True)
+        witness.received(1.0, here)
+        witness.report(2.0, drawn(0))
+    witness.close(Finished("done"))
+    entries = read_transcript(tmp_path / "transcripts" / "p00.jsonl").entries
+    assert sum(entry.kind == "received" for entry in entries) == 2 * (MOST_OF_ONE + 1)
 
 
 def test_each_round_has_its_lines() -> None:

@@ -55,6 +55,7 @@ class Recorder:
         self.facts: list[object] = []
         self.refusals: list[tuple[str, str]] = []
         self.inward: list[AnyMessage] = []
+        self.idle: list[bool] = []
         self.outward: list[Send[AnyMessage]] = []
         self.frames = 0
         self.waited: list[tuple[str, ...]] = []
@@ -65,8 +66,9 @@ class Recorder:
     def refused(self, now: float, culprit: str, reason: str) -> None:
         self.refusals.append((culprit, reason))
 
-    def received(self, now: float, delivery: Delivery) -> None:
+    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
         self.inward.append(delivery.message)
+        self.idle.append(idle)
 
     def sent(self, now: float, send: Send[AnyMessage]) -> None:
         self.outward.append(send)

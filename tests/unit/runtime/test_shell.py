@@ -24,6 +24,7 @@ from securefl.kernel.effects import (
     Evaluate,
     Finished,
     Journal,
+    Reject,
     Report,
     Send,
     Train,
@@ -545,6 +546,30 @@ def test_whoever_was_away_itself_sends_its_frames_of_the_round_once_more() -> No
 
     assert asyncio.run(started()) == DONE
     assert line.out[2:] == line.out[1:2]
+
+
+class Still(Script):
+    """Its first messages change nothing, the one after them something, the last ones are refused."""
+
+    def step(self, phase: int, event: Event[AnyMessage]) -> tuple[int, Effects]:
+        _, effects = super().step(phase, event)
+        return phase + (len(self.events) > 2), effects
+
+
+def test_messages_that_are_refused_or_change_nothing_are_told_from_others() -> None:
+    p00 = party_names(3)[0]
+    heres = Outbox(RUN, Identity.generate(p00, InsecureSeededEntropy(1).child(p00)), InsecureSeededEntropy(2))
+    line, witness = Line(), Recorder()
+    script = Still((), lambda _e: (Reject(p00, "no"), DONE) if len(script.events) == 4 else ())
+
+    def one() -> Shell[int]:
+        for _ in range(4):
+            for frame in heres.frames(SERVER, Place(-1), Here(connection=1, kept=False)):
+                line.waiting.put_nowait(Delivery(topics.status(RUN, p00), frame))
+        return shell(script, line, witness=witness)
+
+    assert play(one) == DONE
+    assert witness.idle == [True, True, False, True]
 
 
 def test_the_server_does_not_take_its_own_word_for_anothers() -> None:
