@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from parties import client
+from securefl.cli import run as cli_run
 from securefl.config.cast import party_names
+from securefl.ids import PartyId, RunId
 from securefl.report.progress import JsonProgress
 from securefl.rounds.reports import StepReached
+from securefl.runtime.publisher import GONE
 from securefl.transport.broker import BrokerKind, RunningBroker, start_embedded, start_mosquitto
+from securefl.transport.mqtt import MqttTransport
+from securefl.wire import topics
 from tests.live import dawdling
 from tests.live.federated import BROKERS, Run, events, run
 from tests.live.relay import Relay
@@ -68,6 +76,42 @@ def test_a_connection_that_breaks_costs_nobody_a_round(
         back = ended.transcript(name).of_kind("connection_back")
         assert len(back) == (2 if name in everybody[:3] else 1)
         assert all(entry.fields["kept"] for entry in back)
+
+
+@contextmanager
+def called_gone(broker: RunningBroker, run_id: RunId, names: Iterable[str]) -> Iterator[None]:
+    """Meanwhile somebody says five times a second, in the broker's name, that these connections broke."""
+    over = threading.Event()
+
+    async def forge() -> None:
+        transport = await MqttTransport.connect(broker.url, "forger", ())
+        while not over.is_set():
+            for name in names:
+                await transport.publish(topics.status(run_id, PartyId(name)), GONE)
+            await asyncio.sleep(0.2)
+        await transport.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        forging = pool.submit(asyncio.run, forge())
+        try:
+            yield
+        finally:
+            over.set()
+            forging.result()
+
+
+@pytest.mark.parametrize("kind", BROKERS)
+def test_forged_words_of_the_broker_cost_nobody_a_round(
+    kind: BrokerKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever needs seconds to train is said to be gone all the time; two answer at once."""
+    run_id = RunId("forged")
+    monkeypatch.setattr(client, "main", dawdling.all_but_two)
+    monkeypatch.setattr(cli_run, "fresh_run_id", lambda _seed: run_id)
+    slow = [name for name in party_names(6) if name not in dawdling.QUICK]
+    with start(kind, tmp_path) as broker, called_gone(broker, run_id, slow):
+        ended = run(write_scenario(tmp_path), tmp_path / "run", "--broker", str(broker.url))
+    assert counted(ended) == [6, 6]
 
 
 @pytest.mark.parametrize("kind", BROKERS)
