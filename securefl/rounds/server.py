@@ -117,7 +117,7 @@ class ServerMachine:
             case Received():
                 after, effects = self._from_network(phase, event)
             case PresenceHint() | Heard() | Offline() | Online():
-                after, effects = _connected(phase, event)
+                after, effects = _connected(phase, event, self._expected())
             case AllSent():
                 if isinstance(phase, Greeting):
                     after, effects = on_all_sent(self._ctx, phase, event)
@@ -301,13 +301,18 @@ class ServerMachine:
 
 
 def _connected(
-    phase: RunningPhase, event: PresenceHint | Heard | Offline | Online
+    phase: RunningPhase, event: PresenceHint | Heard | Offline | Online, expected: Set[PartyId]
 ) -> tuple[RunningPhase, Effects]:
-    """Note that a party's connection broke, as the broker says, or stands, or what became of one's own."""
+    """Note that a party's connection broke, as the broker says, or stands, or what became of one's own.
+
+    A broker can make up as many other names as it likes, and none of them is kept in mind.
+    """
     match event:
         case Heard(party=party):
             return _heard(phase, party), ()
         case PresenceHint(now=now, party=party):
+            if party not in expected:
+                return phase, ()
             gone = {**phase.standing.gone, party: now}
             return replace(phase, standing=replace(phase.standing, gone=gone)), ()
         case Offline():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from securefl.kernel.events import Place
 from securefl.messages.masking import MaskedInput
 from securefl.messages.rounds import Freeze
 from securefl.messages.union import AnyMessage
-from securefl.report.witness import ProcessWitness
+from securefl.report.witness import News, ProcessWitness, Waiting
 from securefl.transcript.chain import read_transcript
 from securefl.wire.codec import encode
 from securefl.wire.inbox import Delivery
@@ -53,3 +54,14 @@ def test_a_masked_input_has_the_digest_of_its_vector(tmp_path: Path) -> None:
     first, second = (entry["vector"]["digest"] for entry in sent)
     assert first != second
     assert all("sha256" not in entry for entry in sent)
+
+
+def test_who_waits_says_for_whom_and_since_when(tmp_path: Path) -> None:
+    told: list[News] = []
+    witness = ProcessWitness(settings(tmp_path), told.append, 32)
+    before = datetime.now().astimezone()
+    witness.waits(["p01", "server"], 3600.0)
+    (news,) = told
+    assert isinstance(news, Waiting)
+    assert before <= news.since + timedelta(hours=1) <= datetime.now().astimezone()
+    assert str(news) == f"waits for p01, server since {news.since:%H:%M:%S}"

@@ -53,6 +53,13 @@ def test_any_authentic_frame_clears_the_hints_of_its_sender_and_of_nobody_else(
     assert after.standing.gone.keys() == after.standing.late == {P2}
 
 
+def test_nobody_keeps_in_mind_who_is_no_party() -> None:
+    """The broker could fill the server's memory with names."""
+    node, phase = greeting()
+    after, _ = node.machine.step(phase, PresenceHint(phase.deadline - 9.0, PartyId("stranger")))
+    assert after.standing.gone == {}
+
+
 def test_a_part_of_a_message_clears_them_too() -> None:
     """Who sends a large vector is there for as long as that takes."""
     node, phase = greeting()
