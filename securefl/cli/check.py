@@ -86,7 +86,7 @@ def _panel(asked: Asked, preset: Preset, record: FigureRecord) -> Checked:
     try:
         scenarios = preset.scenarios(record.scale)
     except ConfigError as error:
-        return Checked(stem=record.stem, result=record.fingerprint, unchecked=str(error))
+        return Checked(stem=record.stem, result=record.fingerprint, unchecked=_why(asked, error))
     return _again(asked, record, cells, scenarios, _accuracies)
 
 
@@ -98,10 +98,10 @@ def _sheet(asked: Asked, exhibit: Exhibit, record: SheetRecord) -> Checked:
         source = next((one for one in there if one.dataset.name == record.dataset), None)
         if source is None:
             why = next((line for line in lacking if line.startswith(record.dataset)), "its data are missing")
-            return Checked(stem=record.stem, result=record.fingerprint, unchecked=why)
+            return Checked(stem=record.stem, result=record.fingerprint, unchecked=_why(asked, why))
         scenarios = exhibit.plan(record.scale, source).scenarios
     except ConfigError as error:
-        return Checked(stem=record.stem, result=record.fingerprint, unchecked=str(error))
+        return Checked(stem=record.stem, result=record.fingerprint, unchecked=_why(asked, error))
 
     def measure(job: Job) -> Sequence[float]:
         return split_of(job, shows)[0].accuracies if shows in SPLITS else _accuracies(job)
@@ -122,6 +122,11 @@ def _trial(trials: Trials, record: TrialsRecord) -> Checked:
     ((_, outcome),) = trial.run([methods[cell.method]])
     label = f"{cell_label(cell.method, cell.at)}, trial 1"
     return compare(record.stem, record.fingerprint, label, cell.trials[0].numbers, outcome.numbers)
+
+
+def _why(asked: Asked, reason: object) -> str:
+    """A reason that may be committed: without where this machine has its data."""
+    return str(reason).replace(str(asked.data_dir), "DATA_DIR")
 
 
 def _accuracies(job: Job) -> tuple[float, ...]:
@@ -167,5 +172,5 @@ def _again(
     try:
         again = measure(job)
     except ConfigError as error:
-        return Checked(stem=stem, result=result, unchecked=str(error))
+        return Checked(stem=stem, result=result, unchecked=_why(asked, error))
     return compare(stem, result, f"{label}, seed {seed.seed}", seed.accuracies, again)

@@ -153,6 +153,22 @@ def test_a_changed_scenario_is_named_instead_of_compared(paper: Path) -> None:
     assert "0 of 1 result stale, 1 not checked" in said
 
 
+def test_what_has_no_data_here_is_said_without_where_here_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_PRESETS", shelf(tmp_path))
+    out = tmp_path / "results" / "tiny"
+    run("tiny", out, "--figure", "7b", "--jobs", "1", "--seeds", "1")
+
+    def missing(job: Job, _tests: int) -> tuple[float, ...]:
+        raise ConfigError("data.set", f"mnist is not in {job.data_dir}")
+
+    monkeypatch.setattr(Job, "measure_again", missing)
+    said = run("tiny", out, "--check", "--data-dir", str(tmp_path / "mine"))
+    assert "7b-desk: not checked: data.set: mnist is not in DATA_DIR" in said
+    assert str(tmp_path) not in (out.parent / "tiny-checked.json").read_text()
+
+
 def test_trials_are_checked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_PRESETS", trial_shelf(tmp_path))
     out = tmp_path / "results" / "tiny"
