@@ -86,19 +86,21 @@ class DropsMates:
         self, phase: ServerPhase, event: Event[AnyMessage]
     ) -> tuple[ServerPhase, tuple[Effect[AnyMessage], ...]]:
         """As the honest machine, without what it is not to hear."""
-        if not isinstance(phase, Summing) or not isinstance(event, Received):
+        if not isinstance(phase, Summing) or not acts(self._behaviour, phase.standing.round):
             return self._machine.step(phase, event)
-        if not acts(self._behaviour, phase.standing.round):
-            return self._machine.step(phase, event)
-        told = isinstance(event.message, MaskedInput | Receipt)
-        if told and event.sender in self._dropped(phase.view.assignment):
-            self._begun = phase.view.assignment
-            return self._machine.step(self._in_vain(phase), DeadlinePassed(event.now))
+        if isinstance(event, Received) and isinstance(event.message, MaskedInput | Receipt):
+            assignment = phase.view.assignment
+            if event.sender in self._dropped(assignment):
+                self._begun = assignment
+                return self._machine.step(self._in_vain(phase), DeadlinePassed(event.now))
         after, effects = self._machine.step(phase, event)
-        if event.sender not in self._dropped(phase.view.assignment) or not isinstance(after, Summing):
+        if not isinstance(after, Summing):
+            return after, effects
+        vain = self._in_vain(after)
+        if vain.standing.late == after.standing.late:
             return after, effects
         # Whatever else they say, even that they are back: the honest machine would wait for them again.
-        after, more = self._machine.step(self._in_vain(after), DeadlinePassed(event.now))
+        after, more = self._machine.step(vain, DeadlinePassed(event.now))
         return after, (*effects, *more)
 
     def _in_vain(self, phase: Summing) -> Summing:
