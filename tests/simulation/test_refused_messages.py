@@ -7,6 +7,7 @@ that hold nothing, messages at wrong places and from others, and all that it has
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +29,7 @@ from securefl.rounds.reports import SumOpened, UpdatesValidated
 from securefl.secagg_crypten import validated_phases
 from securefl.secagg_crypten.validation import CHECK_NUMBERS, SHARE_NUMBER
 from tests.crypten_threads import crypten_threads, end_abandoned
-from tests.simulation.world import World, scenario
+from tests.simulation.world import Op, World, scenario
 
 ME = PartyId("p01")
 EMPTY: tuple[AnyMessage, ...] = (
@@ -108,9 +109,9 @@ def of_kind(kind: str) -> Scenario:
     return scenario(4, size="4", threshold="3", min_survivors="3", server="active", **more[kind])
 
 
-def ran(kind: str, *, pester: bool) -> tuple[World, Pestered | None]:
+def ran(kind: str, *, pester: bool, ops: Sequence[Op] = ()) -> tuple[World, Pestered | None]:
     end_abandoned()
-    world = World(of_kind(kind))
+    world = World(of_kind(kind), ops=list(ops))
     if not pester:
         return world.run(), None
     node = world.nodes[ME]
@@ -145,4 +146,18 @@ def test_the_run_goes_on_as_if_nothing_wrong_had_come(kind: str) -> None:
     if kind == "validated":
         (told,) = world.reports(UpdatesValidated)
         assert told.rejected == ()
+    assert crypten_threads() == []
+
+
+def test_what_came_before_its_check_is_refused_when_it_comes_again() -> None:
+    """The nonces reach one party last. Taken twice, a message would be found when its triples are gone."""
+    late = Op("delay", "server", "SketchNonces", nth=1)
+    world, pest = ran("validated", pester=True, ops=[late])
+    assert pest is not None
+    kinds = [type(event.message) for event in pest.taken]
+    early = kinds[kinds.index(HeldList) + 1 : kinds.index(SketchNonces)]
+    assert set(early) == {PeerBox}, "some came in time to be tried again"
+    assert isinstance(world.server.outcome, Finished)
+    (told,) = world.reports(UpdatesValidated)
+    assert told.rejected == ()
     assert crypten_threads() == []
