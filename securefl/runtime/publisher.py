@@ -8,10 +8,11 @@ import os
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import NamedTuple
 
 from securefl.behaviours.faults import Crash, Fault, Presence, ResendLast, SendRaw
+from securefl.errors import RunAbortedError
 from securefl.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.kernel.effects import Send
 from securefl.messages.control import Goodbye, Here
@@ -36,6 +37,8 @@ CHEAP = 8 * 2**20
 """Bytes that are sent again although the broker says that it has kept them."""
 REPEATS = 8
 """How often a round's frames are sent again to one process: whoever asks more often costs nobody anything."""
+STALLED_SECONDS = 300.0
+"""A broker that keeps the connection and has acknowledged nothing for so long is given up."""
 _WINDOW = 32
 _RESENDABLE = 16
 
@@ -83,6 +86,8 @@ class Publisher:
         self._remembers = remembers
         self._window = asyncio.Semaphore(_WINDOW)
         self._publishing: set[asyncio.Task[None]] = set()
+        self._taken = 0
+        """Publications that have ended."""
         self._recent: list[tuple[str, bytes]] = []
         self._here: Send[AnyMessage] | None = None
         self._kept: deque[_Kept] = deque()
@@ -165,9 +170,17 @@ class Publisher:
         self._kept_bytes += len(one.frame)
 
     async def so_far(self) -> None:
-        """Wait until the broker has what was sent up to now; a frame that fails is told elsewhere."""
-        if under_way := tuple(self._publishing):
-            await asyncio.wait(under_way)
+        """Wait until the broker has what was sent up to now; a frame that fails is told elsewhere.
+
+        Raises:
+            RunAbortedError: the broker takes nothing any more.
+        """
+        waiting: Set[asyncio.Task[None]] = set(self._publishing)
+        while waiting:
+            before = self._taken
+            _, waiting = await asyncio.wait(waiting, timeout=STALLED_SECONDS)
+            if waiting and self._taken == before:
+                raise _stalled()
 
     async def drain(self, within: float = FAREWELL_SECONDS) -> None:
         """Let the last messages leave, for so many seconds at most."""
@@ -188,17 +201,31 @@ class Publisher:
         return topics.down(self._run, to) if self._me == SERVER else topics.up(self._run, self._me)
 
     async def _publish(self, topic: str, frame: bytes, *, retain: bool = False) -> None:
-        """Start publishing in order; wait only while too much is under way."""
-        await self._window.acquire()
+        """Start publishing in order; wait only while too much is under way.
+
+        Raises:
+            RunAbortedError: the broker takes nothing any more.
+        """
+        try:
+            # The first to end makes room: without any there is none.
+            async with asyncio.timeout(STALLED_SECONDS):
+                await self._window.acquire()
+        except TimeoutError:
+            raise _stalled() from None
         task = asyncio.create_task(self._transport.publish(topic, frame, retain=retain))
         self._publishing.add(task)
         task.add_done_callback(self._published)
 
     def _published(self, task: asyncio.Task[None]) -> None:
         self._window.release()
+        self._taken += 1
         self._publishing.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed(error)
+
+
+def _stalled() -> RunAbortedError:
+    return RunAbortedError(f"the broker has acknowledged nothing for {STALLED_SECONDS:g} s")
 
 
 def _ends_the_run(send: Send[AnyMessage]) -> bool:

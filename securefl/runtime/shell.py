@@ -113,6 +113,9 @@ class Shell(Generic[PhaseT]):
         self._vigil = Vigil(time.monotonic())
         self._events: asyncio.Queue[Frame | Event[AnyMessage] | _Stop | _Broken] = asyncio.Queue()
         self._room = asyncio.Semaphore(_BACKLOG)
+        self._stopping = asyncio.Event()
+        self._stopped = 0.0
+        """When it was asked to end, if it was."""
         self._working: set[asyncio.Task[Event[AnyMessage] | None]] = set()
         self._wake: float | None = None
         self._connections = 1
@@ -125,6 +128,9 @@ class Shell(Generic[PhaseT]):
 
     def stop(self, reason: str) -> None:
         """Ask the machine's run to end early (from a signal handler)."""
+        if not self._stopping.is_set():
+            self._stopped = time.monotonic()
+            self._stopping.set()
         self._events.put_nowait(_Stop(reason))
 
     async def run(self) -> Finished | Aborted:
@@ -142,7 +148,7 @@ class Shell(Generic[PhaseT]):
             stopped = self._outcome is None
             if isinstance(outcome, Aborted) and (stopped or self._me != SERVER):
                 await self._leave_early(outcome.reason, FAREWELL_SECONDS)
-            await self._see_off(phase)
+            await self._see_off(phase, FAREWELL_SECONDS if stopped else END_SECONDS)
         except Exception as error:
             reason = str(error) if isinstance(error, SecureflError) else "internal error"
             # Nobody has asked this process to end: it may take its time, as at the end of a run.
@@ -171,12 +177,12 @@ class Shell(Generic[PhaseT]):
             await self._perform(faults)
             while self._unheard:
                 to, kept = self._unheard.pop()
-                await self._publisher.again(to, kept=kept)
+                await self._unless_stopped(self._publisher.again(to, kept=kept))
         return phase, self._outcome
 
-    async def _see_off(self, phase: PhaseT) -> None:
+    async def _see_off(self, phase: PhaseT, within: float) -> None:
         """Let the last messages leave; meanwhile the machine still answers, to whoever joins too late."""
-        leaving = asyncio.create_task(self._publisher.drain(END_SECONDS))
+        leaving = asyncio.create_task(self._publisher.drain(within))
         try:
             while not leaving.done() and self._outcome is not None:
                 coming = asyncio.create_task(self._events.get())
@@ -315,7 +321,7 @@ class Shell(Generic[PhaseT]):
             now = time.monotonic()
             match effect:
                 case Send():
-                    await self._publisher.send(effect, now)
+                    await self._unless_stopped(self._publisher.send(effect, now))
                 case WakeAt():
                     self._wake = effect.when
                 case Journal():
@@ -331,6 +337,21 @@ class Shell(Generic[PhaseT]):
                     self._outcome = effect
                 case fault:
                     await self._publisher.commit(fault)
+
+    async def _unless_stopped(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Send; but who is asked to end does not wait long for a broker that takes nothing."""
+        task, stopping = asyncio.ensure_future(sending), asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                left = self._stopped + FAREWELL_SECONDS - time.monotonic()
+                await asyncio.wait({task}, timeout=max(0.0, left))
+            if task.done():
+                task.result()
+        finally:
+            for one in (task, stopping):
+                one.cancel()
+            await asyncio.gather(task, stopping, return_exceptions=True)
 
     def _work_on(self, work: Coroutine[Any, Any, Event[AnyMessage] | None]) -> None:
         task = asyncio.create_task(work)

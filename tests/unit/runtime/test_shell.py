@@ -20,6 +20,7 @@ from securefl.errors import RunAbortedError, UsageError
 from securefl.ids import EVERYONE, SERVER, PartyId
 from securefl.kernel.effects import (
     Aborted,
+    AwaitSent,
     Consult,
     Evaluate,
     Finished,
@@ -48,6 +49,7 @@ from securefl.messages.control import Goodbye, Here, RollCall
 from securefl.messages.masking import MaskedInput
 from securefl.messages.union import AnyMessage
 from securefl.runtime import publisher
+from securefl.runtime import shell as shell_module
 from securefl.runtime.ports import LocalWork
 from securefl.runtime.shell import Shell
 from securefl.transport.base import Delivery, Link, Transport, TransportClosedError
@@ -500,6 +502,55 @@ def test_who_was_away_gets_the_frames_of_the_round_once_more(
     sent, again = line.out[:4], line.out[4:]
     expected = [Delivery(topics.down(RUN, p00), frame.payload) for frame in (sent[1], sent[3])]
     assert again == ([] if kept and not cheap else expected)
+
+
+class Mute(Line):
+    """A broker that keeps the connection and acknowledges nothing after so many frames."""
+
+    def __init__(self, takes: int = 0) -> None:
+        super().__init__()
+        self.takes = takes
+
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        if len(self.out) >= self.takes:
+            await asyncio.Event().wait()
+        await super().publish(topic, payload, retain=retain)
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch, end: float = 0.1) -> None:
+    monkeypatch.setattr(shell_module, "END_SECONDS", end)
+    monkeypatch.setattr(shell_module, "FAREWELL_SECONDS", 0.1)
+    monkeypatch.setattr(publisher.Publisher.drain, "__defaults__", (0.1,))
+
+
+@pytest.mark.parametrize(("frames", "asks"), [(40, False), (3, True)], ids=["full-window", "model"])
+def test_a_broker_that_acknowledges_nothing_is_given_up(
+    frames: int, asks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine would never know: neither its deadlines nor the end of its sending would come."""
+    monkeypatch.setattr(publisher, "STALLED_SECONDS", 0.1)
+    hurry(monkeypatch)
+    sends: Effects = tuple(of_round(4, party_names(3)[0]) for _ in range(frames))
+    script = Script((*sends, AwaitSent(4, 0)) if asks else sends)
+    with pytest.raises(RunAbortedError, match="acknowledged nothing"):
+        play(lambda: shell(script, Mute(takes=2)))
+
+
+def test_who_is_asked_to_end_does_not_wait_for_a_broker_that_takes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hurry(monkeypatch, end=SECONDS)
+    script = Script(tuple(of_round(4, party_names(3)[0]) for _ in range(200)))
+
+    async def started() -> Finished | Aborted:
+        made = shell(script, Mute(), farewell=goodbye)
+        running = asyncio.create_task(made.run())
+        await asyncio.sleep(0.1)
+        made.stop("stopped")
+        async with asyncio.timeout(SECONDS):
+            return await running
+
+    assert asyncio.run(started()) == Aborted("stopped")
 
 
 def test_whoever_says_that_it_was_away_again_and_again_is_sent_a_round_so_often_only() -> None:
