@@ -134,8 +134,8 @@ def _alone(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[float, float]:
         return by_chance, by_chance if clustering.fixed else odds.once_in(by_chance, openings)
     server = server_of(scenario)
     if clustering.fixed:
-        return (server.isolates_at_once(sums.min_survivors),) * 2
-    worst = server.isolates(sums.min_survivors)
+        return (server.isolates_at_once(sums.min_survivors, sums.threshold),) * 2
+    worst = server.isolates(sums.min_survivors, sums.threshold)
     return worst.chance, worst.in_run(openings)
 
 
@@ -234,7 +234,12 @@ def _on_collusion(scenario: Scenario, limits: Limits) -> str:
     else:
         over = f"{at_once} per draw, {in_run} in the {MAX_DRAWS} draws each of {openings}"
     alone = f"a given party is alone among them with probability {over}"
-    if plan.server == "active" and clustering.atoms == 1:
+    if plan.server == "active" and clustering.atoms == 1 and plan.threshold < plan.min_survivors - 1:
+        alone = (
+            f"whoever has {plan.threshold} of them or more as cluster mates is alone with them, who hold"
+            f" shares enough to open its update, and the server chooses who is announced: {alone}"
+        )
+    elif plan.server == "active" and clustering.atoms == 1:
         alone = (
             f"whoever has {plan.min_survivors - 1} of them or more as cluster mates is alone with them once"
             f" the server loses the others' inputs, and it chooses who is announced: {alone}"

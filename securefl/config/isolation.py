@@ -3,7 +3,8 @@
 It chooses who is announced, voids draws that it dislikes, and loses the inputs of honest members once it
 knows the clusters. A sum opens with ``min_survivors`` members: a party is alone as soon as one fewer of its
 cluster mates collude and all honest ones can be lost. What holds the server back is the certificate: those
-who are left in all clusters together must still be a quorum.
+who are left in all clusters together must still be a quorum. Mates as many as the threshold need none of
+that: they hold shares enough to open the party's masked vector as soon as it is there.
 """
 
 from __future__ import annotations
@@ -57,20 +58,28 @@ class ActiveServer:
     quorum: int
     """Survivors that certify a round."""
 
-    def isolates(self, min_survivors: int) -> Worst:
+    def isolates(self, min_survivors: int, threshold: int | None = None) -> Worst:
         """How it leaves a given party alone among colluders in an opened sum.
 
         The expected draw is over the party's place, too: none where it is not drawn, else a cluster of each
         size in proportion to the members of such clusters. Its mates are a uniform choice of the others.
-        """
-        return self._best(lambda size, drawn: max(min_survivors, size - (drawn - self.quorum)) - 1)
 
-    def isolates_at_once(self, min_survivors: int) -> float:
+        Args:
+            min_survivors: of the scenario.
+            threshold: the same; None where shares of single members open nothing.
+        """
+        return self._best(self._enough(min_survivors, threshold))
+
+    def isolates_at_once(self, min_survivors: int, threshold: int | None = None) -> float:
         """The same in one draw among everybody, as that of fixed clusters is."""
-        spare = self.parties - self.quorum
-        return self._chance(
-            self.parties, self.parties, lambda size, _drawn: max(min_survivors, size - spare) - 1
-        )
+        return self._chance(self.parties, self.parties, self._enough(min_survivors, threshold))
+
+    def _enough(self, min_survivors: int, threshold: int | None) -> _Least:
+        def least(size: int, drawn: int) -> int:
+            left = max(min_survivors, size - (drawn - self.quorum)) - 1
+            return left if threshold is None else min(left, threshold)
+
+        return least
 
     def exceeds(self, f: int) -> Worst:
         """How it brings a given party together with more than ``f`` colluding mates."""

@@ -128,6 +128,28 @@ def test_no_other_presence_is_better(data: st.DataObject) -> None:
         assert found == Worst(0.0, 0) or (found.chance, found.present) in every
 
 
+@pytest.mark.parametrize(
+    ("parties", "q", "m", "t", "f", "least", "in_run"),
+    [(60, 6, 5, 3, 0, 5, 0.527), (60, 6, 10, 6, 1, 9, 0.00154), (100, 10, 10, 6, 1, 10, 0.0190)],
+)
+def test_colluders_as_many_as_the_threshold_open_an_update_whoever_survives(
+    parties: int, q: int, m: int, t: int, f: int, least: int, in_run: float
+) -> None:
+    """More survivors do not help against them: that had been 1.9 %, 0 and 5e-8."""
+    limits = checked(
+        f"parties={parties}",
+        f"clustering.size={m}",
+        f"secure_sum={{server='active', threshold={t}, min_survivors={least}, colluders={q},"
+        f" colluders_per_cluster={f}}}",
+        "stop.rounds=20",
+    )
+    assert limits.p_alone_in_run == pytest.approx(in_run, rel=5e-2)
+    game = server(parties, q, m, t, f)
+    assert limits.p_alone_in_run == game.exceeds(t - 1).in_run(20) > 10 * game.isolates(least).in_run(20)
+    (line,) = (note for note in limits.notes if note.startswith("collusion: "))
+    assert f"whoever has {t} of them or more as cluster mates is alone with them, who hold shares" in line
+
+
 def test_nobody_colludes_and_nothing_is_gained() -> None:
     assert server(60, 0, 5, 4, 0).isolates(4) == Worst(0.0, 0)
     assert Worst(0.0, 0).in_run(1_000) == 0.0
