@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +17,8 @@ from securefl.crypto.labels import digest
 from securefl.errors import ConfigError
 from securefl.report.text import counted
 
+OTHER_DRAWS: Final = ", most likely under other draws of clusters"
+LAST_BITS: Final = ", and differ by what the order of a sum changes"
 Numbers = Sequence[float]
 """Accuracies by round; of a trial what it measured."""
 
@@ -73,8 +76,8 @@ class CheckRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             return ""
         return (
             f"**Stale:** computed again at commit {self.commit or 'unknown'}, {found.cell} differs by up to"
-            f" {found.difference:.4f} from what stands here. These numbers are an earlier program's, probably"
-            " under other draws of clusters, and cannot be made again bit for bit."
+            f" {found.difference:.4f} from what stands here. These numbers are an earlier program's"
+            f"{LAST_BITS if found.difference < 0.001 else OTHER_DRAWS}; they cannot be made again bit for bit."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from securefl.clustering.nonces import commitment
@@ -73,7 +72,8 @@ def invite(
     """Ask for hellos with fresh commitments."""
     message = invitation(ctx, model, excluded)
     standing = replace(standing, pace=Pace(now))
-    return Greeting(standing, draw, model, excluded, {}, math.inf), (
+    deadline = now + ctx.plan.scenario.deadlines.quorum
+    return Greeting(standing, draw, model, excluded, {}, deadline), (
         Report(StepReached(standing.round, "hello")),
         Send(EVERYONE, Place(standing.round, attempt=draw), message),
         AwaitSent(standing.round, draw),
@@ -82,9 +82,9 @@ def invite(
 
 def on_all_sent(ctx: ServerContext, phase: Greeting, event: AllSent) -> tuple[Greeting, Effects]:
     """Begin to wait: a large model would spend the time of the hellos on its way."""
-    if (event.round, event.draw) != (phase.standing.round, phase.draw) or not math.isinf(phase.deadline):
+    if (event.round, event.draw) != (phase.standing.round, phase.draw) or phase.sent:
         return phase, ()
-    waiting = replace(phase, deadline=event.now + allowed(ctx.plan, "hello"))
+    waiting = replace(phase, sent=True, deadline=event.now + allowed(ctx.plan, "hello"))
     return waiting, (Report(ModelSent(event.round, event.draw)),)
 
 
@@ -165,7 +165,7 @@ def _wait_on(
     waits = phase.waits + 1
     standing = alone_for(ctx.plan, phase.standing, 1)
     awaited = Report(QuorumAwaited(standing.round, reason, standing.lone_seconds))
-    if waits < waits_of(standing) and not without_quorum(ctx.plan, standing):
+    if waits < waits_of(ctx.plan, standing) and not without_quorum(ctx.plan, standing):
         return replace(phase, standing=standing, waits=waits, deadline=now + allowed(ctx.plan, "hello")), (
             awaited,
         )

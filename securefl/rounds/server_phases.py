@@ -117,7 +117,9 @@ class Greeting:
     hellos: Mapping[PartyId, tuple[Hello, bytes]] = field(repr=False)
     """Hello and its signed frame."""
     deadline: float
-    """Infinite until model and invitation have left."""
+    """Until model and invitation have left, ``deadlines.quorum`` from the round's beginning."""
+    sent: bool = False
+    """Whether they have left."""
     waits: int = 0
     """Deadlines that have passed with too few hellos."""
     again: frozenset[PartyId] = frozenset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -154,11 +155,14 @@ def _keeping(plan: Plan, standing: Standing) -> Standing:
     return replace(standing, before=standing.params) if carries(plan, "global") else standing
 
 
-def waits_of(standing: Standing) -> int:
+def waits_of(plan: Plan, standing: Standing) -> int:
     """How many deadlines of hellos a round waits for enough parties: twice as many as the one before.
 
-    A round that too few come to is a round less: while parties stay away, few of them are spent.
+    A round that too few come to is a round less: while parties stay away, few of them are spent. The last
+    round of a run that has learned nothing yet waits for as long as ``deadlines.quorum`` allows.
     """
+    if standing.round + 1 >= plan.scenario.stop.rounds and not standing.updates:
+        return sys.maxsize
     return 1 << min(standing.lone_rounds, 16)
 
 
@@ -174,7 +178,7 @@ def without_quorum(plan: Plan, standing: Standing) -> bool:
 
 def lone_round(plan: Plan, standing: Standing) -> Standing:
     """The standing after all waits of a round to which nobody else will come."""
-    for _ in range(waits_of(standing)):
+    for _ in range(waits_of(plan, standing)):
         standing = alone_for(plan, standing, 1)
         if without_quorum(plan, standing):
             break

@@ -231,11 +231,14 @@ def greeting(made: Any, length: int = 4) -> tuple[Any, Greeting, Effects]:
 def test_hellos_have_their_time_from_when_the_model_has_left() -> None:
     machine, phase, effects = greeting(scenario(6))
     assert AwaitSent(0, 0) in effects
-    assert [effect for effect in effects if isinstance(effect, WakeAt)][-1] == WakeAt(None)
+    assert phase.deadline >= 600.0, "deadlines.quorum, should the broker never acknowledge a frame"
+    assert [effect for effect in effects if isinstance(effect, WakeAt)][-1] == WakeAt(phase.deadline)
     same, _ = machine.step(phase, DeadlinePassed(500.0))
     assert type(same) is Greeting
+    over, _ = machine.step(phase, DeadlinePassed(phase.deadline))
+    assert over.waits == 1
     other, _ = machine.step(phase, AllSent(500.0, 7, 0))
-    assert math.isinf(other.deadline), "it was about another round"
+    assert other.deadline == phase.deadline, "it was about another round"
     _, effects = machine.step(phase, AllSent(500.0, 0, 0))
     assert effects[-1] == WakeAt(520.0)
     assert [e.item for e in effects if hasattr(e, "item")] == [ModelSent(0, 0)]
@@ -286,6 +289,19 @@ def test_the_field_says_how_long() -> None:
     world = World(made, ops=away).run()
     assert world.server.outcome == Aborted("too few parties for a round in 45 s online (deadlines.quorum)")
     assert [r.seconds for r in world.reports(QuorumAwaited)] == [20.0, 40.0, 60.0]
+
+
+def test_the_last_round_of_a_run_that_has_learned_nothing_waits_for_as_long() -> None:
+    """A run of three rounds ended after 140 s online, and said that it was done."""
+    away = [Op("drop", f"p{i:02d}", "Hello", n) for i in range(6) for n in range(9)]
+    world = World(scenario(12, **ACTIVE, rounds="3"), ops=away).run()
+    assert world.server.outcome == Aborted("too few parties for a round in 600 s online (deadlines.quorum)")
+    assert [r.seconds for r in world.reports(QuorumAwaited)][-1] == 600.0
+    assert [r.round for r in world.reports(RoundSkipped)] == [0, 1, 2]
+    # In time for the last round.
+    back = [Op("drop", f"p{i:02d}", "Hello", n) for i in range(6) for n in range(2)]
+    world = World(scenario(12, **ACTIVE, rounds="3"), ops=back).run()
+    assert [len(done.survivors) for done in world.reports(RoundDone)] == [0, 0, 12]
 
 
 def test_a_party_that_starts_while_hellos_are_awaited_takes_part_in_the_round() -> None:
