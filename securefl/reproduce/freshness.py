@@ -74,10 +74,11 @@ class CheckRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         found = self.of(stem, result)
         if found is None or not found.stale:
             return ""
+        why = LAST_BITS if found.difference < 0.001 else OTHER_DRAWS
         return (
             f"**Stale:** computed again at commit {self.commit or 'unknown'}, {found.cell} differs by up to"
             f" {found.difference:.4f} from what stands here. These numbers are an earlier program's"
-            f"{LAST_BITS if found.difference < 0.001 else OTHER_DRAWS}; they cannot be made again bit for bit."
+            f"{why}; they cannot be made again bit for bit."
         )
 
 
