@@ -57,7 +57,7 @@ class Limits:
     p_rule_holds: float
     """P(at most ``breakdown`` clusters have Byzantine members) for one random assignment."""
     p_alone_per_opening: float
-    """P(all cluster mates of a given party collude), for the smallest planned size.
+    """P(all cluster mates of a given party collude, or as many as the threshold), for the worst planned size.
 
     Against an active server: in one draw, at the presence that suits it best, with the inputs of honest
     mates lost (:mod:`securefl.config.isolation`)."""
@@ -126,7 +126,17 @@ def _alone(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[float, float]:
         filled = float(sums.colluders >= sums.min_survivors - 1)
         return filled, filled
     openings = scenario.stop.rounds * clustering.reclusterings
-    by_chance = odds.alone_among(scenario.parties, sums.colluders, min(sizes))
+    # Mates as many as the threshold rebuild a party's masks; CrypTen's members hold no such shares.
+    threshold = sums.threshold if sums.kind == "masking" else None
+    by_chance = max(
+        odds.tail(
+            scenario.parties - 1,
+            sums.colluders,
+            size - 1,
+            size - 1 if threshold is None else min(threshold, size - 1),
+        )
+        for size in set(sizes)
+    )
     if clustering.atoms > 1:
         exposed = p_atom_exposed(scenario)
         return (by_chance if sums.server == "curious" else exposed), exposed
@@ -134,8 +144,8 @@ def _alone(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[float, float]:
         return by_chance, by_chance if clustering.fixed else odds.once_in(by_chance, openings)
     server = server_of(scenario)
     if clustering.fixed:
-        return (server.isolates_at_once(sums.min_survivors, sums.threshold),) * 2
-    worst = server.isolates(sums.min_survivors, sums.threshold)
+        return (server.isolates_at_once(sums.min_survivors, threshold),) * 2
+    worst = server.isolates(sums.min_survivors, threshold)
     return worst.chance, worst.in_run(openings)
 
 
@@ -234,9 +244,10 @@ def _on_collusion(scenario: Scenario, limits: Limits) -> str:
     else:
         over = f"{at_once} per draw, {in_run} in the {MAX_DRAWS} draws each of {openings}"
     alone = f"a given party is alone among them with probability {over}"
-    if plan.server == "active" and clustering.atoms == 1 and plan.threshold < plan.min_survivors - 1:
+    fewest = plan.threshold if plan.kind == "masking" else plan.min_survivors
+    if plan.server == "active" and clustering.atoms == 1 and fewest < plan.min_survivors - 1:
         alone = (
-            f"whoever has {plan.threshold} of them or more as cluster mates is alone with them, who hold"
+            f"whoever has {fewest} of them or more as cluster mates is alone with them, who hold"
             f" shares enough to open its update, and the server chooses who is announced: {alone}"
         )
     elif plan.server == "active" and clustering.atoms == 1:

@@ -15,6 +15,8 @@ from securefl.config.section import NonNegative, Positive, PositiveReal, Section
 
 MAX_COMPONENTS = 64
 """Dropouts that dropout-exact noise is made for: the shares of so many secrets fit a share box."""
+_Multiplier = Annotated[float, Meta(gt=0, le=1e9)]
+"""Nobody learns anything through as much noise, and beyond it variances are no numbers any more."""
 
 
 class Normalise(Section, tag="normalise", frozen=True, kw_only=True):
@@ -52,7 +54,7 @@ class DpSgd(Section, frozen=True, kw_only=True):
 class Transfer(Section, frozen=True, kw_only=True):
     """Scale the server's learning rate by ``multiplier`` over the run's own (Xiang et al., section 4.2)."""
 
-    multiplier: PositiveReal
+    multiplier: _Multiplier
     """sigma_b: the noise multiplier at which ``server_optimiser.learning_rate`` was tuned."""
 
 
@@ -64,7 +66,7 @@ class Privacy(Section, frozen=True, kw_only=True):
     relation: Literal["add-remove", "replace-one"] = "add-remove"
     epsilon: PositiveReal | None = None
     """For the whole run; the noise multiplier follows. Either this or ``multiplier``."""
-    multiplier: PositiveReal | None = None
+    multiplier: _Multiplier | None = None
     """sigma: noise in an opened sum that the adversary does not know, over the sensitivity of add-remove."""
     delta: Annotated[float, Meta(gt=0, lt=1)] | Literal["auto"] = "auto"
     """``auto``: ``records`` ^ -1.1, or parties ^ -1.1."""

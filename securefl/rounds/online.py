@@ -26,6 +26,8 @@ class OnlineClock:
     """What it shows at least: where it stood when the broker was lost."""
     since: float | None = None
     """When the broker was lost; None while it is there."""
+    waited_at: float = -math.inf
+    """What it showed when it last stood still for the others to return."""
 
     def at(self, now: float) -> float:
         """What it shows at ``now``, a time of the machine's clock."""
@@ -33,13 +35,22 @@ class OnlineClock:
 
     def stopped(self, now: float) -> OnlineClock:
         """The clock of a server that has just lost the broker."""
-        return self if self.since is not None else OnlineClock(self.lost, self.at(now), now)
+        if self.since is not None:
+            return self
+        return OnlineClock(self.lost, self.at(now), now, self.waited_at)
 
     def started(self, now: float) -> OnlineClock:
-        """The clock of a server that has it again."""
+        """The clock of a server that has it again.
+
+        It waits for the others only once it has run as long since it last did: a broker that breaks
+        connections every few seconds must not stop it for good.
+        """
         if self.since is None:
             return self
-        return OnlineClock(now + OTHERS_RETURN - self.standing_at, self.standing_at)
+        at = self.standing_at
+        if at - self.waited_at < OTHERS_RETURN:
+            return OnlineClock(now - at, at, None, self.waited_at)
+        return OnlineClock(now + OTHERS_RETURN - at, at, None, at)
 
     def told(self, effects: Effects) -> Effects:
         """The same effects, to be woken by the machine's clock: never while it is offline."""

@@ -207,3 +207,16 @@ def test_fixed_clusters_are_one_draw_of_everybody() -> None:
         if 20 - (4 - c) >= game.quorum
     )
     assert limits.p_alone_in_run == limits.p_alone_per_opening == pytest.approx(expected)
+
+
+def test_mates_as_many_as_the_threshold_are_enough_for_a_curious_server_too() -> None:
+    """Three of four mates hold shares enough to rebuild a party's masks; CrypTen's members hold none."""
+    plan = "secure_sum={threshold=3, min_survivors=5, colluders=12, k_anonymity=4, colluders_per_cluster=1}"
+    numbers = ("parties=60", "clustering.size=5", plan, "stop.rounds=20")
+    shared = sum(math.comb(12, h) * math.comb(47, 4 - h) for h in (3, 4)) / math.comb(59, 4)
+    limits = checked(*numbers)
+    assert limits.p_alone_per_opening == pytest.approx(shared)
+    assert limits.p_alone_in_run == pytest.approx(1 - (1 - shared) ** 20)
+    opens = ("secure_sum.kind=crypten", "secure_sum.threshold=3", "secure_sum.min_survivors=3")
+    crypten = checked(*numbers, *opens, "secure_sum.k_anonymity=2")
+    assert crypten.p_alone_per_opening == pytest.approx(odds.alone_among(60, 12, 5))

@@ -213,6 +213,19 @@ class TestOnlineClock:
             assert woken.when is not None
             assert clock.at(woken.when) >= 8.0 + tenth / 10
 
+    def test_a_broker_that_breaks_connections_all_the_time_does_not_stop_it(self) -> None:
+        """Cut off every five seconds, for one: it had stood still for the others' return, always."""
+        clock, now = OnlineClock(), 0.0
+        for _ in range(200):
+            clock = clock.stopped(now + 5.0).started(now + 6.0)
+            now += 6.0
+        assert clock.at(now) >= 1200 / 3
+        # One that breaks now and then is waited for each time.
+        once = OnlineClock().stopped(100.0).started(101.0)
+        assert once.at(107.0) == 100.0
+        again = once.stopped(120.0).started(121.0)
+        assert again.at(127.0) == once.at(120.0) == 113.0
+
 
 def greeting(made: Any, length: int = 4) -> tuple[Any, Greeting, Effects]:
     """The server as it has just invited to round 0, at second 0.002 or so."""
