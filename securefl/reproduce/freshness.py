@@ -38,6 +38,8 @@ class Checked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The largest between the committed numbers and those of today."""
     unchecked: str = ""
     """Why nothing was computed."""
+    commit: str = ""
+    """That computed again, where it is not the one of the last check."""
 
     @property
     def stale(self) -> bool:
@@ -56,8 +58,9 @@ class CheckRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     paper: str
     commit: str
-    """That computed again."""
+    """Of the last check; what was found before keeps its own."""
     versions: dict[str, str]
+    """Of the last check."""
     checked: tuple[Checked, ...]
 
     def of(self, stem: str, result: str) -> Checked | None:
@@ -76,9 +79,9 @@ class CheckRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             return ""
         why = LAST_BITS if found.difference < 0.001 else OTHER_DRAWS
         return (
-            f"**Stale:** computed again at commit {self.commit or 'unknown'}, {found.cell} differs by up to"
-            f" {found.difference:.4f} from what stands here. These numbers are an earlier program's"
-            f"{why}; they cannot be made again bit for bit."
+            f"**Stale:** computed again at commit {found.commit or self.commit or 'unknown'},"
+            f" {found.cell} differs by up to {found.difference:.4f} from what stands here."
+            f" These numbers are an earlier program's{why}; they cannot be made again bit for bit."
         )
 
 
@@ -126,9 +129,15 @@ def read_check(results: Path) -> CheckRecord:
 
 
 def merged(former: CheckRecord, now: CheckRecord) -> CheckRecord:
-    """A check of some results beside what was found of the others at the same commit before."""
-    if (former.paper, former.commit, former.versions) != (now.paper, now.commit, now.versions):
+    """A check of some results beside what was found of the others, and where it computed nothing, before."""
+    if former.paper != now.paper:
         return now
-    again = {one.stem for one in now.checked}
-    kept = (one for one in former.checked if one.stem not in again)
-    return msgspec.structs.replace(now, checked=tuple(sorted((*kept, *now.checked), key=lambda c: c.stem)))
+    found = {one.stem: one for one in former.checked}
+    if former.commit != now.commit:
+        keep = msgspec.structs.replace
+        found = {stem: keep(one, commit=one.commit or former.commit) for stem, one in found.items()}
+    for one in now.checked:
+        before = found.get(one.stem)
+        if not (one.unchecked and before and not before.unchecked and before.result == one.result):
+            found[one.stem] = one
+    return msgspec.structs.replace(now, checked=tuple(found[stem] for stem in sorted(found)))

@@ -219,16 +219,22 @@ def test_a_run_that_ends_elsewhere_today_is_stale() -> None:
     assert compare("s", "r", "c", (0.5,), ()).stale
 
 
-def test_a_check_of_some_leaves_what_the_same_program_found_of_others() -> None:
-    def found(stem: str, difference: float) -> Checked:
-        return Checked(stem=stem, result="r", cell="c", compared=1, difference=difference)
+def test_a_check_of_some_leaves_what_was_found_of_others() -> None:
+    def found(stem: str, difference: float, at: str = "") -> Checked:
+        return Checked(stem=stem, result="r", cell="c", compared=1, difference=difference, commit=at)
 
     def record(commit: str, *checked: Checked) -> CheckRecord:
         return CheckRecord(paper="p", commit=commit, versions={}, checked=checked)
 
     both = merged(record("a", found("x", 1), found("y", 1)), record("a", found("x", 0)))
     assert both == record("a", found("x", 0), found("y", 1))
-    assert merged(record("b", found("y", 1)), record("a", found("x", 0))) == record("a", found("x", 0))
+    later = merged(record("b", found("y", 1)), record("a", found("x", 0)))
+    assert later == record("a", found("x", 0), found("y", 1, "b"))
+    assert "at commit b," in later.note("y", "r")
+    assert merged(later, record("c", found("x", 1))) == record("c", found("x", 1), found("y", 1, "b"))
+    missing = Checked(stem="y", result="r", unchecked="no data here")
+    assert merged(both, record("a", missing)) == both
+    assert merged(record("a", found("x", 1)), record("a", missing)).of("y", "r") == missing
     assert both.mark("y", "r") == " (stale)"
     assert both.mark("y", "another result") == both.mark("x", "r") == both.note("x", "r") == ""
 
