@@ -40,6 +40,11 @@ def on_noise(scenario: Scenario) -> Iterator[str]:
     if privacy.unit == "none":
         if dp is not None:
             yield "DP-SGD WITHOUT NOISE: bounded gradients alone hide nothing"
+        if privacy.epsilon is not None:
+            yield (
+                f"privacy.epsilon = {privacy.epsilon:g} IS NOT KEPT: nobody adds noise without a privacy.unit"
+                ' (unit = "record" or "party")'
+            )
         return
     if privacy.unit == "record" and scenario.data.shares is not None:
         yield "privacy unit: parties hold copies of each other's records; a guarantee is for one party's copy"

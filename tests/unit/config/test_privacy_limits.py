@@ -93,6 +93,13 @@ def test_accepted(overrides: tuple[str, ...]) -> None:
     assert checked(*overrides).notes
 
 
+def test_an_epsilon_that_nobody_keeps_is_named() -> None:
+    """``--set privacy.epsilon=8`` alone does nothing, and the run would look private."""
+    (line,) = (note for note in checked("privacy.epsilon=8").notes if "privacy.epsilon" in note)
+    assert line.startswith("privacy.epsilon = 8 IS NOT KEPT")
+    assert not any("NOT KEPT" in note for note in (*checked().notes, *checked(*RECORD).notes))
+
+
 def test_a_party_may_carry_its_own_upload_where_everybody_sees_it() -> None:
     alone = (
         "clustering.size=1",
