@@ -187,7 +187,8 @@ def bundled(scenario: Path, kind: Literal["scenario", "comparison"] = "scenario"
     Raises:
         ConfigError: neither a file nor one of those.
     """
-    if scenario.exists() or scenario.suffix or len(scenario.parts) > 1:
+    # A directory of that name does not stand in the way: "dropout" may be where an earlier run lies.
+    if scenario.is_file() or scenario.suffix or len(scenario.parts) > 1:
         return scenario
     import scenarios  # noqa: PLC0415 - only to find the files that lie beside it
 

@@ -79,7 +79,9 @@ def _custom(factory: str, input_shape: tuple[int, ...], classes: int, tokens: bo
     try:
         function = getattr(importlib.import_module(module_name), function_name)
     except AttributeError as error:
-        raise ConfigError(where, f"module {module_name} has no {function_name}") from error
+        raise ConfigError(
+            where, f"module {module_name} has no {function_name}", "name a function that it has"
+        ) from error
     except Exception as error:  # whatever the user's module raises while it is imported
         raise ConfigError(
             where,
@@ -90,7 +92,9 @@ def _custom(factory: str, input_shape: tuple[int, ...], classes: int, tokens: bo
         model = function(input_shape, classes)
     except Exception as error:
         raise ConfigError(
-            where, f"{factory}({input_shape}, {classes}) raised {type(error).__name__}: {error}"
+            where,
+            f"{factory}({input_shape}, {classes}) raised {type(error).__name__}: {error}",
+            "it is called with the shape of one sample and the number of classes",
         ) from error
     if not isinstance(model, nn.Module):
         raise ConfigError(where, f"{factory} returned {type(model).__name__}, expected a torch.nn.Module")

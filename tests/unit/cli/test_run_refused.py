@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from securefl.cli.run import bundled
 from tests.unit.cli.programs import SCENARIO, call, files, refusal, write_scenario
 
 
@@ -60,6 +61,14 @@ def test_a_bad_override_is_refused(override: str, words: str, tmp_path: Path) ->
     scenario = write_scenario(tmp_path)
     assert words in refusal(call("run", scenario, "--set", override, "--out", tmp_path / "run"))
     assert files(tmp_path) == {"small.toml"}
+
+
+def test_a_directory_does_not_stand_for_a_bundled_scenario(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dropout").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert bundled(Path("dropout")).name == "dropout.toml"
 
 
 def test_an_unknown_scenario_is_refused(tmp_path: Path) -> None:
