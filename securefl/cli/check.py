@@ -72,6 +72,8 @@ def _conclude(asked: Asked, checks: Sequence[Callable[[], Checked]]) -> bool:
     for check in checks:
         done.append(check())
         say(f"  {done[-1].stem}: {done[-1]}")
+    if all(one.unchecked for one in done):
+        raise ConfigError("--check", "nothing could be computed again", "each line above says why")
     now = CheckRecord(paper=asked.paper, commit=commit(), versions=versions(), checked=tuple(done))
     target = check_file(asked.out)
     write_whole(target, encode(merged(read_check(asked.out), now)))

@@ -148,9 +148,10 @@ def test_tables_are_checked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_changed_scenario_is_named_instead_of_compared(paper: Path) -> None:
     scenario = paper.parents[1] / "papers" / "tiny" / "_tiny.toml"
     scenario.write_text(SCENARIO.replace("rounds = 4", "rounds = 3"))
-    said = run("tiny", paper, "--check")
-    assert "7b-desk: not checked: none of its scenarios is what its files say now" in said
-    assert "0 of 1 result stale, 1 not checked" in said
+    ended = call("reproduce", "tiny", "--check", "--out", paper, width=200)
+    assert "7b-desk: not checked: none of its scenarios is what its files say now" in ended.stdout
+    assert refusal(ended) == "--check: nothing could be computed again (each line above says why)"
+    assert not (paper.parent / "tiny-checked.json").exists()
 
 
 def test_what_has_no_data_here_is_said_without_where_here_is(
@@ -164,9 +165,10 @@ def test_what_has_no_data_here_is_said_without_where_here_is(
         raise ConfigError("data.set", f"mnist is not in {job.data_dir}")
 
     monkeypatch.setattr(Job, "measure_again", missing)
-    said = run("tiny", out, "--check", "--data-dir", str(tmp_path / "mine"))
-    assert "7b-desk: not checked: data.set: mnist is not in DATA_DIR" in said
-    assert str(tmp_path) not in (out.parent / "tiny-checked.json").read_text()
+    given = ("--data-dir", str(tmp_path / "mine"))
+    ended = call("reproduce", "tiny", "--check", "--out", out, *given, width=200)
+    assert "7b-desk: not checked: data.set: mnist is not in DATA_DIR" in ended.stdout
+    assert str(tmp_path) not in ended.stdout
 
 
 def test_trials_are_checked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
