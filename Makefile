@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 # Some fifty processes of the tests share what one of them has compiled, even where that is switched off otherwise.
 TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+# Live tests wait more than they compute: half as many test processes again as there are processors.
+WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check unit live search bench clean
@@ -34,7 +36,7 @@ check: setup  ## ruff, mypy --strict, import layers
 	$(BIN)/lint-imports --no-logo
 
 unit: setup  ## all tests, live ones over real brokers included
-	$(TEST) -n auto --dist worksteal $(ARGS)
+	$(TEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
 live: setup  ## only the live tests: real processes over real brokers
 	$(TEST) -m live $(ARGS)
