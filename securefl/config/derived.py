@@ -123,7 +123,7 @@ def _alone(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[float, float]:
     if not sums.colluders:
         return 0.0, 0.0
     if tells_groups(scenario):
-        filled = float(sums.colluders >= sums.min_survivors - 1)
+        filled = float(sums.colluders >= min(sums.threshold, sums.min_survivors - 1))
         return filled, filled
     openings = scenario.stop.rounds * clustering.reclusterings
     # Mates as many as the threshold rebuild a party's masks; CrypTen's members hold no such shares.

@@ -141,6 +141,13 @@ def _check_open(scenario: Scenario) -> None:
             "parties change their group, and atoms stay",
             'leave it out, or groups.mode = "hidden"',
         )
+    if sums.threshold <= sums.colluders and scenario.leakage.mode == "veto":
+        raise ConfigError(
+            "secure_sum.threshold",
+            f"{sums.threshold} members rebuild a mate's masks, and all q = {sums.colluders} colluders can"
+            " name its group and be its mates",
+            f"at least {sums.colluders + 1}",
+        )
     least = min(group_sizes(scenario))
     if least < clustering.size:
         raise ConfigError(

@@ -195,7 +195,10 @@ def test_colluders_who_name_a_partys_group_cannot_fill_its_cluster() -> None:
     with pytest.raises(ConfigError, match="all q = 2 colluders can name the group of one party") as refused:
         check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=3")))
     assert (refused.value.path, refused.value.remedy) == ("secure_sum.min_survivors", "at least 4")
-    held = check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4")))
+    with pytest.raises(ConfigError, match="2 members rebuild a mate's masks") as rebuilt:
+        check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4")))
+    assert (rebuilt.value.path, rebuilt.value.remedy) == ("secure_sum.threshold", "at least 3")
+    held = check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4", "secure_sum.threshold=3")))
     assert (held.p_alone_per_opening, held.p_alone_in_run) == (0.0, 0.0)
     assert any("every opened sum holds 2 honest updates or more" in line for line in held.notes)
     report = (*four, "secure_sum.min_survivors=3", "leakage.mode='report'")
