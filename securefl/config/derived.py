@@ -138,8 +138,7 @@ def _alone(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[float, float]:
         for size in set(sizes)
     )
     if clustering.atoms > 1:
-        exposed = p_atom_exposed(scenario)
-        return (by_chance if sums.server == "curious" else exposed), exposed
+        return _alone_in_atoms(scenario, by_chance, openings)
     if sums.server == "curious":
         return by_chance, by_chance if clustering.fixed else odds.once_in(by_chance, openings)
     server = server_of(scenario)
@@ -147,6 +146,17 @@ def _alone(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[float, float]:
         return (server.isolates_at_once(sums.min_survivors, threshold),) * 2
     worst = server.isolates(sums.min_survivors, threshold)
     return worst.chance, worst.in_run(openings)
+
+
+def _alone_in_atoms(scenario: Scenario, by_chance: float, openings: int) -> tuple[float, float]:
+    """The same where sums may determine atoms: its atom mates collude, or as many mates as the threshold."""
+    sums, exposed = scenario.secure_sum, p_atom_exposed(scenario)
+    if sums.kind != "masking":
+        return (by_chance if sums.server == "curious" else exposed), exposed
+    if sums.server == "curious":
+        return by_chance, max(exposed, odds.once_in(by_chance, openings))
+    worst = server_of(scenario).exceeds(sums.threshold - 1)
+    return max(exposed, worst.chance), max(exposed, worst.in_run(openings))
 
 
 def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:

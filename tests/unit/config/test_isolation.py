@@ -220,3 +220,18 @@ def test_mates_as_many_as_the_threshold_are_enough_for_a_curious_server_too() ->
     opens = ("secure_sum.kind=crypten", "secure_sum.threshold=3", "secure_sum.min_survivors=3")
     crypten = checked(*numbers, *opens, "secure_sum.k_anonymity=2")
     assert crypten.p_alone_per_opening == pytest.approx(odds.alone_among(60, 12, 5))
+
+
+@pytest.mark.parametrize("server_kind", ["curious", "active"])
+def test_mates_as_many_as_the_threshold_are_enough_with_atoms_too(server_kind: str) -> None:
+    """All of an atom's other members need not collude: any five of seven mates hold shares enough."""
+    limits = checked(
+        "parties=64",
+        "clustering={size=8, atoms=4}",
+        f"secure_sum={{server='{server_kind}', threshold=5, min_survivors=8, colluders=20, k_anonymity=2,"
+        " colluders_per_cluster=1}",
+        "stop.rounds=20",
+    )
+    once = sum(math.comb(20, h) * math.comb(43, 7 - h) for h in (5, 6, 7)) / math.comb(63, 7)
+    assert limits.p_alone_in_run >= 1 - (1 - once) ** 20 - 1e-12
+    assert limits.p_alone_per_opening >= once - 1e-12
