@@ -20,6 +20,7 @@ from securefl.config.limits import check
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import DEALER, EVERYONE, SERVER, PartyId
+from securefl.report.header import scenario_header
 from securefl.report.metrics import RunMetrics
 from securefl.report.privacy import Accounts, forgoing, header_lines, why_none
 from securefl.report.progress import Progress
@@ -100,7 +101,11 @@ class Federation:
     def _settle(self, stage: Stage) -> tuple[str, ...]:
         """Settle the scenario's privacy and say what follows; write down the scenario as it is run."""
         if self._scenario.privacy.unit == "none":
-            return (*check(self._scenario).notes, *drawn_lines(self._scenario), "differential privacy: none")
+            return (
+                *scenario_header(self._scenario, check(self._scenario)),
+                *drawn_lines(self._scenario),
+                "differential privacy: none",
+            )
         # A second or two of imports that only runs with privacy cost.
         from securefl.runtime.privacy import settle_stage  # noqa: PLC0415 - torch and dp_accounting
 
@@ -113,7 +118,7 @@ class Federation:
             without = forgoing(plan.scenario, self._options.seed)
             self._metrics.account_for(Accounts(plan, plan.mechanism, void=void, without=without))
         self._metrics.watch(plan, behaviours_of(plan.scenario, self._options.seed))
-        notes = (*plan.limits.notes, *drawn_lines(plan.scenario))
+        notes = (*scenario_header(plan.scenario, plan.limits), *drawn_lines(plan.scenario))
         return (*notes, *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void))
 
     def _header(self, notes: tuple[str, ...]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from securefl.learning.outcomes import Evaluation
 from securefl.privacy.settling import check_budget
 from securefl.report.console import Terminal
 from securefl.report.events import sieve
+from securefl.report.header import scenario_header
 from securefl.report.metrics import RunMetrics
 from securefl.report.privacy import Accounts, forgoing, header_lines, why_none
 from securefl.report.progress import progress_for
@@ -170,7 +171,7 @@ def _header(federation: Federation, options: SimulationOptions) -> tuple[str, ..
         f"run {options.run}",
         *notes(plan.scenario),
         federation.note,
-        *plan.limits.notes,
+        *scenario_header(plan.scenario, plan.limits),
         *drawn_lines(plan.scenario),
         f"seed: {options.seed}; {drawn}",
         *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void),

@@ -1,27 +1,21 @@
-"""Limits of atoms, and what the header says of them."""
+"""Limits of atoms."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 
 from securefl.config import odds
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import (
     MAX_DRAWS,
     atom_sizes,
-    atoms_per_cluster,
     hides_groups,
     participants_of,
     planned_atoms,
     rests_on_chance,
 )
-from securefl.config.wording import count, percent
 from securefl.errors import ConfigError
-
-_RATES = (0.01, 0.05, 0.1)
-"""Dropout rates that the header speaks of."""
 
 
 def check_atoms(scenario: Scenario) -> None:
@@ -115,45 +109,6 @@ def leaks_all_at(scenario: Scenario, clusters: int) -> int:
     """
     atoms = len(atom_sizes(participants_of(scenario), scenario.clustering.atoms))
     return math.ceil((atoms - 1) / (clusters - 1))
-
-
-def on_atoms(scenario: Scenario, tolerated: tuple[int, ...]) -> Iterator[str]:
-    """Yield lines of the header."""
-    sums, again = scenario.secure_sum, scenario.clustering.reclusterings
-    clusters, sizes = planned_atoms(scenario), atom_sizes(scenario.parties, scenario.clustering.atoms)
-    shown = " and ".join(f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
-    yield (
-        f"atoms: {shown} parties for the whole run, at least {atoms_per_cluster(scenario)} in a cluster, only"
-        f" opened together; nothing below {min(sizes)} parties, {min(sizes) - sums.colluders_per_cluster}"
-        f" honest ones beside f = {sums.colluders_per_cluster}, is ever determined"
-    )
-    if sums.colluders:
-        yield (
-            f"atoms: none has more than f = {sums.colluders_per_cluster} of {sums.colluders} colluders with"
-            f" probability {percent(p_atoms_held(scenario))}, drawn once for the run"
-        )
-    if scenario.aggregation.byzantine:
-        dirty = odds.tail(scenario.parties - 1, scenario.aggregation.byzantine, max(sizes) - 1, 1)
-        yield (
-            "atoms: a party has a Byzantine atom mate, and so no clean cluster in the whole run, with"
-            f" probability {percent(dirty)}"
-        )
-    fewest = min(tolerated)
-    kept = odds.clusters_kept(clusters, fewest + 1, sums.min_survivors, scenario.parties)
-    yield (
-        f"dropouts: each takes its atom along, in all reclusterings; a cluster tolerates"
-        f" {count(fewest, 'dropout')}; {count(fewest + 1, 'random dropout')}"
-        f" {'costs' if fewest == 0 else 'cost'} a whole cluster with probability"
-        f" {percent(odds.once_in(1 - kept, again))} a round"
-        + (" and then its atoms in every reclustering, which may cascade" if again > 1 else "")
-    )
-    distinct = set(clusters)
-    rates = "; ".join(
-        f"{100 * rate:g} %: {percent(1 - (1 - rate) ** max(sizes))} and"
-        f" {percent(1 - min(odds.cluster_kept_at(atoms, rate, sums.min_survivors) for atoms in distinct))}"
-        for rate in _RATES
-    )
-    yield f"dropouts: by dropout rate, a given atom and a given cluster are lost in a round at {rates}"
 
 
 def _foundings(scenario: Scenario) -> int:

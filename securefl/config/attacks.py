@@ -17,7 +17,6 @@ from securefl.config.behaviours import (
     Backdoor,
     Behaviour,
     CoalitionAttack,
-    FalseCount,
     InformedAttack,
     InnerProductManipulation,
     LabelShift,
@@ -210,32 +209,3 @@ def same_poison(first: Poisoning, second: Poisoning) -> bool:
 
 def _bare(attack: Poisoning) -> Poisoning:
     return replace(attack, parties=(), count=0, rounds=(), honest_until=0.0)
-
-
-def described(behaviours: Sequence[Behaviour], parties: int, rounds: int) -> Iterator[str]:
-    """Yield what the header of a run says of attacks.
-
-    Args:
-        behaviours: of the scenario, checked.
-        parties: of the scenario.
-        rounds: of the scenario, at most.
-    """
-    for attack in behaviours:
-        size = len(attack.parties) or attack.count
-        facts = [f"{attack.kind} by {size} {'party' if size == 1 else 'parties'}"]
-        if isinstance(attack, FalseCount):
-            yield f"attack: {facts[0]}, {attack.samples:,} samples declared"
-        if not isinstance(attack, Poisoning):
-            continue
-        if isinstance(attack, Alie) and attack.z is None:
-            facts.append(f"z = {alie_z(parties, size):.3g}")
-        if isinstance(attack, UpdateAttack) and attack.actors is not None:
-            where = (
-                "in the fewest clusters" if attack.placement == "concentrate" else "over the most clusters"
-            )
-            facts.append(f"{attack.actors} at a time, {where}")
-        if attack.honest_until:
-            facts.append(f"honest before round {first_round(attack, rounds)}")
-        yield f"attack: {', '.join(facts)}"
-        if is_omniscient(attack):
-            yield f"OMNISCIENT: {attack.kind} knows what all honest parties trained, as no real attacker does"

@@ -1,8 +1,7 @@
-"""Limits of ``[checks]``, and what the header says of them."""
+"""Limits of ``[checks]``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from securefl.config.scenario import Scenario
@@ -53,36 +52,3 @@ def evidence_of(scenario: Scenario) -> Literal["none", "uploads", "clusters", "p
     if scenario.clustering.fixed:
         return "clusters"
     return "presence" if scenario.aggregation.byzantine and scenario.clustering.atoms == 1 else "none"
-
-
-def on_checks(scenario: Scenario) -> Iterator[str]:
-    """Yield lines of the header."""
-    match scenario.checks.kind:
-        case "corrected":
-            yield (
-                f"checks: sums that do not look like the agreed noise are left out; any honest one of a round"
-                f" with probability at most {100 * scenario.checks.alpha:g} %"
-            )
-            yield _on_evidence(scenario)
-        case "published":
-            yield (
-                "checks: norm and KS test as published (Xiang et al., algorithm 2); they leave out an honest"
-                " upload in 1 of 19 to 1 of 15, and more where signals agree"
-            )
-        case "none":
-            return
-
-
-def _on_evidence(scenario: Scenario) -> str:
-    byzantine = scenario.aggregation.byzantine
-    named = f"honest, it is ever named with probability at most {100 * scenario.checks.alpha:g} % in all"
-    match evidence_of(scenario):
-        case "uploads":
-            return f"evidence over rounds: of each party; {named}"
-        case "clusters":
-            return f"evidence over rounds: of each fixed cluster as a whole; {named}"
-        case "presence":
-            return f"evidence over rounds: of each party, given at most {byzantine} Byzantine; {named}"
-        case "none":
-            why = "atoms keep company together" if byzantine else "aggregation.byzantine = 0"
-            return f"evidence over rounds: of no single party ({why})"

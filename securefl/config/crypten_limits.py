@@ -1,8 +1,6 @@
-"""Limits and notes of CrypTen sums (docs/crypten.md): what cannot run is refused, what is weak is said."""
+"""Limits of CrypTen sums (docs/crypten.md): what cannot run is refused."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from securefl.config.behaviours import Drop, Kill
 from securefl.config.scenario import Scenario
@@ -58,21 +56,4 @@ def _check_without(scenario: Scenario) -> None:
             "secure_sum.device",
             f'"cuda" is where CrypTen\'s shares may be, and kind = "{sums.kind}" has none',
             'leave it out, or kind = "crypten"',
-        )
-
-
-def on_crypten(scenario: Scenario) -> Iterator[str]:
-    """Header lines on how the sums are computed; none for masking."""
-    sums = scenario.secure_sum
-    if sums.kind != "crypten":
-        return
-    yield (
-        "sums: CrypTen's arithmetic shares; all members on a key list open its sum. One missing before the"
-        f" freeze means another attempt without it ({sums.max_attempts} in all), one silent after it a lost"
-        " cluster"
-    )
-    if sums.mask_source == "crypten-insecure":
-        yield (
-            "SHARES ARE INSECURE: CrypTen's generators keep 32 bits of a seed, so that 2^32 tries find it,"
-            " and two neighbours on the ring of members know all that hides the one between them"
         )

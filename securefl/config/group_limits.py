@@ -1,8 +1,6 @@
-"""Limits of task groups, and what the header says of them."""
+"""Limits of task groups."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from securefl.config.behaviours import CoalitionAttack
 from securefl.config.cast import is_of_server
@@ -10,7 +8,6 @@ from securefl.config.odds import tail
 from securefl.config.rules import clusters_needed_by, needs_server_gradient
 from securefl.config.scenario import Groups, Scenario
 from securefl.config.sizes import cluster_sizes, group_sizes, hides_groups
-from securefl.config.wording import count
 from securefl.errors import ConfigError
 
 
@@ -242,39 +239,3 @@ def judged_together(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[int, ..
     needed = sums.colluders_per_cluster + sums.k_anonymity
     opened = sum(tail(scenario.parties, least, size, needed) for size in sizes)
     return sizes[: max(1, int(opened))]
-
-
-def on_groups(scenario: Scenario) -> Iterator[str]:
-    """Yield lines of the header."""
-    groups, sums = scenario.groups, scenario.secure_sum
-    if groups.count == 1:
-        return
-    if groups.warmup:
-        last = groups.warmup + (groups.count - 2) * groups.pace
-        every = "round" if groups.pace == 1 else f"{groups.pace} rounds"
-        again = f", and one of them again every {every}, until in round {last} there are {groups.count}"
-        late = f": LATER THAN THE RUN'S {scenario.stop.rounds} ROUNDS"
-        yield (
-            f"groups: all learn one model for {count(groups.warmup, 'round')}; then it is parted"
-            + (again if groups.count > 2 else " in two")
-            + ("" if last < scenario.stop.rounds else late)
-        )
-    if not hides_groups(scenario):
-        yield (
-            f"groups: {groups.count}, told to everybody in each round; clusters lie inside groups, and one"
-            f" of fewer than {scenario.clustering.size} waits"
-        )
-        return
-    least = sums.colluders_per_cluster + sums.k_anonymity
-    yield (
-        f"groups: {groups.count}, hidden; each cluster opens how many of its members are in which group, and"
-        f" then the sums of groups with {least} or more of them; the others' updates are lost"
-    )
-    sizes = group_sizes(scenario)
-    spoken = f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]} parties"
-    yield (
-        "groups: clusters stay for the whole run, as their counts would else give groups away; whose group"
-        f" has fewer than {least} in its cluster is not learned from: in clusters of"
-        f" {scenario.clustering.size} that is {unheard(scenario):.0%} of all updates on average, for groups"
-        f" of {spoken if len(sizes) <= 8 else f'about {sizes[-1]} parties'}"
-    )

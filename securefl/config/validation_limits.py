@@ -1,11 +1,10 @@
-"""When updates can be validated, by which numbers, and what a run says of it (ADR 0024)."""
+"""Limits of validated sums, and the numbers that updates are validated by (ADR 0024)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
-from securefl.config.norm_test import ATTACK_FACTOR, HONEST_SHARE, LONGEST, NormTest, accepted_at, norm_test
+from securefl.config.norm_test import HONEST_SHARE, LONGEST, NormTest, norm_test
 from securefl.config.scenario import Scenario
 from securefl.config.validation import DEAL_BYTES
 from securefl.errors import ConfigError, UsageError
@@ -109,22 +108,3 @@ def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
             f"encoding.clip at most {most:g}",
         )
     norm_test_of(scenario)
-
-
-def on_validation(scenario: Scenario) -> Iterator[str]:
-    """What the header of a run says: what is refused at which odds, and who would learn what."""
-    wanted, test = scenario.secure_sum.validated, norm_test_of(scenario)
-    if wanted is None or test is None:
-        return
-    times = "" if scenario.weighting.mode == "ignore" else " times the weight of its party"
-    passed = accepted_at(test, ATTACK_FACTOR)
-    yield (
-        f"validated sums: norm {wanted.norm:g}{times}; an update of up to {HONEST_SHARE:g} of that norm is"
-        f" refused with probability {wanted.failure:g} or less, one of {ATTACK_FACTOR:g} times that norm or"
-        f" more is accepted with probability {passed:.1g} or less"
-    )
-    yield (
-        f"  told to all: who was refused. The dealer and one evaluator together would learn"
-        f" {wanted.projections} projections of each update"
-    )
-    yield "  not stopped: an evaluator that deviates can frame, admit a friend, or spoil the sum"

@@ -10,7 +10,6 @@ from rich import box
 from rich.table import Table
 
 from securefl.config import odds
-from securefl.config.privacy_notes import on_delta
 from securefl.config.wording import percent
 from securefl.planning.demand import Demand
 from securefl.planning.drafting import delta_of
@@ -19,6 +18,7 @@ from securefl.planning.noise import release_of
 from securefl.planning.row import Row
 from securefl.planning.search import Plan
 from securefl.privacy.guarantee import named
+from securefl.report.header_privacy import on_delta
 from securefl.report.text import counted, size
 
 _FINE = 1e-3

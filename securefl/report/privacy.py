@@ -9,7 +9,6 @@ from securefl.config.attacks import is_omniscient
 from securefl.config.cast import behaviours_of
 from securefl.config.derived import Limits
 from securefl.config.privacy_limits import forgoes_privacy
-from securefl.config.privacy_notes import on_delta
 from securefl.config.scenario import Scenario
 from securefl.ids import SERVER, PartyId
 from securefl.privacy.guarantee import NO_GUARANTEE, Guarantee, named
@@ -17,6 +16,7 @@ from securefl.privacy.mechanism import Mechanism
 from securefl.privacy.sensitivity import planned_releases
 from securefl.privacy.spending import Spending, ledger_of
 from securefl.report.checks import power_lines
+from securefl.report.header_privacy import on_delta
 from securefl.report.records import finite
 from securefl.report.text import counted
 from securefl.rounds.budget import NO_RELEASES, Releases, with_round

@@ -8,6 +8,7 @@ from securefl.config.limits import Limits, check
 from securefl.config.load import parse_scenario
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
+from securefl.report.header import scenario_header
 
 SMALL = """
 name = "small"
@@ -30,6 +31,16 @@ def small(*overrides: str) -> Scenario:
 def checked(*overrides: str) -> Limits:
     """What follows from the small scenario with some settings changed."""
     return check(small(*overrides))
+
+
+def headed(*overrides: str) -> tuple[str, ...]:
+    """What the header of a run says of the small scenario with some settings changed."""
+    return header_of(small(*overrides))
+
+
+def header_of(scenario: Scenario) -> tuple[str, ...]:
+    """What the header of a run says of its scenario."""
+    return scenario_header(scenario, check(scenario))
 
 
 def complaint(*overrides: str) -> ConfigError | None:

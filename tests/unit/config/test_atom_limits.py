@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from securefl.config import odds
 from securefl.config.sizes import cluster_sizes, dealt, planned_atoms, planned_sizes
-from tests.unit.config.samples import checked, refusal, small
+from tests.unit.config.samples import checked, headed, refusal, small
 
 ATOMS = ("parties=20", "clustering.size=8", "clustering.atoms=4")
 SUMS = "secure_sum={threshold=4, min_survivors=4, colluders=3, colluders_per_cluster=2}"
@@ -132,7 +132,7 @@ def test_odds_that_dropouts_leave_every_cluster(
 
 def test_headers_say_what_atoms_promise_and_cost() -> None:
     limits = checked(*ATOMS, SUMS, "aggregation.byzantine=2", "clustering.reclusterings=5")
-    text = " | ".join(limits.notes)
+    text = " | ".join(headed(*ATOMS, SUMS, "aggregation.byzantine=2", "clustering.reclusterings=5"))
     assert "atoms: 5 of 4 parties for the whole run, at least 2 in a cluster" in text
     assert "nothing below 4 parties, 2 honest ones beside f = 2, is ever determined" in text
     # P(some atom of 5 holds all 3 colluders) = 5 C(4, 3) / C(20, 3) = 20 / 1140.
@@ -145,7 +145,7 @@ def test_headers_say_what_atoms_promise_and_cost() -> None:
     assert "5 %: 18.5 % and" in text
     assert "leakage: 4 random reclusterings as a rule give away the sum of each atom" in text
     assert "LEAKAGE" not in text
-    assert "atoms" not in " | ".join(checked("clustering.reclusterings=3").notes)
+    assert "atoms" not in " | ".join(headed("clustering.reclusterings=3"))
 
 
 def test_an_active_server_has_more_than_one_founding_draw_to_void() -> None:
@@ -155,4 +155,6 @@ def test_an_active_server_has_more_than_one_founding_draw_to_void() -> None:
     limits = checked(*ATOMS, active, "stop.rounds=3")
     assert limits.p_alone_in_run == pytest.approx(odds.once_in(1 / 969, 9))
     assert limits.quorum == 12
-    assert "certificate: 12 signatures, so that a round stands 2 dropouts in all" in " | ".join(limits.notes)
+    assert "certificate: 12 signatures, so that a round stands 2 dropouts in all" in " | ".join(
+        headed(*ATOMS, active, "stop.rounds=3")
+    )

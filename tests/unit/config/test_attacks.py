@@ -9,7 +9,7 @@ from securefl.config.behaviours import Alie, Backdoor, LabelShift, Scale
 from securefl.config.cast import behaviours_of, silence
 from securefl.errors import ConfigError
 from securefl.ids import PartyId
-from tests.unit.config.samples import checked, refusal, small
+from tests.unit.config.samples import checked, headed, refusal, small
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_success_of_a_backdoor_can_only_be_expected_of_a_backdoor() -> None:
 
 
 def test_the_header_says_what_attacks_there_are() -> None:
-    notes = checked(
+    notes = headed(
         "behaviours=[{kind='alie', count=5, honest_until=0.5, knowledge='omniscient', actors=2},"
         " {kind='label-flip', parties=['p01']}, {kind='drop', phase='after-keys', count=1}]"
-    ).notes
+    )
     assert [note for note in notes if note.startswith(("attack", "OMNI"))] == [
         "attack: alie by 5 parties, z = 0.566, 2 at a time, over the most clusters, honest before round 2",
         "OMNISCIENT: alie knows what all honest parties trained, as no real attacker does",

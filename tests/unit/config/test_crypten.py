@@ -10,6 +10,7 @@ from securefl.config.load import parse_scenario
 from securefl.config.resolved import scenario_digest
 from securefl.errors import ConfigError
 from tests.simulation.world import scenario
+from tests.unit.config.samples import header_of
 
 TEXT = """
 name = "x"
@@ -68,11 +69,11 @@ parties = ["p01"]
 
 
 def test_the_header_says_what_opens_a_sum_and_that_the_insecure_source_is() -> None:
-    assert not [note for note in check(scenario()).notes if "CrypTen" in note]
-    (plain,) = [note for note in check(scenario(secure_sum__kind="crypten")).notes if "CrypTen" in note]
+    assert not [note for note in header_of(scenario()) if "CrypTen" in note]
+    (plain,) = [note for note in header_of(scenario(secure_sum__kind="crypten")) if "CrypTen" in note]
     assert "all members on a key list open its sum" in plain
     weak = scenario(secure_sum__kind="crypten", secure_sum__mask_source="crypten-insecure")
-    assert any(note.startswith("SHARES ARE INSECURE") for note in check(weak).notes)
+    assert any(note.startswith("SHARES ARE INSECURE") for note in header_of(weak))
 
 
 def test_twins_draw_the_same_clusters_and_sign_different_configurations() -> None:

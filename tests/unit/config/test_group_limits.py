@@ -11,6 +11,7 @@ from securefl.config.limits import check
 from securefl.config.load import parse_scenario
 from securefl.config.resolved import scenario_digest
 from securefl.errors import ConfigError
+from tests.unit.config.samples import header_of
 
 OPEN = """
 name = "grouped"
@@ -36,10 +37,13 @@ HIDDEN = (
 
 
 def test_feasible_ones_and_their_headers() -> None:
-    assert any("groups: 3, told to everybody" in line for line in check(parse_scenario(OPEN, ())).notes)
+    assert any("groups: 3, told to everybody" in line for line in header_of(parse_scenario(OPEN, ())))
     hidden = check(parse_scenario(OPEN, HIDDEN))
-    assert any("groups with 2 or more of them" in line for line in hidden.notes)
-    assert any("fewer than 2 in its cluster is not learned from" in line for line in hidden.notes)
+    assert any("groups with 2 or more of them" in line for line in header_of(parse_scenario(OPEN, HIDDEN)))
+    assert any(
+        "fewer than 2 in its cluster is not learned from" in line
+        for line in header_of(parse_scenario(OPEN, HIDDEN))
+    )
 
 
 def every_draw(sizes: tuple[int, ...], m: int, least: int) -> float:
@@ -61,8 +65,11 @@ def test_the_rule_is_reckoned_with_on_the_sums_of_the_smallest_group() -> None:
     spoiled = [len({liar // 2 for liar in liars if liar < 6}) for liars in combinations(range(20), 3)]
     assert limits.breakdown == 1
     assert limits.p_rule_holds == pytest.approx(sum(n <= 1 for n in spoiled) / len(spoiled))
-    assert any("the smallest group has 3, of which it withstands 1 with" in line for line in limits.notes)
-    assert any("at most 1 of 3 are spoiled" in line for line in limits.notes)
+    assert any(
+        "the smallest group has 3, of which it withstands 1 with" in line
+        for line in header_of(parse_scenario(OPEN, plan))
+    )
+    assert any("at most 1 of 3 are spoiled" in line for line in header_of(parse_scenario(OPEN, plan)))
 
 
 def test_of_hidden_groups_as_many_sums_as_clusters_have_enough_of_its_members() -> None:
@@ -72,7 +79,7 @@ def test_of_hidden_groups_as_many_sums_as_clusters_have_enough_of_its_members() 
     opened = [sum(party < 10 for party in members) >= 2 for members in combinations(range(40), 4)]
     expected = 10 * sum(opened) / len(opened)
     assert judged_together(scenario, (4,) * 10) == (4,) * int(expected)
-    assert any(f"has about {int(expected)}, of" in line for line in check(scenario).notes)
+    assert any(f"has about {int(expected)}, of" in line for line in header_of(scenario))
 
 
 @pytest.mark.parametrize(("sizes", "m", "least"), [((4, 4, 4), 4, 2), ((6, 4, 2), 3, 2), ((7, 5), 4, 3)])
@@ -85,7 +92,7 @@ def test_how_many_updates_no_slot_opens(sizes: tuple[int, ...], m: int, least: i
     scenario = parse_scenario(OPEN, (*HIDDEN[-1:], *more))
     expected = every_draw(sizes, m, least)
     assert unheard(scenario) == pytest.approx(expected)
-    assert any(f"that is {expected:.0%} of all updates on average" in line for line in check(scenario).notes)
+    assert any(f"that is {expected:.0%} of all updates on average" in line for line in header_of(scenario))
 
 
 def test_of_many_parties_it_is_the_chance_that_no_mate_is_of_the_group() -> None:
@@ -97,14 +104,14 @@ def test_of_many_parties_it_is_the_chance_that_no_mate_is_of_the_group() -> None
     ("rounds", "says"), [(6, "until in round 5 there are 3"), (5, "LATER THAN THE RUN'S 5 ROUNDS")]
 )
 def test_the_header_says_when_all_models_are_there(rounds: int, says: str) -> None:
-    notes = check(parse_scenario(OPEN, ("groups.warmup=3", f"stop.rounds={rounds}"))).notes
+    notes = header_of(parse_scenario(OPEN, ("groups.warmup=3", f"stop.rounds={rounds}")))
     assert any(says in line for line in notes)
 
 
 def test_two_groups_part_once_and_have_no_pace() -> None:
     two, three = (
         "\n".join(
-            check(parse_scenario(OPEN, ("groups.warmup=3", "groups.pace=" + pace, f"groups.count={k}"))).notes
+            header_of(parse_scenario(OPEN, ("groups.warmup=3", "groups.pace=" + pace, f"groups.count={k}")))
         )
         for k, pace in ((2, "2"), (3, "1"))
     )
@@ -200,8 +207,16 @@ def test_colluders_who_name_a_partys_group_cannot_fill_its_cluster() -> None:
     assert (rebuilt.value.path, rebuilt.value.remedy) == ("secure_sum.threshold", "at least 3")
     held = check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4", "secure_sum.threshold=3")))
     assert (held.p_alone_per_opening, held.p_alone_in_run) == (0.0, 0.0)
-    assert any("every opened sum holds 2 honest updates or more" in line for line in held.notes)
+    assert any(
+        "every opened sum holds 2 honest updates or more" in line
+        for line in header_of(
+            parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4", "secure_sum.threshold=3"))
+        )
+    )
     report = (*four, "secure_sum.min_survivors=3", "leakage.mode='report'")
     told = check(parse_scenario(OPEN, report))
     assert (told.p_alone_per_opening, told.p_alone_in_run) == (1.0, 1.0)
-    assert any("THEY CAN NAME THE GROUP OF A PARTY AND FILL ITS CLUSTER" in line for line in told.notes)
+    assert any(
+        "THEY CAN NAME THE GROUP OF A PARTY AND FILL ITS CLUSTER" in line
+        for line in header_of(parse_scenario(OPEN, report))
+    )

@@ -19,7 +19,7 @@ from securefl.encoding.ring import from_ring
 from securefl.ids import PartyId
 from securefl.rounds.reports import ClustersDrawn, SumOpened
 from tests.simulation.world import Op, World, scenario
-from tests.unit.config.samples import checked
+from tests.unit.config.samples import checked, headed
 
 SETTINGS = [
     # parties, colluders, m, t, f, min_survivors, rounds, in the run
@@ -65,7 +65,17 @@ def test_the_header_says_it(
     assert worst.in_run(rounds) == pytest.approx(1 - (1 - worst.chance) ** (MAX_DRAWS * rounds))
     if known is not None:
         assert limits.p_alone_in_run == pytest.approx(known, rel=5e-3)
-    (line,) = (note for note in limits.notes if note.startswith("collusion: "))
+    (line,) = (
+        note
+        for note in headed(
+            f"parties={parties}",
+            f"clustering.size={m}",
+            f"secure_sum={{server='active', threshold={t}, min_survivors={least}, colluders={q},"
+            f" colluders_per_cluster={f}}}",
+            f"stop.rounds={rounds}",
+        )
+        if note.startswith("collusion: ")
+    )
     assert f"whoever has {least - 1} of them or more as cluster mates is alone with them" in line
     assert f"in the 3 draws each of {rounds} x 1 openings" in line
 
@@ -146,7 +156,17 @@ def test_colluders_as_many_as_the_threshold_open_an_update_whoever_survives(
     assert limits.p_alone_in_run == pytest.approx(in_run, rel=5e-2)
     game = server(parties, q, m, t, f)
     assert limits.p_alone_in_run == game.exceeds(t - 1).in_run(20) > 10 * game.isolates(least).in_run(20)
-    (line,) = (note for note in limits.notes if note.startswith("collusion: "))
+    (line,) = (
+        note
+        for note in headed(
+            f"parties={parties}",
+            f"clustering.size={m}",
+            f"secure_sum={{server='active', threshold={t}, min_survivors={least}, colluders={q},"
+            f" colluders_per_cluster={f}}}",
+            "stop.rounds=20",
+        )
+        if note.startswith("collusion: ")
+    )
     assert f"whoever has {t} of them or more as cluster mates is alone with them, who hold shares" in line
 
 

@@ -8,7 +8,7 @@ from securefl.clustering.leakage import leverage, support
 from securefl.config import leakage_limits
 from securefl.config.leakage_limits import all_exposed_at
 from securefl.config.sizes import leakage_colluders
-from tests.unit.config.samples import attempt, checked, complaint, refusal, small
+from tests.unit.config.samples import attempt, checked, complaint, headed, refusal, small
 
 COLLUDERS = "secure_sum={threshold=2, min_survivors=3, colluders=3, colluders_per_cluster=1}"
 
@@ -113,7 +113,7 @@ def test_a_leverage_is_a_share(value: str) -> None:
 
 def test_headers_say_what_parties_keep_to() -> None:
     def said(*overrides: str) -> list[str]:
-        return [note for note in checked(*overrides).notes if note.lower().startswith("leakage")]
+        return [note for note in headed(*overrides) if note.lower().startswith("leakage")]
 
     assert said() == []
     assert said("clustering.reclusterings=2", COLLUDERS, "leakage={leverage=0.75, colluders=1}") == [

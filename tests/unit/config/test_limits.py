@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from securefl.config.limits import MAX_CLUSTER, MAX_STEPS, check, cluster_sizes, participants_of, quorum_of
+from securefl.config.limits import MAX_CLUSTER, MAX_STEPS, cluster_sizes, participants_of, quorum_of
 from securefl.config.load import load_scenario
 from securefl.config.privacy_limits import noise_of
 from securefl.errors import ConfigError, UsageError
-from tests.unit.config.samples import attempt, checked, complaint, refusal, small
+from tests.unit.config.samples import attempt, checked, complaint, headed, header_of, refusal, small
 
 FILES = sorted((Path(__file__).parents[3] / "scenarios").glob("*.toml"))
 ACTIVE = ("clustering.size=5", "parties=15", "secure_sum.server=active")
@@ -23,7 +23,7 @@ ACTIVE = ("clustering.size=5", "parties=15", "secure_sum.server=active")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_bundled_scenario_is_feasible_and_expects_something(path: Path) -> None:
     scenario = load_scenario(path)
-    assert check(scenario).notes
+    assert header_of(scenario)
     assert scenario.expect
     assert path.read_text().startswith("# ")
 
@@ -228,7 +228,7 @@ def test_the_line_that_a_person_reads() -> None:
 def test_reclusterings_that_give_away_every_update_are_called_so() -> None:
     def warned(*overrides: str) -> bool:
         report = ("leakage.mode=report",)
-        return any(note.startswith("LEAKAGE: ") for note in checked(*report, *overrides).notes)
+        return any(note.startswith("LEAKAGE: ") for note in headed(*report, *overrides))
 
     # 12 parties in 4 clusters: ceil(11 / 3) = 4.
     assert [warned(f"clustering.reclusterings={again}") for again in (1, 3, 4, 10)] == [
@@ -329,7 +329,7 @@ def test_no_secure_sum_is_possible_for_experiments_only() -> None:
     assert refusal(*bare).path == "secure_sum.k_anonymity"
     limits = checked(*bare, "leakage.mode=report")
     assert limits.clusters == 12
-    assert any("LEAKAGE IS ONLY REPORTED" in note for note in limits.notes)
+    assert any("LEAKAGE IS ONLY REPORTED" in note for note in headed(*bare, "leakage.mode=report"))
 
 
 def test_the_numbers_of_the_fashion_scenario() -> None:
@@ -343,18 +343,38 @@ def test_the_numbers_of_the_fashion_scenario() -> None:
     assert limits.p_clean == pytest.approx(0.505, abs=1e-3)
     assert limits.breakdown == 9
     assert 0.3 < limits.p_rule_holds < 0.4
-    assert any("3.86 % per opening" in note for note in limits.notes)
-    assert any("average-case, 12 Byzantine" in note for note in limits.notes)
+    assert any(
+        "3.86 % per opening" in note
+        for note in headed(
+            "parties=60",
+            "secure_sum.colluders=12",
+            "stop.rounds=20",
+            "aggregation.byzantine=12",
+            "aggregation.claim=average-case",
+            "aggregation.rule={type='trimmed-mean', trim=9}",
+        )
+    )
+    assert any(
+        "average-case, 12 Byzantine" in note
+        for note in headed(
+            "parties=60",
+            "secure_sum.colluders=12",
+            "stop.rounds=20",
+            "aggregation.byzantine=12",
+            "aggregation.claim=average-case",
+            "aggregation.rule={type='trimmed-mean', trim=9}",
+        )
+    )
 
 
 def test_notes_say_what_a_reader_should_know() -> None:
     notes = " | ".join(
-        checked(
+        headed(
             "parties=13",
             "clustering.reclusterings=2",
             "encoding.clip=500",
             "behaviours=[{kind='server-splits-model', rounds=[7]}]",
-        ).notes
+        )
     )
     assert "1 of 4 and 3 of 3 members, 2 reclusterings" in notes
     assert "tolerates 1 or 2 dropouts" in notes
@@ -363,10 +383,10 @@ def test_notes_say_what_a_reader_should_know() -> None:
     assert "never acts, the last round is 2" in notes
     assert "held to be curious" in notes
     assert "more than the 1 reckoned with" in " | ".join(
-        checked(
+        headed(
             "aggregation={rule={type='median'}, byzantine=1, claim='worst-case'}",
             "behaviours=[{kind='scale', count=2}]",
-        ).notes
+        )
     )
 
 
@@ -406,14 +426,14 @@ TRUST = ("aggregation.rule={type='inner-product', gamma=0.6}", "data.server_per_
     ],
 )
 def test_notes_on_the_servers_data(overrides: tuple[str, ...], words: str) -> None:
-    assert words in " | ".join((*checked(*overrides).notes, ""))
+    assert words in " | ".join((*headed(*overrides), ""))
 
 
 def test_no_note_on_server_data_or_eps_where_there_is_none() -> None:
-    assert "server data" not in " | ".join(checked().notes)
-    assert "probability" not in " | ".join(n for n in checked(*TRUST).notes if n.startswith("inner-product"))
+    assert "server data" not in " | ".join(headed())
+    assert "probability" not in " | ".join(n for n in headed(*TRUST) if n.startswith("inner-product"))
     bounded = "aggregation.pre_aggregation=[{type='norm-clipping', radius=1}]"
-    assert "length" not in " | ".join(checked(*TRUST, "aggregation.byzantine=1", bounded).notes)
+    assert "length" not in " | ".join(headed(*TRUST, "aggregation.byzantine=1", bounded))
 
 
 @pytest.mark.parametrize("gamma", ["0", "-0.5", "1.1"])
@@ -428,7 +448,7 @@ def test_gamma_is_required() -> None:
     error = complaint("aggregation.rule={type='inner-product'}")
     assert error is not None
     assert "gamma" in str(error)
-    assert "scale of a squared" not in " | ".join(checked(*ZENO, "aggregation.rule.eps=0").notes)
+    assert "scale of a squared" not in " | ".join(headed(*ZENO, "aggregation.rule.eps=0"))
 
 
 def test_the_largest_federation_is_checked_quickly() -> None:

@@ -13,7 +13,7 @@ from securefl.config import odds
 from securefl.config.presence import fewest_present, shares_fail, wanted_of
 from securefl.errors import ConfigError
 from securefl.ids import PartyId
-from tests.unit.config.samples import checked, small
+from tests.unit.config.samples import checked, headed, small
 
 SHARED = (
     "privacy.unit=party",
@@ -60,7 +60,7 @@ def test_the_stated_odds_are_those_of_the_worst_round(server: str) -> None:
     worst = odds.tail(17, 3, 5, 3) if server == "active" else odds.tail(13, 3, 5, 3)
     # Certificates need 14 signatures, so that 14 to 17 present parties make no clusters of 6.
     assert limits.p_shares_fail == pytest.approx(1 - (1 - worst) ** draws)
-    (line,) = (note for note in limits.notes if "It rests on" in note)
+    (line,) = (note for note in headed(*SHARED, *more) if "It rests on" in note)
     assert "h = min_survivors - f = 5 - 2 = 3" in line
     assert "fewer than 14 parties" in line
     assert "if everybody is always there" in line

@@ -9,7 +9,7 @@ from securefl.config.privacy_limits import MAX_NOISE, check_delta, forgoes_priva
 from securefl.config.resolved import scenario_digest, to_toml
 from securefl.errors import ConfigError
 from securefl.privacy.table import MAX_STD, noise_table
-from tests.unit.config.samples import checked, refusal, small
+from tests.unit.config.samples import checked, headed, refusal, small
 
 RECORD = (
     "privacy.unit=record",
@@ -90,14 +90,14 @@ def test_noise_shares_of_which_none_is_secret_are_refused_with_the_sum_itself() 
     ],
 )
 def test_accepted(overrides: tuple[str, ...]) -> None:
-    assert checked(*overrides).notes
+    assert headed(*overrides)
 
 
 def test_an_epsilon_that_nobody_keeps_is_named() -> None:
     """``--set privacy.epsilon=8`` alone does nothing, and the run would look private."""
-    (line,) = (note for note in checked("privacy.epsilon=8").notes if "privacy.epsilon" in note)
+    (line,) = (note for note in headed("privacy.epsilon=8") if "privacy.epsilon" in note)
     assert line.startswith("privacy.epsilon = 8 IS NOT KEPT")
-    assert not any("NOT KEPT" in note for note in (*checked().notes, *checked(*RECORD).notes))
+    assert not any("NOT KEPT" in note for note in (*headed(), *headed(*RECORD)))
 
 
 def test_a_party_may_carry_its_own_upload_where_everybody_sees_it() -> None:
@@ -117,7 +117,7 @@ def test_the_ring_has_room_for_the_noise() -> None:
     assert checked(*tight).ring_bits == 32
     assert checked(*PARTY, *tight).ring_bits == 64
     assert "with noise" in refusal(*PARTY, *tight, "encoding.ring_bits=32").reason
-    assert any("+ 57408 of noise" in note for note in checked(*PARTY, *tight).notes)
+    assert any("+ 57408 of noise" in note for note in headed(*PARTY, *tight))
     assert noise_of(small()) == 0
 
 
@@ -137,13 +137,13 @@ def test_delta() -> None:
 
 
 def test_what_a_header_says() -> None:
-    notes = "\n".join(checked(*RECORD, "clustering.reclusterings=2").notes)
+    notes = "\n".join(headed(*RECORD, "clustering.reclusterings=2"))
     assert "privacy unit: one record of a party, add-remove" in notes
     assert "poisson batches of 16; each example's gradient is brought to length 1" in notes
     assert "opened 2 times: the exposure is taken as 1" in notes
     assert "copies of each other's records" not in notes
-    assert "for one party's copy" in "\n".join(checked(*RECORD, "data.shares=4").notes)
-    assert "HIDE NOTHING" in "\n".join(checked("training.dp_sgd={}").notes).upper()
+    assert "for one party's copy" in "\n".join(headed(*RECORD, "data.shares=4"))
+    assert "HIDE NOTHING" in "\n".join(headed("training.dp_sgd={}")).upper()
 
 
 def test_a_settled_scenario_is_loaded_again_and_signed_as_a_whole() -> None:

@@ -16,6 +16,7 @@ from securefl.encoding.clip import clip_l2
 from securefl.encoding.fixed_point import FixedPoint
 from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import ConfigError
+from tests.unit.config.samples import header_of
 
 GOOD = """
 name = "validated"
@@ -39,7 +40,7 @@ rounds = 2
 def test_a_good_one_says_what_it_does_and_what_not() -> None:
     scenario = parse_scenario(GOOD)
     limits = check(scenario)
-    text = "\n".join(limits.notes)
+    text = "\n".join(header_of(scenario))
     assert "validated sums: norm 2; an update of up to 0.9 of that norm is refused with probability" in text
     assert "one of 2 times that norm or more is accepted with probability" in text
     assert "would learn 64 projections of each update" in text
@@ -79,7 +80,7 @@ def weighted(mode: str) -> Scenario:
 
 @pytest.mark.parametrize("mode", ['mode = "truncate"\ncap = 50', 'mode = "passthrough"'])
 def test_with_weights_the_bound_goes_by_them(mode: str) -> None:
-    text = "\n".join(check(weighted(mode)).notes)
+    text = "\n".join(header_of(weighted(mode)))
     assert "validated sums: norm 2 times the weight of its party" in text
 
 

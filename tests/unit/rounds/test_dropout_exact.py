@@ -14,7 +14,7 @@ from securefl.messages.masking import KeyAdvert
 from securefl.privacy.components import ComponentPlan
 from securefl.rounds.reports import InstanceRetried, SumChecked, SumOpened
 from tests.simulation.world import Op, World, scenario
-from tests.unit.config.samples import checked, refusal
+from tests.unit.config.samples import headed, refusal
 from tests.unit.config.test_privacy_limits import PARTY
 from tests.unit.rounds.samples import plan_of
 from tests.unit.simulation.test_against_machines import Cast, assert_same, casts, silent
@@ -99,7 +99,7 @@ def test_an_accountant_counts_one_target_and_the_ring_has_room_for_all_component
     assert local.mechanism is not None
     assert exact.event.multiplier == pytest.approx(local.mechanism.event.multiplier, rel=1e-3)
     assert len(exact.components) == 2
-    ring = next(note for note in checked(*PARTY, "privacy.placement=dropout-exact").notes if "ring" in note)
+    ring = next(note for note in headed(*PARTY, "privacy.placement=dropout-exact") if "ring" in note)
     assert "114816 of noise" in ring
 
 

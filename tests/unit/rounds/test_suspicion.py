@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from securefl.clustering.assignment import Assignment
-from securefl.config.check_limits import evidence_of, on_checks
+from securefl.config.check_limits import evidence_of
 from securefl.ids import PartyId
 from securefl.privacy.checks.evidence import PRESENCE_STAKES
+from securefl.report.header_privacy import on_checks
 from securefl.rounds.draw import Draw
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, Group, RoundDone, SumChecked
