@@ -23,11 +23,11 @@ import numpy as np
 from securefl.arrays import I64, U64
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
-from securefl.secagg_crypten.engine import CryptenEngine
-from securefl.secagg_crypten.library import load
-from securefl.secagg_crypten.member import MaskSource
-from securefl.secagg_crypten.progress import Done, Incoming
-from securefl.secagg_crypten.zeros import ZeroShares
+from securefl.secure_sum.crypten.engine import CryptenEngine
+from securefl.secure_sum.crypten.library import load
+from securefl.secure_sum.crypten.member import MaskSource
+from securefl.secure_sum.crypten.progress import Done, Incoming
+from securefl.secure_sum.crypten.zeros import ZeroShares
 
 EFFECTIVE_BITS: Final = 32
 """Of a seed of torch's generator on the CPU: seeds that are equal modulo 2^32 give one stream."""

@@ -29,7 +29,7 @@ from securefl.rounds.server import ServerMachine
 from securefl.rounds.server_phases import ServerContext
 from securefl.runtime.publisher import GONE
 from securefl.runtime.sums import engine_of
-from securefl.secagg.store import MemoryStore
+from securefl.secure_sum.store import MemoryStore
 from securefl.wire.topics import status_party
 
 _AUDIT: Final = "replay"

@@ -22,13 +22,13 @@ from securefl.arrays import F64, I64, U64
 from securefl.entropy import Entropy, OsEntropy
 from securefl.errors import UsageError
 from securefl.ids import PartyId
-from securefl.secagg_crypten.check import check_zeros
-from securefl.secagg_crypten.dealing import Tuples, deal
-from securefl.secagg_crypten.library import load
-from securefl.secagg_crypten.order import median_trim, order_requests, order_session
-from securefl.secagg_crypten.progress import Done, Failed, Incoming
-from securefl.secagg_crypten.session import Session
-from securefl.secagg_crypten.world import World
+from securefl.secure_sum.crypten.library import load
+from securefl.secure_sum.crypten.progress import Done, Failed, Incoming
+from securefl.secure_sum.crypten.session import Session
+from securefl.secure_sum.crypten.world import World
+from securefl.secure_sum.validated.check import check_zeros
+from securefl.secure_sum.validated.dealing import Tuples, deal
+from securefl.secure_sum.validated.order import median_trim, order_requests, order_session
 
 SIZES: Final = ((3, 100), (3, 1000), (5, 100), (5, 1000))
 """(members, coordinates) of the default rows."""

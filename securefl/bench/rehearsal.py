@@ -35,9 +35,9 @@ from securefl.messages.base import Message
 from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.rounds import Freeze, InstanceShares, Release, ReleasedShares
 from securefl.messages.union import AnyMessage
-from securefl.secagg import client, opening, server
-from securefl.secagg.setup import Setup
-from securefl.secagg.store import MemoryStore
+from securefl.secure_sum.masking import client, opening, server
+from securefl.secure_sum.setup import Setup
+from securefl.secure_sum.store import MemoryStore
 from securefl.wire.codec import decode_struct, encode
 from securefl.wire.inbox import Delivery, Inbox, open_relayed
 from securefl.wire.outbox import Outbox

@@ -54,7 +54,7 @@ def largest_checked(projections: int) -> int:
 
     A member has a part in m - 1 checks on n projections, and is the first evaluator in one of them. It gets a
     seed for each, and for that one a word for each of 13 (m - 2) (n + 1) + 2n + 6 products
-    (:func:`securefl.secagg_crypten.dealing.requests_of`).
+    (:func:`securefl.secure_sum.validated.dealing.requests_of`).
     """
     room = DEAL_BYTES - _DEAL_FIXED - _DEAL_SEED - _WORD * (2 * projections + 6)
     return 2 + room // (_WORD * 13 * (projections + 1) + _DEAL_SEED)

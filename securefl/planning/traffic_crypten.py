@@ -29,8 +29,8 @@ from securefl.messages.validation import (
     Verdicts,
 )
 from securefl.planning.frames import Cohort, Frames, body_of
-from securefl.secagg_crypten.dealing import requests_of
-from securefl.secagg_crypten.validation import CHECK_NUMBERS, SHARE_NUMBER
+from securefl.secure_sum.validated.dealing import requests_of
+from securefl.secure_sum.validated.validation import CHECK_NUMBERS, SHARE_NUMBER
 from securefl.wire.codec import encode
 
 _HASH = bytes(32)

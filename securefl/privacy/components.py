@@ -3,7 +3,7 @@
 Every member adds a base share, made for the largest planned cluster, and one component for each dropout
 that is tolerated; what a smaller cluster lacks counts as dropouts. Survivors' components that are
 superfluous, because fewer members dropped out, are taken out of the sum again
-(:mod:`securefl.secagg.removal`). With s survivors, at most f of them colluding, each has then added a
+(:mod:`securefl.secure_sum.removal`). With s survivors, at most f of them colluding, each has then added a
 variance of target^2 / (s - f): the adversary does not know target^2 of the sum, and the sum holds
 target^2 s / (s - f), neither of which is off by more than the rounding of floats.
 

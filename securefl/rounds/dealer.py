@@ -36,7 +36,7 @@ from securefl.rounds.plan import dealer_digest
 from securefl.rounds.presence import FIRST, linked
 from securefl.rounds.randomness import instance_entropy
 from securefl.rounds.reports import TriplesDealt
-from securefl.secagg_crypten.dealer import answer
+from securefl.secure_sum.validated.dealer import answer
 
 
 @dataclass(frozen=True, slots=True)

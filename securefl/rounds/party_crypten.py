@@ -14,9 +14,9 @@ from securefl.messages.union import AnyMessage
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.party_phases import PartyContext, PartyPhase, Working
 from securefl.rounds.randomness import instance_entropy
-from securefl.secagg_crypten import member
-from securefl.secagg_crypten.ports import Computation
-from securefl.secagg_crypten.validated_phases import Checking
+from securefl.secure_sum.crypten import member
+from securefl.secure_sum.crypten.ports import Computation
+from securefl.secure_sum.validated.phases import Checking
 
 
 def on_crypten_message(

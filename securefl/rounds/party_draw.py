@@ -43,8 +43,9 @@ from securefl.rounds.party_phases import (
 from securefl.rounds.randomness import instance_entropy, nonce_entropy
 from securefl.rounds.reports import SatOut
 from securefl.rounds.statement import announced_digest, mask_binding, model_digest
-from securefl.secagg.client import advertise
-from securefl.secagg_crypten import member, validated_member
+from securefl.secure_sum.crypten import member
+from securefl.secure_sum.masking.client import advertise
+from securefl.secure_sum.validated import member as validated_member
 from securefl.wire.inbox import open_relayed
 
 MAX_REDRAWS = MAX_DRAWS - 1

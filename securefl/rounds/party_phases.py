@@ -24,10 +24,10 @@ from securefl.rounds.leakage import Question
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey
 from securefl.rounds.upload import HONEST, Seams, Upload
-from securefl.secagg import client
-from securefl.secagg_crypten import member
-from securefl.secagg_crypten.ports import Engine
-from securefl.secagg_crypten.validated_phases import ValidatedPhase
+from securefl.secure_sum.crypten import member
+from securefl.secure_sum.crypten.ports import Engine
+from securefl.secure_sum.masking import client
+from securefl.secure_sum.validated.phases import ValidatedPhase
 
 MemberPhase = client.MemberPhase | member.MemberPhase | ValidatedPhase
 """Of an instance, masked or CrypTen's, validated or not."""

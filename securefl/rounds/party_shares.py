@@ -24,8 +24,8 @@ from securefl.rounds.party_phases import (
 from securefl.rounds.reports import ClusterKey, SharesReleased, SlotsCounted
 from securefl.rounds.slots import FIRST_SLOT, counts_at, least_of, open_slots
 from securefl.rounds.statement import release_context, slots_statement
-from securefl.secagg.client import shares_for
-from securefl.secagg_crypten import member
+from securefl.secure_sum.crypten import member
+from securefl.secure_sum.masking.client import shares_for
 from securefl.wire.codec import encode
 
 

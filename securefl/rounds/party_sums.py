@@ -31,8 +31,9 @@ from securefl.rounds.randomness import instance_entropy, update_entropy
 from securefl.rounds.reports import ClusterKey, NothingLearned, UpdateEncoded
 from securefl.rounds.slots import draw_seat, slot_uploads
 from securefl.rounds.upload import Occasion, make_upload
-from securefl.secagg import client
-from securefl.secagg.client import (
+from securefl.secure_sum.crypten import member
+from securefl.secure_sum.masking import client
+from securefl.secure_sum.masking.client import (
     Advertised,
     BadBoxError,
     Boxed,
@@ -41,8 +42,7 @@ from securefl.secagg.client import (
     on_box_list,
     on_key_list,
 )
-from securefl.secagg_crypten import member
-from securefl.secagg_crypten import validated_phases as validated
+from securefl.secure_sum.validated import phases as validated
 
 SumMessage = KeyList | BoxList | PeerBox | DealtTo | HeldList | SketchNonces | Verdicts
 

@@ -13,9 +13,11 @@ from securefl.messages.validation import DealtTo, HeldList, SketchNonces, Verdic
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.party_phases import PartyContext
 from securefl.rounds.randomness import instance_entropy
-from securefl.secagg_crypten import member, validated_check, validated_member
-from securefl.secagg_crypten.ports import Engine
-from securefl.secagg_crypten.validated_phases import (
+from securefl.secure_sum.crypten import member
+from securefl.secure_sum.crypten.ports import Engine
+from securefl.secure_sum.validated import evaluation as validated_check
+from securefl.secure_sum.validated import member as validated_member
+from securefl.secure_sum.validated.phases import (
     Advertised,
     Checking,
     Gathering,

@@ -26,9 +26,9 @@ from securefl.messages.rounds import MILLION, SEATS
 from securefl.messages.rounds import Limits as PublishedLimits
 from securefl.privacy.components import ComponentPlan
 from securefl.privacy.mechanism import Mechanism, mechanism_of
-from securefl.secagg.removal import Removable
-from securefl.secagg.setup import Setup
-from securefl.secagg_crypten.validation import Validation
+from securefl.secure_sum.removal import Removable
+from securefl.secure_sum.setup import Setup
+from securefl.secure_sum.validated.validation import Validation
 
 
 def dealer_digest(run: RunId, scenario: Scenario, roster: Roster) -> bytes:

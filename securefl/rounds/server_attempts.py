@@ -18,14 +18,14 @@ from securefl.rounds.server_freeze import eligible
 from securefl.rounds.server_phases import InstancePhase, ServerContext, Summing
 from securefl.rounds.server_validated import missing_from_checks
 from securefl.rounds.waiting import due, least_of
-from securefl.secagg.server import (
+from securefl.secure_sum.masking.server import (
     CollectingBoxes,
     CollectingInputs,
     CollectingKeys,
     Lost,
     retry,
 )
-from securefl.secagg_crypten.validated_server import AwaitingHeld, AwaitingNonces, AwaitingVerdicts
+from securefl.secure_sum.validated.server import AwaitingHeld, AwaitingNonces, AwaitingVerdicts
 
 
 def is_at_end(instance: InstancePhase, deadline: float, now: float) -> bool:

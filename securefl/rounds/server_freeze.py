@@ -23,7 +23,7 @@ from securefl.rounds.server_phases import (
     Summing,
 )
 from securefl.rounds.statement import round_statement
-from securefl.secagg.server import CollectingInputs
+from securefl.secure_sum.masking.server import CollectingInputs
 
 
 def eligible(

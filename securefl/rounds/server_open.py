@@ -47,8 +47,8 @@ from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum
 from securefl.rounds.statement import release_context, slots_statement
 from securefl.rounds.stepping import after_evaluation, after_sums, to_consult
 from securefl.rounds.suspicion import weighed
-from securefl.secagg.opening import check_release
-from securefl.secagg_crypten.server import check_seed
+from securefl.secure_sum.crypten.server import check_seed
+from securefl.secure_sum.masking.opening import check_release
 from securefl.wire.codec import decode_struct
 
 

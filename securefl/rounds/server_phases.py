@@ -30,10 +30,10 @@ from securefl.rounds.stacking import ClusterSum
 from securefl.rounds.suspicion import NO_SUSPICION, Suspicion
 from securefl.rounds.trust import NO_TRUST, Trust
 from securefl.rounds.waiting import Pace
-from securefl.secagg import server
-from securefl.secagg.server import CollectingInputs
-from securefl.secagg.store import VectorStore
-from securefl.secagg_crypten.validated_server import ValidatedPhase
+from securefl.secure_sum.masking import server
+from securefl.secure_sum.masking.server import CollectingInputs
+from securefl.secure_sum.store import VectorStore
+from securefl.secure_sum.validated.server import ValidatedPhase
 
 InstancePhase = server.InstancePhase | ValidatedPhase
 """Of an instance, validated or not."""

@@ -34,8 +34,10 @@ from securefl.rounds.server_phases import (
     Summing,
 )
 from securefl.rounds.server_validated import close_validated, on_validated_message
-from securefl.secagg import server
-from securefl.secagg.server import (
+from securefl.secure_sum.crypten import server as crypten
+from securefl.secure_sum.crypten.server import relay
+from securefl.secure_sum.masking import server
+from securefl.secure_sum.masking.server import (
     CollectingBoxes,
     CollectingInputs,
     CollectingKeys,
@@ -47,9 +49,7 @@ from securefl.secagg.server import (
     on_input,
     on_receipt,
 )
-from securefl.secagg_crypten import server as crypten
-from securefl.secagg_crypten.server import relay
-from securefl.secagg_crypten.validated_server import (
+from securefl.secure_sum.validated.server import (
     AwaitingHeld,
     AwaitingNonces,
     AwaitingVerdicts,

@@ -20,10 +20,10 @@ from securefl.rounds.reports import InstanceLost, SumOpened
 from securefl.rounds.server_phases import Frozen, Releasing, ServerContext
 from securefl.rounds.server_slots import due_now, is_count
 from securefl.rounds.stacking import ClusterSum
-from securefl.secagg.opening import open_sum, survivors_of
-from securefl.secagg.server import CollectingInputs
-from securefl.secagg_crypten.server import open_shares
-from securefl.secagg_crypten.validation import is_too_long
+from securefl.secure_sum.crypten.server import open_shares
+from securefl.secure_sum.masking.opening import open_sum, survivors_of
+from securefl.secure_sum.masking.server import CollectingInputs
+from securefl.secure_sum.validated.validation import is_too_long
 
 
 def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], Effects]:

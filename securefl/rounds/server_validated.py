@@ -16,9 +16,9 @@ from securefl.rounds.allowance import allowed
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.reports import InstanceLost, InstanceRetried, UpdatesValidated
 from securefl.rounds.server_phases import InstancePhase, ServerContext
-from securefl.secagg.server import CollectingBoxes, CollectingInputs, CollectingKeys, Lost
-from securefl.secagg_crypten import validated_server
-from securefl.secagg_crypten.validated_server import (
+from securefl.secure_sum.masking.server import CollectingBoxes, CollectingInputs, CollectingKeys, Lost
+from securefl.secure_sum.validated import server as validated_server
+from securefl.secure_sum.validated.server import (
     AwaitingHeld,
     AwaitingNonces,
     AwaitingVerdicts,

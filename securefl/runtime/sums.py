@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from securefl.config.scenario import Scenario
-from securefl.secagg_crypten.library import check_installed, device_of
-from securefl.secagg_crypten.ports import Engine
+from securefl.secure_sum.crypten.library import check_installed, device_of
+from securefl.secure_sum.crypten.ports import Engine
 
 
 def check_sums(scenario: Scenario) -> None:
@@ -29,11 +29,11 @@ def engine_of(scenario: Scenario) -> Engine | None:
     if scenario.secure_sum.kind != "crypten":
         return None
     check_sums(scenario)
-    from securefl.secagg_crypten.engine import CryptenEngine  # noqa: PLC0415 - imports torch and CrypTen
+    from securefl.secure_sum.crypten.engine import CryptenEngine  # noqa: PLC0415 - imports torch and CrypTen
 
     return CryptenEngine(scenario.secure_sum.device)
 
 
 def preload_of(scenario: Scenario) -> tuple[str, ...]:
     """Return what the fork server of a run imports besides :data:`securefl.runtime.children.PRELOAD`."""
-    return ("securefl.secagg_crypten.preloaded",) if scenario.secure_sum.kind == "crypten" else ()
+    return ("securefl.secure_sum.crypten.preloaded",) if scenario.secure_sum.kind == "crypten" else ()

@@ -21,8 +21,8 @@ from securefl.rounds.plan import Plan
 from securefl.rounds.randomness import instance_entropy, nonce_entropy, party_entropy, update_entropy
 from securefl.rounds.slots import draw_seat, slot_uploads
 from securefl.rounds.upload import Occasion, Upload, make_upload
-from securefl.secagg.removal import components_from, noise_secret
-from securefl.secagg.setup import Setup
+from securefl.secure_sum.removal import components_from, noise_secret
+from securefl.secure_sum.setup import Setup
 
 
 class SimulatedParty:

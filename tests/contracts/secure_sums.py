@@ -23,14 +23,14 @@ from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.rounds import InstanceShares
 from securefl.messages.union import AnyMessage
-from securefl.secagg import client, opening, server
-from securefl.secagg.removal import Removable
-from securefl.secagg.setup import Setup
-from securefl.secagg.store import MemoryStore
-from securefl.secagg_crypten import member
-from securefl.secagg_crypten import server as crypten
-from securefl.secagg_crypten.engine import CryptenEngine
-from securefl.secagg_crypten.member import MaskSource
+from securefl.secure_sum.crypten import member
+from securefl.secure_sum.crypten import server as crypten
+from securefl.secure_sum.crypten.engine import CryptenEngine
+from securefl.secure_sum.crypten.member import MaskSource
+from securefl.secure_sum.masking import client, opening, server
+from securefl.secure_sum.removal import Removable
+from securefl.secure_sum.setup import Setup
+from securefl.secure_sum.store import MemoryStore
 from securefl.wire.outbox import Outbox
 
 RUN = RunId("contract")

@@ -15,9 +15,9 @@ from securefl.arrays import Ring
 from securefl.crypto.shamir import combine
 from securefl.errors import PeerError, UsageError
 from securefl.ids import Instance, PartyId
-from securefl.secagg import client, opening, server
-from securefl.secagg.removal import Removable, components_from, secret_chain
-from securefl.secagg_crypten import member
+from securefl.secure_sum.crypten import member
+from securefl.secure_sum.masking import client, opening, server
+from securefl.secure_sum.removal import Removable, components_from, secret_chain
 from tests.contracts.secure_sums import NAMES, RUN, STEPS, Case, CryptenCluster, MaskingCluster, Step
 
 

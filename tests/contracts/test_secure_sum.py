@@ -20,8 +20,8 @@ from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
 from securefl.messages.masking import ShareBoxes
 from securefl.messages.rounds import InstanceShares
-from securefl.secagg import client, opening, server
-from securefl.secagg_crypten import member
+from securefl.secure_sum.crypten import member
+from securefl.secure_sum.masking import client, opening, server
 from tests.contracts.secure_sums import (
     KINDS,
     NAMES,

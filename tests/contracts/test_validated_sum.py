@@ -23,12 +23,13 @@ from securefl.messages.validation import (
     Verdict,
     Verdicts,
 )
-from securefl.secagg import server
-from securefl.secagg_crypten import validated_member, validated_server
-from securefl.secagg_crypten.dealer import answer
-from securefl.secagg_crypten.validated_phases import NO_RETURN, Checking, Gathering, Holding, Spoiled
-from securefl.secagg_crypten.validated_server import AwaitingHeld, AwaitingVerdicts
-from securefl.secagg_crypten.validation import SHARE_NUMBER, accepted_by, is_too_long
+from securefl.secure_sum.masking import server
+from securefl.secure_sum.validated import member as validated_member
+from securefl.secure_sum.validated import server as validated_server
+from securefl.secure_sum.validated.dealer import answer
+from securefl.secure_sum.validated.phases import NO_RETURN, Checking, Gathering, Holding, Spoiled
+from securefl.secure_sum.validated.server import AwaitingHeld, AwaitingVerdicts
+from securefl.secure_sum.validated.validation import SHARE_NUMBER, accepted_by, is_too_long
 from securefl.wire.codec import encode
 from tests.contracts.validated_sums import NAMES, ROSTER, RUN, ValidatedCluster
 

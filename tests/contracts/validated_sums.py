@@ -24,14 +24,17 @@ from securefl.messages.validation import (
     Verdict,
     Verdicts,
 )
-from securefl.secagg import server
-from securefl.secagg.setup import Setup
-from securefl.secagg.store import MemoryStore
-from securefl.secagg_crypten import member, validated_check, validated_member, validated_server
-from securefl.secagg_crypten import server as crypten
-from securefl.secagg_crypten.dealer import answer
-from securefl.secagg_crypten.engine import CryptenEngine
-from securefl.secagg_crypten.validated_phases import (
+from securefl.secure_sum.crypten import member
+from securefl.secure_sum.crypten import server as crypten
+from securefl.secure_sum.crypten.engine import CryptenEngine
+from securefl.secure_sum.masking import server
+from securefl.secure_sum.setup import Setup
+from securefl.secure_sum.store import MemoryStore
+from securefl.secure_sum.validated import evaluation as validated_check
+from securefl.secure_sum.validated import member as validated_member
+from securefl.secure_sum.validated import server as validated_server
+from securefl.secure_sum.validated.dealer import answer
+from securefl.secure_sum.validated.phases import (
     Advertised,
     Checking,
     Gathering,
@@ -41,7 +44,7 @@ from securefl.secagg_crypten.validated_phases import (
     Step,
     ValidatedPhase,
 )
-from securefl.secagg_crypten.validation import Validation
+from securefl.secure_sum.validated.validation import Validation
 from securefl.wire.codec import decode, encode
 from securefl.wire.outbox import Outbox
 

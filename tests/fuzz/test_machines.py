@@ -16,7 +16,7 @@ from securefl.kernel.machine import Effect, Event
 from securefl.messages.rounds import Release
 from securefl.messages.union import AnyMessage
 from securefl.rounds import party_phases, server_phases
-from securefl.secagg.store import MemoryStore
+from securefl.secure_sum.store import MemoryStore
 from tests.simulation.world import Node, World, scenario
 
 from .strategies import Pool, places

@@ -25,8 +25,8 @@ from securefl.ids import Instance, PartyId
 from securefl.messages.masking import KeyAdvert, MaskedInput, Receipt, SharePair
 from securefl.messages.rounds import InstanceShares
 from securefl.rounds import party_draw, party_shares, party_sums
-from securefl.secagg import client
-from securefl.secagg.setup import Setup
+from securefl.secure_sum.masking import client
+from securefl.secure_sum.setup import Setup
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from securefl.encoding.ring import from_ring, to_wire
 from securefl.ids import SERVER, PartyId
 from securefl.messages.masking import MaskedInput
 from securefl.rounds.reports import SumOpened
-from securefl.secagg import opening
+from securefl.secure_sum.masking import opening
 from tests.simulation.leaves import Leaves
 from tests.simulation.spy import Spy, spying
 from tests.simulation.world import Node, Op, World, scenario

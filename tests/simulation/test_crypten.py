@@ -24,7 +24,7 @@ from securefl.rounds.reports import (
     SumOpened,
     SumsWithheld,
 )
-from securefl.secagg_crypten.member import Computing
+from securefl.secure_sum.crypten.member import Computing
 from tests.crypten_threads import crypten_threads, end_abandoned
 from tests.simulation.test_exact_sums import check_all, samples, uneven
 from tests.simulation.test_faults import powers

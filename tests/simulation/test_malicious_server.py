@@ -59,8 +59,8 @@ from securefl.rounds.party_phases import Greeted, Outside, PartyContext, PartyPh
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClustersDrawn, InstanceRetried, SharesReleased, SumOpened
 from securefl.rounds.statement import model_digest
-from securefl.secagg import client
-from securefl.secagg.server import CollectingInputs
+from securefl.secure_sum.masking import client
+from securefl.secure_sum.masking.server import CollectingInputs
 from securefl.wire.outbox import Outbox
 from tests.simulation.spy import Grasp, Spy, spying
 from tests.simulation.world import RUN, Op, World, scenario

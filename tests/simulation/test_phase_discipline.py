@@ -46,7 +46,7 @@ from securefl.rounds import server_phases
 from securefl.rounds.party_phases import PartyPhase
 from securefl.rounds.server import ServerMachine
 from securefl.rounds.server_phases import ServerPhase
-from securefl.secagg.store import MemoryStore
+from securefl.secure_sum.store import MemoryStore
 from tests.simulation.world import Node, Op, World, scenario
 
 KINDS = [kind.__name__ for kind in get_args(AnyMessage)]

@@ -26,8 +26,8 @@ from securefl.messages.union import AnyMessage
 from securefl.messages.validation import DealtTo, HeldList, SketchNonces, Verdicts
 from securefl.rounds.party_phases import Working
 from securefl.rounds.reports import SumOpened, UpdatesValidated
-from securefl.secagg_crypten import validated_phases
-from securefl.secagg_crypten.validation import CHECK_NUMBERS, SHARE_NUMBER
+from securefl.secure_sum.validated import phases as validated_phases
+from securefl.secure_sum.validated.validation import CHECK_NUMBERS, SHARE_NUMBER
 from tests.crypten_threads import crypten_threads, end_abandoned
 from tests.simulation.world import Op, World, scenario
 

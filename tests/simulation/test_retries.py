@@ -23,9 +23,9 @@ from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, 
 from securefl.messages.union import AnyMessage
 from securefl.rounds import party_sums
 from securefl.rounds.party_phases import Working
-from securefl.secagg import client
-from securefl.secagg_crypten import validated_phases
-from securefl.secagg_crypten.member import Submitted
+from securefl.secure_sum.crypten.member import Submitted
+from securefl.secure_sum.masking import client
+from securefl.secure_sum.validated import phases as validated_phases
 from securefl.wire.outbox import Outbox
 from tests.crypten_threads import end_abandoned
 from tests.simulation.world import RUN, Node, World, scenario

@@ -28,7 +28,7 @@ from securefl.rounds.reports import (
     UpdatesValidated,
 )
 from securefl.rounds.upload import HONEST, Occasion, Seams
-from securefl.secagg_crypten.validated_phases import Checking
+from securefl.secure_sum.validated.phases import Checking
 from tests.crypten_threads import crypten_threads, end_abandoned
 from tests.simulation.world import Op, World, scenario
 

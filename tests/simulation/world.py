@@ -60,7 +60,7 @@ from securefl.rounds.server import ServerMachine
 from securefl.rounds.server_phases import ServerContext
 from securefl.rounds.upload import HONEST, Seams
 from securefl.runtime.sums import engine_of
-from securefl.secagg.store import MemoryStore
+from securefl.secure_sum.store import MemoryStore
 from securefl.wire.inbox import Inbox
 from securefl.wire.outbox import Outbox
 from tests.simulation.rosters import identities_of, seeded_identities

@@ -11,7 +11,7 @@ import pytest
 
 from securefl.arrays import I64, U64
 from securefl.config.norm_test import NormTest, norm_test
-from securefl.secagg_crypten.sketch import matrix
+from securefl.secure_sum.validated.sketch import matrix
 
 SCALE, LENGTH, TRIALS, PROJECTIONS = 2**16, 16, 4000, 64
 TEST = norm_test(SCALE, PROJECTIONS, 1e-3)

@@ -12,7 +12,7 @@ from securefl.audit.crypten_seeds import VICTIM, attack_sum
 from securefl.audit.finding import Severity
 from securefl.audit.seeds import audit_seeds
 from securefl.entropy import InsecureSeededEntropy
-from securefl.secagg_crypten.library import load
+from securefl.secure_sum.crypten.library import load
 from tests.simulation.world import scenario
 
 BOUND = 2**24

@@ -9,7 +9,7 @@ import pytest
 from securefl.bench.order import order_json, run_order
 from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import UsageError
-from securefl.secagg_crypten.order import median_trim, order_cost
+from securefl.secure_sum.validated.order import median_trim, order_cost
 
 
 @pytest.mark.parametrize("members", [3, 4])

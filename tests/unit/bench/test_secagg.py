@@ -17,7 +17,7 @@ from securefl.bench.secagg import SIZES, BenchReport, Row, run_secagg, standard_
 from securefl.cli.bench import app, parse_sizes
 from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import ConfigError, UsageError
-from securefl.secagg import opening
+from securefl.secure_sum.masking import opening
 
 ROWS = (Row(3, 10), Row(3, 20_000), Row(3, 20_000, 1), Row(9, 10), Row(6, 10_000))
 

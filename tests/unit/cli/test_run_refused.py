@@ -181,7 +181,7 @@ def test_a_machine_without_crypten_is_told_how_to_get_it(
     def absent(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr("securefl.secagg_crypten.library.importlib.metadata.version", absent)
+    monkeypatch.setattr("securefl.secure_sum.crypten.library.importlib.metadata.version", absent)
     scenario = write_scenario(tmp_path)
     reason = refusal(call("run", scenario, "--set", "secure_sum.kind=crypten", "--out", tmp_path / "run"))
     assert reason.startswith("secure_sum.kind: ")

@@ -15,7 +15,7 @@ from securefl.messages.validation import Deals, OwnerDeal
 from securefl.planning.frames import Cohort, SumKind
 from securefl.planning.traffic import party_says, server_says, traffic
 from securefl.rounds.plan import Plan
-from securefl.secagg_crypten.dealing import requests_of
+from securefl.secure_sum.validated.dealing import requests_of
 from securefl.wire.codec import encode
 from securefl.wire.envelope import peek
 from tests.simulation.world import RUN, World, scenario

@@ -25,7 +25,7 @@ from securefl.rounds.party_phases import PartyPhase, Working
 from securefl.rounds.party_sums import on_trained
 from securefl.rounds.randomness import training_entropy, update_entropy
 from securefl.rounds.reports import NothingLearned, RoundDone, SumOpened, UpdateEncoded
-from securefl.secagg.client import Submitted
+from securefl.secure_sum.masking.client import Submitted
 from tests.simulation.world import Node, Op, scenario
 from tests.unit.behaviours.lab import ROUNDING, Lab
 

@@ -14,7 +14,7 @@ from securefl.messages.rounds import ModelAnnounce
 from securefl.rounds.party import PartyMachine
 from securefl.rounds.party_phases import Ended, Informed, Outside, PartyContext
 from securefl.rounds.reports import NothingLearned, RoundDone, SatOut, SumOpened
-from securefl.secagg.store import MemoryStore
+from securefl.secure_sum.store import MemoryStore
 from tests.simulation.world import Op, World, scenario
 
 P1 = PartyId("p01")

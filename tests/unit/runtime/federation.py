@@ -31,7 +31,7 @@ from securefl.rounds.server_phases import ServerContext
 from securefl.runtime.ports import DurableJournal, LocalWork
 from securefl.runtime.publisher import GONE
 from securefl.runtime.shell import Shell
-from securefl.secagg.store import MemoryStore
+from securefl.secure_sum.store import MemoryStore
 from securefl.transport.base import Transport
 from securefl.transport.faults import Fault, FaultyTransport
 from securefl.transport.memory import MemoryHub, MemoryTransport

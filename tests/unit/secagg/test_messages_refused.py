@@ -12,9 +12,9 @@ from securefl.errors import PeerError, UsageError
 from securefl.ids import SERVER, Instance, PartyId
 from securefl.kernel.events import Place
 from securefl.messages.masking import BoxList, KeyList, MaskedInput, Receipt
-from securefl.secagg import client, server
-from securefl.secagg.adverts import read_key_list
-from securefl.secagg.setup import Setup, key_list_digest, share_leaf
+from securefl.secure_sum.adverts import read_key_list
+from securefl.secure_sum.masking import client, server
+from securefl.secure_sum.setup import Setup, key_list_digest, share_leaf
 from tests.contracts.secure_sums import NAMES, RUN, Case, MaskingCluster, roster
 from tests.contracts.test_secure_sum import vectors
 

@@ -10,11 +10,11 @@ import numpy as np
 from securefl.arrays import U64
 from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import PartyId
-from securefl.secagg_crypten.check import check_zeros
-from securefl.secagg_crypten.communicator import Incoming
-from securefl.secagg_crypten.dealing import Request, Tuples, deal
-from securefl.secagg_crypten.session import Done, Failed, Session
-from securefl.secagg_crypten.world import World
+from securefl.secure_sum.crypten.communicator import Incoming
+from securefl.secure_sum.crypten.session import Done, Failed, Session
+from securefl.secure_sum.crypten.world import World
+from securefl.secure_sum.validated.check import check_zeros
+from securefl.secure_sum.validated.dealing import Request, Tuples, deal
 
 CONTEXT = b"c" * 32
 ResultT = TypeVar("ResultT")

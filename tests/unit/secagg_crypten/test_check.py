@@ -11,10 +11,10 @@ from securefl.arrays import U64
 from securefl.config.norm_test import NormTest, norm_test
 from securefl.errors import UsageError
 from securefl.ids import PartyId
-from securefl.secagg_crypten.check import check_session, check_zeros
-from securefl.secagg_crypten.dealing import Deal, Request, Tuples, requests_of
-from securefl.secagg_crypten.session import Session
-from securefl.secagg_crypten.world import World
+from securefl.secure_sum.crypten.session import Session
+from securefl.secure_sum.crypten.world import World
+from securefl.secure_sum.validated.check import check_session, check_zeros
+from securefl.secure_sum.validated.dealing import Deal, Request, Tuples, requests_of
 from tests.unit.secagg_crypten.driving import CONTEXT, drive, shared, worlds
 
 TEST = norm_test(1000, 64, 1e-3)

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import PeerError, UsageError
 from securefl.ids import Instance, PartyId, RunId
-from securefl.secagg_crypten.dealing import Deal, Request, Taking, Tuples, deal, deal_context, requests_of
+from securefl.secure_sum.validated.dealing import (
+    Deal,
+    Request,
+    Taking,
+    Tuples,
+    deal,
+    deal_context,
+    requests_of,
+)
 
 CONTEXT = b"c" * 32
 REQUESTS = (Request("square", (5,)), Request("and", (2, 3)), Request("and", (1,)))

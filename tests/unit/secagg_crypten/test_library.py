@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from securefl.errors import ConfigError
-from securefl.secagg_crypten import library
+from securefl.secure_sum.crypten import library
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 
 from securefl.arrays import I64
 from securefl.errors import UsageError
-from securefl.secagg_crypten.order import (
+from securefl.secure_sum.validated.order import (
     median_trim,
     order_cost,
     order_requests,

@@ -8,7 +8,7 @@ from securefl.crypto.agreement import KeyPair
 from securefl.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.errors import PeerError
 from securefl.ids import PartyId
-from securefl.secagg_crypten.peers import Peers
+from securefl.secure_sum.crypten.peers import Peers
 
 PAIRS = [KeyPair.generate(InsecureSeededEntropy(n)) for n in range(3)]
 

@@ -12,11 +12,11 @@ import pytest
 from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
-from securefl.secagg_crypten.communicator import MAX_AHEAD, Incoming, Mailbox
-from securefl.secagg_crypten.library import Library, load
-from securefl.secagg_crypten.session import Done, Failed, Session, Waiting, reap
-from securefl.secagg_crypten.world import MaskSource, World
-from securefl.secagg_crypten.zeros import ZeroShares
+from securefl.secure_sum.crypten.communicator import MAX_AHEAD, Incoming, Mailbox
+from securefl.secure_sum.crypten.library import Library, load
+from securefl.secure_sum.crypten.session import Done, Failed, Session, Waiting, reap
+from securefl.secure_sum.crypten.world import MaskSource, World
+from securefl.secure_sum.crypten.zeros import ZeroShares
 from tests.crypten_threads import crypten_threads, end_abandoned
 
 NAMES = tuple(PartyId(f"p{i}") for i in range(5))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from securefl.arrays import U64
 from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import PeerError, UsageError
-from securefl.secagg_crypten.shares import UpdateShare, released, share_context, split, words_of
+from securefl.secure_sum.validated.shares import UpdateShare, released, share_context, split, words_of
 
 CONTEXT = b"k" * 32
 LENGTH = 5

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from securefl.errors import UsageError
 from securefl.ids import Instance, PartyId, RunId
-from securefl.secagg_crypten.sketch import matrix, nonce_commitment, project, sketch_seed
+from securefl.secure_sum.validated.sketch import matrix, nonce_commitment, project, sketch_seed
 
 SEED = bytes(range(32))
 INSTANCE = Instance(RunId("run"), 3, 0, 1, 0)

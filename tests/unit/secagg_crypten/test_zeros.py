@@ -11,7 +11,7 @@ from securefl.crypto.agreement import derive_key
 from securefl.crypto.labels import encode
 from securefl.crypto.prg import expand
 from securefl.errors import UsageError
-from securefl.secagg_crypten.zeros import ZeroShares
+from securefl.secure_sum.crypten.zeros import ZeroShares
 from tests.unit.secagg_crypten.test_session import pair_keys
 
 

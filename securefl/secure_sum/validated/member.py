@@ -3,7 +3,7 @@
 Each function takes the phase in which its message is due and returns the next one; a wrong message raises
 ``PeerError`` and nothing has changed. After the verdicts a member exports the sum of its shares of all
 accepted updates, with its share of zero and its blind; freeze and release are those of the CrypTen sum
-(:mod:`securefl.secagg_crypten.member`).
+(:mod:`securefl.secure_sum.crypten.member`).
 """
 
 from __future__ import annotations
@@ -26,25 +26,15 @@ from securefl.ids import SERVER, PartyId
 from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import KeyAdvert, KeyList, MaskedInput, Receipt
 from securefl.messages.validation import Dealt, DealtTo, Held, UpdateShareBox, Verdicts
-from securefl.secagg.adverts import read_key_list
-from securefl.secagg.client import self_mask_key
-from securefl.secagg.setup import Setup
-from securefl.secagg_crypten import member
-from securefl.secagg_crypten.check import check_zeros
-from securefl.secagg_crypten.dealer import read_deal
-from securefl.secagg_crypten.peers import Peers
-from securefl.secagg_crypten.relayed import accepted_of
-from securefl.secagg_crypten.shares import (
-    LEAST_MEMBERS,
-    UpdateShare,
-    others_of,
-    released,
-    share_context,
-    split,
-    words_of,
-)
-from securefl.secagg_crypten.sketch import NONCE_BYTES, nonce_commitment
-from securefl.secagg_crypten.validated_phases import (
+from securefl.secure_sum.adverts import read_key_list
+from securefl.secure_sum.crypten import member
+from securefl.secure_sum.crypten.peers import Peers
+from securefl.secure_sum.crypten.zeros import ZeroShares
+from securefl.secure_sum.masking.client import self_mask_key
+from securefl.secure_sum.setup import Setup
+from securefl.secure_sum.validated.check import check_zeros
+from securefl.secure_sum.validated.dealer import read_deal
+from securefl.secure_sum.validated.phases import (
     Advertised,
     CheckLines,
     Core,
@@ -54,8 +44,18 @@ from securefl.secagg_crypten.validated_phases import (
     Spoiled,
     Step,
 )
-from securefl.secagg_crypten.validation import SHARE_NUMBER, Validation, validated_lists
-from securefl.secagg_crypten.zeros import ZeroShares
+from securefl.secure_sum.validated.relayed import accepted_of
+from securefl.secure_sum.validated.shares import (
+    LEAST_MEMBERS,
+    UpdateShare,
+    others_of,
+    released,
+    share_context,
+    split,
+    words_of,
+)
+from securefl.secure_sum.validated.sketch import NONCE_BYTES, nonce_commitment
+from securefl.secure_sum.validated.validation import SHARE_NUMBER, Validation, validated_lists
 from securefl.wire.codec import decode_struct, encode
 from securefl.wire.inbox import open_relayed
 

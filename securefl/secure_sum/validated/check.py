@@ -18,12 +18,12 @@ import numpy as np
 from securefl.arrays import U64, expect
 from securefl.config.norm_test import NormTest
 from securefl.errors import PeerError
-from securefl.secagg_crypten.dealing import Tuples
-from securefl.secagg_crypten.library import Library, load
-from securefl.secagg_crypten.provider import DealtProvider
-from securefl.secagg_crypten.session import Session
-from securefl.secagg_crypten.world import World
-from securefl.secagg_crypten.zeros import ZeroShares
+from securefl.secure_sum.crypten.library import Library, load
+from securefl.secure_sum.crypten.session import Session
+from securefl.secure_sum.crypten.world import World
+from securefl.secure_sum.crypten.zeros import ZeroShares
+from securefl.secure_sum.validated.dealing import Tuples
+from securefl.secure_sum.validated.provider import DealtProvider
 
 
 def check_session(world: World, projections: U64, test: NormTest, tuples: Tuples) -> Session[bool]:

@@ -20,9 +20,9 @@ from securefl.ids import SERVER, Instance, PartyId, RunId
 from securefl.kernel.events import Place
 from securefl.messages.masking import KeyAdvert
 from securefl.messages.validation import DealRequest, Deals, Dealt, OwnerDeal
-from securefl.secagg.setup import key_list_digest
-from securefl.secagg_crypten.dealing import Deal, Tuples, deal, deal_context, requests_of
-from securefl.secagg_crypten.shares import LEAST_MEMBERS, others_of
+from securefl.secure_sum.setup import key_list_digest
+from securefl.secure_sum.validated.dealing import Deal, Tuples, deal, deal_context, requests_of
+from securefl.secure_sum.validated.shares import LEAST_MEMBERS, others_of
 from securefl.wire.codec import decode_struct, encode
 from securefl.wire.inbox import open_relayed
 

@@ -12,11 +12,11 @@ from securefl.encoding.ring import add_wire, zeros
 from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
 from securefl.messages.rounds import InstanceShares
-from securefl.secagg.client import pairwise_key, pairwise_sign, self_mask_key
-from securefl.secagg.removal import components_from
-from securefl.secagg.server import CollectingInputs
-from securefl.secagg.setup import share_kinds
-from securefl.secagg.store import VectorStore
+from securefl.secure_sum.masking.client import pairwise_key, pairwise_sign, self_mask_key
+from securefl.secure_sum.masking.server import CollectingInputs
+from securefl.secure_sum.removal import components_from
+from securefl.secure_sum.setup import share_kinds
+from securefl.secure_sum.store import VectorStore
 
 
 def survivors_of(phase: CollectingInputs, survivors: frozenset[PartyId]) -> tuple[int, ...]:

@@ -14,12 +14,12 @@ from securefl.ids import SERVER
 from securefl.messages.crypten import PeerBox
 from securefl.messages.union import AnyMessage
 from securefl.messages.validation import CheckWords, HeldList, SketchNonce, SketchNonces, Verdict
-from securefl.secagg_crypten.ports import Engine
-from securefl.secagg_crypten.progress import MAX_AHEAD, Done, Failed, Incoming
-from securefl.secagg_crypten.relayed import nonces_of, receipts_of
-from securefl.secagg_crypten.sketch import project, sketch_seed
-from securefl.secagg_crypten.validated_phases import Checking, Holding, Judged, Revealed, Step
-from securefl.secagg_crypten.validation import CHECK_NUMBERS
+from securefl.secure_sum.crypten.ports import Engine
+from securefl.secure_sum.crypten.progress import MAX_AHEAD, Done, Failed, Incoming
+from securefl.secure_sum.validated.phases import Checking, Holding, Judged, Revealed, Step
+from securefl.secure_sum.validated.relayed import nonces_of, receipts_of
+from securefl.secure_sum.validated.sketch import project, sketch_seed
+from securefl.secure_sum.validated.validation import CHECK_NUMBERS
 from securefl.wire.codec import decode_struct, encode
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from securefl.secagg_crypten.library import load
+from securefl.secure_sum.crypten.library import load
 
 load()

@@ -10,7 +10,7 @@ from securefl.crypto.shamir import share_digest
 from securefl.errors import PeerError, UsageError
 from securefl.ids import Instance, PartyId
 from securefl.kernel.events import Place
-from securefl.secagg.removal import Removable
+from securefl.secure_sum.removal import Removable
 
 
 @dataclass(frozen=True, slots=True)

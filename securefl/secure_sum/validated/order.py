@@ -18,11 +18,11 @@ import numpy as np
 
 from securefl.arrays import I64, U64, expect
 from securefl.errors import UsageError
-from securefl.secagg_crypten.dealing import Request, Tuples, addition_requests
-from securefl.secagg_crypten.library import Library, load
-from securefl.secagg_crypten.provider import DealtProvider
-from securefl.secagg_crypten.session import Session
-from securefl.secagg_crypten.world import World
+from securefl.secure_sum.crypten.library import Library, load
+from securefl.secure_sum.crypten.session import Session
+from securefl.secure_sum.crypten.world import World
+from securefl.secure_sum.validated.dealing import Request, Tuples, addition_requests
+from securefl.secure_sum.validated.provider import DealtProvider
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 from securefl.errors import PeerError, UsageError
-from securefl.secagg_crypten.communicator import Mailbox
-from securefl.secagg_crypten.library import Library, load
-from securefl.secagg_crypten.progress import Done, Failed, Incoming, Progress, Waiting
-from securefl.secagg_crypten.world import Globals, World
+from securefl.secure_sum.crypten.communicator import Mailbox
+from securefl.secure_sum.crypten.library import Library, load
+from securefl.secure_sum.crypten.progress import Done, Failed, Incoming, Progress, Waiting
+from securefl.secure_sum.crypten.world import Globals, World
 
 __all__ = ["Done", "Failed", "Progress", "Session", "Waiting", "reap"]
 

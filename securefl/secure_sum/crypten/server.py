@@ -2,7 +2,7 @@
 
 The server is no rank of the computation. It relays what members say to each other, sealed, adds up the shares
 that they export, and takes off the blinds once their seeds are released. Keys, inputs and receipts are
-collected as in masking (:mod:`securefl.secagg.server`).
+collected as in masking (:mod:`securefl.secure_sum.masking.server`).
 
 Data's way: the server's part of steps 9 and 10.
 """
@@ -20,10 +20,10 @@ from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
 from securefl.messages.crypten import InstanceSeed, PeerBox
 from securefl.messages.masking import KeyList
-from securefl.secagg.client import self_mask_key
-from securefl.secagg.server import CollectingInputs, CollectingKeys, Lost
-from securefl.secagg.setup import key_list_digest
-from securefl.secagg.store import VectorStore
+from securefl.secure_sum.masking.client import self_mask_key
+from securefl.secure_sum.masking.server import CollectingInputs, CollectingKeys, Lost
+from securefl.secure_sum.setup import key_list_digest
+from securefl.secure_sum.store import VectorStore
 
 
 def close_keys(phase: CollectingKeys) -> tuple[CollectingInputs | Lost, KeyList | None]:

@@ -20,9 +20,9 @@ import numpy as np
 from securefl.entropy import Entropy
 from securefl.errors import UsageError
 from securefl.ids import PartyId
-from securefl.secagg_crypten.communicator import Communicator, Mailbox
-from securefl.secagg_crypten.library import Library
-from securefl.secagg_crypten.zeros import ZeroShares
+from securefl.secure_sum.crypten.communicator import Communicator, Mailbox
+from securefl.secure_sum.crypten.library import Library
+from securefl.secure_sum.crypten.zeros import ZeroShares
 
 MaskSource = Literal["pairwise", "crypten-insecure"]
 

@@ -56,7 +56,7 @@ class Deal:
 
 
 def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
-    """What the check of one member asks for, in order (:mod:`securefl.secagg_crypten.check`).
+    """What the check of one member asks for, in order (:mod:`securefl.secure_sum.validated.check`).
 
     Squares of the projections; for each of ceil(log2 k) levels of additions of words, 1 + 6 ANDs (a carry
     tree over 64 bits); then ANDs over the words by halves, and over the bits of what remains.

@@ -29,12 +29,12 @@ from securefl.messages.validation import (
     Verdict,
     Verdicts,
 )
-from securefl.secagg.server import CollectingInputs, CollectingKeys, Lost, least_said, retry
-from securefl.secagg.setup import Setup
-from securefl.secagg_crypten import server
-from securefl.secagg_crypten.relayed import check_nonce
-from securefl.secagg_crypten.shares import LEAST_MEMBERS
-from securefl.secagg_crypten.validation import SHARE_NUMBER, Validation, accepted_by, validated_lists
+from securefl.secure_sum.crypten import server
+from securefl.secure_sum.masking.server import CollectingInputs, CollectingKeys, Lost, least_said, retry
+from securefl.secure_sum.setup import Setup
+from securefl.secure_sum.validated.relayed import check_nonce
+from securefl.secure_sum.validated.shares import LEAST_MEMBERS
+from securefl.secure_sum.validated.validation import SHARE_NUMBER, Validation, accepted_by, validated_lists
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,14 @@ from securefl.crypto.agreement import KeyPair
 from securefl.errors import PeerError
 from securefl.messages.masking import KeyAdvert
 from securefl.messages.union import AnyMessage
-from securefl.secagg.setup import Setup
-from securefl.secagg_crypten import member
-from securefl.secagg_crypten.dealing import Tuples
-from securefl.secagg_crypten.peers import Peers
-from securefl.secagg_crypten.ports import Computation
-from securefl.secagg_crypten.progress import Incoming
-from securefl.secagg_crypten.validation import Validation
-from securefl.secagg_crypten.zeros import ZeroShares
+from securefl.secure_sum.crypten import member
+from securefl.secure_sum.crypten.peers import Peers
+from securefl.secure_sum.crypten.ports import Computation
+from securefl.secure_sum.crypten.progress import Incoming
+from securefl.secure_sum.crypten.zeros import ZeroShares
+from securefl.secure_sum.setup import Setup
+from securefl.secure_sum.validated.dealing import Tuples
+from securefl.secure_sum.validated.validation import Validation
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,16 +20,16 @@ from securefl.arrays import U64, Ring
 from securefl.config.norm_test import NormTest
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
-from securefl.secagg_crypten.check import check_session
-from securefl.secagg_crypten.dealing import Tuples
-from securefl.secagg_crypten.library import Library, device_of
-from securefl.secagg_crypten.session import Session
-from securefl.secagg_crypten.world import World
-from securefl.secagg_crypten.zeros import ZeroShares
+from securefl.secure_sum.crypten.library import Library, device_of
+from securefl.secure_sum.crypten.session import Session
+from securefl.secure_sum.crypten.world import World
+from securefl.secure_sum.crypten.zeros import ZeroShares
+from securefl.secure_sum.validated.check import check_session
+from securefl.secure_sum.validated.dealing import Tuples
 
 
 class CryptenEngine:
-    """Makes sessions (:class:`securefl.secagg_crypten.ports.Engine`), with shares on one device."""
+    """Makes sessions (:class:`securefl.secure_sum.crypten.ports.Engine`), with shares on one device."""
 
     def __init__(self, device: Literal["auto", "cpu", "cuda"] = "cpu") -> None:
         """Import CrypTen and find the device.
@@ -42,7 +42,7 @@ class CryptenEngine:
     def share_of_sum(
         self, members: Sequence[PartyId], rank: int, zeros: ZeroShares | Entropy, encoded: Ring
     ) -> Session[Ring]:
-        """See :class:`securefl.secagg_crypten.ports.Engine`."""
+        """See :class:`securefl.secure_sum.crypten.ports.Engine`."""
         world = World(members, rank, zeros, device=self.device)
         return Session(world, partial(share_of_sum, len(members), rank, encoded, self.device))
 
@@ -55,7 +55,7 @@ class CryptenEngine:
         test: NormTest,
         tuples: Tuples,
     ) -> Session[bool]:
-        """See :class:`securefl.secagg_crypten.ports.Engine`; small, so on the CPU."""
+        """See :class:`securefl.secure_sum.crypten.ports.Engine`; small, so on the CPU."""
         return check_session(World(members, rank, zeros), projections, test, tuples)
 
 

@@ -9,9 +9,9 @@ from securefl.crypto.roster import Roster
 from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
 from securefl.messages.validation import Held, SketchNonce, Verdict
-from securefl.secagg.setup import Setup
-from securefl.secagg_crypten.sketch import nonce_commitment
-from securefl.secagg_crypten.validation import accepted_by, receipts_digest
+from securefl.secure_sum.setup import Setup
+from securefl.secure_sum.validated.sketch import nonce_commitment
+from securefl.secure_sum.validated.validation import accepted_by, receipts_digest
 from securefl.wire.inbox import open_relayed
 
 SaidT = TypeVar("SaidT", Held, SketchNonce, Verdict)

@@ -8,8 +8,8 @@ import numpy as np
 
 from securefl.arrays import U64
 from securefl.errors import UsageError
-from securefl.secagg_crypten.dealing import Tuples
-from securefl.secagg_crypten.library import Library
+from securefl.secure_sum.crypten.library import Library
+from securefl.secure_sum.validated.dealing import Tuples
 
 
 class DealtProvider:

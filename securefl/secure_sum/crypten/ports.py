@@ -9,15 +9,15 @@ from securefl.arrays import U64, Ring
 from securefl.config.norm_test import NormTest
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
-from securefl.secagg_crypten.dealing import Tuples
-from securefl.secagg_crypten.progress import Incoming, Progress
-from securefl.secagg_crypten.zeros import ZeroShares
+from securefl.secure_sum.crypten.progress import Incoming, Progress
+from securefl.secure_sum.crypten.zeros import ZeroShares
+from securefl.secure_sum.validated.dealing import Tuples
 
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 
 class Computation(Protocol[ResultT_co]):
-    """One member's part of a computation (:class:`securefl.secagg_crypten.session.Session`)."""
+    """One member's part of a computation (:class:`securefl.secure_sum.crypten.session.Session`)."""
 
     def resume(self, incoming: Iterable[Incoming] = ()) -> Progress[ResultT_co]:
         """Deliver messages and compute until one is missing.
@@ -46,7 +46,7 @@ class Engine(Protocol):
     ) -> Computation[bool]:
         """Prepare one evaluator's part in the check of a shared update.
 
-        See :func:`securefl.secagg_crypten.check.check_session`.
+        See :func:`securefl.secure_sum.validated.check.check_session`.
         """
         ...
 

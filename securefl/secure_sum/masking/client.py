@@ -33,10 +33,10 @@ from securefl.messages.masking import (
     SharePair,
 )
 from securefl.messages.rounds import InstanceShares
-from securefl.secagg.adverts import read_key_list
-from securefl.secagg.removal import components_from, noise_secret, secret_chain
-from securefl.secagg.setup import Setup
-from securefl.secagg.sharing import Dealt, deal, is_dealt
+from securefl.secure_sum.adverts import read_key_list
+from securefl.secure_sum.masking.sharing import Dealt, deal, is_dealt
+from securefl.secure_sum.removal import components_from, noise_secret, secret_chain
+from securefl.secure_sum.setup import Setup
 from securefl.wire.codec import decode_struct, encode
 
 

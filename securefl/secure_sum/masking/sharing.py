@@ -9,7 +9,7 @@ from securefl.crypto.merkle import merkle_paths, merkle_root, merkle_verify
 from securefl.crypto.shamir import split
 from securefl.entropy import Entropy
 from securefl.messages.masking import SharePair
-from securefl.secagg.setup import Setup, share_kinds, share_leaf
+from securefl.secure_sum.setup import Setup, share_kinds, share_leaf
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Dealt:
     shares: tuple[SharePair, ...] = field(repr=False)
     """By holder."""
     digests: tuple[tuple[bytes, ...], ...]
-    """By holder, of each share, in the order of :func:`securefl.secagg.setup.share_kinds`."""
+    """By holder, of each share, in the order of :func:`securefl.secure_sum.setup.share_kinds`."""
     root: bytes
     """Of the hash tree over the digests: pins them all."""
 

@@ -9,7 +9,7 @@ from securefl.crypto.roster import Roster
 from securefl.errors import PeerError
 from securefl.ids import SERVER
 from securefl.messages.masking import KeyAdvert
-from securefl.secagg.setup import Setup, key_list_digest
+from securefl.secure_sum.setup import Setup, key_list_digest
 from securefl.wire.inbox import open_relayed
 
 

@@ -2,7 +2,7 @@
 
 CrypTen computes as a program that sends, and waits where it receives. Here sending fills an outbox, and
 waiting calls ``wait``, which gives the processor to whoever carries messages
-(:mod:`securefl.secagg_crypten.session`). Payloads are little-endian words of 64 bits and nothing else: no
+(:mod:`securefl.secure_sum.crypten.session`). Payloads are little-endian words of 64 bits and nothing else: no
 pickle, so CrypTen's ``*_obj`` calls are refused.
 """
 
@@ -16,8 +16,8 @@ import numpy as np
 
 from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
-from securefl.secagg_crypten.library import Library
-from securefl.secagg_crypten.progress import MAX_AHEAD, Incoming, Outgoing
+from securefl.secure_sum.crypten.library import Library
+from securefl.secure_sum.crypten.progress import MAX_AHEAD, Incoming, Outgoing
 
 __all__ = ["MAX_AHEAD", "Communicator", "Incoming", "Mailbox", "Outgoing"]
 

@@ -5,7 +5,7 @@
     CollectingKeys -> CollectingBoxes -> CollectingInputs        (-> Lost, from each)
 
 ``on_*`` takes one member's message; ``close_*`` ends a step with whoever has answered. Nothing here learns an
-update: masked inputs are uniform until :mod:`securefl.secagg.opening` gets the released shares.
+update: masked inputs are uniform until :mod:`securefl.secure_sum.masking.opening` gets the released shares.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from securefl.crypto.merkle import merkle_root
 from securefl.errors import PeerError
 from securefl.ids import PartyId
 from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
-from securefl.secagg.adverts import check_advert
-from securefl.secagg.setup import Setup, key_list_digest, share_leaf
-from securefl.secagg.store import VectorStore
+from securefl.secure_sum.adverts import check_advert
+from securefl.secure_sum.setup import Setup, key_list_digest, share_leaf
+from securefl.secure_sum.store import VectorStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,14 +34,14 @@ from securefl.errors import PeerError, UsageError
 from securefl.ids import SERVER, PartyId
 from securefl.messages.crypten import InstanceSeed, PeerBox
 from securefl.messages.masking import KeyAdvert, KeyList, MaskedInput, Receipt
-from securefl.secagg.adverts import read_key_list
-from securefl.secagg.client import self_mask_key
-from securefl.secagg.removal import components_from, noise_secret
-from securefl.secagg.setup import Setup
-from securefl.secagg_crypten.peers import Peers
-from securefl.secagg_crypten.ports import Computation, Engine
-from securefl.secagg_crypten.progress import MAX_AHEAD, Done, Failed, Incoming, Outgoing, Progress
-from securefl.secagg_crypten.zeros import ZeroShares
+from securefl.secure_sum.adverts import read_key_list
+from securefl.secure_sum.crypten.peers import Peers
+from securefl.secure_sum.crypten.ports import Computation, Engine
+from securefl.secure_sum.crypten.progress import MAX_AHEAD, Done, Failed, Incoming, Outgoing, Progress
+from securefl.secure_sum.crypten.zeros import ZeroShares
+from securefl.secure_sum.masking.client import self_mask_key
+from securefl.secure_sum.removal import components_from, noise_secret
+from securefl.secure_sum.setup import Setup
 
 MaskSource = Literal["pairwise", "crypten-insecure"]
 """Where shares of zero come from."""

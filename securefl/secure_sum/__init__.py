@@ -1,0 +1,1 @@
+"""Secure sums: one port, and the kinds of sum behind it."""

@@ -1,0 +1,1 @@
+"""Updates that are checked, still shared, before their sum is opened (ADR 0024)."""
