@@ -7,6 +7,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
+from securefl.arrays import F64
+
 _EXACT_WORK = 300_000
 """Integer products that an exact count may cost; beyond it clusters are treated as independent."""
 
@@ -33,6 +37,16 @@ def once_in(probability: float, times: int) -> float:
     if probability >= 1:
         return 1.0 if times else 0.0
     return -math.expm1(times * math.log1p(-probability))
+
+
+def binomial_law(trials: int, rate: float) -> F64:
+    """P(X = k) of X ~ Binomial(``trials`` >= 0, 0 <= ``rate`` <= 1), f64 ``(trials + 1,)``."""
+    from scipy import special  # noqa: PLC0415 - a fifth of a second that most commands need not spend
+
+    hits = np.arange(trials + 1)
+    ways = special.gammaln(trials + 1) - special.gammaln(hits + 1) - special.gammaln(trials - hits + 1)
+    law: F64 = np.exp(ways + special.xlogy(hits, rate) + special.xlog1py(trials - hits, -rate))
+    return law
 
 
 def all_within(sizes: Sequence[int], marked: int, allowed: Callable[[int], int], resting: int = 0) -> float:

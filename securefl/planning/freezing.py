@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from securefl.arrays import F64, I64
+from securefl.config.odds import binomial_law
 from securefl.config.sizes import cluster_sizes
 from securefl.crypto import prg
 
@@ -28,7 +28,7 @@ _AT_ONCE = 2_000_000
 
 def p_aborted(size: int, min_survivors: int, dropout: float) -> float:
     """P(more than ``size - min_survivors`` of ``size`` parties drop out): a given cluster is lost."""
-    return float(1 - _binomial(size, dropout)[: size - min_survivors + 1].sum())
+    return float(1 - binomial_law(size, dropout)[: size - min_survivors + 1].sum())
 
 
 def p_any_lost(parties: int, size: int, min_survivors: int, dropout: float, reclusterings: int) -> float:
@@ -38,7 +38,7 @@ def p_any_lost(parties: int, size: int, min_survivors: int, dropout: float, recl
     coefficients of x^D in the product over clusters of sum_(h <= m - s) C(m, h) (p x)^h (1 - p)^(m - h) and
     in (1 - p + p x)^N. Given who drops out, the R assignments are independent.
     """
-    whole = _binomial(parties, dropout)
+    whole = binomial_law(parties, dropout)
     kept = _within(parties, size, min_survivors, dropout)
     count = np.arange(len(whole)) < len(kept)
     held = np.zeros_like(whole)
@@ -53,25 +53,8 @@ def _within(parties: int, size: int, min_survivors: int, dropout: float) -> F64:
     """P(D parties drop out and no cluster is lost) by D."""
     product = np.ones(1)
     for members in cluster_sizes(parties, size):
-        product = np.convolve(product, _binomial(members, dropout)[: members - min_survivors + 1])
+        product = np.convolve(product, binomial_law(members, dropout)[: members - min_survivors + 1])
     return product
-
-
-@functools.lru_cache(maxsize=4096)
-def _binomial(trials: int, probability: float) -> F64:
-    """P(h of ``trials``) for h from 0 to ``trials``."""
-    if probability <= 0:
-        return np.eye(1, trials + 1).ravel()
-    logs = [
-        math.lgamma(trials + 1)
-        - math.lgamma(h + 1)
-        - math.lgamma(trials - h + 1)
-        + h * math.log(probability)
-        + (trials - h) * math.log1p(-probability)
-        for h in range(trials + 1)
-    ]
-    law: F64 = np.exp(np.array(logs))
-    return np.asarray(law / law.sum())
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
 from securefl.arrays import F64
+from securefl.config.odds import binomial_law
 from securefl.errors import UsageError
-
-_HALVINGS = 45
-"""Of an interval of rates: what is left is below 10^-13."""
 
 
 class Interval(NamedTuple):
@@ -30,13 +24,7 @@ def probabilities(trials: int, rate: float) -> F64:
     """
     if trials < 0 or not 0 <= rate <= 1:
         raise UsageError(f"no binomial law has {trials} trials at rate {rate}")
-    hits = np.arange(trials + 1)
-    if rate in (0, 1):
-        return np.where(hits == trials * rate, 1.0, 0.0)
-    factorials = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, trials + 1)))))
-    ways = factorials[-1] - factorials - factorials[::-1]
-    law: F64 = np.exp(ways + hits * math.log(rate) + hits[::-1] * math.log1p(-rate))
-    return law
+    return binomial_law(trials, rate)
 
 
 def upper_tail(trials: int, rate: float, at_least: int) -> float:
@@ -45,7 +33,13 @@ def upper_tail(trials: int, rate: float, at_least: int) -> float:
     Raises:
         UsageError: as for :func:`probabilities`.
     """
-    return min(1.0, float(probabilities(trials, rate)[max(at_least, 0) :].sum()))
+    from scipy import special  # noqa: PLC0415 - a fifth of a second that only audits spend
+
+    if trials < 0 or not 0 <= rate <= 1:
+        raise UsageError(f"no binomial law has {trials} trials at rate {rate}")
+    if not 0 < at_least <= trials:
+        return float(at_least <= 0)
+    return float(special.betainc(at_least, trials - at_least + 1, rate))
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float) -> Interval:
@@ -59,18 +53,9 @@ def clopper_pearson(hits: int, trials: int, confidence: float) -> Interval:
     """
     if not (0 <= hits <= trials and trials >= 1 and 0 < confidence < 1):
         raise UsageError(f"no interval from {hits} of {trials} at confidence {confidence}")
-    error = (1 - confidence) / 2
-    low = 0.0 if hits == 0 else _highest(lambda rate: upper_tail(trials, rate, hits) <= error)
-    misses = trials - hits
-    # Many hits at a small rate are few misses at a large one.
-    high = 1.0 if misses == 0 else 1 - _highest(lambda rate: upper_tail(trials, rate, misses) <= error)
+    from scipy import special  # noqa: PLC0415 - a fifth of a second that only audits spend
+
+    error, misses = (1 - confidence) / 2, trials - hits
+    low = float(special.betaincinv(hits, misses + 1, error)) if hits else 0.0
+    high = float(special.betainccinv(hits + 1, misses, error)) if misses else 1.0
     return Interval(low, high)
-
-
-def _highest(holds: Callable[[float], bool]) -> float:
-    """The largest rate, rounded down, up to which ``holds`` does: it holds at 0 and not at 1."""
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low

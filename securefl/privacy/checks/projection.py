@@ -78,12 +78,10 @@ def _tail(distance: float, variance: float, steepest: float) -> float:
 
 
 def _quantile(alpha: float, variance: float, steepest: float) -> float:
-    """The distance at which :func:`_tail` is ``alpha``, by bisection."""
-    low, high = 0.0, 100 * math.sqrt(variance)
-    for _ in range(60):
-        middle = (low + high) / 2
-        if _tail(middle, variance, steepest) > alpha:
-            low = middle
-        else:
-            high = middle
-    return high
+    """The distance at which :func:`_tail` is ``alpha``."""
+    from scipy import optimize  # noqa: PLC0415 - a process without checks need not wait for it
+
+    high = 100 * math.sqrt(variance)
+    if _tail(high, variance, steepest) > alpha:
+        return high
+    return float(optimize.brentq(lambda distance: _tail(distance, variance, steepest) - alpha, 0.0, high))
