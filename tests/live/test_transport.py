@@ -34,10 +34,10 @@ from securefl.transport.broker import (
     start_mosquitto,
 )
 from securefl.transport.local_tls import LocalTls, make_local_tls
-from securefl.transport.memory import MemoryHub
 from securefl.transport.mqtt import MqttTransport
 from securefl.transport.mqtt_limits import MqttLimits
 from securefl.transport.probe import check_retention, measure_frame_limit, probe_frame_limit
+from tests.unit.transport.memory import MemoryHub
 
 pytestmark = pytest.mark.live
 

@@ -33,12 +33,12 @@ from securefl.runtime.publisher import GONE
 from securefl.runtime.shell import Shell
 from securefl.secure_sum.store import MemoryStore
 from securefl.transport.base import Transport
-from securefl.transport.faults import Fault, FaultyTransport
-from securefl.transport.memory import MemoryHub, MemoryTransport
 from securefl.wire import topics
 from securefl.wire.inbox import Delivery, Inbox
 from securefl.wire.outbox import Outbox
 from tests.simulation.rosters import seeded_identities
+from tests.unit.transport.faults import Fault, FaultyTransport
+from tests.unit.transport.memory import MemoryHub, MemoryTransport
 
 RUN = RunId("shells")
 LENGTH = 8

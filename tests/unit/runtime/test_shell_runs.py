@@ -32,12 +32,12 @@ from securefl.messages.masking import MaskedInput
 from securefl.messages.rounds import Hello, Invite, ModelAnnounce, Release
 from securefl.messages.union import AnyMessage
 from securefl.rounds.reports import NothingLearned
-from securefl.transport.faults import Direction, Fault, FaultKind
 from securefl.wire import topics
 from securefl.wire.envelope import peek
 from tests.simulation.world import scenario
 from tests.unit.runtime.federation import RUN, Federation, Role, add_one, everybody, names
 from tests.unit.runtime.hurried import HurriedLoop
+from tests.unit.transport.faults import Direction, Fault, FaultKind
 
 STEPS = ("join", "hello", "reveal", "keys", "shares", "training", "certify", "release")
 WAITING = {f"deadlines__{step}": "30" for step in STEPS}

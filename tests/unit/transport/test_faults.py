@@ -8,8 +8,8 @@ import pytest
 
 from securefl.errors import UsageError
 from securefl.transport.base import Delivery, TransportClosedError
-from securefl.transport.faults import Direction, Fault, FaultKind, FaultyTransport
-from securefl.transport.memory import MemoryHub
+from tests.unit.transport.faults import Direction, Fault, FaultKind, FaultyTransport
+from tests.unit.transport.memory import MemoryHub
 
 
 def through(faults: list[Fault], frames: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:

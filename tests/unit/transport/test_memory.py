@@ -10,7 +10,7 @@ import pytest
 
 from securefl.errors import UsageError
 from securefl.transport.base import Delivery, TransportClosedError
-from securefl.transport.memory import MemoryHub
+from tests.unit.transport.memory import MemoryHub
 
 
 def run(body: Coroutine[None, None, None]) -> None:

@@ -5,11 +5,11 @@ import itertools
 import pytest
 from hypothesis import given, settings
 
-from securefl.clustering.leakage.groups import smallest_group
 from securefl.clustering.leakage.ledger import LeakageLedger
 from securefl.errors import UsageError
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import ledger_of, rows_of
+from tests.unit.clustering.leakage.smallest_groups import smallest_group
 
 
 @given(oracle.ledgers(most=7))

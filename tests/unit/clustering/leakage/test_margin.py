@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.clustering.leakage.margin import margin
 from securefl.errors import UsageError
+from tests.unit.clustering.leakage.margins import margin
 from tests.unit.clustering.leakage.oracle import drawn, ledger_of
 
 
