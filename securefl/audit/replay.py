@@ -23,7 +23,6 @@ from securefl.audit.replay_rounds import ReplayRound, Vectors, replay_rounds
 from securefl.audit.restepping import restepped
 from securefl.audit.truth import GroundTruth
 from securefl.clustering.assignment import Assignment
-from securefl.config.aggregation import CoordinateRule
 from securefl.config.rules import needs_server_gradient
 from securefl.config.sizes import hides_groups, work_of
 from securefl.crypto.roster import make_identities
@@ -102,12 +101,10 @@ def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
     if recorded.simulated:
         return "a simulation leaves no transcript; repeat it with the same seed instead"
     if needs_server_gradient(aggregation.rule):
-        return (
-            f"the rule {aggregation.rule.__struct_config__.tag} looks at gradients of the server's own data"
-        )
+        return f"the rule {aggregation.rule.name} looks at gradients of the server's own data"
     if not whole and recorded.scenario.groups.count > 1:
         return "with task groups models and sums are sampled at other coordinates; --lab keeps whole vectors"
-    if not whole and (aggregation.pre_aggregation or not isinstance(aggregation.rule, CoordinateRule)):
+    if not whole and (aggregation.pre_aggregation or not aggregation.rule.by_coordinate):
         return "the rule needs whole vectors, which only runs with --lab keep (and audits with --lab read)"
     return None
 

@@ -27,30 +27,27 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from securefl.config.aggregation import (
-    AdaptiveClipping,
-    Bucketing,
-    Bulyan,
-    CentredClipping,
-    FlTrust,
-    GeometricMedian,
-    InnerProduct,
-    Krum,
-    Mean,
-    MeanAroundMedian,
-    Median,
-    MinimumDiameter,
-    MultiKrum,
-    NearestNeighbourMixing,
-    NormClipping,
-    PreAggregation,
-    Rule,
-    SignMajority,
-    TrimmedMean,
-    ZenoPlusPlus,
-)
+from securefl.config.aggregation import PreAggregation, Rule
 from securefl.errors import UsageError
 from securefl.robust.catalogue import aggregate, prepare
+from securefl.robust.pre_aggregation.arc import AdaptiveClipping
+from securefl.robust.pre_aggregation.bucketing import Bucketing
+from securefl.robust.pre_aggregation.nearest_neighbour_mixing import NearestNeighbourMixing
+from securefl.robust.pre_aggregation.norm_clipping import NormClipping
+from securefl.robust.rules.bulyan import Bulyan
+from securefl.robust.rules.centred_clipping import CentredClipping
+from securefl.robust.rules.fltrust import FlTrust
+from securefl.robust.rules.geometric_median import GeometricMedian
+from securefl.robust.rules.inner_product import InnerProduct
+from securefl.robust.rules.krum import Krum
+from securefl.robust.rules.mean import Mean
+from securefl.robust.rules.mean_around_median import MeanAroundMedian
+from securefl.robust.rules.median import Median
+from securefl.robust.rules.minimum_diameter import MinimumDiameter
+from securefl.robust.rules.multi_krum import MultiKrum
+from securefl.robust.rules.sign_majority import SignMajority
+from securefl.robust.rules.trimmed_mean import TrimmedMean
+from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.robust.stack import Stack
 
 SIZES = ((20, 1_000_000), (60, 100_000), (100, 1_000_000))

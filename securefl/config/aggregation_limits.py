@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from securefl.config.aggregation import InnerProduct, TrimmedMean
 from securefl.config.rules import clusters_needed_by, needs_server_gradient, withstood
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import participants_of
@@ -20,11 +19,8 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
         ConfigError: with the field, the reason and the remedy.
     """
     plan = scenario.aggregation
-    tag = type(plan.rule).__struct_config__.tag
-    if isinstance(plan.rule, TrimmedMean):
-        _check_trim(plan.rule)
-    if isinstance(plan.rule, InnerProduct):
-        _check_memory(plan.rule)
+    tag = plan.rule.name
+    plan.rule.check("aggregation.rule")
     needed = clusters_needed_by(plan)
     if clusters < needed:
         raise ConfigError(
@@ -69,22 +65,4 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
             f" and {tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''}"
             f" withstands {tolerated}",
             'claim = "average-case", another rule, or other parameters of the rule',
-        )
-
-
-def _check_trim(rule: TrimmedMean) -> None:
-    if isinstance(rule.trim, str) and rule.beta is None:
-        reason = f'trim = "{rule.trim}" does not say how much is trimmed'
-        raise ConfigError("aggregation.rule.beta", reason, "the share at each end, as in beta = 0.1")
-    if isinstance(rule.trim, int) and rule.beta is not None:
-        reason = f"trim = {rule.trim} says how many are trimmed"
-        raise ConfigError("aggregation.rule.beta", reason, 'leave it out, or trim = "count" or "weight"')
-
-
-def _check_memory(rule: InnerProduct) -> None:
-    if rule.half_life is not None and rule.select == "per-round":
-        raise ConfigError(
-            "aggregation.rule.half_life",
-            'select = "per-round" keeps no scores that could be forgotten',
-            'leave it out, or select = "accumulated"',
         )

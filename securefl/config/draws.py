@@ -11,7 +11,8 @@ import hashlib
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo
 
 from securefl.config.resolved import NOT_AGREED_UPON, OF_EACH_MACHINE
 from securefl.config.scenario import Scenario
@@ -43,7 +44,11 @@ def chosen_fields(table: Struct) -> dict[str, Any]:
     config = table.__struct_config__
     named = {config.tag_field: config.tag} if config.tag_field else {}
     fields = ((field, getattr(table, field.name)) for field in msgspec.structs.fields(table))
-    return named | {field.encode_name: _plain(one) for field, one in fields if one != field.default}
+    return named | {field.encode_name: _plain(one) for field, one in fields if one != _default(field)}
+
+
+def _default(field: FieldInfo) -> object:
+    return field.default if field.default_factory is NODEFAULT else field.default_factory()
 
 
 def _plain(value: object) -> object:

@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from securefl.config.parts import Part, expanded, names
 from securefl.config.scenario import Scenario
+from securefl.config.section import Section
 from securefl.errors import ConfigError
 
 _WHERE = re.compile(r" - at `\$(?P<path>.*)`$")
@@ -28,38 +30,64 @@ _FORMS = {
 _REFERENCE = "docs/scenarios.md lists all fields"
 
 
-def explain(error: msgspec.ValidationError, raw: dict[str, Any]) -> ConfigError:
+def explain(
+    error: msgspec.ValidationError,
+    raw: dict[str, Any],
+    root: type[Section] = Scenario,
+    above: Sequence[str] = (),
+) -> ConfigError:
     """The error for a person.
 
     Args:
-        error: what ``msgspec.convert(raw, Scenario)`` raised.
-        raw: the tables as read, overrides applied; the offending value is quoted from them.
+        error: what ``msgspec.convert(table, root)`` raised.
+        raw: the scenario as read, overrides applied; the offending value is quoted from it.
+        root: kind of the table: the whole scenario, or a part.
+        above: path from the scenario to the table.
     """
     text = str(error)
     where = _WHERE.search(text)
     text = text[: where.start()] if where else text
-    segments = re.findall(r"[^.\[\]]+", where["path"]) if where else []
+    segments = [*above, *(re.findall(r"[^.\[\]]+", where["path"]) if where else [])]
     if unknown := _UNKNOWN.match(text):
-        return _unknown_field(unknown["name"], segments, raw)
+        return _unknown_field(unknown["name"], segments, *_look_up(segments, raw, root, len(above)))
     if missing := _MISSING.match(text):
-        return _missing_field(missing["name"], segments, raw)
-    node, value = _look_up(segments, raw)
+        return _missing_field(missing["name"], segments, _look_up(segments, raw, root, len(above))[0])
+    node, value = _look_up(segments, raw, root, len(above))
     path = ".".join(segments) or "scenario"
     if _BAD_CHOICE.match(text):
-        choices = _choices(node)
-        close = difflib.get_close_matches(str(value), choices, n=1)
-        listed = "one of " + ", ".join(choices)
-        return ConfigError(
-            path,
-            f"{_short(value)} is not a choice",
-            f"did you mean {close[0]}? {listed}" if close else listed,
-        )
+        return not_a_choice(path, value, _choices(node))
     return ConfigError(path, f"{_plain(text)}, found {_short(value)}", _remedy_for_type(node))
 
 
-def _unknown_field(name: str, segments: Sequence[str], raw: dict[str, Any]) -> ConfigError:
+def explain_part(kind: type[Part], value: Any, segments: Sequence[str]) -> ConfigError:
+    """The error for what should be a part and is no table, or does not name one that there is.
+
+    Args:
+        kind: of the part.
+        value: as read.
+        segments: path to it.
+    """
+    path, tag = ".".join(segments), kind.__struct_config__.tag_field
+    if not isinstance(value, dict):
+        remedy = f'a table such as {{ {tag} = "{kind.usual}" }}'
+        return ConfigError(path, f"expected table, found {_short(value)}", remedy)
+    if tag not in value:
+        return ConfigError(f"{path}.{tag}", "missing", f"one of {', '.join(names(kind))}")
+    if not isinstance(value[tag], str):
+        return ConfigError(f"{path}.{tag}", f"expected string, found {_short(value[tag])}")
+    return not_a_choice(f"{path}.{tag}", value[tag], names(kind))
+
+
+def not_a_choice(path: str, value: Any, choices: Sequence[str]) -> ConfigError:
+    """The error for a word that is none of ``choices``."""
+    close = difflib.get_close_matches(str(value), choices, n=1)
+    listed = "one of " + ", ".join(choices)
+    remedy = f"did you mean {close[0]}? {listed}" if close else listed
+    return ConfigError(path, f"{_short(value)} is not a choice", remedy)
+
+
+def _unknown_field(name: str, segments: Sequence[str], section: inspect.Type, value: Any) -> ConfigError:
     """Name the closest field of the same section, else the section in which that field exists."""
-    section, value = _look_up(segments, raw)
     known = [field.encode_name for field in section.fields] if isinstance(section, inspect.StructType) else []
     path = ".".join([*segments, name])
     close = difflib.get_close_matches(name, known, n=1)
@@ -74,8 +102,7 @@ def _unknown_field(name: str, segments: Sequence[str], raw: dict[str, Any]) -> C
     return ConfigError(path, f"unknown field{kind}", fields)
 
 
-def _missing_field(name: str, segments: Sequence[str], raw: dict[str, Any]) -> ConfigError:
-    node, _ = _look_up(segments, raw)
+def _missing_field(name: str, segments: Sequence[str], node: inspect.Type) -> ConfigError:
     path = ".".join([*segments, name])
     if isinstance(node, inspect.StructType):
         node = next((f.type for f in node.fields if f.encode_name == name), node)
@@ -83,11 +110,18 @@ def _missing_field(name: str, segments: Sequence[str], raw: dict[str, Any]) -> C
     return ConfigError(path, "missing", f"one of {', '.join(choices)}" if choices else _REFERENCE)
 
 
-def _look_up(segments: Sequence[str], raw: dict[str, Any]) -> tuple[inspect.Type, Any]:
-    """The declared type and the raw value at a path; of a tagged union, the member that the raw tag names."""
-    node: inspect.Type = inspect.type_info(Scenario)
+def _look_up(
+    segments: Sequence[str], raw: dict[str, Any], root: type[Section], depth: int
+) -> tuple[inspect.Type, Any]:
+    """The declared type and the raw value at a path; of a tagged union, the member that the raw tag names.
+
+    ``root`` is what stands after the first ``depth`` segments.
+    """
+    node: inspect.Type = inspect.type_info(root)
     value: Any = raw
-    for segment in segments:
+    for segment in segments[:depth]:
+        value = value[int(segment)] if isinstance(value, list) else value[segment]
+    for segment in segments[depth:]:
         if isinstance(node, inspect.StructType) and segment == node.tag_field:
             return node, value.get(segment) if isinstance(value, dict) else None
         if isinstance(node, inspect.StructType):
@@ -137,7 +171,8 @@ def _all_fields() -> Iterator[str]:
         if isinstance(node, inspect.StructType):
             for field in node.fields:
                 yield prefix + field.encode_name
-                yield from walk(field.type, f"{prefix}{field.encode_name}.")
+                for one in expanded(field.type):
+                    yield from walk(one, f"{prefix}{field.encode_name}.")
         elif isinstance(node, inspect.UnionType):
             for member in node.types:
                 yield from walk(member, prefix)

@@ -6,7 +6,6 @@ What takes the model's size or an accountant comes later (:mod:`securefl.privacy
 
 from __future__ import annotations
 
-from securefl.config.aggregation import FlTrust
 from securefl.config.behaviours import Behaviour, NoClip, NoNoise, SparseEnergy, UpdateAttack
 from securefl.config.privacy import MAX_COMPONENTS, DpSgd
 from securefl.config.scenario import Scenario, Training
@@ -66,8 +65,8 @@ def check_privacy(scenario: Scenario) -> None:
 
 def _check_dp_sgd(scenario: Scenario, dp: DpSgd) -> None:
     plain, training = Training(), scenario.training
-    # FLTrust's server trains as plain parties do, whatever these do.
-    if not isinstance(scenario.aggregation.rule, FlTrust):
+    # A server that trains for a rule (FLTrust) does so as plain parties do, whatever these do.
+    if scenario.aggregation.rule.server_data != "training":
         for field in ("epochs", "learning_rate", "momentum", "weight_decay"):
             if getattr(training, field) != getattr(plain, field):
                 raise ConfigError(

@@ -6,60 +6,8 @@ The rules themselves are in :mod:`securefl.robust`, which states the source of e
 from __future__ import annotations
 
 import math
-from typing import assert_never
 
-from securefl.config.aggregation import (
-    AdaptiveClipping,
-    Aggregation,
-    Bucketing,
-    Bulyan,
-    CentredClipping,
-    FlTrust,
-    GeometricMedian,
-    InnerProduct,
-    Krum,
-    Mean,
-    MeanAroundMedian,
-    Median,
-    MinimumDiameter,
-    MultiKrum,
-    NearestNeighbourMixing,
-    NormClipping,
-    PreAggregation,
-    Rule,
-    ServerRule,
-    SignMajority,
-    TrimmedMean,
-    ZenoPlusPlus,
-)
-
-
-def clusters_needed(rule: Rule) -> int:
-    """Fewest clusters that the rule is defined for."""
-    match rule:
-        case (
-            Mean()
-            | Median()
-            | GeometricMedian()
-            | CentredClipping()
-            | SignMajority()
-            | FlTrust()
-            | ZenoPlusPlus()
-            | InnerProduct()
-        ):
-            return 1
-        case TrimmedMean(trim=trim):
-            return 2 * trim + 1 if isinstance(trim, int) else 1
-        case MeanAroundMedian(byzantine=byzantine) | MinimumDiameter(byzantine=byzantine):
-            return 2 * byzantine + 1
-        case Krum(byzantine=byzantine):
-            return byzantine + 3
-        case MultiKrum(byzantine=byzantine, keep=keep):
-            return byzantine + max(3, keep or 0)
-        case Bulyan(byzantine=byzantine):
-            return 4 * byzantine + 3
-        case _:
-            assert_never(rule)
+from securefl.config.aggregation import Aggregation, Rule
 
 
 def breakdown(rule: Rule, clusters: int) -> int:
@@ -70,40 +18,17 @@ def breakdown(rule: Rule, clusters: int) -> int:
     medians, of centred clipping, of votes on signs and of trimming by weight are for equal cluster weights;
     in general they tolerate every set of clusters with less than half, or with beta, of the total weight.
     """
-    if clusters < clusters_needed(rule):
-        return 0
-    match rule:
-        case Mean() | InnerProduct():
-            # The longest product wins, whatever the share that is believed honest.
-            most = 0
-        case Median() | GeometricMedian() | CentredClipping() | SignMajority():
-            most = (clusters - 1) // 2
-        case TrimmedMean():
-            most = rule.at_each_end(clusters)
-        case MeanAroundMedian(byzantine=number):
-            most = number
-        case MinimumDiameter(byzantine=number) | Bulyan(byzantine=number):
-            most = number
-        case Krum(byzantine=number) | MultiKrum(byzantine=number):
-            most = number if clusters >= 2 * number + 3 else 0
-        case FlTrust():
-            most = clusters
-        case ZenoPlusPlus(scale=scale, rho=rho):
-            # The test of a rescaled vector says nothing about its length, and what is accepted keeps its own.
-            most = 0 if scale == "normalised" or rho == 0 else clusters
-        case _:
-            assert_never(rule)
-    return most
+    return 0 if clusters < rule.clusters_needed else rule.withstands(clusters)
 
 
-def server_rule(rule: Rule) -> ServerRule | None:
+def server_rule(rule: Rule) -> Rule | None:
     """The rule itself if it cannot do without a gradient of data that the server holds."""
-    return rule if isinstance(rule, FlTrust | ZenoPlusPlus | InnerProduct) else None
+    return rule if needs_server_gradient(rule) else None
 
 
 def needs_server_gradient(rule: Rule) -> bool:
     """Whether the rule cannot do without a gradient of data that the server holds itself."""
-    return server_rule(rule) is not None
+    return rule.server_data != "none"
 
 
 def places(gamma: float, clusters: int) -> int:
@@ -126,9 +51,9 @@ def rounds_remembered(half_life: float) -> float:
 
 def clusters_needed_by(plan: Aggregation) -> int:
     """Fewest clusters for the rule together with what stands in front of it."""
-    needed = clusters_needed(plan.rule)
+    needed = plan.rule.clusters_needed
     for step in reversed(plan.pre_aggregation):
-        needed = _needed_before(step, needed)
+        needed = step.rows_needed(needed)
     return needed
 
 
@@ -142,21 +67,6 @@ def withstood(plan: Aggregation, clusters: int) -> int:
         return 0
     rows, most = clusters, clusters
     for step in plan.pre_aggregation:
-        if isinstance(step, Bucketing):
-            rows = -(-rows // step.size)
-        elif isinstance(step, NearestNeighbourMixing):
-            most = min(most, step.byzantine)
+        most = min(most, step.withstands(rows))
+        rows = step.rows_left(rows)
     return min(most, breakdown(plan.rule, rows))
-
-
-def _needed_before(step: PreAggregation, rows: int) -> int:
-    """Fewest rows that ``step`` turns into ``rows`` at least."""
-    match step:
-        case NormClipping():
-            return rows
-        case Bucketing(size=size):
-            return (rows - 1) * size + 1
-        case NearestNeighbourMixing(byzantine=byzantine) | AdaptiveClipping(byzantine=byzantine):
-            return max(rows, 2 * byzantine + 1)
-        case _:
-            assert_never(step)

@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from securefl.arrays import F64
-from securefl.config.aggregation import Mean, Median, Rule, TrimmedMean
-from securefl.config.rules import clusters_needed
+from securefl.config.aggregation import Rule
 from securefl.errors import UsageError
 from securefl.robust.catalogue import aggregate
+from securefl.robust.rules.mean import Mean
+from securefl.robust.rules.median import Median
+from securefl.robust.rules.trimmed_mean import TrimmedMean
 from securefl.robust.stack import Stack
 
 
@@ -53,7 +55,7 @@ def combine(rule: GroupRule, vectors: F64, weights: npt.NDArray[np.float64]) -> 
     """
     members = len(vectors)
     chosen = rule.of(members) if isinstance(rule, TrimmedShare) else rule
-    if members < max(1, clusters_needed(chosen)):
+    if members < max(1, chosen.clusters_needed):
         return None
     stack = Stack(vectors, weights, np.ones(members, dtype=np.int64))
     return aggregate(chosen, stack).vector

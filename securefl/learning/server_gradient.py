@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
 from securefl.arrays import F32, F64
-from securefl.config.aggregation import FlTrust, InnerProduct, ServerRule, ZenoPlusPlus
+from securefl.config.aggregation import Rule
 from securefl.config.scenario import Training
 from securefl.entropy import Entropy
+from securefl.errors import UsageError
 from securefl.learning.flatten import load_vector, trained_parameters
 from securefl.learning.models import seeded
 from securefl.learning.outcomes import GradientNotFiniteError
@@ -45,7 +44,7 @@ class ServerGradient:
         self,
         module: torch.nn.Module,
         shard: Shard,
-        rule: ServerRule,
+        rule: Rule,
         config: Training,
         device: torch.device,
         own: Entropy,
@@ -68,22 +67,22 @@ class ServerGradient:
             TrainingDivergedError: the server's own training ends in parameters that are not finite.
             UsageError: ``params`` has the wrong dtype or length.
         """
-        match self._rule:
-            case ZenoPlusPlus(batch=batch):
+        match self._rule.server_data:
+            case int(batch):
                 return tuple(
                     self._on_batch(params, batch, sampling_entropy(self._own, round_, r))
                     for r in reclusterings
                 )
-            case InnerProduct():
+            case "all":
                 everything = torch.arange(len(self._y))
                 seed = int.from_bytes(sampling_entropy(self._own, round_, 0).draw(8), "big")
                 return (self._on(params, everything, seed),) * len(reclusterings)
-            case FlTrust():
+            case "training":
                 after = self._trainer.train(params, training_entropy(self._own, round_))
                 uphill = params.astype(np.float64) - after.astype(np.float64)
                 return (uphill,) * len(reclusterings)
-            case _:
-                assert_never(self._rule)
+            case "none":
+                raise UsageError(f"the rule {self._rule.name} has no use for the server's data")
 
     def _on_batch(self, params: F32, batch: int, entropy: Entropy) -> F64:
         # As in local training, torch's generator may draw: no privacy claim rests on which samples these are.

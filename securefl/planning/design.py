@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from securefl.config.aggregation import Mean, Median, MultiKrum, Rule, TrimmedMean
-from securefl.config.rules import breakdown, clusters_needed
+from securefl.config.aggregation import Rule
+from securefl.config.rules import breakdown
 from securefl.config.sizes import cluster_sizes
 from securefl.planning.demand import Demand
 from securefl.privacy.shares import Placement
+from securefl.robust.rules.mean import Mean
+from securefl.robust.rules.median import Median
+from securefl.robust.rules.multi_krum import MultiKrum
+from securefl.robust.rules.trimmed_mean import TrimmedMean
 
 MOST_TRIED = 3
 """Reclusterings up to which plans are sought, unless their number is given."""
@@ -135,7 +139,7 @@ def rules(byzantine: int, clusters: int, spoiled: int) -> Iterator[Rule]:
         return
     candidates: tuple[Rule, ...] = (TrimmedMean(trim=spoiled), MultiKrum(byzantine=spoiled), Median())
     for rule in candidates:
-        if clusters >= clusters_needed(rule) and breakdown(rule, clusters) >= spoiled:
+        if clusters >= rule.clusters_needed and breakdown(rule, clusters) >= spoiled:
             yield rule
 
 

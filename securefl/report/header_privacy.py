@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from securefl.config.aggregation import FlTrust, InnerProduct, NormClipping, ZenoPlusPlus
 from securefl.config.atom_limits import leaks_all_at
 from securefl.config.check_limits import evidence_of
 from securefl.config.data import Data
@@ -23,6 +22,10 @@ from securefl.config.sizes import (
     works_of,
 )
 from securefl.config.wording import count, percent
+from securefl.robust.pre_aggregation.norm_clipping import NormClipping
+from securefl.robust.rules.fltrust import FlTrust
+from securefl.robust.rules.inner_product import InnerProduct
+from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
 
 
 def on_leakage(scenario: Scenario) -> Iterator[str]:
@@ -210,7 +213,9 @@ def on_server_data(scenario: Scenario, clusters: int, p_clean: float) -> Iterato
             yield f"{held}; a gradient on all of them once a round"
             yield from _on_inner_product(rule, scenario, clusters, p_clean)
         case _:
-            if scenario.data.server_holds_some:
+            if rule.server_data != "none":
+                yield f"{held}; for {rule.name}"
+            elif scenario.data.server_holds_some:
                 yield f"{held}, and this rule has no use for them"
 
 

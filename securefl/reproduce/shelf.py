@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from securefl.config.limits import check
-from securefl.config.load import load_scenario
+from securefl.config.load import decoded, load_scenario
 from securefl.config.scenario import Scenario
 from securefl.config.section import Section
 from securefl.errors import ConfigError
@@ -118,7 +118,9 @@ def read_section(path: Path, kind: type[_Table]) -> _Table:
     """
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
-        return msgspec.convert(raw, kind, strict=True)
+        return decoded(raw, kind)
+    except ConfigError as error:
+        raise ConfigError(f"{path}, {error.path}", error.reason, error.remedy) from error
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

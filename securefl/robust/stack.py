@@ -12,6 +12,7 @@ from securefl.arrays import F64, I64, expect
 from securefl.errors import UsageError
 
 Kept = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +41,7 @@ class Stack:
     it. It points uphill: an honest mean has, on average, a negative product with it."""
     trust: F64 | None = None
     """f64 ``(c,)``, what each cluster's members have earned so far, this round included, for the rule that
-    remembers it (:mod:`securefl.robust.inner_product`); None for this round alone."""
+    remembers it (:mod:`securefl.robust.rules.inner_product`); None for this round alone."""
 
     def __post_init__(self) -> None:
         expect(self.means, "means", np.float64, (None, None))

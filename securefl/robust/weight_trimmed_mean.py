@@ -21,8 +21,8 @@ def weight_trimmed_mean(stack: Stack, beta: float) -> Aggregate:
     on weights and values continuously, equal values need no rule of their own, and splitting one cluster into
     two of the same value changes nothing.
 
-    Trimming by count (:mod:`securefl.robust.trimmed_mean`) is Definition 2 of Portnoy et al. 2022; this is
-    what the authors' published code does, but for the values at the quantiles, of which it keeps all or none.
+    Trimming by count (:mod:`securefl.robust.rules.trimmed_mean`) is Definition 2 of Portnoy et al. 2022; this
+    is what the authors' code does, but for the values at the quantiles, of which it keeps all or none.
 
     ``kept``: clusters of which at least half of their fair share of coordinates, 1 - 2 beta of all, lie
     within the range of the values that count.

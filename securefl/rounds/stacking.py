@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from securefl.arrays import F64, Ring
-from securefl.config.aggregation import InnerProduct
 from securefl.config.rules import clusters_needed_by, needs_server_gradient
 from securefl.crypto.labels import digest
 from securefl.encoding.ring import from_ring
 from securefl.ids import PartyId
 from securefl.robust.catalogue import aggregate_all, earned_by
+from securefl.robust.rules.inner_product import InnerProduct
 from securefl.robust.stack import Stack
 from securefl.rounds.plan import Plan
 from securefl.rounds.trust import NO_TRUST, Trust, credited, faded, of_clusters, smoothed

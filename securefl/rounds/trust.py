@@ -15,8 +15,8 @@ from types import MappingProxyType
 import numpy as np
 
 from securefl.arrays import F64
-from securefl.config.aggregation import InnerProduct
 from securefl.ids import PartyId
+from securefl.robust.rules.inner_product import InnerProduct
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from securefl.arrays import F64
-from securefl.config.aggregation import CentredClipping, GeometricMedian
+from securefl.robust.rules.centred_clipping import CentredClipping
+from securefl.robust.rules.geometric_median import GeometricMedian
 
 Rows = list[list[Fraction]]
 Reference = Callable[[Rows, list[Fraction]], list[Fraction]]

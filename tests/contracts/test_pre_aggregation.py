@@ -10,23 +10,19 @@ import numpy as np
 import pytest
 
 from securefl.arrays import F64
-from securefl.config.aggregation import (
-    AdaptiveClipping,
-    Aggregation,
-    Bucketing,
-    Krum,
-    Mean,
-    Median,
-    MultiKrum,
-    NearestNeighbourMixing,
-    NormClipping,
-    PreAggregation,
-    Rule,
-    TrimmedMean,
-)
+from securefl.config.aggregation import Aggregation, PreAggregation, Rule
 from securefl.config.rules import clusters_needed_by, withstood
 from securefl.errors import UsageError
 from securefl.robust.catalogue import aggregate, aggregate_all, prepare
+from securefl.robust.pre_aggregation.arc import AdaptiveClipping
+from securefl.robust.pre_aggregation.bucketing import Bucketing
+from securefl.robust.pre_aggregation.nearest_neighbour_mixing import NearestNeighbourMixing
+from securefl.robust.pre_aggregation.norm_clipping import NormClipping
+from securefl.robust.rules.krum import Krum
+from securefl.robust.rules.mean import Mean
+from securefl.robust.rules.median import Median
+from securefl.robust.rules.multi_krum import MultiKrum
+from securefl.robust.rules.trimmed_mean import TrimmedMean
 from securefl.robust.stack import Stack
 
 SEED = bytes(range(32))

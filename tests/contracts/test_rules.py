@@ -16,26 +16,24 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from securefl.arrays import F64
-from securefl.config.aggregation import (
-    Bulyan,
-    CentredClipping,
-    FlTrust,
-    GeometricMedian,
-    Krum,
-    Mean,
-    MeanAroundMedian,
-    Median,
-    MinimumDiameter,
-    MultiKrum,
-    Rule,
-    SignMajority,
-    TrimmedMean,
-    ZenoPlusPlus,
-)
-from securefl.config.rules import breakdown, clusters_needed
+from securefl.config.aggregation import Rule
+from securefl.config.rules import breakdown
 from securefl.errors import UsageError
 from securefl.robust import blocks
 from securefl.robust.catalogue import aggregate
+from securefl.robust.rules.bulyan import Bulyan
+from securefl.robust.rules.centred_clipping import CentredClipping
+from securefl.robust.rules.fltrust import FlTrust
+from securefl.robust.rules.geometric_median import GeometricMedian
+from securefl.robust.rules.krum import Krum
+from securefl.robust.rules.mean import Mean
+from securefl.robust.rules.mean_around_median import MeanAroundMedian
+from securefl.robust.rules.median import Median
+from securefl.robust.rules.minimum_diameter import MinimumDiameter
+from securefl.robust.rules.multi_krum import MultiKrum
+from securefl.robust.rules.sign_majority import SignMajority
+from securefl.robust.rules.trimmed_mean import TrimmedMean
+from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.robust.stack import Kept, Stack
 from tests.contracts.naive_rules import (
     Reference,
@@ -171,7 +169,7 @@ WEIGHTS = np.array([1.0, 0.5, 0.25, 0.75, 3.0])
 @st.composite
 def small_stacks(draw: st.DrawFn, case: Case) -> tuple[F64, F64]:
     """Small integers, so that ties are frequent and all sums and distances exact; dyadic weights."""
-    needed = clusters_needed(case.rule)
+    needed = case.rule.clusters_needed
     clusters, width = draw(st.integers(needed, needed + 5)), draw(st.integers(1, 4))
     # All numbers in one draw each: hypothesis takes as long for a byte as for a kilobyte.
     kinds = draw(st.sampled_from([9, 2, 3, 1]))
@@ -260,7 +258,7 @@ def test_negation_goes_through(case: Case, data: st.DataObject) -> None:
 @given(row=arrays(np.float64, 5, elements=st.floats(-1e100, 1e100, allow_subnormal=False)))
 def test_clusters_that_agree_are_followed(case: Case, row: F64) -> None:
     for further in BEYOND:
-        clusters = clusters_needed(case.rule) + further
+        clusters = case.rule.clusters_needed + further
         weights = np.linspace(0.1, 1.0, clusters)
         result = aggregate(case.rule, stack_of(np.tile(row, (clusters, 1)), weights))
         if case.agreement:
@@ -286,7 +284,7 @@ def places(rule: Rule, clusters: int) -> int:
 @EVERY
 @FURTHER
 def test_bounded_by_the_honest_up_to_the_breakdown(case: Case, further: int) -> None:
-    clusters = clusters_needed(case.rule) + further
+    clusters = case.rule.clusters_needed + further
     honest = np.random.default_rng(further).normal(size=(clusters, WIDTH))
     for liars in range(breakdown(case.rule, clusters) + 1):
         truth = honest[liars:]
@@ -342,7 +340,7 @@ def lies_of(liars: int, size: float, truth: F64) -> list[F64]:
 @EVERY
 @FURTHER
 def test_unbounded_values_win_where_they_are_said_to_and_not_before(case: Case, further: int) -> None:
-    clusters = clusters_needed(case.rule) + further
+    clusters = case.rule.clusters_needed + further
     size = 1e5
     honest = np.random.default_rng(further).normal(size=(clusters, WIDTH))
     first, surely = case.breaks(case.rule, clusters)
@@ -359,7 +357,7 @@ def test_unbounded_values_win_where_they_are_said_to_and_not_before(case: Case, 
 
 @EVERY
 def test_weights_count_or_do_not(case: Case) -> None:
-    clusters = clusters_needed(case.rule) + 3
+    clusters = case.rule.clusters_needed + 3
     means = np.random.default_rng(5).normal(size=(clusters, 3))
     means[0] = means[1:].mean(axis=0) + 0.01  # in the middle, so that no rule leaves it out
     heavy = np.ones(clusters)
@@ -370,7 +368,7 @@ def test_weights_count_or_do_not(case: Case) -> None:
 
 @EVERY
 def test_common_factor_of_the_weights_does_not_count(case: Case) -> None:
-    clusters = clusters_needed(case.rule) + 4
+    clusters = case.rule.clusters_needed + 4
     rng = np.random.default_rng(6)
     means, weights = rng.normal(size=(clusters, 50)), rng.uniform(0.1, 3.0, clusters)
     np.testing.assert_allclose(
@@ -380,7 +378,7 @@ def test_common_factor_of_the_weights_does_not_count(case: Case) -> None:
 
 @EVERY
 def test_result_does_not_depend_on_the_blocks(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    clusters = clusters_needed(case.rule) + 3
+    clusters = case.rule.clusters_needed + 3
     rng = np.random.default_rng(7)
     means, weights = rng.normal(size=(clusters, 101)).round(1), rng.integers(1, 4, clusters) / 4.0
     whole = aggregate(case.rule, stack_of(means, weights))
@@ -393,7 +391,7 @@ def test_result_does_not_depend_on_the_blocks(case: Case, monkeypatch: pytest.Mo
 
 @EVERY
 def test_input_is_read_only_and_the_result_its_own(case: Case) -> None:
-    means = np.random.default_rng(8).normal(size=(clusters_needed(case.rule), 4))
+    means = np.random.default_rng(8).normal(size=(case.rule.clusters_needed, 4))
     means.flags.writeable = False
     result = aggregate(case.rule, stack_of(means))
     assert not np.shares_memory(result.vector, means)
@@ -405,7 +403,7 @@ def test_input_is_read_only_and_the_result_its_own(case: Case) -> None:
 
 @EVERY
 def test_layout_of_the_input_does_not_matter(case: Case) -> None:
-    means = np.random.default_rng(9).normal(size=(clusters_needed(case.rule) + 2, 9))
+    means = np.random.default_rng(9).normal(size=(case.rule.clusters_needed + 2, 9))
     np.testing.assert_allclose(
         vector_of(case.rule, np.asfortranarray(means)), vector_of(case.rule, means), rtol=case.rounding
     )
@@ -413,7 +411,7 @@ def test_layout_of_the_input_does_not_matter(case: Case) -> None:
 
 @EVERY
 def test_refuses_too_few_clusters(case: Case) -> None:
-    needed = clusters_needed(case.rule)
+    needed = case.rule.clusters_needed
     assert vector_of(case.rule, np.ones((needed, 2))).tolist() == [1.0, 1.0]
     if needed > 1:
         with pytest.raises(UsageError, match=f"needs {needed} clusters, not {needed - 1}"):
@@ -422,9 +420,9 @@ def test_refuses_too_few_clusters(case: Case) -> None:
 
 @EVERY
 def test_fewer_clusters_than_needed_tolerate_nothing(case: Case) -> None:
-    assert [breakdown(case.rule, c) for c in range(clusters_needed(case.rule))] == [0] * clusters_needed(
-        case.rule
-    )
+    assert [breakdown(case.rule, c) for c in range(case.rule.clusters_needed)] == [
+        0
+    ] * case.rule.clusters_needed
 
 
 @pytest.mark.parametrize(
@@ -461,7 +459,7 @@ def test_fewer_clusters_than_needed_tolerate_nothing(case: Case) -> None:
     ],
 )
 def test_numbers_of_the_rules(rule: Rule, clusters: int, needed: int, tolerated: int) -> None:
-    assert clusters_needed(rule) == needed
+    assert rule.clusters_needed == needed
     assert breakdown(rule, clusters) == tolerated
 
 

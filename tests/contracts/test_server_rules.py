@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from securefl.arrays import F64
-from securefl.config.aggregation import FlTrust, InnerProduct, Rule, ZenoPlusPlus
-from securefl.config.rules import breakdown, clusters_needed, needs_server_gradient, places
+from securefl.config.aggregation import Rule
+from securefl.config.rules import breakdown, needs_server_gradient, places
 from securefl.errors import UsageError
 from securefl.robust.catalogue import aggregate
+from securefl.robust.rules.fltrust import FlTrust
+from securefl.robust.rules.inner_product import InnerProduct
+from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.robust.stack import Aggregate, Stack
 
 JUDGING: list[Rule] = [
@@ -170,7 +173,7 @@ def test_extreme_lengths_are_no_nan(rule: Rule, size: float) -> None:
 @EVERY
 def test_refuses_a_stack_without_gradient(rule: Rule) -> None:
     assert needs_server_gradient(rule)
-    assert clusters_needed(rule) == 1
+    assert rule.clusters_needed == 1
     with pytest.raises(UsageError, match="server's own data"):
         aggregate(rule, Stack(np.ones((2, 3)), np.ones(2), np.ones(2, dtype=np.int64)))
 

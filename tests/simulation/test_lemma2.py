@@ -28,27 +28,24 @@ from hypothesis import strategies as st
 
 from securefl.arrays import F32, F64, I64
 from securefl.clustering.assignment import draw_assignment
-from securefl.config.aggregation import (
-    Bucketing,
-    Bulyan,
-    CentredClipping,
-    FlTrust,
-    GeometricMedian,
-    Krum,
-    Mean,
-    MeanAroundMedian,
-    Median,
-    MinimumDiameter,
-    MultiKrum,
-    PreAggregation,
-    Rule,
-    SignMajority,
-    TrimmedMean,
-    ZenoPlusPlus,
-)
+from securefl.config.aggregation import PreAggregation, Rule
 from securefl.config.rules import clusters_needed_by, withstood
 from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import PartyId
+from securefl.robust.pre_aggregation.bucketing import Bucketing
+from securefl.robust.rules.bulyan import Bulyan
+from securefl.robust.rules.centred_clipping import CentredClipping
+from securefl.robust.rules.fltrust import FlTrust
+from securefl.robust.rules.geometric_median import GeometricMedian
+from securefl.robust.rules.krum import Krum
+from securefl.robust.rules.mean import Mean
+from securefl.robust.rules.mean_around_median import MeanAroundMedian
+from securefl.robust.rules.median import Median
+from securefl.robust.rules.minimum_diameter import MinimumDiameter
+from securefl.robust.rules.multi_krum import MultiKrum
+from securefl.robust.rules.sign_majority import SignMajority
+from securefl.robust.rules.trimmed_mean import TrimmedMean
+from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ModelFinal, SumOpened
 from securefl.rounds.stacking import ClusterSum, RoundAggregate, aggregate_round, stack_of

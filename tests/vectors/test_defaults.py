@@ -12,6 +12,7 @@ from msgspec import NODEFAULT, inspect
 
 from securefl.config.draws import DEFAULTS_VERSION, chosen_fields, drawn_digest
 from securefl.config.load import parse_scenario
+from securefl.config.parts import expanded
 from securefl.config.scenario import Scenario
 from securefl.config.section import Section
 
@@ -32,24 +33,30 @@ def _structs(node: inspect.Type) -> Iterator[inspect.StructType]:
         case inspect.StructType():
             yield node
             for field in node.fields:
-                yield from _structs(field.type)
+                for one in expanded(field.type):
+                    yield from _structs(one)
         case inspect.UnionType():
             for one in node.types:
                 yield from _structs(one)
         case inspect.VarTupleType():
-            yield from _structs(node.item_type)
+            for one in expanded(node.item_type):
+                yield from _structs(one)
         case _:
             pass
 
 
 def _defaults() -> dict[str, Any]:
     fields = (
-        (f"{struct.cls.__name__}.{field.encode_name}", field.default)
+        (f"{struct.cls.__name__}.{field.encode_name}", _default(field))
         for struct in _structs(inspect.type_info(Scenario))
         for field in struct.fields
-        if field.default is not NODEFAULT
+        if not field.required
     )
     return {name: _plain(default) for name, default in sorted(fields)}
+
+
+def _default(field: inspect.Field) -> object:
+    return field.default if field.default_factory is NODEFAULT else field.default_factory()
 
 
 def _plain(default: object) -> Any:

@@ -14,7 +14,7 @@ from securefl.arrays import F64
 from securefl.crypto import prg
 from securefl.entropy import Entropy
 from securefl.robust.distances import squared_distances
-from securefl.robust.krum import krum, krum_scores
+from securefl.robust.rules.krum import krum, krum_scores
 from securefl.robust.stack import Stack
 
 STRETCH = 2.0

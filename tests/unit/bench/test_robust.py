@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from io import StringIO
-from typing import get_args
 
 import pytest
 from rich.console import Console
@@ -20,7 +19,7 @@ from securefl.bench.robust import (
 )
 from securefl.cli.bench import app, parse_robust_sizes
 from securefl.config.aggregation import PreAggregation, Rule
-from securefl.config.rules import clusters_needed
+from securefl.config.parts import find, names
 from securefl.errors import ConfigError, UsageError
 
 
@@ -31,9 +30,10 @@ def report() -> RobustReport:
 
 def test_every_rule_and_every_step_is_measured() -> None:
     for clusters in (FEWEST, *(c for c, _ in SIZES)):
-        assert {type(rule) for rule, _ in rules_for(clusters)} == set(get_args(Rule))
-        assert {type(step) for step, _ in steps_for(clusters)} == set(get_args(PreAggregation))
-        assert all(clusters_needed(rule) <= clusters for rule, _ in rules_for(clusters))
+        assert {type(rule) for rule, _ in rules_for(clusters)} == {find(Rule, name) for name in names(Rule)}
+        steps = {find(PreAggregation, name) for name in names(PreAggregation)}
+        assert {type(step) for step, _ in steps_for(clusters)} == steps
+        assert all(rule.clusters_needed <= clusters for rule, _ in rules_for(clusters))
 
 
 def test_rows(report: RobustReport) -> None:

@@ -11,6 +11,7 @@ from msgspec import inspect
 
 from securefl.config.limits import check
 from securefl.config.load import parse_scenario
+from securefl.config.parts import expanded
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
 
@@ -25,12 +26,14 @@ def words(node: inspect.Type) -> Iterator[str]:
             yield str(node.tag)
         for field in node.fields:
             yield field.encode_name
-            yield from words(field.type)
+            for one in expanded(field.type):
+                yield from words(one)
     elif isinstance(node, inspect.UnionType):
         for member in node.types:
             yield from words(member)
     elif isinstance(node, inspect.VarTupleType):
-        yield from words(node.item_type)
+        for one in expanded(node.item_type):
+            yield from words(one)
     elif isinstance(node, inspect.LiteralType):
         yield from map(str, node.values)
 

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefl.config.aggregation import Krum, TrimmedMean
 from securefl.config.behaviours import Kill, Scale
 from securefl.config.data import Iid
 from securefl.config.load import load_scenario, parse_scenario, scenario_digest, to_toml
 from securefl.config.model import Mlp
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
+from securefl.robust.rules.krum import Krum
+from securefl.robust.rules.trimmed_mean import TrimmedMean
 from tests.unit.config.samples import SMALL, complaint, small
 
 FILES = sorted((Path(__file__).parents[3] / "scenarios").glob("*.toml"))
@@ -48,15 +49,15 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         (
             'aggregation.rule = { type = "trimed-mean", trim = 1 }',
             'aggregation.rule.type: "trimed-mean" is not a choice'
-            " (did you mean trimmed-mean? one of mean, median, trimmed-mean, mean-around-median,"
-            " sign-majority, krum, multi-krum, bulyan, geometric-median, centred-clipping,"
-            " minimum-diameter, fltrust, zeno++, inner-product)",
+            " (did you mean trimmed-mean? one of bulyan, centred-clipping, fltrust,"
+            " geometric-median, inner-product, krum, mean, mean-around-median, median, minimum-diameter,"
+            " multi-krum, sign-majority, trimmed-mean, zeno++)",
         ),
         (
             "aggregation.rule = { trim = 1 }",
-            "aggregation.rule.type: missing (one of mean, median, trimmed-mean, mean-around-median,"
-            " sign-majority, krum, multi-krum, bulyan, geometric-median, centred-clipping,"
-            " minimum-diameter, fltrust, zeno++, inner-product)",
+            "aggregation.rule.type: missing (one of bulyan, centred-clipping, fltrust,"
+            " geometric-median, inner-product, krum, mean, mean-around-median, median, minimum-diameter,"
+            " multi-krum, sign-majority, trimmed-mean, zeno++)",
         ),
         (
             'aggregation.rule = "mean"',

@@ -14,16 +14,7 @@ import numpy as np
 import pytest
 
 from securefl.arrays import F64
-from securefl.config.aggregation import (
-    Bulyan,
-    FlTrust,
-    Krum,
-    Mean,
-    Median,
-    Rule,
-    TrimmedMean,
-    ZenoPlusPlus,
-)
+from securefl.config.aggregation import Rule
 from securefl.config.reclustering import (
     exact_variance_factor,
     p_cluster_clean,
@@ -32,10 +23,17 @@ from securefl.config.reclustering import (
     variance_factor,
     worst_case_tolerance,
 )
-from securefl.config.rules import breakdown, clusters_needed
+from securefl.config.rules import breakdown
 from securefl.config.sizes import cluster_sizes
 from securefl.errors import UsageError
 from securefl.robust.catalogue import aggregate
+from securefl.robust.rules.bulyan import Bulyan
+from securefl.robust.rules.fltrust import FlTrust
+from securefl.robust.rules.krum import Krum
+from securefl.robust.rules.mean import Mean
+from securefl.robust.rules.median import Median
+from securefl.robust.rules.trimmed_mean import TrimmedMean
+from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.robust.stack import Stack
 from tests.unit.findings.partitions import Clusters, partitions
 
@@ -192,7 +190,7 @@ def test_6_1_1_twelve_of_sixty_spoil_half_of_the_clusters_of_three() -> None:
     assert dirty == pytest.approx(9.89, abs=0.005)
     assert p_withstands(60, 12, 3, 6, 1) < 0.0005
     assert p_withstands(60, 12, 3, 9, 1) < 0.35
-    assert max(trim for trim in range(20) if clusters_needed(TrimmedMean(trim=trim)) <= 20) == 9
+    assert max(trim for trim in range(20) if TrimmedMean(trim=trim).clusters_needed <= 20) == 9
 
 
 def test_6_1_1_krum_is_not_covered_by_the_lemma_either() -> None:

@@ -14,23 +14,7 @@ from securefl.behaviours.attacks.alie import alie
 from securefl.behaviours.attacks.coalition import fall_of_empires, inner_product_manipulation, mimic
 from securefl.behaviours.attacks.local_model_poisoning import against_krum, against_trimmed_mean
 from securefl.behaviours.attacks.min_max import min_max, min_sum
-from securefl.config.aggregation import (
-    Bulyan,
-    CentredClipping,
-    FlTrust,
-    GeometricMedian,
-    InnerProduct,
-    Krum,
-    Mean,
-    MeanAroundMedian,
-    Median,
-    MinimumDiameter,
-    MultiKrum,
-    Rule,
-    SignMajority,
-    TrimmedMean,
-    ZenoPlusPlus,
-)
+from securefl.config.aggregation import Rule
 from securefl.entropy import InsecureSeededEntropy
 from securefl.errors import UsageError
 from securefl.groups.adversary import Craft, Crafted, Outlier, SmallestGroup, Turn, reversed_mean
@@ -43,6 +27,20 @@ from securefl.groups.regression import Moments, Regressions
 from securefl.groups.rule import MEDIAN, GroupRule, TrimmedShare, combine
 from securefl.groups.starts import halves, near_truth, split
 from securefl.groups.three_stage import three_stage
+from securefl.robust.rules.bulyan import Bulyan
+from securefl.robust.rules.centred_clipping import CentredClipping
+from securefl.robust.rules.fltrust import FlTrust
+from securefl.robust.rules.geometric_median import GeometricMedian
+from securefl.robust.rules.inner_product import InnerProduct
+from securefl.robust.rules.krum import Krum
+from securefl.robust.rules.mean import Mean
+from securefl.robust.rules.mean_around_median import MeanAroundMedian
+from securefl.robust.rules.median import Median
+from securefl.robust.rules.minimum_diameter import MinimumDiameter
+from securefl.robust.rules.multi_krum import MultiKrum
+from securefl.robust.rules.sign_majority import SignMajority
+from securefl.robust.rules.trimmed_mean import TrimmedMean
+from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from tests.unit.groups import naive
 
 SETUP = Setup(groups=3, machines=14, points=8, dimension=4, byzantine=0.15, fewest=5)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from securefl.arrays import F32, F64
-from securefl.config.aggregation import FlTrust, InnerProduct, ServerRule, ZenoPlusPlus
+from securefl.config.aggregation import Rule
 from securefl.config.model import CustomModel, Lstm, Mlp, Model, Softmax
 from securefl.config.scenario import Training
 from securefl.entropy import Entropy, InsecureSeededEntropy
@@ -18,6 +18,9 @@ from securefl.learning.outcomes import GradientNotFiniteError, TrainingDivergedE
 from securefl.learning.server_gradient import PIECE, ServerGradient
 from securefl.learning.shards import Shard
 from securefl.learning.trainer import LocalTrainer
+from securefl.robust.rules.fltrust import FlTrust
+from securefl.robust.rules.inner_product import InnerProduct
+from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from tests.unit.learning.builders import blobs
 
 CPU = torch.device("cpu")
@@ -26,7 +29,7 @@ OWN = InsecureSeededEntropy(5)
 
 def made(
     shard: Shard,
-    rule: ServerRule,
+    rule: Rule,
     config: Training | None = None,
     model: Model | None = None,
     own: Entropy = OWN,
@@ -142,7 +145,7 @@ def test_of_a_text_every_position_counts_alike() -> None:
 
 
 @pytest.mark.parametrize("rule", [ZenoPlusPlus(), FlTrust(), InnerProduct(gamma=1)])
-def test_no_finite_gradient_no_answer(rule: ServerRule) -> None:
+def test_no_finite_gradient_no_answer(rule: Rule) -> None:
     shard = blobs(20)
     server, params = made(shard, rule, model=Softmax())
     broken = np.full_like(params, np.float32(3e38))

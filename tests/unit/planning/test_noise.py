@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from securefl.config.aggregation import Mean
 from securefl.errors import ConfigError
 from securefl.planning.demand import Demand
 from securefl.planning.design import Design, Shape
@@ -16,6 +15,7 @@ from securefl.privacy.accountant import quick_epsilon
 from securefl.privacy.release import ReleaseEvent
 from securefl.privacy.settling import settle
 from securefl.privacy.shares import Placement
+from securefl.robust.rules.mean import Mean
 
 DEMAND = Demand(parties=20, colluders=1, epsilon=2.0, unit="party", rounds=5)
 DESIGN = Design(

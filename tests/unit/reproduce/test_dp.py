@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 import scenarios
-from securefl.config.aggregation import InnerProduct, Krum, Mean, TrimmedMean
 from securefl.config.behaviours import (
     Alie,
     Gaussian,
@@ -30,6 +29,10 @@ from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.sheets.exhibits import Exhibit, exhibits
 from securefl.reproduce.sheets.sources import Source, nowhere, with_auxiliary
 from securefl.reproduce.sheets.tabulate import Done, sheet_key, tabulate
+from securefl.robust.rules.inner_product import InnerProduct
+from securefl.robust.rules.krum import Krum
+from securefl.robust.rules.mean import Mean
+from securefl.robust.rules.trimmed_mean import TrimmedMean
 from tests.unit.cli.programs import call, files, refusal
 
 SCALES: tuple[ScaleName, ...] = ("desk", "paper")

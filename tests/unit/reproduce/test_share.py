@@ -10,14 +10,17 @@ from typing import NamedTuple
 import pytest
 
 import scenarios
-from securefl.config.aggregation import Krum, Mean, Median, TrimmedMean, ZenoPlusPlus
 from securefl.config.behaviours import FallOfEmpires, LabelFlip, Scale
 from securefl.config.data import LabelsPerParty
 from securefl.config.model import Cnn, Lstm
-from securefl.config.rules import clusters_needed
 from securefl.config.scenario import Scenario
 from securefl.reproduce.figure import ScaleName
 from securefl.reproduce.shelf import Preset, papers
+from securefl.robust.rules.krum import Krum
+from securefl.robust.rules.mean import Mean
+from securefl.robust.rules.median import Median
+from securefl.robust.rules.trimmed_mean import TrimmedMean
+from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
 
 
 class Panel(NamedTuple):
@@ -117,7 +120,7 @@ def test_rules_have_the_papers_parameters(panel: str, scale: ScaleName) -> None:
             assert rule.trim == clusters // 3
         elif isinstance(rule, Krum):
             assert rule.byzantine == max(0, (clusters - 3) // 2)
-            assert clusters >= clusters_needed(rule)
+            assert clusters >= rule.clusters_needed
         elif isinstance(rule, ZenoPlusPlus):
             zeno = PANELS[panel].zeno
             assert zeno is not None

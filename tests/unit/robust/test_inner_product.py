@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from securefl.arrays import F64
-from securefl.config.aggregation import Aggregation, Bucketing, InnerProduct, NormClipping
+from securefl.config.aggregation import Aggregation
 from securefl.config.rules import breakdown, places
 from securefl.errors import UsageError
-from securefl.robust.bucketing import bucket
 from securefl.robust.catalogue import aggregate_all, earned_by
-from securefl.robust.inner_product import above_mean, inner_product, products
+from securefl.robust.pre_aggregation.bucketing import Bucketing, bucket
+from securefl.robust.pre_aggregation.norm_clipping import NormClipping
+from securefl.robust.rules.inner_product import InnerProduct, above_mean, inner_product, products
 from securefl.robust.stack import Stack
 
 QUICK = settings(max_examples=60, deadline=None)

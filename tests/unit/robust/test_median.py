@@ -9,7 +9,7 @@ import pytest
 
 from securefl.arrays import F64
 from securefl.robust.blocks import column_blocks, tag_mask
-from securefl.robust.median import weighted_median
+from securefl.robust.rules.median import weighted_median
 from securefl.robust.stack import Stack
 
 HUGE = float(np.finfo(np.float64).max) / 2

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.arrays import F64
-from securefl.config.aggregation import MAX_DIAMETER_BYZANTINE
 from securefl.errors import UsageError
-from securefl.robust.centred_clipping import centred_clipping
 from securefl.robust.distances import in_row_order, squared_distances
-from securefl.robust.geometric_median import geometric_median
 from securefl.robust.lengths import lengths, polar
-from securefl.robust.minimum_diameter import minimum_diameter
+from securefl.robust.rules.centred_clipping import centred_clipping
+from securefl.robust.rules.geometric_median import geometric_median
+from securefl.robust.rules.minimum_diameter import MAX_DIAMETER_BYZANTINE, minimum_diameter
 from securefl.robust.span import Span, combine
 from securefl.robust.stack import Stack
 

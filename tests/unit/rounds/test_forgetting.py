@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from securefl.arrays import F64
-from securefl.config.aggregation import InnerProduct
 from securefl.config.rules import rounds_remembered
 from securefl.ids import PartyId
+from securefl.robust.rules.inner_product import InnerProduct
 from securefl.rounds.stacking import RoundAggregate, aggregate_round
 from securefl.rounds.trust import NO_TRUST, Trust, credited, faded
 from tests.unit.rounds.test_trust import LENGTH, SEED, A, B, C, D, plan_for, summed

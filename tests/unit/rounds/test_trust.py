@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from securefl.arrays import F64
-from securefl.config.aggregation import InnerProduct
 from securefl.encoding.ring import to_ring
 from securefl.ids import PartyId
-from securefl.robust.inner_product import earned, inner_product
+from securefl.robust.rules.inner_product import InnerProduct, earned, inner_product
 from securefl.robust.stack import Stack
 from securefl.rounds.plan import Plan
 from securefl.rounds.stacking import ClusterSum, aggregate_round, stack_of

@@ -14,9 +14,9 @@ from securefl.behaviours.attacks.local_model_poisoning import (
     against_trimmed_mean_by_estimate,
 )
 from securefl.entropy import InsecureSeededEntropy
-from securefl.robust.krum import krum
+from securefl.robust.rules.krum import krum
+from securefl.robust.rules.trimmed_mean import trimmed_mean
 from securefl.robust.stack import Stack
-from securefl.robust.trimmed_mean import trimmed_mean
 from tests.unit.behaviours.attacks.rows import honest, known_updates
 
 ENTROPY = InsecureSeededEntropy(4)

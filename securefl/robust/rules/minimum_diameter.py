@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from securefl.arrays import F64
-from securefl.config.aggregation import MAX_DIAMETER_BYZANTINE
+from securefl.config.aggregation import Rule
 from securefl.errors import UsageError
 from securefl.robust.distances import in_row_order, squared_distances
 from securefl.robust.span import combine
 from securefl.robust.stack import Aggregate, Stack
 
+MAX_DIAMETER_BYZANTINE = 20
+"""Most outliers that minimum-diameter averaging looks for: its search grows like 1.47 to this power."""
 Graph = list[int]
 """By vertex, its neighbours as bits of an integer."""
+
+
+class MinimumDiameter(Rule, tag="minimum-diameter", frozen=True, kw_only=True):
+    """The mean of those c - ``byzantine`` cluster means that lie within the smallest diameter; exact."""
+
+    byzantine: Annotated[int, Meta(ge=0, le=MAX_DIAMETER_BYZANTINE)]
+
+    @property
+    def clusters_needed(self) -> int:
+        return 2 * self.byzantine + 1
+
+    def withstands(self, clusters: int) -> int:
+        return self.byzantine
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return minimum_diameter(stack, self.byzantine)
 
 
 def minimum_diameter(stack: Stack, byzantine: int) -> Aggregate:

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from securefl.arrays import F64
+from securefl.config.aggregation import Rule
+from securefl.config.section import PositiveReal
 from securefl.errors import UsageError
-from securefl.robust.median import WEIGHT_UNITS
+from securefl.robust.rules.median import WEIGHT_UNITS
 from securefl.robust.stack import Aggregate, Stack, everyone
+
+
+class SignMajority(Rule, tag="sign-majority", frozen=True, kw_only=True):
+    """Coordinate-wise a fixed step in the direction that most cluster means have (signSGD)."""
+
+    by_coordinate: ClassVar[bool] = True
+
+    step: PositiveReal
+    """Of each coordinate, parameters' own unit: the length of updates does not count."""
+
+    def withstands(self, clusters: int) -> int:
+        return (clusters - 1) // 2
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return sign_majority(stack, self.step)
 
 
 def sign_majority(stack: Stack, step: float) -> Aggregate:

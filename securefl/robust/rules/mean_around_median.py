@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from securefl.arrays import F64, I64
+from securefl.config.aggregation import Rule
+from securefl.config.section import NonNegative
 from securefl.errors import UsageError
 from securefl.robust.blocks import Block, column_blocks
 from securefl.robust.stack import Aggregate, Stack
+
+
+class MeanAroundMedian(Rule, tag="mean-around-median", frozen=True, kw_only=True):
+    """Coordinate-wise mean of the c - ``byzantine`` values nearest to the median."""
+
+    by_coordinate: ClassVar[bool] = True
+
+    byzantine: NonNegative
+
+    @property
+    def clusters_needed(self) -> int:
+        return 2 * self.byzantine + 1
+
+    def withstands(self, clusters: int) -> int:
+        return self.byzantine
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return mean_around_median(stack, self.byzantine)
 
 
 def mean_around_median(stack: Stack, byzantine: int) -> Aggregate:

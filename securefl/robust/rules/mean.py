@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
+from securefl.config.aggregation import Rule
 from securefl.robust.stack import Aggregate, Stack, everyone
+
+
+class Mean(Rule, tag="mean", frozen=True, kw_only=True):
+    """Weighted mean of the cluster means: with no faults equal to FedAvg."""
+
+    by_coordinate: ClassVar[bool] = True
+
+    def withstands(self, clusters: int) -> int:
+        return 0
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return weighted_mean(stack)
 
 
 def weighted_mean(stack: Stack) -> Aggregate:

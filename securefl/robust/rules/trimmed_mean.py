@@ -2,12 +2,57 @@
 
 from __future__ import annotations
 
+import math
+from typing import Annotated, ClassVar, Literal
+
 import numpy as np
+from msgspec import Meta
 
 from securefl.arrays import F64
-from securefl.errors import UsageError
+from securefl.config.aggregation import Rule
+from securefl.config.section import NonNegative
+from securefl.errors import ConfigError, UsageError
 from securefl.robust.blocks import column_blocks
 from securefl.robust.stack import Aggregate, Stack
+from securefl.robust.weight_trimmed_mean import weight_trimmed_mean
+
+
+class TrimmedMean(Rule, tag="trimmed-mean", frozen=True, kw_only=True):
+    """Coordinate-wise mean without the smallest and the largest values."""
+
+    by_coordinate: ClassVar[bool] = True
+
+    trim: NonNegative | Literal["count", "weight"]
+    """So many at each end; or the share ``beta``: of the values, or of their weight (between quantiles)."""
+    beta: Annotated[float, Meta(ge=0, lt=0.5)] | None = None
+    """Where ``trim`` is a word: how much of it at each end; a share of the values is rounded down."""
+
+    def at_each_end(self, values: int) -> int:
+        """How many of ``values`` values are trimmed at each end, were all of one weight."""
+        if isinstance(self.trim, int):
+            return self.trim
+        # 0.07 * 100 is 7.000000000000001, and 0.29 * 100 is 28.999999999999996.
+        return math.floor((self.beta or 0.0) * values + 1e-9)
+
+    @property
+    def clusters_needed(self) -> int:
+        return 2 * self.trim + 1 if isinstance(self.trim, int) else 1
+
+    def withstands(self, clusters: int) -> int:
+        return self.at_each_end(clusters)
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        if self.trim == "weight":
+            return weight_trimmed_mean(stack, self.beta or 0.0)
+        return trimmed_mean(stack, self.at_each_end(stack.clusters))
+
+    def check(self, path: str) -> None:
+        if isinstance(self.trim, str) and self.beta is None:
+            reason = f'trim = "{self.trim}" does not say how much is trimmed'
+            raise ConfigError(f"{path}.beta", reason, "the share at each end, as in beta = 0.1")
+        if isinstance(self.trim, int) and self.beta is not None:
+            reason = f"trim = {self.trim} says how many are trimmed"
+            raise ConfigError(f"{path}.beta", reason, 'leave it out, or trim = "count" or "weight"')
 
 
 def trimmed_mean(stack: Stack, trim: int) -> Aggregate:

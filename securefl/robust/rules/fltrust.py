@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl.config.aggregation import Rule, ServerData
 from securefl.robust.lengths import lengths, polar
 from securefl.robust.span import combine
 from securefl.robust.stack import Aggregate, Stack
+
+
+class FlTrust(Rule, tag="fltrust", frozen=True, kw_only=True):
+    """Cluster means as long as the server's own update, weighted by how much they point its way."""
+
+    @property
+    def server_data(self) -> ServerData:
+        return "training"
+
+    def withstands(self, clusters: int) -> int:
+        return clusters
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return fltrust(stack)
 
 
 def fltrust(stack: Stack) -> Aggregate:

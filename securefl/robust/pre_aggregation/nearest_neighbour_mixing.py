@@ -7,9 +7,26 @@ from dataclasses import replace
 import numpy as np
 
 from securefl.arrays import F64
+from securefl.config.aggregation import PreAggregation
+from securefl.config.section import NonNegative
 from securefl.errors import UsageError
 from securefl.robust.distances import squared_distances
-from securefl.robust.stack import Stack
+from securefl.robust.stack import Places, Stack
+
+
+class NearestNeighbourMixing(PreAggregation, tag="nearest-neighbour-mixing", frozen=True, kw_only=True):
+    """Replace each cluster mean by the mean of its c - ``byzantine`` nearest ones, itself included."""
+
+    byzantine: NonNegative
+
+    def rows_needed(self, rows: int) -> int:
+        return max(rows, 2 * self.byzantine + 1)
+
+    def withstands(self, rows: int) -> int:
+        return min(rows, self.byzantine)
+
+    def prepare(self, stack: Stack, seed: bytes) -> tuple[Stack, Places | None]:
+        return mix_nearest(stack, self.byzantine), None
 
 
 def mix_nearest(stack: Stack, byzantine: int) -> Stack:

@@ -5,9 +5,28 @@ from __future__ import annotations
 import numpy as np
 
 from securefl.arrays import F64
+from securefl.config.aggregation import Rule
+from securefl.config.section import Positive, PositiveReal
 from securefl.errors import UsageError
 from securefl.robust.span import Span
 from securefl.robust.stack import Aggregate, Stack, everyone
+
+
+class GeometricMedian(Rule, tag="geometric-median", frozen=True, kw_only=True):
+    """The point with the smallest weighted sum of distances to the cluster means (RFA)."""
+
+    smoothing: PositiveReal = 1e-6
+    """Distance, in parameters' own unit, below which a row no longer pulls harder."""
+    tolerance: PositiveReal = 1e-10
+    """Stop when an iteration lowers the sum of distances by less than this fraction of it."""
+    iterations: Positive = 1000
+    """Stop after so many in any case."""
+
+    def withstands(self, clusters: int) -> int:
+        return (clusters - 1) // 2
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return geometric_median(stack, self.smoothing, self.tolerance, self.iterations)
 
 
 def geometric_median(stack: Stack, smoothing: float, tolerance: float, iterations: int) -> Aggregate:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
 from securefl.arrays import F64
+from securefl.config.aggregation import Rule
 from securefl.robust.blocks import Block, column_blocks, tag_mask
 from securefl.robust.stack import Aggregate, Stack, everyone
 
@@ -15,6 +18,18 @@ up to 2^20 clusters, whatever their order. What rounding to units may have chang
 does not decide what half of the weight is."""
 
 Ranks = npt.NDArray[np.intp]
+
+
+class Median(Rule, tag="median", frozen=True, kw_only=True):
+    """Coordinate-wise (weighted) median of the cluster means."""
+
+    by_coordinate: ClassVar[bool] = True
+
+    def withstands(self, clusters: int) -> int:
+        return (clusters - 1) // 2
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return weighted_median(stack)
 
 
 def weighted_median(stack: Stack) -> Aggregate:

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl.config.aggregation import Rule
+from securefl.config.section import NonNegative
 from securefl.errors import UsageError
 from securefl.robust.distances import in_row_order, squared_distances
-from securefl.robust.krum import krum_scores
-from securefl.robust.mean_around_median import mean_of_nearest
+from securefl.robust.rules.krum import krum_scores
+from securefl.robust.rules.mean_around_median import mean_of_nearest
 from securefl.robust.stack import Aggregate, Stack
+
+
+class Bulyan(Rule, tag="bulyan", frozen=True, kw_only=True):
+    """Krum, repeated to select c - 2 byzantine rows, then coordinate-wise the mean around their median."""
+
+    byzantine: NonNegative
+
+    @property
+    def clusters_needed(self) -> int:
+        return 4 * self.byzantine + 3
+
+    def withstands(self, clusters: int) -> int:
+        return self.byzantine
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return bulyan(stack, self.byzantine)
 
 
 def bulyan(stack: Stack, byzantine: int) -> Aggregate:

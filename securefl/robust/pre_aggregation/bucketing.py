@@ -5,14 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from securefl.config.aggregation import PreAggregation
+from securefl.config.section import Positive
 from securefl.crypto.labels import digest
 from securefl.errors import UsageError
 from securefl.robust.span import combine
-from securefl.robust.stack import Stack
+from securefl.robust.stack import Places, Stack
 
-Places = npt.NDArray[np.intp]
+
+class Bucketing(PreAggregation, tag="bucketing", frozen=True, kw_only=True):
+    """Replace the cluster means by the means of random buckets of ``size``."""
+
+    size: Positive
+
+    def rows_needed(self, rows: int) -> int:
+        return (rows - 1) * self.size + 1
+
+    def rows_left(self, rows: int) -> int:
+        return -(-rows // self.size)
+
+    def prepare(self, stack: Stack, seed: bytes) -> tuple[Stack, Places | None]:
+        return bucket(stack, self.size, seed)
 
 
 def bucket(stack: Stack, size: int, seed: bytes) -> tuple[Stack, Places]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from securefl.arrays import F64
-from securefl.config.aggregation import InnerProduct
+from securefl.config.aggregation import Rule, ServerData
 from securefl.config.rules import places
+from securefl.config.section import Fraction, PositiveReal
+from securefl.errors import ConfigError
 from securefl.robust.distances import in_row_order
 from securefl.robust.lengths import lengths, polar
 from securefl.robust.span import combine, pieces
@@ -15,6 +20,46 @@ from securefl.robust.stack import Aggregate, Kept, Stack
 
 _LARGEST = 1e290
 """A score beyond it counts as it, so that the sums over all rounds stay finite."""
+
+
+class InnerProduct(Rule, tag="inner-product", frozen=True, kw_only=True):
+    """Cluster means whose members have, so far, gone along with descent on the server's data most."""
+
+    gamma: Fraction
+    """Share of the cluster means that are believed to be honest."""
+    select: Literal["accumulated", "per-round"] = "accumulated"
+    """By what the members have earned in the whole run, or by this round's scores alone."""
+    half_life: PositiveReal | None = None
+    """Rounds with scores after which what was earned counts half; None: never, as in Algorithm 3."""
+    credit: Literal["above-mean", "all-scores"] = "above-mean"
+    """What is earned: the scores that reach the mean of the round's highest, or every score, losses too."""
+    members: Literal["mean", "min"] = "mean"
+    """What a cluster counts for: what its members have earned on average, or the one with the least."""
+    divide_by: Literal["selected", "all"] = "selected"
+    """The sum of the selected is divided by their weight, or by that of all clusters (Algorithm 1)."""
+    normalised: Literal["none", "gradient", "upload", "both"] = "none"
+    """Which of the two vectors are brought to length 1 before they are multiplied."""
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """Share of the past rounds' server gradients in the one that counts."""
+
+    @property
+    def server_data(self) -> ServerData:
+        return "all"
+
+    def withstands(self, clusters: int) -> int:
+        # The longest product wins, whatever the share that is believed honest.
+        return 0
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return inner_product(stack, self)
+
+    def check(self, path: str) -> None:
+        if self.half_life is not None and self.select == "per-round":
+            raise ConfigError(
+                f"{path}.half_life",
+                'select = "per-round" keeps no scores that could be forgotten',
+                'leave it out, or select = "accumulated"',
+            )
 
 
 def inner_product(stack: Stack, rule: InnerProduct) -> Aggregate:

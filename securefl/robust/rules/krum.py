@@ -5,9 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from securefl.arrays import F64
+from securefl.config.aggregation import Rule
+from securefl.config.section import NonNegative
 from securefl.errors import UsageError
 from securefl.robust.distances import in_row_order, squared_distances
 from securefl.robust.stack import Aggregate, Stack
+
+
+class Krum(Rule, tag="krum", frozen=True, kw_only=True):
+    """The cluster mean closest to its c - byzantine - 2 nearest ones."""
+
+    byzantine: NonNegative
+
+    @property
+    def clusters_needed(self) -> int:
+        return self.byzantine + 3
+
+    def withstands(self, clusters: int) -> int:
+        return self.byzantine if clusters >= 2 * self.byzantine + 3 else 0
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return krum(stack, self.byzantine)
 
 
 def krum(stack: Stack, byzantine: int) -> Aggregate:

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl.config.aggregation import Rule
+from securefl.config.section import Positive, PositiveReal
 from securefl.errors import UsageError
 from securefl.robust.span import Span
 from securefl.robust.stack import Aggregate, Stack, everyone
+
+
+class CentredClipping(Rule, tag="centred-clipping", frozen=True, kw_only=True):
+    """The previous aggregate plus the mean of the differences to it, each clipped to ``radius``."""
+
+    radius: PositiveReal
+    """L2, parameters' own unit."""
+    iterations: Positive = 1
+    """How often, each time around the last result."""
+
+    def withstands(self, clusters: int) -> int:
+        return (clusters - 1) // 2
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return centred_clipping(stack, self.radius, self.iterations)
 
 
 def centred_clipping(stack: Stack, radius: float, iterations: int = 1) -> Aggregate:

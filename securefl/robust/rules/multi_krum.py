@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl.config.aggregation import Rule
+from securefl.config.section import NonNegative, Positive
 from securefl.errors import UsageError
 from securefl.robust.distances import in_row_order, squared_distances
-from securefl.robust.krum import krum_scores
+from securefl.robust.rules.krum import krum_scores
 from securefl.robust.span import combine
 from securefl.robust.stack import Aggregate, Stack
+
+
+class MultiKrum(Rule, tag="multi-krum", frozen=True, kw_only=True):
+    """The mean of the ``keep`` cluster means with the best Krum scores."""
+
+    byzantine: NonNegative
+    keep: Positive | None = None
+    """At most c - ``byzantine``, which is also what None means."""
+
+    @property
+    def clusters_needed(self) -> int:
+        return self.byzantine + max(3, self.keep or 0)
+
+    def withstands(self, clusters: int) -> int:
+        return self.byzantine if clusters >= 2 * self.byzantine + 3 else 0
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return multi_krum(stack, self.byzantine, self.keep)
 
 
 def multi_krum(stack: Stack, byzantine: int, keep: int | None = None) -> Aggregate:

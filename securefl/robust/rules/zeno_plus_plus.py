@@ -4,14 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 
 from securefl.arrays import F64
-from securefl.config.aggregation import ZenoPlusPlus
+from securefl.config.aggregation import Rule, ServerData
+from securefl.config.section import NonNegativeReal, Positive, PositiveReal
 from securefl.robust.lengths import lengths, polar
 from securefl.robust.span import combine
 from securefl.robust.stack import Aggregate, Stack
+
+
+class ZenoPlusPlus(Rule, tag="zeno++", frozen=True, kw_only=True):
+    """Cluster means that pass a test on a gradient of the server's validation data."""
+
+    scale: Literal["sum", "mean", "normalised"] = "normalised"
+    """Of the scored vector: the cluster's share n_i / n of the sum, its mean, or its mean made as long as the
+    validation gradient."""
+    rho: NonNegativeReal = 1e-4
+    """Price of a squared length."""
+    eps: NonNegativeReal = 0.0
+    """How far from a descent an update may be. A squared gradient norm, so it has a scale."""
+    eta: PositiveReal = 1.0
+    """Step that the score reckons with: the server's learning rate."""
+    divide_by: Literal["all", "accepted"] = "all"
+    """The sum of the accepted updates is divided by the weight of all clusters (Algorithm 2), or of these."""
+    batch: Positive = 128
+    """Validation samples, drawn each time, that the gradient is taken on."""
+
+    @property
+    def server_data(self) -> ServerData:
+        return self.batch
+
+    def withstands(self, clusters: int) -> int:
+        # The test of a rescaled vector says nothing about its length, and what is accepted keeps its own.
+        return 0 if self.scale == "normalised" or self.rho == 0 else clusters
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return zeno_plus_plus(stack, self)
+
 
 PRESETS: Mapping[str, ZenoPlusPlus] = MappingProxyType(
     {

@@ -1,0 +1,1 @@
+"""What may stand in front of a rule: one file each, found by its name."""
