@@ -28,7 +28,6 @@ from securefl.rounds.randomness import party_entropy, server_entropy
 from securefl.rounds.server import ServerMachine
 from securefl.rounds.server_phases import ServerContext
 from securefl.runtime.publisher import GONE
-from securefl.runtime.sums import engine_of
 from securefl.secure_sum.store import MemoryStore
 from securefl.wire.topics import status_party
 
@@ -161,8 +160,8 @@ def _machine(
         )
         return ServerMachine(context)
     own, seams = party_entropy(stage.root, vantage), truth_seams(truth, vantage)
-    samples, engine = _samples(recorded, vantage), engine_of(stage.plan.scenario)
-    return PartyMachine(PartyContext(stage.plan, vantage, samples, own, seams, engine=engine))
+    samples, sums = _samples(recorded, vantage), stage.plan.sums.prepared()
+    return PartyMachine(PartyContext(stage.plan, vantage, samples, own, seams, prepared=sums))
 
 
 def _hints(recorded: Recorded) -> Iterator[PresenceHint]:

@@ -37,7 +37,7 @@ from securefl.rounds.plan import Plan
 from securefl.rounds.reports import SumOpened
 from securefl.rounds.server import ServerMachine
 from securefl.rounds.server_phases import ServerContext
-from securefl.runtime.sums import engine_of
+from securefl.secure_sum.kinds import sums_of
 from securefl.secure_sum.store import MemoryStore
 from securefl.wire.inbox import Inbox
 from securefl.wire.outbox import Outbox
@@ -164,10 +164,10 @@ class _Round:
         scenario = parse_scenario(_SCENARIO.format(members=members), KINDS[kind])
         limits = check(scenario)
         names = [PartyId(f"p{i:02d}") for i in range(members)]
-        dealt = scenario.secure_sum.validated is not None
+        dealt = sums_of(scenario).dealer is not None
         keys, roster = make_identities(names, entropy, with_dealer=dealt)
         plan = Plan(_RUN, scenario, limits, roster, length)
-        engine = engine_of(scenario)
+        sums = plan.sums.prepared()
         words = np.random.default_rng(1).standard_normal((members, length))
         self._kind, self._length = kind, length
         self._updates = dict(zip(names, words, strict=True))
@@ -177,7 +177,7 @@ class _Round:
         machines: dict[PartyId, Machine[Any, Event[AnyMessage], Effect[AnyMessage]]] = {SERVER: server}
         for name in names:
             own = entropy.child("party", name)
-            machines[name] = PartyMachine(PartyContext(plan, name, 10, own, engine=engine))
+            machines[name] = PartyMachine(PartyContext(plan, name, 10, own, prepared=sums))
         if dealt:
             machines[DEALER] = DealerMachine(_RUN, scenario, roster, entropy.child("party", DEALER))
         largest = 64 * length + 2**20

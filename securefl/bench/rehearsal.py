@@ -35,6 +35,7 @@ from securefl.messages.base import Message
 from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.rounds import Freeze, InstanceShares, Release, ReleasedShares
 from securefl.messages.union import AnyMessage
+from securefl.secure_sum import collecting
 from securefl.secure_sum.masking import client, opening, server
 from securefl.secure_sum.setup import Setup
 from securefl.secure_sum.store import MemoryStore
@@ -119,14 +120,14 @@ class _Sum:
     def keys(self) -> tuple[dict[PartyId, client.Boxed], server.CollectingBoxes]:
         """Steps "keys" and the members' half of "shares"."""
         advertised: dict[PartyId, client.Advertised] = {}
-        phase = server.CollectingKeys(self.setup)
+        phase = collecting.CollectingKeys(self.setup)
         for name in self.names:
             end = self.ends[name]
             with end.meter.stage("keys"):
                 advertised[name], advert = client.advertise(self.setup, name, self._entropy(name))
             delivery = self.server.receive(end.send(SERVER, advert))
             with self.server.meter.stage("adverts"):
-                phase = server.on_advert(phase, name, _of(KeyAdvert, delivery), delivery.signed)
+                phase = collecting.on_advert(phase, name, _of(KeyAdvert, delivery), delivery.signed)
         with self.server.meter.stage("adverts"):
             boxing, key_list = server.close_keys(phase)
         boxed: dict[PartyId, client.Boxed] = {}
@@ -153,11 +154,11 @@ class _Sum:
         boxing: server.CollectingBoxes,
         encoded: Ring,
         alive: tuple[PartyId, ...],
-    ) -> tuple[dict[PartyId, client.Submitted], server.CollectingInputs]:
+    ) -> tuple[dict[PartyId, client.Submitted], server.MaskedInputs]:
         """Box lists out, masked inputs and receipts of those who are still alive in."""
         with self.server.meter.stage("boxes"):
             phase, lists = server.close_boxes(boxing)
-        if not isinstance(phase, server.CollectingInputs):
+        if not isinstance(phase, server.MaskedInputs):
             raise UsageError("the benchmark lost its own instance")
         submitted: dict[PartyId, client.Submitted] = {}
         for name in self.names:
@@ -172,13 +173,13 @@ class _Sum:
                 submitted[name], masked, receipt = client.mask(ready, encoded)
             delivery = self.server.receive(end.send(SERVER, masked))
             with self.server.meter.stage("inputs"):
-                phase = server.on_input(phase, name, _of(MaskedInput, delivery), self.store)
+                phase = collecting.on_input(phase, name, _of(MaskedInput, delivery), self.store)
             delivery = self.server.receive(end.send(SERVER, receipt))
             with self.server.meter.stage("inputs"):
-                phase = server.on_receipt(phase, name, _of(Receipt, delivery), delivery.signed)
+                phase = collecting.on_receipt(phase, name, _of(Receipt, delivery), delivery.signed)
         return submitted, phase
 
-    def open(self, submitted: Mapping[PartyId, client.Submitted], phase: server.CollectingInputs) -> Ring:
+    def open(self, submitted: Mapping[PartyId, client.Submitted], phase: server.MaskedInputs) -> Ring:
         """Freeze, sealed releases, and the sum."""
         survivors = phase.submitted
         releases: dict[PartyId, InstanceShares] = {}

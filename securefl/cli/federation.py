@@ -31,7 +31,7 @@ from securefl.runtime.children import PRELOAD, Children, Died, Fatal, Said
 from securefl.runtime.scratch import scratch_folder
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.stage import Stage, set_stage
-from securefl.runtime.sums import preload_of
+from securefl.secure_sum.kinds import sums_of
 from securefl.transport.acl import OBSERVER
 from securefl.transport.base import BrokerUrl
 from securefl.transport.broker import broker_wish
@@ -74,7 +74,7 @@ class Federation:
         _check_device(options.device or scenario.training.device)
         with ExitStack() as stack:
             private = stack.enter_context(scratch_folder())
-            children = stack.enter_context(Children(PRELOAD + preload_of(scenario)))
+            children = stack.enter_context(Children(PRELOAD + sums_of(scenario).preload))
             # Before the header, so that data that cannot be used is all that is said.
             stage = set_stage(scenario, options.seed, options.entropy(), options.data_dir, private)
             notes = self._settle(stage)

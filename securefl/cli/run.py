@@ -42,7 +42,7 @@ from securefl.report.metrics import RunMetrics
 from securefl.report.progress import progress_for
 from securefl.report.rundir import RUNS, RunDirectory
 from securefl.report.summary import Summary
-from securefl.runtime.sums import check_sums
+from securefl.secure_sum.kinds import sums_of
 
 DataDirOption = Annotated[
     Path | None,
@@ -91,7 +91,9 @@ def run(
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
         check(loaded)
         check_runnable(loaded.behaviours)
-        check_sums(loaded)
+        sums = sums_of(loaded)
+        sums.check_run()
+        sums.check_machine()
         options = RunOptions(
             run=fresh_run_id(seed if insecure_seeded_entropy else None),
             broker=broker,

@@ -64,5 +64,23 @@ AnyMessage: TypeAlias = (
     Here | RollCall | Join | Goodbye | RoundMessage | MaskingMessage | PeerBox | ValidationMessage
 )
 
+SumToMember: TypeAlias = KeyList | BoxList | PeerBox | DealtTo | HeldList | SketchNonces | Verdicts
+"""What a server says to a member of a secure sum, of whatever kind."""
+SumToServer: TypeAlias = (
+    KeyAdvert
+    | ShareBoxes
+    | MaskedInput
+    | Receipt
+    | Complaint
+    | PeerBox
+    | Dealt
+    | Held
+    | SketchNonce
+    | Verdict
+)
+"""What members of a sum, and its dealer, say to the server."""
+PassedOn: TypeAlias = PeerBox | DealtTo
+"""Of what comes to a member: what somebody else has said, when it was said."""
+
 KINDS = frozenset(kind.__name__ for kind in get_args(AnyMessage))
 """The names of all messages, as they stand in tags and envelopes."""

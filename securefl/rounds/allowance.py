@@ -22,20 +22,16 @@ def allowed(plan: Plan, step: Step) -> float:
 def vector_bytes(plan: Plan, step: Step) -> int:
     """Bytes of vectors that pass one party's connection in a step, at most.
 
-    In ``hello`` the models come, four bytes a parameter. In the others it submits a word for each coordinate
-    of each of its sums. To members of CrypTen's sums each other member's share of an update comes, too, and
-    theirs goes out.
+    In ``hello`` the models come, four bytes a parameter. In the others there are words for each coordinate of
+    each of its sums, as many times as the kind of sum says.
     """
     if step == "hello":
         return 4 * plan.broadcast
-    sums = plan.scenario.secure_sum
-    if step == "shares" and sums.validated is None:
-        return 0
     words = plan.scenario.clustering.reclusterings * plan.length
     if hides_groups(plan.scenario):
         words = plan.words(COUNTS) + plan.broadcast
-    shares = 2 * (plan.limits.max_cluster_size - 1) if sums.kind == "crypten" else 0
-    return words * plan.limits.ring_bits // 8 * (1 + shares)
+    vectors = plan.sums.vectors(step, plan.limits.max_cluster_size)
+    return words * plan.limits.ring_bits // 8 * vectors
 
 
 def extra(plan: Plan) -> float:

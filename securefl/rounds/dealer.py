@@ -1,4 +1,4 @@
-"""The dealer as a machine: it deals triples for the checks of validated sums, and nothing else (ADR 0024)."""
+"""The dealer as a machine: it deals what members of a sum compute with, and nothing else (ADR 0024)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from securefl.config.scenario import Scenario
-from securefl.config.validation import Validate
 from securefl.crypto.roster import Roster
 from securefl.entropy import Entropy
 from securefl.errors import ConfigError, PeerError
@@ -36,7 +35,8 @@ from securefl.rounds.plan import dealer_digest
 from securefl.rounds.presence import FIRST, linked
 from securefl.rounds.randomness import instance_entropy
 from securefl.rounds.reports import TriplesDealt
-from securefl.secure_sum.validated.dealer import answer
+from securefl.secure_sum.kinds import sums_of
+from securefl.secure_sum.port import SecureSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class DealerMachine:
         """Refuse a run that has nothing to deal for.
 
         Raises:
-            ConfigError: its sums are not validated.
+            ConfigError: its sums have no dealer.
         """
-        self._validate = validate_of(scenario)
+        self._sums = dealt_sums(scenario)
         self._run = run
         self._roster = roster
         self._entropy = entropy
@@ -115,19 +115,19 @@ class DealerMachine:
         if place in phase.dealt:
             raise PeerError(SERVER, f"asks for triples of {tuple(place)} again: each is used once")
         entropy = instance_entropy(self._entropy, place)
-        messages = answer(request, place, self._roster, self._run, self._validate.projections, entropy)
+        messages = self._sums.deal(request, place, self._roster, self._run, entropy)
         report = Report(TriplesDealt(*place, len(messages)))
         sent: Effects = tuple(Send(SERVER, place, message) for message in messages)
         return Dealing(phase.dealt | {place}), (*sent, report, awake)
 
 
-def validate_of(scenario: Scenario) -> Validate:
-    """What the dealer deals for.
+def dealt_sums(scenario: Scenario) -> SecureSum:
+    """The kind of sum that the dealer deals for.
 
     Raises:
-        ConfigError: nothing is validated.
+        ConfigError: its members compute with nothing that is dealt.
     """
-    validate = scenario.secure_sum.validated
-    if validate is None:
+    sums = sums_of(scenario)
+    if sums.dealer is None:
         raise ConfigError("secure_sum.validate", "is not given: nothing is to be dealt", "start no dealer")
-    return validate
+    return sums

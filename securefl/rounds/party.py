@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import assert_never
 
 from securefl.config.rules import needs_server_gradient
@@ -25,17 +26,7 @@ from securefl.kernel.events import (
 )
 from securefl.kernel.machine import Event, guarded
 from securefl.messages.control import Goodbye, Here, Join, RollCall
-from securefl.messages.crypten import PeerBox
-from securefl.messages.masking import (
-    BoxList,
-    Complaint,
-    KeyAdvert,
-    KeyList,
-    MaskedInput,
-    Receipt,
-    Retry,
-    ShareBoxes,
-)
+from securefl.messages.masking import Retry
 from securefl.messages.rounds import (
     Announce,
     Certificate,
@@ -49,20 +40,9 @@ from securefl.messages.rounds import (
     Reveals,
     SlotCounts,
 )
-from securefl.messages.union import AnyMessage
-from securefl.messages.validation import (
-    DealRequest,
-    Dealt,
-    DealtTo,
-    Held,
-    HeldList,
-    SketchNonce,
-    SketchNonces,
-    Verdict,
-    Verdicts,
-)
+from securefl.messages.union import AnyMessage, SumToMember, SumToServer
+from securefl.messages.validation import DealRequest
 from securefl.rounds.allowance import extra
-from securefl.rounds.party_crypten import close_left
 from securefl.rounds.party_draw import (
     MAX_REDRAWS,
     Effects,
@@ -90,10 +70,11 @@ from securefl.rounds.party_phases import (
 )
 from securefl.rounds.party_release import on_certificate, on_freeze
 from securefl.rounds.party_shares import on_counts
-from securefl.rounds.party_sums import SumMessage as InstanceMessage
 from securefl.rounds.party_sums import on_instance_message, on_trained
 from securefl.rounds.presence import FIRST, linked
 from securefl.rounds.reports import SatOut
+from securefl.secure_sum.kinds import sums_of
+from securefl.secure_sum.port import Running
 
 WITHOUT_IT = "the server went on without what it sent: it came too late, or was lost on its way"
 """Why a party that worked was not asked to release anything: its log would not tell otherwise."""
@@ -111,7 +92,7 @@ def patience(scenario: Scenario) -> float:
     attempts = scenario.secure_sum.max_attempts * (d.keys + d.shares + d.training)
     # The step has no deadline of its own: the server trains on its own data as parties do on theirs.
     consulting = d.training if needs_server_gradient(scenario.aggregation.rule) else 0.0
-    checking = 2 * d.shares + d.training if scenario.secure_sum.validated is not None else 0.0
+    checking = sums_of(scenario).checking(d)
     return 2 * (d.join + draws + attempts + checking + d.certify + d.release + consulting + d.quorum)
 
 
@@ -132,8 +113,20 @@ class PartyMachine:
     def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:
         """Take one event; see :class:`securefl.kernel.machine.Machine`."""
         after, effects = self._taken(phase, event)
-        close_left(phase, after)
+        self._close_left(phase, after)
         return after, effects
+
+    def _close_left(self, before: PartyPhase, after: PartyPhase) -> None:
+        """End the computations that the step from ``before`` to ``after`` has left behind."""
+        kept = {id(one) for one in self._running(after)}
+        for one in self._running(before):
+            if id(one) not in kept:
+                one.close()
+
+    def _running(self, phase: PartyPhase) -> Iterator[Running]:
+        for instance in phase.instances.values() if isinstance(phase, Working) else ():
+            if instance is not None:
+                yield from self._ctx.sums.member.running(instance)
 
     def _taken(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:
         if isinstance(phase, Ended):
@@ -165,6 +158,11 @@ class PartyMachine:
     def _received(self, phase: PartyPhase, event: Received[AnyMessage]) -> tuple[PartyPhase, Effects]:
         if event.sender != SERVER:
             raise PeerError(event.sender, "a party takes messages from the server only")
+        if isinstance(event.message, SumMessage):
+            return _summing(self._ctx, phase, event.place, event.message)
+        if isinstance(event.message, NotForParties):
+            what = type(event.message).__name__
+            raise PeerError(SERVER, f"sends {what}, which is not for parties")
         match event.message:
             case Here() | RollCall():
                 return phase, (self._join(),) if isinstance(event.message, RollCall) else ()
@@ -177,23 +175,13 @@ class PartyMachine:
                 return after, (Report(SatOut(phase.round, WITHOUT_IT)),)
             case (Invite() | Announce() | Reveals()) as message:
                 return _drawing(self._ctx, phase, event.place, message)
-            case (
-                (KeyList() | BoxList() | PeerBox() | DealtTo() | HeldList() | SketchNonces() | Verdicts())
-                | (Retry() | Freeze() | Certificate() | SlotCounts())
-            ) as message:
-                return _summing(self._ctx, phase, event.place, message)
-            case (
-                (Join() | Hello() | Reveal() | KeyAdvert() | ShareBoxes() | Complaint())
-                | (MaskedInput() | Receipt() | Endorse() | Release())
-                | (DealRequest() | Dealt() | Held() | SketchNonce() | Verdict())
-            ) as message:
-                raise PeerError(SERVER, f"sends {type(message).__name__}, which is not for parties")
             case _:
                 assert_never(event.message)
 
 
 DrawMessage = Invite | Announce | Reveals
-SumMessage = InstanceMessage | Retry | Freeze | Certificate | SlotCounts
+NotForParties = SumToServer | Join | Hello | Reveal | Endorse | Release | DealRequest
+SumMessage = SumToMember | Retry | Freeze | Certificate | SlotCounts
 
 
 def _drawing(
@@ -221,15 +209,11 @@ def _summing(
     ctx: PartyContext, phase: PartyPhase, place: Place, message: SumMessage
 ) -> tuple[PartyPhase, Effects]:
     """Take a message of the secure sums, from the key lists to the certificate."""
+    if isinstance(message, SumToMember | Retry):
+        if not isinstance(phase, Working):
+            raise _untimely(phase, place, message)
+        return on_instance_message(ctx, phase, place, message)
     match message, phase:
-        case (
-            (
-                (KeyList() | BoxList() | PeerBox() | DealtTo() | HeldList() | SketchNonces() | Verdicts())
-                | Retry()
-            ),
-            Working(),
-        ):
-            return on_instance_message(ctx, phase, place, message)
         case Freeze(), Working():
             return on_freeze(ctx, phase, place, message)
         case SlotCounts(), Counted():

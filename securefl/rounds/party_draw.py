@@ -30,7 +30,6 @@ from securefl.rounds.party_phases import (
     Ended,
     Greeted,
     Informed,
-    MemberPhase,
     PartyContext,
     PartyPhase,
     Past,
@@ -43,9 +42,7 @@ from securefl.rounds.party_phases import (
 from securefl.rounds.randomness import instance_entropy, nonce_entropy
 from securefl.rounds.reports import SatOut
 from securefl.rounds.statement import announced_digest, mask_binding, model_digest
-from securefl.secure_sum.crypten import member
-from securefl.secure_sum.masking.client import advertise
-from securefl.secure_sum.validated import member as validated_member
+from securefl.secure_sum.port import MemberPhase
 from securefl.wire.inbox import open_relayed
 
 MAX_REDRAWS = MAX_DRAWS - 1
@@ -244,13 +241,7 @@ def begin_instance(
     ``binding`` commits to: who was shown others agrees on no key with this party.
     """
     setup, entropy = ctx.plan.setup(place, members, binding), instance_entropy(ctx.entropy, place)
-    validation = ctx.plan.validation
-    if validation is not None:
-        tests = tuple(ctx.plan.norm_test(weights[name]) for name in members)
-        return validated_member.advertise(setup, ctx.me, validation, tests, entropy)
-    if setup.everyone:
-        return member.advertise(setup, ctx.me, entropy)
-    return advertise(setup, ctx.me, entropy)
+    return ctx.sums.member.advertise(setup, ctx.me, weights, entropy)
 
 
 def certified_draw(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, bytes]) -> Draw:

@@ -24,15 +24,7 @@ from securefl.rounds.leakage import Question
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey
 from securefl.rounds.upload import HONEST, Seams, Upload
-from securefl.secure_sum.crypten import member
-from securefl.secure_sum.crypten.ports import Engine
-from securefl.secure_sum.masking import client
-from securefl.secure_sum.validated.phases import ValidatedPhase
-
-MemberPhase = client.MemberPhase | member.MemberPhase | ValidatedPhase
-"""Of an instance, masked or CrypTen's, validated or not."""
-Submitted = client.Submitted | member.Submitted
-"""What is left of it once the update is out."""
+from securefl.secure_sum.port import InputSent, MemberPhase, SecureSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +45,13 @@ class PartyContext:
     """Seed of the run's atoms in the journal; empty for none."""
     allowed: int | None = None
     """Updates that the party's own budget allows in this run; None without one."""
-    engine: Engine | None = field(default=None, repr=False)
-    """Computes CrypTen sums; None where a run has none."""
+    prepared: SecureSum | None = field(default=None, repr=False)
+    """The kind of sum with what members compute with; None where they need nothing."""
+
+    @property
+    def sums(self) -> SecureSum:
+        """The run's kind of secure sum."""
+        return self.prepared or self.plan.sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +169,7 @@ class Endorsed:
     question: Question
     admission: Admission
     """What the ledger says may be opened, and the question that it answers."""
-    instances: Mapping[ClusterKey, Submitted]
+    instances: Mapping[ClusterKey, InputSent]
     """Those that may."""
     seat: int = field(default=-1, repr=False)
 
@@ -188,7 +185,7 @@ class Counted:
     question: Question
     seat: int = field(repr=False)
     """The one that it took."""
-    slots: Mapping[ClusterKey, Submitted]
+    slots: Mapping[ClusterKey, InputSent]
     """Instances that are still closed."""
 
 

@@ -29,7 +29,6 @@ from securefl.rounds.party_phases import (
     Endorsed,
     PartyContext,
     PartyPhase,
-    Submitted,
     Working,
     sit_out,
 )
@@ -41,6 +40,7 @@ from securefl.rounds.statement import (
     lists_statement,
     round_statement,
 )
+from securefl.secure_sum.port import InputSent
 from securefl.wire.inbox import open_relayed
 
 
@@ -51,7 +51,7 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     survivors = frozenset(PartyId(name) for name in message.survivors)
     dropped = tuple(p for p in phase.assignment.participants if p not in survivors)
     frozen = Report(SurvivorsFrozen(phase.round, tuple(sorted(survivors)), dropped))
-    instances = submitted_instances(phase)
+    instances = submitted_instances(ctx, phase)
     if ctx.me not in survivors:
         if not _helps(ctx, phase, instances, survivors):
             return sit_out(phase), (frozen, Report(SatOut(phase.round, "not in the survivor set")))
@@ -95,12 +95,12 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
 def _helps(
     ctx: PartyContext,
     phase: Working,
-    instances: Mapping[ClusterKey, Submitted] | None,
+    instances: Mapping[ClusterKey, InputSent] | None,
     survivors: frozenset[PartyId],
 ) -> bool:
     """Whether this party is not counted, and holds shares of updates of others that are."""
     mates = (phase.assignment.clusters[r][j] for r, j in instances or ())
-    return ctx.plan.validation is not None and any(survivors.intersection(members) for members in mates)
+    return ctx.sums.helped and any(survivors.intersection(members) for members in mates)
 
 
 def on_certificate(
@@ -169,7 +169,7 @@ def _check_survivors(ctx: PartyContext, phase: Working, survivors: frozenset[Par
         raise PeerError(SERVER, f"{len(survivors)} survivors cannot make a certificate of {quorum}")
 
 
-def _check_attempts(instances: Mapping[ClusterKey, Submitted], message: Freeze) -> None:
+def _check_attempts(instances: Mapping[ClusterKey, InputSent], message: Freeze) -> None:
     frozen = {(a.reclustering, a.cluster): a.attempt for a in message.attempts}
     for key, instance in instances.items():
         if frozen.get(key, 0) != instance.setup.instance.attempt:
@@ -181,7 +181,7 @@ def _check_attempts(instances: Mapping[ClusterKey, Submitted], message: Freeze) 
 def _check_receipts(
     ctx: PartyContext,
     phase: Working,
-    instances: Mapping[ClusterKey, Submitted],
+    instances: Mapping[ClusterKey, InputSent],
     survivors: frozenset[PartyId],
     message: Freeze,
     admission: Admission,
@@ -209,7 +209,7 @@ def _check_receipts(
 
 
 def _stated(
-    ctx: PartyContext, instances: Mapping[ClusterKey, Submitted], message: Freeze, admission: Admission
+    ctx: PartyContext, instances: Mapping[ClusterKey, InputSent], message: Freeze, admission: Admission
 ) -> dict[tuple[ClusterKey, PartyId], bytes]:
     """The lists that members say they were shown, from receipts that they signed: one of each."""
     stated: dict[tuple[ClusterKey, PartyId], bytes] = {}

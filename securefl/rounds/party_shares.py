@@ -9,8 +9,7 @@ from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import Journal, Report, Send
 from securefl.kernel.events import Place
-from securefl.messages.crypten import InstanceSeed
-from securefl.messages.rounds import InstanceShares, Release, ReleasedShares, SlotCounts
+from securefl.messages.rounds import Release, ReleasedShares, SlotCounts
 from securefl.rounds.party_draw import Effects
 from securefl.rounds.party_phases import (
     Counted,
@@ -18,14 +17,12 @@ from securefl.rounds.party_phases import (
     Outside,
     PartyContext,
     PartyPhase,
-    Submitted,
     sit_out,
 )
 from securefl.rounds.reports import ClusterKey, SharesReleased, SlotsCounted
 from securefl.rounds.slots import FIRST_SLOT, counts_at, least_of, open_slots
 from securefl.rounds.statement import release_context, slots_statement
-from securefl.secure_sum.crypten import member
-from securefl.secure_sum.masking.client import shares_for
+from securefl.secure_sum.port import InputSent
 from securefl.wire.codec import encode
 
 
@@ -87,10 +84,10 @@ def _released(
     round_: int,
     statement: bytes,
     survivors: frozenset[PartyId],
-    instances: Mapping[ClusterKey, Submitted],
+    instances: Mapping[ClusterKey, InputSent],
     label: str = "release",
 ) -> Effects:
-    shares = tuple(_let_go(i, survivors) for _, i in sorted(instances.items()))
+    shares = tuple(ctx.sums.member.release(i, survivors) for _, i in sorted(instances.items()))
     released = ctx.seams.release(ReleasedShares(instances=shares), round_)
     sealed = ctx.plan.roster.server.seal(
         encode(released),
@@ -100,36 +97,24 @@ def _released(
     return (
         Journal(round_, "released"),
         Send(SERVER, Place(round_), Release(sealed=sealed)),
-        Report(_given(round_, instances, released)),
+        Report(_given(ctx, round_, instances, released)),
     )
 
 
-def _let_go(instance: Submitted, survivors: frozenset[PartyId]) -> InstanceShares | InstanceSeed:
-    if isinstance(instance, member.Submitted):
-        return member.seed_for(instance, survivors)
-    return shares_for(instance, survivors)
-
-
-def _given(round_: int, among: Mapping[ClusterKey, Submitted], released: ReleasedShares) -> SharesReleased:
-    """Say whose shares leave, of which kind; for a CrypTen sum, whom it counts."""
+def _given(
+    ctx: PartyContext, round_: int, among: Mapping[ClusterKey, InputSent], released: ReleasedShares
+) -> SharesReleased:
+    """Say of whom something leaves: of those that are counted, and of those that have dropped out."""
     items = sorted(released.instances, key=lambda item: (item.reclustering, item.cluster))
-    instances = [among[item.reclustering, item.cluster] for item in items]
+    given = [
+        (instance.setup.members, *ctx.sums.member.given(instance, item))
+        for item in items
+        for instance in (among[item.reclustering, item.cluster],)
+    ]
     return SharesReleased(
         round_,
         tuple((item.reclustering, item.cluster) for item in items),
         tuple(item.attempt for item in items),
-        tuple(_counted(instance, item) for instance, item in zip(instances, items, strict=True)),
-        tuple(_dropped(instance, item) for instance, item in zip(instances, items, strict=True)),
+        tuple(tuple(members[k] for k in counted) for members, counted, _ in given),
+        tuple(tuple(members[k] for k in dropped) for members, _, dropped in given),
     )
-
-
-def _counted(instance: Submitted, item: InstanceShares | InstanceSeed) -> tuple[PartyId, ...]:
-    if isinstance(item, InstanceSeed):
-        return tuple(instance.setup.members[k] for k in sorted(instance.sharers))
-    return tuple(instance.setup.members[k] for k, _ in item.seed_shares)
-
-
-def _dropped(instance: Submitted, item: InstanceShares | InstanceSeed) -> tuple[PartyId, ...]:
-    if isinstance(item, InstanceSeed):
-        return ()
-    return tuple(instance.setup.members[k] for k, _ in item.key_shares)

@@ -12,43 +12,20 @@ from securefl.errors import PeerError
 from securefl.ids import SERVER, PartyId
 from securefl.kernel.effects import ATOMS, Journal, Reject, Report, Send, Train
 from securefl.kernel.events import Place, Trained
-from securefl.messages.crypten import PeerBox
-from securefl.messages.masking import BoxList, Complaint, KeyList, Retry
-from securefl.messages.union import AnyMessage
-from securefl.messages.validation import DealtTo, HeldList, SketchNonces, Verdicts
+from securefl.messages.masking import Retry
+from securefl.messages.union import PassedOn, SumToMember
 from securefl.rounds.groups import model_of
-from securefl.rounds.party_crypten import on_crypten_message, submit_shares
 from securefl.rounds.party_draw import Effects, begin_instance
-from securefl.rounds.party_phases import (
-    MemberPhase,
-    PartyContext,
-    PartyPhase,
-    Submitted,
-    Working,
-)
-from securefl.rounds.party_validated import on_validated_message, share_validated
+from securefl.rounds.party_phases import PartyContext, PartyPhase, Working
 from securefl.rounds.randomness import instance_entropy, update_entropy
 from securefl.rounds.reports import ClusterKey, NothingLearned, UpdateEncoded
 from securefl.rounds.slots import draw_seat, slot_uploads
 from securefl.rounds.upload import Occasion, make_upload
-from securefl.secure_sum.crypten import member
-from securefl.secure_sum.masking import client
-from securefl.secure_sum.masking.client import (
-    Advertised,
-    BadBoxError,
-    Boxed,
-    Ready,
-    mask,
-    on_box_list,
-    on_key_list,
-)
-from securefl.secure_sum.validated import phases as validated
-
-SumMessage = KeyList | BoxList | PeerBox | DealtTo | HeldList | SketchNonces | Verdicts
+from securefl.secure_sum.port import InputSent, MemberPhase, MemberStep
 
 
 def on_instance_message(
-    ctx: PartyContext, phase: Working, place: Place, message: SumMessage | Retry
+    ctx: PartyContext, phase: Working, place: Place, message: SumToMember | Retry
 ) -> tuple[PartyPhase, Effects]:
     """Take one message of one of this party's instances."""
     key = (place.reclustering, place.cluster)
@@ -56,41 +33,20 @@ def on_instance_message(
     if place.round != phase.round or instance is None:
         raise PeerError(SERVER, f"sends {type(message).__name__} for an instance that is not ours")
     attempt = instance.setup.instance.attempt
-    if isinstance(message, PeerBox | DealtTo) and place.attempt < attempt:
+    if isinstance(message, PassedOn) and place.attempt < attempt:
         # Under way when the instance started over: nobody's fault, and no use.
         return phase, ()
     if place.attempt != attempt + isinstance(message, Retry):
         raise PeerError(
             SERVER, f"sends {type(message).__name__} of attempt {place.attempt}, we are in {attempt}"
         )
+    if isinstance(message, Retry):
+        return _on_retry(ctx, phase, key, place, instance, message)
     entropy = instance_entropy(ctx.entropy, place)
-    match message, instance:
-        case KeyList(), Advertised():
-            boxed, boxes = on_key_list(instance, message, ctx.plan.roster, entropy)
-            return _with(phase, key, boxed), (Send(SERVER, place, boxes),)
-        case BoxList(), Boxed():
-            return _on_boxes(ctx, phase, key, place, instance, message)
-        case Retry(), _:
-            return _on_retry(ctx, phase, key, place, instance, message)
-        case (
-            (KeyList() | PeerBox()),
-            (member.Advertised() | member.Listed() | member.Computing() | member.Spoiled()),
-        ):
-            changed, said = on_crypten_message(ctx, instance, message)
-            after, more = _submit(ctx, _with(phase, key, changed), key)
-            return after, (*said, *more)
-        case (
-            (KeyList() | PeerBox() | DealtTo() | HeldList() | SketchNonces() | Verdicts()),
-            (
-                (validated.Advertised() | validated.Gathering() | validated.Holding())
-                | (validated.Revealed() | validated.Checking() | validated.Judged() | validated.Spoiled())
-            ),
-        ):
-            moved, told = on_validated_message(ctx, instance, message)
-            after, more = _submit(ctx, _with(phase, key, moved), key)
-            return after, (*told, *more)
-        case _:
-            raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
+    step = ctx.sums.member.receive(instance, message, ctx.plan.roster, entropy)
+    after = phase if step.phase is instance else _with(phase, key, step.phase)
+    after, more = _submit(ctx, after, key)
+    return after, (*_said(step), *more)
 
 
 def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[PartyPhase, Effects]:
@@ -149,17 +105,6 @@ def _sendable(ctx: PartyContext, phase: Working, event: Trained) -> tuple[F64, s
     return event.update, ""
 
 
-def _on_boxes(
-    ctx: PartyContext, phase: Working, key: ClusterKey, place: Place, instance: Boxed, message: BoxList
-) -> tuple[PartyPhase, Effects]:
-    try:
-        ready = on_box_list(instance, message)
-    except BadBoxError as error:
-        complaint: Send[AnyMessage] = Send(SERVER, place, Complaint(accused=error.culprit))
-        return phase, (Reject(error.culprit, error.reason), complaint)
-    return _submit(ctx, _with(phase, key, ready), key)
-
-
 def _on_retry(
     ctx: PartyContext, phase: Working, key: ClusterKey, place: Place, instance: MemberPhase, message: Retry
 ) -> tuple[PartyPhase, Effects]:
@@ -184,7 +129,7 @@ def _check_retry(
         raise PeerError(SERVER, f"asks for more than {sums.max_attempts} attempts")
     if list(members) != sorted(set(members)) or not set(members) < set(instance.setup.members):
         raise PeerError(SERVER, "retries with members that are not fewer of the same")
-    if ctx.plan.validation is not None and isinstance(instance, validated.NO_RETURN):
+    if ctx.sums.member.is_final(instance):
         raise PeerError(SERVER, "retries an instance whose sketch may be known: there is no second one")
     if len(members) < sums.min_survivors:
         raise PeerError(SERVER, "retries with fewer than min_survivors members")
@@ -192,29 +137,30 @@ def _check_retry(
 
 def _submit(ctx: PartyContext, phase: Working, key: ClusterKey) -> tuple[Working, Effects]:
     instance, work = phase.instances[key], upload_of(ctx.plan.scenario, key[0])
-    if work >= len(phase.uploads) or not isinstance(instance, Ready | member.Listed | validated.Gathering):
+    if work >= len(phase.uploads) or instance is None:
         return phase, ()
-    if isinstance(instance, validated.Gathering):
-        if instance.shared:
-            return phase, ()
-        gathering, told = share_validated(ctx, instance, phase.uploads[work].ring)
-        return _with(phase, key, gathering), told
     without = ctx.seams.without(instance.setup.certain, phase.round)
-    if isinstance(instance, member.Listed):
-        shared, said = submit_shares(ctx, instance, phase.uploads[work].ring, without)
-        return _with(phase, key, shared), said
-    submitted, masked, receipt = mask(instance, phase.uploads[work].ring, without)
-    place = submitted.setup.place
-    return _with(phase, key, submitted), (Send(SERVER, place, masked), Send(SERVER, place, receipt))
+    entropy = instance_entropy(ctx.entropy, instance.setup.place)
+    step = ctx.sums.member.submit(instance, phase.uploads[work].ring, entropy, without)
+    return (phase, ()) if step is None else (_with(phase, key, step.phase), _said(step))
+
+
+def _said(step: MemberStep) -> Effects:
+    place = step.phase.setup.place
+    refused = () if step.refused is None else (Reject(step.refused.culprit, step.refused.reason),)
+    return (*refused, *(Send(SERVER, place, message) for message in step.said))
 
 
 def _with(phase: Working, key: ClusterKey, instance: MemberPhase | None) -> Working:
     return replace(phase, instances={**phase.instances, key: instance})
 
 
-def submitted_instances(phase: Working) -> dict[ClusterKey, Submitted] | None:
+def submitted_instances(ctx: PartyContext, phase: Working) -> dict[ClusterKey, InputSent] | None:
     """Return all instances when every one of them has this party's masked input, else None."""
-    done = {
-        key: i for key, i in phase.instances.items() if isinstance(i, client.Submitted | member.Submitted)
-    }
-    return done if len(done) == len(phase.instances) else None
+    done: dict[ClusterKey, InputSent] = {}
+    for key, instance in phase.instances.items():
+        sent = None if instance is None else ctx.sums.member.sent(instance)
+        if sent is None:
+            return None
+        done[key] = sent
+    return done

@@ -9,26 +9,24 @@ from msgspec.structs import replace
 
 from securefl.config.derived import Limits
 from securefl.config.draws import drawn_digest
-from securefl.config.norm_test import NormTest
 from securefl.config.presence import fewest_present, wanted_of
 from securefl.config.resolved import scenario_digest
 from securefl.config.scenario import Scenario, ServerOptimiser
 from securefl.config.sizes import COUNTS, hides_groups, leakage_colluders
-from securefl.config.validation_limits import norm_test_of
 from securefl.crypto.labels import digest
 from securefl.crypto.roster import Roster
 from securefl.encoding.fixed_point import FixedPoint
 from securefl.encoding.ring import to_ring
-from securefl.errors import UsageError
 from securefl.ids import DEALER, Instance, PartyId, RunId
 from securefl.kernel.events import Place
 from securefl.messages.rounds import MILLION, SEATS
 from securefl.messages.rounds import Limits as PublishedLimits
 from securefl.privacy.components import ComponentPlan
 from securefl.privacy.mechanism import Mechanism, mechanism_of
+from securefl.secure_sum.kinds import sums_of
+from securefl.secure_sum.port import SecureSum
 from securefl.secure_sum.removal import Removable
 from securefl.secure_sum.setup import Setup
-from securefl.secure_sum.validated.validation import Validation
 
 
 def dealer_digest(run: RunId, scenario: Scenario, roster: Roster) -> bytes:
@@ -128,6 +126,11 @@ class Plan:
         """
         return wanted_of(self.scenario, present)
 
+    @property
+    def sums(self) -> SecureSum:
+        """The run's kind of secure sum, without what members compute with."""
+        return sums_of(self.scenario, self.length)
+
     def setup(self, place: Place, members: tuple[PartyId, ...], binding: bytes) -> Setup:
         """Return one attempt of one secure sum of this run."""
         sums = self.scenario.secure_sum
@@ -140,28 +143,8 @@ class Plan:
             length=self.words(place.reclustering),
             ring_bits=self.limits.ring_bits,
             removable=self.removable,
-            everyone=sums.kind == "crypten",
+            everyone=self.sums.everyone,
         )
-
-    @property
-    def validation(self) -> Validation | None:
-        """How updates are validated before they count; None where they are not."""
-        sums = self.scenario.secure_sum
-        if sums.validated is None:
-            return None
-        return Validation(sums.validated.projections, sums.k_anonymity, sums.colluders_per_cluster)
-
-    def norm_test(self, weight: float) -> NormTest:
-        """What the update of a party of this public weight has to pass.
-
-        Raises:
-            ConfigError: with numbers that do not fit; ``check`` has refused them.
-            UsageError: nothing is validated.
-        """
-        test = norm_test_of(self.scenario, weight, self.length)
-        if test is None:
-            raise UsageError("nothing is validated in this run")
-        return test
 
     @property
     def removable(self) -> Removable | None:

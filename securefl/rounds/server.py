@@ -27,11 +27,9 @@ from securefl.kernel.events import (
 )
 from securefl.kernel.machine import Event, guarded
 from securefl.messages.control import Goodbye, Here, Join, RollCall
-from securefl.messages.crypten import PeerBox
-from securefl.messages.masking import Complaint, KeyAdvert, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.rounds import Endorse, Hello, Release, Reveal
-from securefl.messages.union import AnyMessage
-from securefl.messages.validation import Dealt, Held, SketchNonce, Verdict
+from securefl.messages.union import AnyMessage, SumToServer
+from securefl.messages.validation import Dealt
 from securefl.rounds.budget import spent_by
 from securefl.rounds.draw import shortage
 from securefl.rounds.party_draw import Effects
@@ -141,10 +139,11 @@ class ServerMachine:
 
     def _received(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
         ctx, sender, place = self._ctx, event.sender, event.place
-        deals = sender == DEALER and ctx.plan.validation is not None
-        deals &= isinstance(event.message, Dealt | Join | Here)
+        deals = sender == ctx.plan.sums.dealer and isinstance(event.message, Dealt | Join | Here)
         if sender not in ctx.plan.roster.parties and not deals:
             raise PeerError(sender, "is not a party of this run")
+        if isinstance(event.message, SumToServer) and isinstance(phase, Summing):
+            return on_instance_message(ctx, phase, event, event.message)
         match event.message, phase:
             case (Here() | Join()) as message, _:
                 return self._on_here(phase, sender, message)
@@ -152,14 +151,6 @@ class ServerMachine:
                 return on_hello(ctx, phase, sender, place, message, event.signed), ()
             case Reveal() as message, Revealing():
                 return on_reveal(ctx, phase, sender, place, message, event.signed), ()
-            case (
-                (
-                    (KeyAdvert() | ShareBoxes() | MaskedInput() | Receipt() | Complaint() | PeerBox())
-                    | (Dealt() | Held() | SketchNonce() | Verdict())
-                ) as message,
-                Summing(),
-            ):
-                return on_instance_message(ctx, phase, event, message)
             case Endorse() as message, Certifying():
                 return on_endorse(phase, sender, place, message, event.signed), ()
             case Release() as message, Releasing():
@@ -274,17 +265,18 @@ class ServerMachine:
                 return self._missing(phase)
 
     def _expected(self) -> Set[PartyId]:
-        """Who is waited for before the first round: without the dealer, no validated sum could open."""
+        """Who is waited for before the first round: without a dealer that there is, no sum could open."""
         parties = self._ctx.plan.roster.parties.keys()
-        return parties | {DEALER} if self._ctx.plan.validation is not None else parties
+        dealer = self._ctx.plan.sums.dealer
+        return parties if dealer is None else parties | {dealer}
 
     def _close_joining(self, phase: Joining, now: float) -> tuple[ServerPhase, Effects]:
         missing = tuple(sorted(self._ctx.plan.roster.parties.keys() - phase.joined))
-        joined = phase.joined - {DEALER}
+        joined, dealer = phase.joined - {DEALER}, self._ctx.plan.sums.dealer
         report = Report(PartiesJoined(tuple(sorted(joined)), missing))
-        if DEALER in self._expected() - phase.joined:
+        if dealer is not None and dealer not in phase.joined:
             ended, effects = abort(
-                f"{DEALER} did not join within {self._ctx.plan.scenario.deadlines.join:g} s, and validated"
+                f"{dealer} did not join within {self._ctx.plan.scenario.deadlines.join:g} s, and validated"
                 " sums take its triples (start it with: securefl dealer)"
             )
             return ended, (report, *effects)

@@ -23,7 +23,7 @@ from securefl.rounds.server_phases import (
     Summing,
 )
 from securefl.rounds.statement import round_statement
-from securefl.secure_sum.masking.server import CollectingInputs
+from securefl.secure_sum.collecting import CollectingInputs
 
 
 def eligible(
@@ -94,9 +94,8 @@ def _freeze_messages(standing: Standing, frozen: Frozen) -> Effects:
     receipts: dict[PartyId, list[bytes]] = {party: [] for party in frozen.holders}
     for instance in frozen.instances.values():
         members = instance.setup.members
-        alive = [i for i in sorted(instance.sharers) if members[i] in frozen.survivors]
-        holding = sorted(instance.sharers) if instance.accepted is not None else alive
-        for index in holding:
+        alive = instance.alive(frozen.survivors)
+        for index in instance.holders(frozen.survivors):
             receipts[members[index]] += [instance.receipts[other] for other in alive if other != index]
     names = tuple(sorted(frozen.survivors))
     return tuple(

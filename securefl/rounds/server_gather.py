@@ -39,7 +39,8 @@ from securefl.rounds.statement import announced_digest, mask_binding, model_dige
 from securefl.rounds.stepping import alone_for, waits_of, without_clusters, without_quorum
 from securefl.rounds.suspicion import voided as lost_bets
 from securefl.rounds.waiting import Pace
-from securefl.secure_sum.masking.server import CollectingKeys, InstancePhase
+from securefl.secure_sum.collecting import CollectingKeys
+from securefl.secure_sum.collecting import ServerPhase as InstancePhase
 
 
 def begin_round(ctx: ServerContext, standing: Standing, now: float) -> tuple[ServerPhase, Effects]:

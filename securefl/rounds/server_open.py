@@ -16,8 +16,7 @@ from securefl.ids import EVERYONE, PartyId
 from securefl.kernel.effects import Aborted, Consult, Evaluate, Reject, Report, Send
 from securefl.kernel.events import Consulted, Evaluated, Place
 from securefl.messages.control import Goodbye
-from securefl.messages.crypten import InstanceSeed
-from securefl.messages.rounds import Certificate, Endorse, InstanceShares, Release, ReleasedShares
+from securefl.messages.rounds import Certificate, Endorse, Release, ReleasedShares
 from securefl.rounds.checking import checks_of, failed
 from securefl.rounds.draw import Draw
 from securefl.rounds.party_draw import Effects
@@ -47,8 +46,7 @@ from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum
 from securefl.rounds.statement import release_context, slots_statement
 from securefl.rounds.stepping import after_evaluation, after_sums, to_consult
 from securefl.rounds.suspicion import weighed
-from securefl.secure_sum.crypten.server import check_seed
-from securefl.secure_sum.masking.opening import check_release
+from securefl.secure_sum.port import Opening
 from securefl.wire.codec import decode_struct
 
 
@@ -108,7 +106,7 @@ def on_release(
     due = due_now(ctx.plan, phase)
     for item in released.instances:
         try:
-            shares.setdefault(_checked(phase.frozen, due, sender, item), {})[sender] = item
+            shares.setdefault(_checked(ctx, phase.frozen, due, sender, item), {})[sender] = item
         except PeerError as error:
             rejects.append(Reject(error.culprit, error.reason))
     return replace(phase, released=phase.released | {sender}, shares=shares), tuple(rejects)
@@ -128,7 +126,7 @@ def _stated(phase: Releasing, sender: PartyId) -> bytes:
 
 
 def _checked(
-    frozen: Frozen, due: Collection[ClusterKey], sender: PartyId, item: InstanceShares | InstanceSeed
+    ctx: ServerContext, frozen: Frozen, due: Collection[ClusterKey], sender: PartyId, item: Opening
 ) -> ClusterKey:
     key = (item.reclustering, item.cluster)
     if key in frozen.instances and key not in due:
@@ -138,14 +136,7 @@ def _checked(
         raise PeerError(
             sender, f"releases shares of instance {key} attempt {item.attempt}, which is not frozen"
         )
-    if instance.setup.everyone != isinstance(item, InstanceSeed):
-        raise PeerError(
-            sender, f"releases what sums of another kind open with, in {instance.setup.describe()}"
-        )
-    if isinstance(item, InstanceSeed):
-        check_seed(instance, sender, item)
-    else:
-        check_release(instance, frozen.survivors, sender, item)
+    ctx.plan.sums.server.check_release(instance, frozen.survivors, sender, item)
     return key
 
 

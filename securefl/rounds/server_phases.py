@@ -19,8 +19,7 @@ from securefl.crypto.identity import Identity
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
 from securefl.messages.control import Goodbye
-from securefl.messages.crypten import InstanceSeed
-from securefl.messages.rounds import Endorse, Hello, InstanceShares, Limits, Reveal
+from securefl.messages.rounds import Endorse, Hello, Limits, Reveal
 from securefl.rounds.budget import NO_RELEASES, Releases
 from securefl.rounds.draw import Draw
 from securefl.rounds.online import OnlineClock
@@ -30,14 +29,10 @@ from securefl.rounds.stacking import ClusterSum
 from securefl.rounds.suspicion import NO_SUSPICION, Suspicion
 from securefl.rounds.trust import NO_TRUST, Trust
 from securefl.rounds.waiting import Pace
-from securefl.secure_sum.masking import server
-from securefl.secure_sum.masking.server import CollectingInputs
+from securefl.secure_sum.collecting import CollectingInputs
+from securefl.secure_sum.collecting import ServerPhase as InstancePhase
+from securefl.secure_sum.port import Opening
 from securefl.secure_sum.store import VectorStore
-from securefl.secure_sum.validated.server import ValidatedPhase
-
-InstancePhase = server.InstancePhase | ValidatedPhase
-"""Of an instance, validated or not."""
-
 
 NOBODY_GONE: Mapping[PartyId, float] = MappingProxyType({})
 
@@ -182,9 +177,9 @@ class Frozen:
 
     @property
     def holders(self) -> frozenset[PartyId]:
-        """Who has to release something: the survivors, and who holds shares of their validated updates."""
-        helping = (i for i in self.instances.values() if i.accepted is not None)
-        return self.survivors.union(i.setup.members[n] for i in helping for n in i.sharers)
+        """Who has to release something: the survivors, and who holds shares of their updates."""
+        instances = self.instances.values()
+        return self.survivors.union(*(i.names(i.holders(self.survivors)) for i in instances))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +201,7 @@ class Releasing:
     view: RoundView
     frozen: Frozen
     released: frozenset[PartyId]
-    shares: Mapping[ClusterKey, Mapping[PartyId, InstanceShares | InstanceSeed]] = field(repr=False)
+    shares: Mapping[ClusterKey, Mapping[PartyId, Opening]] = field(repr=False)
     deadline: float
     counts: tuple[SlotsCounted, ...] | None = None
     """What the counts of hidden groups say, once they are opened and their slots are asked for."""

@@ -17,6 +17,7 @@ from securefl.rounds.plan import Plan
 from securefl.runtime.publisher import GONE
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.shell import Shell
+from securefl.secure_sum.kinds import sums_of
 from securefl.transport.base import Transport
 from securefl.transport.mqtt import MqttTransport
 from securefl.transport.probe import check_retention, measure_frame_limit
@@ -51,7 +52,8 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: by
     """Return the run's plan; d and the digest of what is frozen are those of the model as it was built.
 
     Raises:
-        ConfigError: an infeasible scenario, noise that does not follow from it, a roster of the wrong size.
+        ConfigError: an infeasible scenario, sums that hide nothing, noise that does not follow from it, a
+            roster of the wrong size.
     """
     limits = check(settings.scenario)
     if len(roster.parties) != settings.scenario.parties:
@@ -59,7 +61,9 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: by
             str(settings.roster_file),
             f"lists {len(roster.parties)} parties, the scenario has {settings.scenario.parties}",
         )
-    if settings.scenario.secure_sum.validated is not None and roster.dealer is None:
+    sums = sums_of(settings.scenario, length)
+    sums.check_run()
+    if sums.dealer is not None and roster.dealer is None:
         raise ConfigError(
             str(settings.roster_file),
             "lists no dealer, and validated sums take one",

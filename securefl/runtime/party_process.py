@@ -39,7 +39,6 @@ from securefl.runtime.ports import LocalWork, Witness
 from securefl.runtime.privacy import check_own_privacy, own_releases
 from securefl.runtime.settings import ProcessSettings
 from securefl.runtime.shell import Shell
-from securefl.runtime.sums import engine_of
 from securefl.wire.outbox import Outbox
 
 
@@ -88,7 +87,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
         released,
         journal.founding,
         allowed,
-        engine_of(scenario),
+        plan.sums.prepared(),
     )
 
     def train(asked: Train) -> F64:

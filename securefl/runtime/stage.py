@@ -24,6 +24,7 @@ from securefl.entropy import Entropy
 from securefl.ids import SERVER, PartyId
 from securefl.learning.datasets import load_data
 from securefl.learning.shards import turns_of, write_shards
+from securefl.secure_sum.kinds import sums_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def set_stage(
         turns_of(scenario.groups, names),
     )
     check_new_work(scenario, min(files.counts.values()))
-    made, roster = make_identities(names, entropy, with_dealer=scenario.secure_sum.validated is not None)
+    made, roster = make_identities(names, entropy, with_dealer=sums_of(scenario).dealer is not None)
     roster_file = directory / "roster.toml"
     write_roster(roster_file, roster)
     data = {**files.parties, SERVER: files.test}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from securefl.crypto.agreement import derive_key
 from securefl.crypto.labels import digest, digest_with
 from securefl.crypto.shamir import share_digest
 from securefl.errors import PeerError, UsageError
@@ -30,7 +31,7 @@ class Setup:
     removable: Removable | None = None
     """Noise that the released shares take out of the sum again, where there is such."""
     everyone: bool = False
-    """Whether all members on the key list are needed to open (CrypTen's sums), not any ``threshold``."""
+    """Whether all members on the key list are needed to open, not any ``threshold``."""
 
     def __post_init__(self) -> None:
         """Refuse what can only be our own mistake: the loader has proved feasibility."""
@@ -138,3 +139,8 @@ def share_kinds(components: int) -> tuple[str, ...]:
 def share_leaf(*digests: bytes) -> bytes:
     """Return a member's leaf in the owner's hash tree of shares: the digests of its shares."""
     return b"".join(digests)
+
+
+def self_mask_key(seed: bytes, context: bytes) -> bytes:
+    """Return the stream key of what hides a member's input until its seed is released."""
+    return derive_key(seed, "self mask", context)

@@ -69,7 +69,7 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
     submitted = summing.able
     further: tuple[tuple[ClusterKey, Attempt], ...] = ()
     unready = summing.unready
-    if plan.scenario.secure_sum.kind == "crypten":
+    if plan.sums.everyone:
         tried = started_over(plan, assignment, clusters, summing, submitted, deviations)
         submitted, further, unready = dict(tried.submitted), tried.further, {**unready, **tried.lost}
     quorum = plan.limits.quorum
@@ -115,9 +115,8 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
 
 
 def _needed(plan: Plan, counted: int) -> int:
-    """How many releases open a sum of so many: all of them, where it is CrypTen's."""
-    sums = plan.scenario.secure_sum
-    return counted if sums.kind == "crypten" else sums.threshold
+    """How many releases open a sum of so many."""
+    return counted if plan.sums.everyone else plan.scenario.secure_sum.threshold
 
 
 def _until_inputs(

@@ -23,6 +23,7 @@ from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.rounds import InstanceShares
 from securefl.messages.union import AnyMessage
+from securefl.secure_sum import collecting
 from securefl.secure_sum.crypten import member
 from securefl.secure_sum.crypten import server as crypten
 from securefl.secure_sum.crypten.engine import CryptenEngine
@@ -130,10 +131,10 @@ class MaskingCluster:
         self.store = MemoryStore()
         self.phases: dict[PartyId, client.MemberPhase] = {}
         self.adverts: dict[PartyId, KeyAdvert] = {}
-        self.server: server.InstancePhase = server.CollectingKeys(self.setup)
+        self.server: server.InstancePhase = collecting.CollectingKeys(self.setup)
         self.complaints: list[tuple[PartyId, str]] = []
 
-    def restart(self, state: server.CollectingKeys) -> None:
+    def restart(self, state: collecting.CollectingKeys) -> None:
         """Begin the attempt that the server's ``retry`` asks for."""
         self.setup, self.server, self.phases, self.adverts = state.setup, state, {}, {}
 
@@ -152,9 +153,9 @@ class MaskingCluster:
         for name in names:
             phase, advert = client.advertise(self.setup, name, self.of(name))
             self.phases[name], self.adverts[name] = phase, advert
-            assert isinstance(self.server, server.CollectingKeys)
-            self.server = server.on_advert(self.server, name, advert, self.signed(name, advert))
-        assert isinstance(self.server, server.CollectingKeys)
+            assert isinstance(self.server, collecting.CollectingKeys)
+            self.server = collecting.on_advert(self.server, name, advert, self.signed(name, advert))
+        assert isinstance(self.server, collecting.CollectingKeys)
         self.server, key_list = server.close_keys(self.server)
         return key_list
 
@@ -190,16 +191,16 @@ class MaskingCluster:
         phase = self.phases[name]
         assert isinstance(phase, client.Ready)
         self.phases[name], masked, note = client.mask(phase, encoded)
-        assert isinstance(self.server, server.CollectingInputs)
-        self.server = server.on_input(self.server, name, masked, self.store)
+        assert isinstance(self.server, server.MaskedInputs)
+        self.server = collecting.on_input(self.server, name, masked, self.store)
         if receipt:
-            self.server = server.on_receipt(self.server, name, note, self.signed(name, note))
+            self.server = collecting.on_receipt(self.server, name, note, self.signed(name, note))
         return masked, note
 
     @property
-    def inputs(self) -> server.CollectingInputs:
+    def inputs(self) -> server.MaskedInputs:
         """The server's state before the freeze."""
-        assert isinstance(self.server, server.CollectingInputs)
+        assert isinstance(self.server, server.MaskedInputs)
         return self.server
 
     def release(self, name: PartyId, survivors: frozenset[PartyId]) -> InstanceShares:
@@ -231,7 +232,7 @@ class MaskingSum:
         if key_list is None:
             return Outcome(None, ())
         cluster.unpack(cluster.shares(key_list, case.alive("shares")))
-        if isinstance(cluster.server, server.Lost):
+        if isinstance(cluster.server, collecting.Lost):
             return Outcome(None, ())
         for name in case.alive("input"):
             cluster.submit(name, inputs[name], receipt=name in case.alive("receipt"))
@@ -242,6 +243,9 @@ class MaskingSum:
         if len(releases) < case.threshold:
             return Outcome(None, tuple(sorted(survivors)))
         return Outcome(cluster.open(survivors, releases), tuple(sorted(survivors)))
+
+
+CryptenPhase = collecting.CollectingKeys | crypten.BlindedShares | collecting.Lost
 
 
 class CryptenCluster:
@@ -265,7 +269,7 @@ class CryptenCluster:
         self.store = MemoryStore()
         self.engine = CryptenEngine("auto")  # a GPU where there is one
         self.phases: dict[PartyId, member.MemberPhase] = {}
-        self.server: server.InstancePhase = server.CollectingKeys(self.setup)
+        self.server: CryptenPhase = collecting.CollectingKeys(self.setup)
         self.relayed: list[PeerBox] = []
 
     def signed(self, sender: PartyId, message: AnyMessage) -> bytes:
@@ -282,9 +286,9 @@ class CryptenCluster:
         """Adverts of ``names``, and what each makes of the list; False when the server gives up."""
         for name in names:
             self.phases[name], advert = member.advertise(self.setup, name, self.of(name))
-            assert isinstance(self.server, server.CollectingKeys)
-            self.server = server.on_advert(self.server, name, advert, self.signed(name, advert))
-        assert isinstance(self.server, server.CollectingKeys)
+            assert isinstance(self.server, collecting.CollectingKeys)
+            self.server = collecting.on_advert(self.server, name, advert, self.signed(name, advert))
+        assert isinstance(self.server, collecting.CollectingKeys)
         self.server, key_list = crypten.close_keys(self.server)
         if key_list is None:
             return False
@@ -320,15 +324,15 @@ class CryptenCluster:
         self.phases[name] = step.phase
         if step.submitted is not None:
             masked, note = step.submitted
-            self.server = server.on_input(self.inputs, name, masked, self.store)
+            self.server = collecting.on_input(self.inputs, name, masked, self.store)
             if name in receipts:
-                self.server = server.on_receipt(self.inputs, name, note, self.signed(name, note))
+                self.server = collecting.on_receipt(self.inputs, name, note, self.signed(name, note))
         return [(name, box) for box in step.boxes]
 
     @property
-    def inputs(self) -> server.CollectingInputs:
+    def inputs(self) -> crypten.BlindedShares:
         """The server's state before the freeze."""
-        assert isinstance(self.server, server.CollectingInputs)
+        assert isinstance(self.server, crypten.BlindedShares)
         return self.server
 
     def start_over(self) -> bool:
@@ -337,9 +341,9 @@ class CryptenCluster:
         for phase in self.phases.values():
             if isinstance(phase, member.Computing):
                 phase.computation.close()
-        self.server = server.retry(self.inputs, missing, max_attempts=8)
+        self.server = collecting.retry(self.inputs, missing, max_attempts=8)
         self.setup, self.phases = self.server.setup, {}
-        return isinstance(self.server, server.CollectingKeys)
+        return isinstance(self.server, collecting.CollectingKeys)
 
     def open(self, names: Collection[PartyId]) -> Ring:
         """Release by ``names``, and the sum."""

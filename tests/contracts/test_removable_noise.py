@@ -15,8 +15,9 @@ from securefl.arrays import Ring
 from securefl.crypto.shamir import combine
 from securefl.errors import PeerError, UsageError
 from securefl.ids import Instance, PartyId
+from securefl.secure_sum import collecting
 from securefl.secure_sum.crypten import member
-from securefl.secure_sum.masking import client, opening, server
+from securefl.secure_sum.masking import client, opening
 from securefl.secure_sum.removal import Removable, components_from, secret_chain
 from tests.contracts.secure_sums import NAMES, RUN, STEPS, Case, CryptenCluster, MaskingCluster, Step
 
@@ -51,7 +52,7 @@ def submitted(case: Case, seed: int = 1) -> MaskingCluster | None:
     if key_list is None:
         return None
     cluster.unpack(cluster.shares(key_list, case.alive("shares")))
-    if isinstance(cluster.server, server.Lost):
+    if isinstance(cluster.server, collecting.Lost):
         return None
     for name in case.alive("input"):
         cluster.submit(name, updates(case)[name], receipt=name in case.alive("receipt"))
@@ -184,13 +185,13 @@ def test_an_advert_with_another_number_of_secrets_is_refused() -> None:
     cluster = MaskingCluster(Case(3, 2, 2, removable=True))
     plain = MaskingCluster(Case(3, 2, 2))
     _, without = client.advertise(plain.setup, NAMES[0], plain.of(NAMES[0]))
-    assert isinstance(cluster.server, server.CollectingKeys)
+    assert isinstance(cluster.server, collecting.CollectingKeys)
     with pytest.raises(PeerError, match="advertised 0 noise secrets, not 1"):
-        server.on_advert(cluster.server, NAMES[0], without, cluster.signed(NAMES[0], without))
+        collecting.on_advert(cluster.server, NAMES[0], without, cluster.signed(NAMES[0], without))
     _, with_one = client.advertise(cluster.setup, NAMES[0], cluster.of(NAMES[0]))
-    assert isinstance(plain.server, server.CollectingKeys)
+    assert isinstance(plain.server, collecting.CollectingKeys)
     with pytest.raises(PeerError, match="advertised 1 noise secrets, not 0"):
-        server.on_advert(plain.server, NAMES[0], with_one, plain.signed(NAMES[0], with_one))
+        collecting.on_advert(plain.server, NAMES[0], with_one, plain.signed(NAMES[0], with_one))
 
 
 def test_noise_of_another_attempt_or_member_is_another() -> None:

@@ -20,8 +20,10 @@ from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
 from securefl.messages.masking import ShareBoxes
 from securefl.messages.rounds import InstanceShares
+from securefl.secure_sum import collecting
 from securefl.secure_sum.crypten import member
-from securefl.secure_sum.masking import client, opening, server
+from securefl.secure_sum.masking import client, opening
+from securefl.secure_sum.setup import self_mask_key
 from tests.contracts.secure_sums import (
     KINDS,
     NAMES,
@@ -178,7 +180,7 @@ def test_shares_of_a_superseded_crypten_attempt_stay_blind() -> None:
     for handle in old.inputs.values():
         received += np.frombuffer(cluster.store.get(handle), "<u4")
 
-    cluster.server = server.retry(old, frozenset({victim}), max_attempts=8)
+    cluster.server = collecting.retry(old, frozenset({victim}), max_attempts=8)
     cluster.setup = cluster.server.setup
     assert cluster.keys(rest)
     cluster.submit(inputs, rest, rest)
@@ -191,7 +193,7 @@ def test_shares_of_a_superseded_crypten_attempt_stay_blind() -> None:
     context = old.setup.keys_context(old.key_list)
     for phase in old_phases.values():
         assert isinstance(phase, member.Submitted)
-        difference -= prg.expand(client.self_mask_key(phase.seed, context), case.length, np.uint32)
+        difference -= prg.expand(self_mask_key(phase.seed, context), case.length, np.uint32)
     np.testing.assert_array_equal(difference, inputs[victim])
 
 
@@ -232,10 +234,10 @@ class TestKeys:
                 bad = msgspec.structs.replace(two, box_key=one.mask_key)
             case _:
                 bad = msgspec.structs.replace(two, box_key=two.mask_key)
-        assert isinstance(cluster.server, server.CollectingKeys)
-        state = server.on_advert(cluster.server, first, one, cluster.signed(first, one))
+        assert isinstance(cluster.server, collecting.CollectingKeys)
+        state = collecting.on_advert(cluster.server, first, one, cluster.signed(first, one))
         with pytest.raises(PeerError, match="reuses a key") as caught:
-            server.on_advert(state, second, bad, cluster.signed(second, bad))
+            collecting.on_advert(state, second, bad, cluster.signed(second, bad))
         assert caught.value.culprit == second
 
     def test_a_key_of_low_order_is_refused_with_its_culprit(self) -> None:
@@ -245,9 +247,9 @@ class TestKeys:
             msgspec.structs.replace(advert, mask_key=bytes(32)),
             msgspec.structs.replace(advert, box_key=b"\x01" + bytes(31)),
         ):
-            assert isinstance(cluster.server, server.CollectingKeys)
+            assert isinstance(cluster.server, collecting.CollectingKeys)
             with pytest.raises(PeerError, match="low order") as caught:
-                server.on_advert(cluster.server, NAMES[1], bad, cluster.signed(NAMES[1], bad))
+                collecting.on_advert(cluster.server, NAMES[1], bad, cluster.signed(NAMES[1], bad))
             assert caught.value.culprit == NAMES[1]
 
 
@@ -379,8 +381,8 @@ class TestBoxes:
 
         cluster.unpack(cluster.shares(key_list, case.names, tamper))
         assert cluster.complaints == [(NAMES[victim], NAMES[liar])]
-        state = server.retry(cluster.inputs, frozenset({NAMES[victim], NAMES[liar]}), max_attempts=2)
-        assert isinstance(state, server.CollectingKeys)
+        state = collecting.retry(cluster.inputs, frozenset({NAMES[victim], NAMES[liar]}), max_attempts=2)
+        assert isinstance(state, collecting.CollectingKeys)
         assert state.setup.members == (NAMES[0], NAMES[2], NAMES[4])
         assert state.setup.instance.attempt == 1
         cluster.restart(state)
@@ -398,9 +400,9 @@ class TestBoxes:
     def test_retries_are_bounded_in_number_and_in_members(self) -> None:
         cluster = submitted(CASE)
         accused = frozenset({NAMES[0], NAMES[1]})
-        assert isinstance(server.retry(cluster.inputs, accused, max_attempts=1), server.Lost)
+        assert isinstance(collecting.retry(cluster.inputs, accused, max_attempts=1), collecting.Lost)
         three = frozenset({NAMES[0], NAMES[1], NAMES[2]})
-        assert isinstance(server.retry(cluster.inputs, three, max_attempts=2), server.Lost)
+        assert isinstance(collecting.retry(cluster.inputs, three, max_attempts=2), collecting.Lost)
 
     def test_a_phase_holds_no_secret_that_a_later_one_does_not_need(self) -> None:
         cluster = submitted(CASE)

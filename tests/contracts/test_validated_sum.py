@@ -23,7 +23,7 @@ from securefl.messages.validation import (
     Verdict,
     Verdicts,
 )
-from securefl.secure_sum.masking import server
+from securefl.secure_sum import collecting
 from securefl.secure_sum.validated import member as validated_member
 from securefl.secure_sum.validated import server as validated_server
 from securefl.secure_sum.validated.dealer import answer
@@ -75,14 +75,14 @@ def test_an_oversized_update_is_left_out() -> None:
 def test_too_few_accepted_open_nothing() -> None:
     cluster = ValidatedCluster(3, LENGTH, TEST)
     cluster.finish(updates(3, p01=2, p02=10))
-    assert isinstance(cluster.server, server.Lost)
+    assert isinstance(cluster.server, collecting.Lost)
     assert "1 accepted, min_survivors is 2" in cluster.server.reason
 
 
 def test_colluders_among_the_accepted_do_not_make_up_for_honest_ones() -> None:
     cluster = ValidatedCluster(3, LENGTH, TEST, colluders=1)
     cluster.finish(updates(3, p02=10))
-    assert isinstance(cluster.server, server.Lost)
+    assert isinstance(cluster.server, collecting.Lost)
     assert "fewer than k_anonymity 2 remain" in cluster.server.reason
 
 
@@ -200,7 +200,7 @@ class TestTheRelay:
     def test_it_cannot_go_on_with_too_few(self, members: int, refused: int) -> None:
         cluster = ValidatedCluster(members, LENGTH, TEST)
         cluster.finish(updates(members, **dict.fromkeys(NAMES[1 : 1 + refused], 10)))
-        assert isinstance(cluster.server, server.Lost)
+        assert isinstance(cluster.server, collecting.Lost)
         frames = [
             cluster.signed(sender, message)
             for sender, message in cluster.said
@@ -281,7 +281,7 @@ class TestTheSketch:
 
         cluster = ValidatedCluster(4, LENGTH, TEST, tamper=withhold)
         cluster.finish(updates(4))
-        assert isinstance(cluster.server, server.Lost)
+        assert isinstance(cluster.server, collecting.Lost)
         assert "no sketch without the nonce of p01" in cluster.server.reason
         assert all(isinstance(phase, NO_RETURN) for phase in cluster.phases.values())
 
@@ -305,7 +305,7 @@ class TestSilence:
     def test_with_fewer_than_three_left_the_sum_is_lost(self) -> None:
         cluster = ValidatedCluster(3, LENGTH, TEST)
         cluster.begin(NAMES[:2])
-        assert isinstance(cluster.server, server.Lost)
+        assert isinstance(cluster.server, collecting.Lost)
         assert "validation takes 3" in cluster.server.reason
 
     def test_in_the_middle_of_the_checks_the_sum_is_lost(self) -> None:
@@ -315,7 +315,7 @@ class TestSilence:
 
         cluster = ValidatedCluster(3, LENGTH, TEST, tamper=fall_silent)
         cluster.finish(updates(3))
-        assert isinstance(cluster.server, server.Lost)
+        assert isinstance(cluster.server, collecting.Lost)
         assert "the checks did not end without p01" in cluster.server.reason
         for phase in cluster.phases.values():
             if isinstance(phase, Checking):
@@ -329,7 +329,7 @@ class TestTheDealer:
         cluster.begin()
         cluster.share(updates(3))
         cluster.close()
-        assert isinstance(cluster.server, server.Lost)
+        assert isinstance(cluster.server, collecting.Lost)
         assert cluster.server.reason == "dealer has dealt no triples for 3 members"
 
     def test_dealing_twice(self) -> None:

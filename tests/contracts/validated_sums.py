@@ -24,15 +24,15 @@ from securefl.messages.validation import (
     Verdict,
     Verdicts,
 )
+from securefl.secure_sum import collecting
 from securefl.secure_sum.crypten import member
 from securefl.secure_sum.crypten import server as crypten
-from securefl.secure_sum.crypten.engine import CryptenEngine
-from securefl.secure_sum.masking import server
 from securefl.secure_sum.setup import Setup
 from securefl.secure_sum.store import MemoryStore
 from securefl.secure_sum.validated import evaluation as validated_check
 from securefl.secure_sum.validated import member as validated_member
 from securefl.secure_sum.validated import server as validated_server
+from securefl.secure_sum.validated.check import CryptenChecks
 from securefl.secure_sum.validated.dealer import answer
 from securefl.secure_sum.validated.phases import (
     Advertised,
@@ -52,7 +52,12 @@ RUN = RunId("validated")
 NAMES = tuple(PartyId(f"p{i:02d}") for i in range(6))
 IDENTITIES, ROSTER = make_identities(NAMES, InsecureSeededEntropy(98), with_dealer=True)
 
-ServerPhase = server.InstancePhase | validated_server.ValidatedPhase
+ServerPhase = (
+    collecting.CollectingKeys
+    | validated_server.CheckedShares
+    | collecting.Lost
+    | validated_server.ValidatedPhase
+)
 Tamper = Callable[[PartyId, AnyMessage], AnyMessage | None]
 """What a sender's message becomes on its way to the server; None: it is lost."""
 
@@ -90,11 +95,14 @@ class ValidatedCluster:
         self.entropy = InsecureSeededEntropy(seed)
         self.tamper = tamper
         self.store = MemoryStore()
-        self.engine = CryptenEngine("cpu")
+        self.engine = CryptenChecks()
         self.phases: dict[PartyId, ValidatedPhase | member.Submitted] = {}
-        self.server: server.InstancePhase | validated_server.ValidatedPhase = server.CollectingKeys(
-            self.setup
-        )
+        self.server: (
+            collecting.CollectingKeys
+            | validated_server.CheckedShares
+            | collecting.Lost
+            | validated_server.ValidatedPhase
+        ) = collecting.CollectingKeys(self.setup)
         self.accused: list[tuple[PartyId, PeerError]] = []
         self.key_lists: list[KeyList] = []
         self.said: list[tuple[PartyId, AnyMessage]] = []
@@ -109,14 +117,14 @@ class ValidatedCluster:
 
     def begin(self, present: Collection[PartyId] | None = None) -> None:
         """Adverts of those present; then the key list and the deal."""
-        assert isinstance(self.server, server.CollectingKeys)
+        assert isinstance(self.server, collecting.CollectingKeys)
         for name in self.setup.members if present is None else present:
             tests = tuple(self.tests[member] for member in self.setup.members)
             phase, advert = validated_member.advertise(
                 self.setup, name, self.validation, tests, self.of(name)
             )
             self.phases[name] = phase
-            self.server = server.on_advert(self.server, name, advert, self.signed(name, advert))
+            self.server = collecting.on_advert(self.server, name, advert, self.signed(name, advert))
         after, key_list, request = validated_server.close_keys(self.server, self.validation)
         self.server = after
         if key_list is not None and request is not None:
@@ -152,7 +160,7 @@ class ValidatedCluster:
                 self.to_all(verdicts)
             case _:
                 raise AssertionError(f"{self.server} is no step to close")
-        if isinstance(self.server, server.CollectingKeys):
+        if isinstance(self.server, collecting.CollectingKeys):
             self.setup, self.phases, self._queue = self.server.setup, {}, []
         self.run()
 
@@ -166,7 +174,7 @@ class ValidatedCluster:
 
     def open(self) -> Ring:
         """Release by all who have submitted, and the sum."""
-        assert isinstance(self.server, server.CollectingInputs)
+        assert isinstance(self.server, validated_server.CheckedShares)
         releases = {}
         for name, phase in self.phases.items():
             assert isinstance(phase, member.Submitted)
@@ -177,7 +185,7 @@ class ValidatedCluster:
     @property
     def accepted(self) -> tuple[PartyId, ...]:
         """Who is in the sum."""
-        assert isinstance(self.server, server.CollectingInputs)
+        assert isinstance(self.server, validated_server.CheckedShares)
         return tuple(sorted(self.server.submitted))
 
     def to_all(self, message: AnyMessage | None) -> None:
@@ -213,10 +221,10 @@ class ValidatedCluster:
                 self.server = validated_server.on_nonce(self.server, sender, message, signed)
             case Verdict(), validated_server.AwaitingVerdicts():
                 self.server = validated_server.on_verdict(self.server, sender, message, signed)
-            case MaskedInput(), server.CollectingInputs():
-                self.server = server.on_input(self.server, sender, message, self.store)
-            case Receipt(), server.CollectingInputs():
-                self.server = server.on_receipt(self.server, sender, message, signed)
+            case MaskedInput(), validated_server.CheckedShares():
+                self.server = collecting.on_input(self.server, sender, message, self.store)
+            case Receipt(), validated_server.CheckedShares():
+                self.server = collecting.on_receipt(self.server, sender, message, signed)
             case _:
                 raise PeerError(sender, f"sends {type(message).__name__} out of turn")
 

@@ -24,8 +24,7 @@ from securefl.entropy import Entropy
 from securefl.ids import Instance, PartyId
 from securefl.messages.masking import KeyAdvert, MaskedInput, Receipt, SharePair
 from securefl.messages.rounds import InstanceShares
-from securefl.rounds import party_draw, party_shares, party_sums
-from securefl.secure_sum.masking import client
+from securefl.secure_sum.masking import client, kind
 from securefl.secure_sum.setup import Setup
 
 
@@ -81,9 +80,9 @@ def spying() -> Iterator[Spy]:
     """Record inside the machines that run within the block."""
     spy = Spy()
     with (
-        patch.object(party_draw, "advertise", spy.advertise),
-        patch.object(party_sums, "mask", spy.mask),
-        patch.object(party_shares, "shares_for", spy.shares_for),
+        patch.object(kind, "advertise", spy.advertise),
+        patch.object(kind, "mask", spy.mask),
+        patch.object(kind, "shares_for", spy.shares_for),
     ):
         yield spy
 

@@ -48,19 +48,16 @@ from securefl.rounds import (
     party,
     party_draw,
     party_release,
-    party_shares,
-    party_sums,
     server,
     server_freeze,
     server_gather,
-    server_sums,
 )
 from securefl.rounds.party_phases import Greeted, Outside, PartyContext, PartyPhase, Revealed, Working
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClustersDrawn, InstanceRetried, SharesReleased, SumOpened
 from securefl.rounds.statement import model_digest
-from securefl.secure_sum.masking import client
-from securefl.secure_sum.masking.server import CollectingInputs
+from securefl.secure_sum.collecting import CollectingInputs
+from securefl.secure_sum.masking import client, kind
 from securefl.wire.outbox import Outbox
 from tests.simulation.spy import Grasp, Spy, spying
 from tests.simulation.world import RUN, Op, World, scenario
@@ -260,7 +257,7 @@ class TestSurvivorSets:
                 alone = replace(phase.setup, min_survivors=1, threshold=1)
                 return spy.shares_for(replace(phase, setup=alone), survivors)
 
-            with patch.object(party_shares, "shares_for", lenient):
+            with patch.object(kind, "shares_for", lenient):
                 world = World(scenario(6, leakage__mode="report"), train=distinct)
                 world.server.seam = self._single(clusters)
                 world.run()
@@ -298,7 +295,7 @@ class TestLists:
         ) -> CollectingInputs:
             return replace(phase, receipts={**phase.receipts, phase.setup.index(sender): frame})
 
-        return patch.object(server_sums, "on_receipt", on_receipt)
+        return patch.object(kind, "on_receipt", on_receipt)
 
     @staticmethod
     def _any_boxes() -> Any:
@@ -308,7 +305,7 @@ class TestLists:
             setup = replace(phase.setup, threshold=1, min_survivors=1)
             return replace(client.on_box_list(replace(phase, setup=setup), message), setup=phase.setup)
 
-        return patch.object(party_sums, "on_box_list", on_box_list)
+        return patch.object(kind, "on_box_list", on_box_list)
 
     def test_the_member_refuses(self) -> None:
         with self._any_receipt():

@@ -25,6 +25,7 @@ from securefl.rounds import party_sums
 from securefl.rounds.party_phases import Working
 from securefl.secure_sum.crypten.member import Submitted
 from securefl.secure_sum.masking import client
+from securefl.secure_sum.setup import self_mask_key
 from securefl.secure_sum.validated import phases as validated_phases
 from securefl.wire.outbox import Outbox
 from tests.crypten_threads import end_abandoned
@@ -218,7 +219,7 @@ class TestTwoOutsideColluders:
         shares = {setup.index(name) + 1: one.held[victim].seed_share for name, one in ready.items()}
         seed = combine(shares, setup.threshold)
         words = from_wire(masked_input.vector, setup.length, setup.ring_bits, "test").copy()
-        undo: list[tuple[bytes, Sign]] = [(client.self_mask_key(seed, context), -1)]
+        undo: list[tuple[bytes, Sign]] = [(self_mask_key(seed, context), -1)]
         for name, one in ready.items():
             partners = [index for index in sorted(one.held) if index != setup.index(name)]
             undo.append(one.terms[1 + partners.index(victim)])

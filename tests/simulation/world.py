@@ -59,7 +59,6 @@ from securefl.rounds.plan import Plan
 from securefl.rounds.server import ServerMachine
 from securefl.rounds.server_phases import ServerContext
 from securefl.rounds.upload import HONEST, Seams
-from securefl.runtime.sums import engine_of
 from securefl.secure_sum.store import MemoryStore
 from securefl.wire.inbox import Inbox
 from securefl.wire.outbox import Outbox
@@ -199,7 +198,7 @@ class World:
                         samples(n),
                         root.child("party", n),
                         (seams or {}).get(n, HONEST),
-                        engine=engine_of(scenario),
+                        prepared=self.plan.sums.prepared(),
                     )
                 ),
             )

@@ -17,15 +17,12 @@ from typing import Any, Literal
 import numpy as np
 
 from securefl.arrays import U64, Ring
-from securefl.config.norm_test import NormTest
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
 from securefl.secure_sum.crypten.library import Library, device_of
 from securefl.secure_sum.crypten.session import Session
 from securefl.secure_sum.crypten.world import World
 from securefl.secure_sum.crypten.zeros import ZeroShares
-from securefl.secure_sum.validated.check import check_session
-from securefl.secure_sum.validated.dealing import Tuples
 
 
 class CryptenEngine:
@@ -45,18 +42,6 @@ class CryptenEngine:
         """See :class:`securefl.secure_sum.crypten.ports.Engine`."""
         world = World(members, rank, zeros, device=self.device)
         return Session(world, partial(share_of_sum, len(members), rank, encoded, self.device))
-
-    def check(
-        self,
-        members: Sequence[PartyId],
-        rank: int,
-        zeros: ZeroShares,
-        projections: U64,
-        test: NormTest,
-        tuples: Tuples,
-    ) -> Session[bool]:
-        """See :class:`securefl.secure_sum.crypten.ports.Engine`; small, so on the CPU."""
-        return check_session(World(members, rank, zeros), projections, test, tuples)
 
 
 def share_of_sum(size: int, rank: int, encoded: Ring, device: str, library: Library) -> Ring:

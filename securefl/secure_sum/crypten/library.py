@@ -82,6 +82,17 @@ def check_installed() -> None:
             raise _missing(name)
 
 
+def check_machine(device: str) -> None:
+    """Refuse a machine that cannot compute on ``device``: "auto", "cpu" or "cuda".
+
+    Raises:
+        ConfigError: as :func:`check_installed`; or a GPU is asked for, and there is none.
+    """
+    check_installed()
+    if device == "cuda":
+        device_of(device)
+
+
 def _missing(name: str) -> ConfigError:
     return ConfigError("secure_sum.kind", f'"crypten" needs the library {name}, which is missing', INSTALL)
 

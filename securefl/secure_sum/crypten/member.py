@@ -39,9 +39,8 @@ from securefl.secure_sum.crypten.peers import Peers
 from securefl.secure_sum.crypten.ports import Computation, Engine
 from securefl.secure_sum.crypten.progress import MAX_AHEAD, Done, Failed, Incoming, Outgoing, Progress
 from securefl.secure_sum.crypten.zeros import ZeroShares
-from securefl.secure_sum.masking.client import self_mask_key
 from securefl.secure_sum.removal import components_from, noise_secret
-from securefl.secure_sum.setup import Setup
+from securefl.secure_sum.setup import Setup, self_mask_key
 
 MaskSource = Literal["pairwise", "crypten-insecure"]
 """Where shares of zero come from."""

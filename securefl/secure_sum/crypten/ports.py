@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from securefl.arrays import U64, Ring
-from securefl.config.norm_test import NormTest
+from securefl.arrays import Ring
 from securefl.entropy import Entropy
 from securefl.ids import PartyId
 from securefl.secure_sum.crypten.progress import Incoming, Progress
 from securefl.secure_sum.crypten.zeros import ZeroShares
-from securefl.secure_sum.validated.dealing import Tuples
 
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
@@ -34,21 +32,6 @@ class Computation(Protocol[ResultT_co]):
 
 class Engine(Protocol):
     """Makes computations."""
-
-    def check(
-        self,
-        members: Sequence[PartyId],
-        rank: int,
-        zeros: ZeroShares,
-        projections: U64,
-        test: NormTest,
-        tuples: Tuples,
-    ) -> Computation[bool]:
-        """Prepare one evaluator's part in the check of a shared update.
-
-        See :func:`securefl.secure_sum.validated.check.check_session`.
-        """
-        ...
 
     def share_of_sum(
         self, members: Sequence[PartyId], rank: int, zeros: ZeroShares | Entropy, encoded: Ring

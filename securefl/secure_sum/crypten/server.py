@@ -2,45 +2,68 @@
 
 The server is no rank of the computation. It relays what members say to each other, sealed, adds up the shares
 that they export, and takes off the blinds once their seeds are released. Keys, inputs and receipts are
-collected as in masking (:mod:`securefl.secure_sum.masking.server`).
+collected as in every kind (:mod:`securefl.secure_sum.collecting`).
 
 Data's way: the server's part of steps 9 and 10.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from securefl.arrays import Ring
-from securefl.config.wording import count
 from securefl.crypto.prg import Sign, add_masks
 from securefl.encoding.ring import add_wire, zeros
 from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
 from securefl.messages.crypten import InstanceSeed, PeerBox
 from securefl.messages.masking import KeyList
-from securefl.secure_sum.masking.client import self_mask_key
-from securefl.secure_sum.masking.server import CollectingInputs, CollectingKeys, Lost
-from securefl.secure_sum.setup import key_list_digest
+from securefl.secure_sum.collecting import CollectingInputs, CollectingKeys, Lost, listed
+from securefl.secure_sum.setup import self_mask_key
 from securefl.secure_sum.store import VectorStore
 
 
-def close_keys(phase: CollectingKeys) -> tuple[CollectingInputs | Lost, KeyList | None]:
+@dataclass(frozen=True, slots=True)
+class BlindedShares(CollectingInputs):
+    """Collecting what members that compute together export."""
+
+    said: Mapping[int, int] = field(default_factory=dict, kw_only=True)
+    """How many messages each has sent to others."""
+
+    @property
+    def stalled(self) -> frozenset[PartyId]:
+        """Members that have not submitted, as it seems because they wait for one that has said less.
+
+        Of those that have not submitted, the ones that have said least hold up the others. Where all have
+        said as much, nobody can be told from the others.
+        """
+        waiting = self.sharers - self.answered
+        return self.names(waiting - least_said(waiting, self.said))
+
+
+def least_said(waiting: Collection[int], said: Mapping[int, int]) -> frozenset[int]:
+    """Of members that compute together and have not ended, those that hold up the others, as it seems."""
+    least = min((said.get(i, 0) for i in waiting), default=0)
+    return frozenset(i for i in waiting if said.get(i, 0) == least)
+
+
+def close_keys(phase: CollectingKeys) -> tuple[BlindedShares | Lost, KeyList | None]:
     """End the key step; from here on all listed members are needed."""
-    setup = phase.setup
-    if len(phase.adverts) < setup.min_survivors:
-        return Lost(setup, f"only {count(len(phase.adverts), 'member')} advertised keys"), None
-    key_list = key_list_digest(dict(phase.frames))
-    adverts = {index: phase.adverts[index] for index in sorted(phase.adverts)}
-    lists = setup.lists_digest(key_list, frozenset(adverts))
-    inputs = CollectingInputs(setup, adverts, key_list, dict.fromkeys(adverts, ()), lists)
-    return inputs, KeyList(adverts=tuple(phase.frames[index] for index in adverts))
+    found = listed(phase)
+    if isinstance(found, Lost):
+        return found, None
+    adverts, digest, key_list = found
+    sharers = frozenset(adverts)
+    lists = phase.setup.lists_digest(digest, sharers)
+    return BlindedShares(phase.setup, adverts, digest, lists, sharers), key_list
 
 
-def relay(
-    phase: CollectingInputs, sender: PartyId, message: PeerBox
-) -> tuple[CollectingInputs, PartyId, PeerBox]:
+BlindedT = TypeVar("BlindedT", bound=BlindedShares)
+
+
+def relay(phase: BlindedT, sender: PartyId, message: PeerBox) -> tuple[BlindedT, PartyId, PeerBox]:
     """Return the phase with the message counted, whom it is for, and what to send there.
 
     Raises:

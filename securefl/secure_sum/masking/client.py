@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from securefl.arrays import Ring, expect
-from securefl.crypto.agreement import BadKeyError, KeyPair, derive_key
+from securefl.crypto.agreement import BadKeyError, KeyPair
 from securefl.crypto.boxes import BoxError, open_box, seal_box
 from securefl.crypto.prg import Sign, add_masks
 from securefl.crypto.roster import Roster
@@ -36,7 +36,7 @@ from securefl.messages.rounds import InstanceShares
 from securefl.secure_sum.adverts import read_key_list
 from securefl.secure_sum.masking.sharing import Dealt, deal, is_dealt
 from securefl.secure_sum.removal import components_from, noise_secret, secret_chain
-from securefl.secure_sum.setup import Setup
+from securefl.secure_sum.setup import Setup, self_mask_key
 from securefl.wire.codec import decode_struct, encode
 
 
@@ -224,11 +224,6 @@ def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> InstanceShar
             for o in sorted(alive)
         ),
     )
-
-
-def self_mask_key(seed: bytes, context: bytes) -> bytes:
-    """Return the stream key of a self mask."""
-    return derive_key(seed, "self mask", context)
 
 
 def pairwise_key(own: KeyPair, public: bytes, one: int, other: int, context: bytes) -> bytes:

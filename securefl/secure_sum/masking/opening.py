@@ -12,20 +12,15 @@ from securefl.encoding.ring import add_wire, zeros
 from securefl.errors import PeerError, UsageError
 from securefl.ids import PartyId
 from securefl.messages.rounds import InstanceShares
-from securefl.secure_sum.masking.client import pairwise_key, pairwise_sign, self_mask_key
-from securefl.secure_sum.masking.server import CollectingInputs
+from securefl.secure_sum.masking.client import pairwise_key, pairwise_sign
+from securefl.secure_sum.masking.server import MaskedInputs
 from securefl.secure_sum.removal import components_from
-from securefl.secure_sum.setup import share_kinds
+from securefl.secure_sum.setup import self_mask_key, share_kinds
 from securefl.secure_sum.store import VectorStore
 
 
-def survivors_of(phase: CollectingInputs, survivors: frozenset[PartyId]) -> tuple[int, ...]:
-    """Return the numbers of the members that the sum will hold, ascending."""
-    return tuple(i for i in sorted(phase.sharers) if phase.setup.members[i] in survivors)
-
-
 def check_release(
-    phase: CollectingInputs, survivors: frozenset[PartyId], holder: PartyId, release: InstanceShares
+    phase: MaskedInputs, survivors: frozenset[PartyId], holder: PartyId, release: InstanceShares
 ) -> None:
     """Check one member's released shares against kinds and advertised hashes.
 
@@ -33,7 +28,7 @@ def check_release(
         PeerError: a wrong, missing or surplus share; the holder is at fault, since it checked its boxes.
     """
     setup, index = phase.setup, phase.setup.index(holder)
-    alive = set(survivors_of(phase, survivors))
+    alive = set(phase.alive(survivors))
     dropped = phase.sharers - alive
     if [o for o, _ in release.seed_shares] != sorted(alive):
         raise PeerError(holder, f"released seed shares of other members in {setup.describe()}")
@@ -54,7 +49,7 @@ def check_release(
 
 
 def open_sum(
-    phase: CollectingInputs,
+    phase: MaskedInputs,
     survivors: frozenset[PartyId],
     releases: Mapping[PartyId, InstanceShares],
     store: VectorStore,
@@ -68,7 +63,7 @@ def open_sum(
         PeerError: a member had shared another secret than it advertised.
     """
     setup = phase.setup
-    alive = survivors_of(phase, survivors)
+    alive = phase.alive(survivors)
     if len(alive) < setup.min_survivors:
         raise UsageError(
             f"{setup.describe()} has {len(alive)} survivors, min_survivors is {setup.min_survivors}"
@@ -85,7 +80,7 @@ def open_sum(
 
 def _remove_noise(
     total: Ring,
-    phase: CollectingInputs,
+    phase: MaskedInputs,
     alive: tuple[int, ...],
     releases: Mapping[PartyId, InstanceShares],
 ) -> None:
@@ -104,7 +99,7 @@ def _remove_noise(
 
 
 def _terms(
-    phase: CollectingInputs, alive: tuple[int, ...], releases: Mapping[PartyId, InstanceShares]
+    phase: MaskedInputs, alive: tuple[int, ...], releases: Mapping[PartyId, InstanceShares]
 ) -> list[tuple[bytes, Sign]]:
     setup, context = phase.setup, phase.setup.keys_context(phase.key_list)
     seed_shares = {setup.index(h): dict(r.seed_shares) for h, r in releases.items()}

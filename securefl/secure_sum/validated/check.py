@@ -18,12 +18,29 @@ import numpy as np
 from securefl.arrays import U64, expect
 from securefl.config.norm_test import NormTest
 from securefl.errors import PeerError
+from securefl.ids import PartyId
 from securefl.secure_sum.crypten.library import Library, load
 from securefl.secure_sum.crypten.session import Session
 from securefl.secure_sum.crypten.world import World
 from securefl.secure_sum.crypten.zeros import ZeroShares
 from securefl.secure_sum.validated.dealing import Tuples
 from securefl.secure_sum.validated.provider import DealtProvider
+
+
+class CryptenChecks:
+    """Makes sessions (:class:`securefl.secure_sum.validated.phases.Checks`): small ones, so on the CPU."""
+
+    def check(
+        self,
+        members: Sequence[PartyId],
+        rank: int,
+        zeros: ZeroShares,
+        projections: U64,
+        test: NormTest,
+        tuples: Tuples,
+    ) -> Session[bool]:
+        """See :class:`securefl.secure_sum.validated.phases.Checks`."""
+        return check_session(World(members, rank, zeros), projections, test, tuples)
 
 
 def check_session(world: World, projections: U64, test: NormTest, tuples: Tuples) -> Session[bool]:

@@ -14,9 +14,8 @@ from securefl.ids import SERVER
 from securefl.messages.crypten import PeerBox
 from securefl.messages.union import AnyMessage
 from securefl.messages.validation import CheckWords, HeldList, SketchNonce, SketchNonces, Verdict
-from securefl.secure_sum.crypten.ports import Engine
 from securefl.secure_sum.crypten.progress import MAX_AHEAD, Done, Failed, Incoming
-from securefl.secure_sum.validated.phases import Checking, Holding, Judged, Revealed, Step
+from securefl.secure_sum.validated.phases import Checking, Checks, Holding, Judged, Revealed, Step
 from securefl.secure_sum.validated.relayed import nonces_of, receipts_of
 from securefl.secure_sum.validated.sketch import project, sketch_seed
 from securefl.secure_sum.validated.validation import CHECK_NUMBERS
@@ -37,7 +36,7 @@ def on_held_list(phase: Holding, message: HeldList, roster: Roster) -> Step:
 
 
 def on_nonces(
-    phase: Revealed, message: SketchNonces, engine: Engine, roster: Roster, entropy: Entropy
+    phase: Revealed, message: SketchNonces, checks: Checks, roster: Roster, entropy: Entropy
 ) -> Step:
     """Project the shares that are held, and begin all checks.
 
@@ -57,7 +56,7 @@ def on_nonces(
         lines = core.checks[owner]
         names = [setup.members[index] for index in lines.evaluators]
         rank = lines.evaluators.index(core.listed.me)
-        running[owner] = engine.check(
+        running[owner] = checks.check(
             names, rank, lines.zeros, projections, core.tests[owner], phase.tuples[owner]
         )
     step = Step(Checking(core, phase.words, running, {}))

@@ -30,8 +30,7 @@ from securefl.secure_sum.adverts import read_key_list
 from securefl.secure_sum.crypten import member
 from securefl.secure_sum.crypten.peers import Peers
 from securefl.secure_sum.crypten.zeros import ZeroShares
-from securefl.secure_sum.masking.client import self_mask_key
-from securefl.secure_sum.setup import Setup
+from securefl.secure_sum.setup import Setup, self_mask_key
 from securefl.secure_sum.validated.check import check_zeros
 from securefl.secure_sum.validated.dealer import read_deal
 from securefl.secure_sum.validated.phases import (

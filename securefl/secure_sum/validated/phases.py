@@ -10,13 +10,15 @@ From ``Revealed`` on there is no way back: whoever has revealed its nonce takes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from securefl.arrays import U64
 from securefl.config.norm_test import NormTest
 from securefl.crypto.agreement import KeyPair
 from securefl.errors import PeerError
+from securefl.ids import PartyId
 from securefl.messages.masking import KeyAdvert
 from securefl.messages.union import AnyMessage
 from securefl.secure_sum.crypten import member
@@ -159,6 +161,22 @@ class Spoiled:
 ValidatedPhase = Advertised | Gathering | Holding | Revealed | Checking | Judged | Spoiled
 NO_RETURN = (Revealed, Checking, Judged, member.Submitted)
 """Phases in which the sketch may be known: no retry."""
+
+
+class Checks(Protocol):
+    """Makes the computations of checks (:class:`securefl.secure_sum.validated.check.CryptenChecks`)."""
+
+    def check(
+        self,
+        members: Sequence[PartyId],
+        rank: int,
+        zeros: ZeroShares,
+        projections: U64,
+        test: NormTest,
+        tuples: Tuples,
+    ) -> Computation[bool]:
+        """Prepare one evaluator's part in the check of a shared update; ``members`` by rank."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

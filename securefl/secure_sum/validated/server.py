@@ -2,7 +2,7 @@
 
 ::
 
-    CollectingKeys -> AwaitingHeld -> AwaitingNonces -> AwaitingVerdicts -> CollectingInputs (accepted known)
+    CollectingKeys -> AwaitingHeld -> AwaitingNonces -> AwaitingVerdicts -> CheckedShares
 
 It learns who is accepted and, in the end, their sum. Until all receipts are here, whoever is missing means
 another attempt; after that, a lost sum: there is one sketch for an update.
@@ -10,7 +10,7 @@ another attempt; after that, a lost sum: there is one sketch for an update.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from securefl.config.wording import count
@@ -29,8 +29,9 @@ from securefl.messages.validation import (
     Verdict,
     Verdicts,
 )
+from securefl.secure_sum.collecting import CollectingKeys, Lost, retry
 from securefl.secure_sum.crypten import server
-from securefl.secure_sum.masking.server import CollectingInputs, CollectingKeys, Lost, least_said, retry
+from securefl.secure_sum.crypten.server import BlindedShares, least_said
 from securefl.secure_sum.setup import Setup
 from securefl.secure_sum.validated.relayed import check_nonce
 from securefl.secure_sum.validated.shares import LEAST_MEMBERS
@@ -39,8 +40,8 @@ from securefl.secure_sum.validated.validation import SHARE_NUMBER, Validation, a
 
 @dataclass(frozen=True, slots=True)
 class _Based:
-    base: CollectingInputs
-    """Adverts and lists of the attempt, as the CrypTen sum has them."""
+    base: BlindedShares
+    """Adverts and lists of the attempt, and how much each member has said."""
     validation: Validation
 
     @property
@@ -65,12 +66,25 @@ class AwaitingHeld(_Based):
     held: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     """Signed frames."""
 
+    @property
+    def missing(self) -> frozenset[PartyId]:
+        """Who has not shared; then the dealer; then who holds too little."""
+        missing = silent_owners(self)
+        if not missing and self.dealt != self.listed:
+            return frozenset({self.validation.dealer})
+        return self.base.names(missing or self.listed - self.held.keys())
+
 
 @dataclass(frozen=True, slots=True)
 class AwaitingNonces(_Based):
     """Everybody holds everything; collecting nonces."""
 
     nonces: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def missing(self) -> frozenset[PartyId]:
+        """Members without a nonce."""
+        return self.base.names(self.listed - self.nonces.keys())
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,51 @@ class AwaitingVerdicts(_Based):
 
     verdicts: Mapping[int, frozenset[int]] = field(default_factory=dict)
     frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def missing(self) -> frozenset[PartyId]:
+        """Those for whose words the others wait, as far as the server can see."""
+        return self.base.names(without_verdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedShares(BlindedShares):
+    """All verdicts are here; collecting the members' shares of the sum of accepted updates.
+
+    Every member holds a part of every update, so that all have to submit and to release.
+    """
+
+    accepted: frozenset[int] = field(kw_only=True)
+    """Whose updates passed and are in the sum."""
+
+    @property
+    def submitted(self) -> frozenset[PartyId]:
+        """Those that are in the sum, once *all* members' shares are here."""
+        return self.names(self.accepted if self.answered == self.sharers else ())
+
+    @property
+    def counted(self) -> frozenset[int]:
+        """Those that are accepted."""
+        return self.accepted
+
+    @property
+    def unfinished(self) -> str:
+        """Lost without any one share: there is no second sketch."""
+        names = ", ".join(sorted(self.missing))
+        return f"no share of the sum from {names}" if names else ""
+
+    @property
+    def final(self) -> str:
+        """Always: the sketch is known."""
+        return "a member that was accepted here is missing elsewhere"
+
+    def holders(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
+        """All members."""
+        return tuple(sorted(self.sharers))
+
+    def needed(self, _survivors: Collection[PartyId]) -> int:
+        """All members."""
+        return len(self.sharers)
 
 
 ValidatedPhase = AwaitingHeld | AwaitingNonces | AwaitingVerdicts
@@ -220,7 +279,7 @@ def on_verdict(phase: AwaitingVerdicts, sender: PartyId, message: Verdict, signe
     )
 
 
-def close_verdicts(phase: AwaitingVerdicts) -> tuple[CollectingInputs | Lost, Verdicts | None]:
+def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, Verdicts | None]:
     """End the step: all verdicts to all; the sum will hold those whom all others accept."""
     setup = phase.setup
     missing = _names(phase, without_verdict(phase))
@@ -231,8 +290,11 @@ def close_verdicts(phase: AwaitingVerdicts) -> tuple[CollectingInputs | Lost, Ve
     if shortage:
         return Lost(setup, f"too few updates passed: {shortage}"), None
     frames = tuple(frame for _, frame in sorted(phase.frames.items()))
-    lists = validated_lists(phase.base.lists_digest, accepted)
-    return replace(phase.base, lists_digest=lists, accepted=accepted), Verdicts(verdicts=frames)
+    base, lists = phase.base, validated_lists(phase.base.lists_digest, accepted)
+    checked = CheckedShares(
+        base.setup, base.adverts, base.key_list, lists, base.sharers, said=base.said, accepted=accepted
+    )
+    return checked, Verdicts(verdicts=frames)
 
 
 def rejected(phase: AwaitingVerdicts) -> tuple[PartyId, ...]:

@@ -12,6 +12,7 @@ from securefl.errors import PeerError, UsageError
 from securefl.ids import SERVER, Instance, PartyId
 from securefl.kernel.events import Place
 from securefl.messages.masking import BoxList, KeyList, MaskedInput, Receipt
+from securefl.secure_sum import collecting
 from securefl.secure_sum.adverts import read_key_list
 from securefl.secure_sum.masking import client, server
 from securefl.secure_sum.setup import Setup, key_list_digest, share_leaf
@@ -175,18 +176,18 @@ class TestServer:
         cluster = MaskingCluster(CASE)
         cluster.keys(CASE.names)
         advert = cluster.adverts[NAMES[0]]
-        fresh = server.CollectingKeys(cluster.setup)
-        state = server.on_advert(fresh, NAMES[0], advert, b"frame")
+        fresh = collecting.CollectingKeys(cluster.setup)
+        state = collecting.on_advert(fresh, NAMES[0], advert, b"frame")
         for sender, frame, reason in (
             (NAMES[0], b"frame", "twice"),
             (NAMES[7], b"frame", "not a member"),
             (NAMES[1], b"frame", "reuses a key"),
         ):
             with pytest.raises(PeerError, match=reason) as caught:
-                server.on_advert(state, sender, advert, frame)
+                collecting.on_advert(state, sender, advert, frame)
             assert caught.value.culprit == sender
         with pytest.raises(PeerError, match="several frames"):
-            server.on_advert(fresh, NAMES[0], advert, b"")
+            collecting.on_advert(fresh, NAMES[0], advert, b"")
 
     def test_boxes(self) -> None:
         cluster = MaskingCluster(CASE)
@@ -218,15 +219,15 @@ class TestServer:
         masked, receipt = cluster.submit(NAMES[0], vectors(CASE, 1)[NAMES[0]])
         state = cluster.inputs
         with pytest.raises(PeerError, match="out of turn"):
-            server.on_input(state, NAMES[0], masked, cluster.store)
+            collecting.on_input(state, NAMES[0], masked, cluster.store)
         with pytest.raises(PeerError, match="out of turn"):
-            server.on_receipt(state, NAMES[0], receipt, b"frame")
+            collecting.on_receipt(state, NAMES[0], receipt, b"frame")
         with pytest.raises(PeerError, match="expected 16"):
-            server.on_input(state, NAMES[1], MaskedInput(vector=bytes(15)), cluster.store)
+            collecting.on_input(state, NAMES[1], MaskedInput(vector=bytes(15)), cluster.store)
         with pytest.raises(PeerError, match="other lists"):
-            server.on_receipt(state, NAMES[1], Receipt(lists_digest=bytes(32)), b"frame")
+            collecting.on_receipt(state, NAMES[1], Receipt(lists_digest=bytes(32)), b"frame")
         with pytest.raises(PeerError, match="out of turn"):
-            server.on_receipt(state, NAMES[1], receipt, b"")
+            collecting.on_receipt(state, NAMES[1], receipt, b"")
         assert state.submitted == {NAMES[0]}
 
     def test_an_input_of_another_type_is_our_own_bug(self) -> None:
