@@ -11,8 +11,8 @@ from securefl.config.limits import check
 from securefl.config.load import load_scenario
 from securefl.errors import ConfigError
 from securefl.ids import PartyId, RunId, is_name
+from securefl.launch.options import broker_url
 from securefl.runtime.settings import ProcessSettings
-from securefl.transport.base import BrokerUrl, parse_broker_url
 
 ScenarioArgument = Annotated[
     Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML); the same for all processes.")
@@ -56,24 +56,6 @@ SpentOption = Annotated[
 PasswordFileOption = Annotated[
     Path | None, typer.Option(help="File with the broker password of the user in the URL.")
 ]
-
-
-def broker_url(
-    text: str, tls: tuple[Path | None, Path | None, Path | None], password_file: Path | None
-) -> BrokerUrl:
-    """Return where the broker is.
-
-    Raises:
-        ConfigError: nonsense in the URL, or a file that cannot be read.
-    """
-    ca, cert, key = tls
-    password = None
-    if password_file is not None:
-        try:
-            password = password_file.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise ConfigError(str(password_file), f"cannot be read: {error.strerror}") from error
-    return parse_broker_url(text, ca_file=ca, cert_file=cert, key_file=key, password=password)
 
 
 def run_id(text: str) -> RunId:

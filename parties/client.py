@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -29,18 +28,8 @@ from parties.arguments import (
     settings_of,
 )
 from parties.console import finish, one_line_errors, plain_news
-from parties.process import run_process
 from parties.program import run_program
-from securefl.kernel.effects import Aborted, Finished
-from securefl.report.witness import News
-from securefl.runtime.settings import ProcessSettings
-
-
-def main(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
-    """Run one party to its end."""
-    from securefl.runtime.party_process import run_party  # noqa: PLC0415 - torch: the launcher needs the name only
-
-    return run_process(settings, tell, run_party)
+from securefl.launch import process
 
 
 def party(
@@ -86,7 +75,7 @@ def party(
             own_budget=budget,
             own_spent=spent,
         )
-        finish(main(settings, plain_news(settings.name)))
+        finish(process.party(settings, plain_news(settings.name)))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -24,18 +23,9 @@ from parties.arguments import (
     settings_of,
 )
 from parties.console import finish, one_line_errors, plain_news
-from parties.process import run_process
 from parties.program import run_program
 from securefl.ids import DEALER
-from securefl.kernel.effects import Aborted, Finished
-from securefl.report.witness import News
-from securefl.runtime.dealer_process import run_dealer
-from securefl.runtime.settings import ProcessSettings
-
-
-def main(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
-    """Run the dealer to its end."""
-    return run_process(settings, tell, run_dealer)
+from securefl.launch import process
 
 
 def dealer(
@@ -74,7 +64,7 @@ def dealer(
             tls=(tls_ca, tls_cert, tls_key),
             password_file=password_file,
         )
-        finish(main(settings, plain_news(DEALER)))
+        finish(process.dealer(settings, plain_news(DEALER)))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -27,19 +26,9 @@ from parties.arguments import (
     settings_of,
 )
 from parties.console import finish, one_line_errors, plain_news
-from parties.process import run_process
 from parties.program import run_program
 from securefl.ids import SERVER
-from securefl.kernel.effects import Aborted, Finished
-from securefl.report.witness import News
-from securefl.runtime.settings import ProcessSettings
-
-
-def main(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
-    """Run the server to its end."""
-    from securefl.runtime.server_process import run_server  # noqa: PLC0415 - torch: the launcher needs the name only
-
-    return run_process(settings, tell, run_server)
+from securefl.launch import process
 
 
 def server(
@@ -88,7 +77,7 @@ def server(
             password_file=password_file,
             device=device,
         )
-        finish(main(replace(settings, server_data_file=server_data), plain_news(SERVER)))
+        finish(process.server(replace(settings, server_data_file=server_data), plain_news(SERVER)))
 
 
 if __name__ == "__main__":

@@ -17,20 +17,10 @@ from securefl.ids import SERVER
 from securefl.messages.base import MAX_PARTIES
 from securefl.transport.acl import OBSERVER, mosquitto_acl
 from securefl.transport.broker import (
-    BrokerWish,
-    RunningBroker,
     broker_wish,
-    choose_broker,
-    start_embedded,
-    start_mosquitto,
+    start_local_broker,
 )
-from securefl.transport.local_tls import LocalTls, make_local_tls
-
-
-def start_local_broker(kind: BrokerWish, directory: Path, port: int, tls: LocalTls | None) -> RunningBroker:
-    """Start a broker on 127.0.0.1; with TLS, clients need certificates and obey the access rules."""
-    start = start_mosquitto if choose_broker(kind) == "mosquitto" else start_embedded
-    return start(directory, port=port, tls=tls, acl=tls is not None)
+from securefl.transport.local_tls import make_local_tls
 
 
 def broker(

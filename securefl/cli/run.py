@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Console
 
 from parties.arguments import (
     CaOption,
@@ -24,22 +23,17 @@ from parties.arguments import (
     device_name,
 )
 from parties.console import one_line_errors
-from securefl.cli.conclude import Interrupted, conclude
-from securefl.cli.federation import Federation
-from securefl.cli.interrupts import ended_by_signals
-from securefl.cli.run_options import RunOptions
 from securefl.config.attacks import check_runnable
-from securefl.config.cast import behaviours_of
 from securefl.config.limits import check
 from securefl.config.load import load_scenario
-from securefl.config.scenario import Scenario
 from securefl.errors import EXIT_ABORTED, ConfigError, RunAbortedError
-from securefl.ids import RunId
-from securefl.kernel.effects import Aborted, Finished
+from securefl.launch.federation import run_here
+from securefl.launch.interrupts import ended_by_signals
+from securefl.launch.options import RunOptions, fresh_run_id
 from securefl.report.console import Terminal
 from securefl.report.events import sieve
-from securefl.report.metrics import RunMetrics
-from securefl.report.progress import progress_for
+from securefl.report.present import print_summary
+from securefl.report.progress import JsonProgress, Progress, progress_for
 from securefl.report.rundir import RUNS, RunDirectory
 from securefl.report.summary import Summary
 from securefl.secure_sum.kinds import sums_of
@@ -111,7 +105,10 @@ def run(
         directory = RunDirectory.create(out, loaded.name)
         with _withdrawn_if_never_started(directory):
             directory.write_scenario(loaded)
-            summary = _run(loaded, options, directory, as_json)
+            console = Terminal(highlight=False)
+            progress = progress_for(console, as_json=as_json, by=sieve(loaded))
+            summary = run_here(loaded, options, directory, progress)
+            show_end(console, progress, summary)
         if summary.exit_code == EXIT_ABORTED:
             raise RunAbortedError(summary.outcome.reason)
     raise typer.Exit(summary.exit_code)
@@ -142,45 +139,12 @@ def _withdrawn_if_never_started(directory: RunDirectory) -> Iterator[None]:
         raise
 
 
-def _run(scenario: Scenario, options: RunOptions, directory: RunDirectory, as_json: bool) -> Summary:
-    console = Terminal(highlight=False)
-    started = time.monotonic()
-    dishonest = behaviours_of(scenario, options.seed).keys()
-    with closing(directory.metrics()) as rows:
-        metrics = RunMetrics(scenario, rows.append, dishonest=dishonest)
-        progress = progress_for(console, as_json=as_json, by=sieve(scenario))
-        federation = Federation(scenario, options, directory, metrics, progress)
-        outcome: Finished | Aborted | Interrupted
-        try:
-            outcome = federation.run().outcome
-        except KeyboardInterrupt as interrupt:
-            outcome = Interrupted.by(interrupt)
-        finally:
-            progress.finish()
-    return conclude(
-        console,
-        progress,
-        directory,
-        metrics,
-        outcome,
-        run=options.run,
-        scenario=federation.scenario,
-        insecure=options.insecure,
-        seed=options.seed,
-        seconds=time.monotonic() - started,
-        files={
-            **directory.models(federation.scenario.groups.count),
-            "metrics": str(directory.metrics_file),
-            "transcripts": str(directory.path / "transcripts"),
-            "scenario": str(directory.scenario_file),
-            "summary": str(directory.summary_file),
-        },
-    )
-
-
-def fresh_run_id(insecure_seed: int | None) -> RunId:
-    """Return a random id; with seeded entropy always the same one, since seeds and keys are bound to it."""
-    return RunId(f"run-{secrets.token_hex(4)}" if insecure_seed is None else f"seeded-{insecure_seed}")
+def show_end(console: Console, progress: Progress, summary: Summary) -> None:
+    """Tell people, or programs, how a run ended."""
+    if isinstance(progress, JsonProgress):
+        progress.summary(summary)
+    else:
+        print_summary(console, summary)
 
 
 def bundled(scenario: Path, kind: Literal["scenario", "comparison"] = "scenario") -> Path:

@@ -9,10 +9,14 @@ import typer
 
 from parties.arguments import DeviceOption, SeedOption, SetOption, device_name
 from parties.console import one_line_errors
-from securefl.cli.run import DataDirOption, bundled, fresh_run_id
+from securefl.cli.run import DataDirOption, bundled, show_end
 from securefl.config.limits import check
 from securefl.config.load import load_scenario
 from securefl.errors import EXIT_ABORTED, RunAbortedError
+from securefl.launch.options import fresh_run_id
+from securefl.report.console import Terminal
+from securefl.report.events import sieve
+from securefl.report.progress import progress_for
 from securefl.simulation.limits import check_simulable
 
 
@@ -58,7 +62,7 @@ def simulate(
         check_simulable(loaded)
         wanted = device_name(device)
         # Only this command needs torch in the process that people start; the others start without it.
-        from securefl.cli.simulation import (  # noqa: PLC0415 - imports torch, which --help need not wait for
+        from securefl.launch.simulation import (  # noqa: PLC0415 - imports torch, which --help need not wait for
             SimulationOptions,
             run_simulation,
         )
@@ -72,7 +76,6 @@ def simulate(
             exact=exact,
             seeded=insecure_seeded_entropy or loaded.privacy.unit == "none",
             resume=resume,
-            as_json=as_json,
             again=_again(
                 scenario,
                 data_dir,
@@ -84,7 +87,10 @@ def simulate(
                 as_json=as_json,
             ),
         )
-        summary = run_simulation(loaded, options)
+        console = Terminal(highlight=False)
+        progress = progress_for(console, as_json=as_json, by=sieve(loaded))
+        summary = run_simulation(loaded, options, progress)
+        show_end(console, progress, summary)
         if summary.exit_code == EXIT_ABORTED:
             raise RunAbortedError(summary.outcome.reason)
     raise typer.Exit(summary.exit_code)

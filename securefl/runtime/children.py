@@ -32,8 +32,7 @@ PRELOAD = (
     "msgspec",
     "securefl.runtime.party_process",
     "securefl.runtime.server_process",
-    "parties.client",
-    "parties.server",
+    "securefl.launch.process",
 )
 """What the fork server imports."""
 

@@ -256,3 +256,9 @@ def _answers(broker: RunningBroker, *, hello: bool) -> bool:
                 return broker.running
         time.sleep(0.02)
     return False
+
+
+def start_local_broker(kind: BrokerWish, directory: Path, port: int, tls: LocalTls | None) -> RunningBroker:
+    """Start a broker on 127.0.0.1; with TLS, clients need certificates and obey the access rules."""
+    start = start_mosquitto if choose_broker(kind) == "mosquitto" else start_embedded
+    return start(directory, port=port, tls=tls, acl=tls is not None)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from parties import client
+from securefl.launch import process
 from securefl.report.witness import News
 from securefl.runtime.settings import ProcessSettings
 from tests.live.slow import slow_down
 
-_MAIN = client.main
+_MAIN = process.party
 QUICK = ("p04", "p05")
 
 
 def main(settings: ProcessSettings, tell: Callable[[News], None]) -> object:
-    """In place of ``parties.client.main``, in a party's process."""
+    """In place of ``securefl.launch.process.party``, in a party's process."""
     slow_down(1.5)
     return _MAIN(settings, tell)
 

@@ -6,8 +6,8 @@ import os
 import signal
 from collections.abc import Callable
 
-from parties import dealer
 from securefl.kernel.machine import Event
+from securefl.launch import process
 from securefl.messages.union import AnyMessage
 from securefl.report.witness import News
 from securefl.rounds.dealer import DealerMachine, DealerPhase, Dealing
@@ -15,7 +15,7 @@ from securefl.rounds.party_draw import Effects
 from securefl.runtime import dealer_process
 from securefl.runtime.settings import ProcessSettings
 
-_MAIN = dealer.main
+_MAIN = process.dealer
 
 
 class Dying(DealerMachine):
@@ -29,6 +29,6 @@ class Dying(DealerMachine):
 
 
 def main(settings: ProcessSettings, tell: Callable[[News], None]) -> object:
-    """In place of ``parties.dealer.main``, in the dealer's process."""
+    """In place of ``securefl.launch.process.dealer``, in the dealer's process."""
     vars(dealer_process)["DealerMachine"] = Dying
     return _MAIN(settings, tell)

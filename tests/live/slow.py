@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
-from parties import client
+from securefl.launch import process
 from securefl.report.witness import News
 from securefl.runtime.settings import ProcessSettings
 
 PROGRAM = "from tests.live.slow import launch; launch()"
-_MAIN = client.main
+_MAIN = process.party
 
 
 def slow_down(seconds: float, first: int = 0) -> None:
@@ -33,14 +33,14 @@ def slow_down(seconds: float, first: int = 0) -> None:
 
 
 def main(settings: ProcessSettings, tell: Callable[[News], None]) -> object:
-    """In place of ``parties.client.main``: nobody is heard of for a minute after the first round."""
+    """In place of ``process.party``: nobody is heard of for a minute after the first round."""
     slow_down(60, first=1)
     return _MAIN(settings, tell)
 
 
 def launch() -> None:
     """``securefl`` with slow parties."""
-    vars(client)["main"] = main
+    vars(process)["party"] = main
     from securefl.cli.app import main as securefl  # noqa: PLC0415 - after the change
 
     sys.argv[0] = "securefl"

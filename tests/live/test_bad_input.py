@@ -14,10 +14,10 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from securefl.cli.broker import start_local_broker
 from securefl.report.rundir import RunDirectory
 from securefl.transcript.chain import read_transcript
 from securefl.transport.base import BrokerUrl
+from securefl.transport.broker import start_local_broker
 from securefl.transport.local_tls import make_local_tls
 from securefl.transport.mqtt import MqttTransport
 from tests.live.federated import LIMIT, command, environment

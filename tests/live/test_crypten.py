@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import parties.dealer
+from securefl.launch import process
 from securefl.learning.checkpoint import load_model
 from tests.live import dying
 from tests.live.federated import BROKERS, PATIENT, assert_sums_are_exact, events, run, simulate
@@ -68,7 +68,7 @@ def test_a_dealer_that_is_killed_costs_sums_and_then_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its death is announced, so that nobody waits for the end of training (60 s)."""
-    monkeypatch.setattr(parties.dealer, "main", dying.main)
+    monkeypatch.setattr(process, "dealer", dying.main)
     settings = ("behaviours=[]", "parties=3", "training.epochs=1", "stop.rounds=6", "expect=[]")
     short = [word for setting in settings for word in ("--set", setting)]
     ended = run(Path("crypten_validated"), tmp_path / "run", *short, *PATIENT)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from parties import client
 from securefl.cli import run as cli_run
 from securefl.config.cast import party_names
 from securefl.ids import PartyId, RunId
+from securefl.launch import process
 from securefl.report.progress import JsonProgress
 from securefl.rounds.reports import StepReached
 from securefl.runtime.publisher import GONE
@@ -52,7 +52,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, str], Callable[[], No
             acts.get((item.round, item.step), lambda: None)()
 
     monkeypatch.setattr(JsonProgress, "on_report", watched)
-    monkeypatch.setattr(client, "main", dawdling.main)
+    monkeypatch.setattr(process, "party", dawdling.main)
     return acts
 
 
@@ -106,7 +106,7 @@ def test_forged_words_of_the_broker_cost_nobody_a_round(
 ) -> None:
     """Whoever needs seconds to train is said to be gone all the time; two answer at once."""
     run_id = RunId("forged")
-    monkeypatch.setattr(client, "main", dawdling.all_but_two)
+    monkeypatch.setattr(process, "party", dawdling.all_but_two)
     monkeypatch.setattr(cli_run, "fresh_run_id", lambda _seed: run_id)
     slow = [name for name in party_names(6) if name not in dawdling.QUICK]
     with start(kind, tmp_path) as broker, called_gone(broker, run_id, slow):

@@ -9,7 +9,6 @@ from typing import cast
 
 import pytest
 
-from securefl.cli.broker import start_local_broker
 from securefl.crypto.identity import Identity
 from securefl.entropy import OsEntropy
 from securefl.errors import ConfigError
@@ -18,7 +17,7 @@ from securefl.kernel.events import Place
 from securefl.messages.control import Goodbye, RollCall
 from securefl.messages.union import AnyMessage
 from securefl.transport.base import BrokerUrl
-from securefl.transport.broker import BrokerWish
+from securefl.transport.broker import BrokerWish, start_local_broker
 from securefl.transport.mqtt import MqttTransport
 from securefl.transport.sole import _LEADS, _opened, _seal, sole_server
 from securefl.wire import topics

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parties.eavesdropper import Eavesdropper
-from parties.observer import Observations, Watch
 from securefl.crypto.keyfiles import write_roster
 from securefl.errors import PeerError
 from securefl.ids import EVERYONE, SERVER, PartyId
 from securefl.kernel.events import Place
+from securefl.launch.eavesdropper import Eavesdropper
+from securefl.launch.observer import Observations, Watch
 from securefl.messages.control import Goodbye
 from securefl.messages.masking import KeyAdvert, MaskedInput
 from securefl.messages.rounds import Hello, Limits, ModelAnnounce, Release

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from securefl.cli.federation import Federation
-from securefl.cli.run_options import RunOptions
 from securefl.ids import SERVER, PartyId, RunId
 from securefl.kernel.effects import Finished
+from securefl.launch.federation import Federation
+from securefl.launch.options import RunOptions
 from securefl.report.metrics import RunMetrics
 from securefl.report.progress import progress_for
 from securefl.report.rundir import RunDirectory

@@ -29,7 +29,7 @@ def run(
         def run(self) -> Ending:
             return ends(self._directory)
 
-    monkeypatch.setattr("securefl.cli.run.Federation", StandIn)
+    monkeypatch.setattr("securefl.launch.federation.Federation", StandIn)
     return call("run", write_scenario(folder, text), "--out", folder / "run", *more)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from securefl.cli import simulation
 from securefl.ids import PartyId
+from securefl.launch import simulation
 from securefl.report.rundir import RunDirectory
 from securefl.rounds.plan import Plan
 from securefl.rounds.server_phases import Standing

@@ -1,16 +1,16 @@
-"""What the command line says about a run, besides the scenario."""
+"""Options of a run on this machine, besides its scenario."""
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from parties.arguments import broker_url
 from securefl.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.errors import ConfigError
 from securefl.ids import RunId
-from securefl.transport.base import BrokerUrl
+from securefl.transport.base import BrokerUrl, parse_broker_url
 from securefl.transport.broker import BrokerWish
 
 LOCAL_BROKERS = get_args(BrokerWish)
@@ -18,7 +18,7 @@ LOCAL_BROKERS = get_args(BrokerWish)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What the command line says about a run, besides the scenario."""
+    """Options of a run on this machine, besides its scenario."""
 
     broker: str = "auto"
     """One of ``LOCAL_BROKERS``, or a URL."""
@@ -64,3 +64,26 @@ class RunOptions:
     def entropy(self) -> Entropy:
         """Return what the launcher draws keys from (all-in-one mode)."""
         return InsecureSeededEntropy(self.seed) if self.insecure else OsEntropy()
+
+
+def broker_url(
+    text: str, tls: tuple[Path | None, Path | None, Path | None], password_file: Path | None
+) -> BrokerUrl:
+    """Return where the broker is.
+
+    Raises:
+        ConfigError: nonsense in the URL, or a file that cannot be read.
+    """
+    ca, cert, key = tls
+    password = None
+    if password_file is not None:
+        try:
+            password = password_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigError(str(password_file), f"cannot be read: {error.strerror}") from error
+    return parse_broker_url(text, ca_file=ca, cert_file=cert, key_file=key, password=password)
+
+
+def fresh_run_id(insecure_seed: int | None) -> RunId:
+    """Return a random id; with seeded entropy always the same one, since seeds and keys are bound to it."""
+    return RunId(f"run-{secrets.token_hex(4)}" if insecure_seed is None else f"seeded-{insecure_seed}")

@@ -1,4 +1,4 @@
-"""What party and server have in common as processes: a transcript that is closed however the run ends."""
+"""The processes of a run as functions of their settings; each closes its transcript, however the run ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any, TypeAlias
 from securefl.config.limits import check
 from securefl.errors import SecureflError
 from securefl.kernel.effects import Aborted, Finished
+from securefl.launch.observer import Watch, watch
 from securefl.report.witness import News, ProcessWitness
+from securefl.runtime.dealer_process import run_dealer
 from securefl.runtime.folder import claimed
 from securefl.runtime.ports import Witness
 from securefl.runtime.settings import ProcessSettings
@@ -54,3 +56,37 @@ def _run(
     for witness in opened:
         witness.close(outcome)
     return outcome
+
+
+def party(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
+    """Run one party to its end."""
+    from securefl.runtime.party_process import run_party  # noqa: PLC0415 - torch: the launcher needs the name only
+
+    return run_process(settings, tell, run_party)
+
+
+def server(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
+    """Run the server to its end."""
+    from securefl.runtime.server_process import run_server  # noqa: PLC0415 - torch: the launcher needs the name only
+
+    return run_process(settings, tell, run_server)
+
+
+def dealer(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
+    """Run the dealer to its end."""
+    return run_process(settings, tell, run_dealer)
+
+
+def observer(settings: ProcessSettings, tell: Callable[[News], None]) -> None:
+    """Observe a local run."""
+    watch(
+        Watch(
+            run=settings.run,
+            broker=settings.broker,
+            roster_file=settings.roster_file,
+            out=settings.out,
+            lab=settings.lab,
+            name=settings.name,
+        ),
+        tell,
+    )

@@ -1,4 +1,4 @@
-"""One simulation with everything around it: progress, run directory, checkpoints, verdict. Imports torch."""
+"""A whole simulation: progress, run directory, checkpoints, verdict. Imports torch."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefl.arrays import F32
-from securefl.cli.conclude import Interrupted, conclude
 from securefl.config.cast import behaviours_of
 from securefl.config.scenario import Scenario
 from securefl.entropy import OsEntropy
 from securefl.errors import ConfigError
 from securefl.ids import PartyId, RunId
 from securefl.kernel.effects import Aborted, Finished
+from securefl.launch.conclusion import Interrupted, conclude
 from securefl.learning.checkpoint import keep_model
 from securefl.learning.outcomes import Evaluation
 from securefl.privacy.settling import check_budget
-from securefl.report.console import Terminal
-from securefl.report.events import sieve
 from securefl.report.header import scenario_header
 from securefl.report.metrics import RunMetrics
 from securefl.report.privacy import Accounts, forgoing, header_lines, why_none
-from securefl.report.progress import progress_for
+from securefl.report.progress import Progress
 from securefl.report.rundir import RunDirectory
 from securefl.report.summary import Summary
 from securefl.rounds.leakage import drawn_lines
@@ -39,7 +37,7 @@ from securefl.simulation.staffing import available_cores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationOptions:
-    """What the command line says about a simulation, besides the scenario."""
+    """Options of a simulation, besides its scenario."""
 
     run: RunId
     seed: int
@@ -50,13 +48,12 @@ class SimulationOptions:
     """Train party by party, to the bits of a run."""
     seeded: bool
     """Whether batches, rounding and noise follow from the seed, too."""
-    resume: bool
-    as_json: bool
-    again: tuple[str, ...]
+    resume: bool = False
+    again: tuple[str, ...] = ()
     """The command line without --out and --resume, to say how to go on after an interruption."""
 
 
-def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
+def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Progress) -> Summary:
     """Simulate to the end; leave model, metrics, checkpoint and summary in the run directory.
 
     Raises:
@@ -92,8 +89,6 @@ def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
         directory, standing, dead, records = RunDirectory.create(options.out, scenario.name), None, (), ()
         directory.write_scenario(scenario)
     checkpoint = directory.path / CHECKPOINT_FILE
-    console = Terminal(highlight=False)
-    progress = progress_for(console, as_json=options.as_json, by=sieve(scenario))
     with closing(directory.metrics(records)) as rows:
         cast = behaviours_of(scenario, options.seed)
         metrics = RunMetrics(scenario, rows.append, dishonest=cast.keys(), earlier=records)
@@ -118,8 +113,6 @@ def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
         finally:
             progress.finish()
     summary = conclude(
-        console,
-        progress,
         directory,
         metrics,
         outcome,
@@ -144,6 +137,8 @@ def run_simulation(scenario: Scenario, options: SimulationOptions) -> Summary:
 def _interrupted(checkpoint: Path, options: SimulationOptions) -> Interrupted:
     if not checkpoint.exists():
         return Interrupted("by the user (Ctrl-C) before a round had ended")
+    if not options.again:
+        return Interrupted(f"by the user (Ctrl-C); to go on: resume it in {checkpoint.parent}")
     command = shlex.join(("securefl", *options.again, "--out", str(checkpoint.parent), "--resume"))
     return Interrupted(f"by the user (Ctrl-C); to go on: {command}")
 

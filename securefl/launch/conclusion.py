@@ -1,4 +1,4 @@
-"""The end of a run or a simulation: its summary, on disk and on the terminal."""
+"""The end of a run or a simulation: its summary, in memory and on disk."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from rich.console import Console
-
-from securefl.cli.interrupts import SignalledError
 from securefl.config.scenario import Scenario
 from securefl.ids import RunId
 from securefl.kernel.effects import Aborted, Finished
+from securefl.launch.interrupts import SignalledError
 from securefl.report.metrics import RunMetrics
-from securefl.report.present import print_summary
-from securefl.report.progress import JsonProgress, Progress
 from securefl.report.rundir import RunDirectory
 from securefl.report.summary import Summary, summarise
 from securefl.transcript.ends import ends_in
@@ -37,8 +33,6 @@ class Interrupted:
 
 
 def conclude(
-    console: Console,
-    progress: Progress,
     directory: RunDirectory,
     metrics: RunMetrics,
     outcome: Finished | Aborted | Interrupted,
@@ -51,7 +45,7 @@ def conclude(
     files: Mapping[str, str],
     simulated: bool = False,
 ) -> Summary:
-    """Write ``summary.json``, tell people or programs, and return the summary.
+    """Write ``summary.json`` and return the summary.
 
     Raises:
         RunAbortedError: the disk is full or gone.
@@ -77,8 +71,4 @@ def conclude(
         ends=ends_in(directory.path / "transcripts"),
     )
     directory.write_json(directory.summary_file.name, summary.to_json())
-    if isinstance(progress, JsonProgress):
-        progress.summary(summary)
-    else:
-        print_summary(console, summary)
     return summary

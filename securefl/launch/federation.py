@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
-import parties.client
-import parties.dealer
-import parties.observer
-import parties.server
-from securefl.cli.broker import start_local_broker
-from securefl.cli.run_options import RunOptions
 from securefl.config.attacks import shares_updates
 from securefl.config.cast import behaviours_of, party_names
 from securefl.config.limits import check
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError, RunAbortedError
 from securefl.ids import DEALER, EVERYONE, SERVER, PartyId
+from securefl.kernel.effects import Aborted, Finished
+from securefl.launch import process
+from securefl.launch.conclusion import Interrupted, conclude
+from securefl.launch.options import RunOptions
 from securefl.report.header import scenario_header
 from securefl.report.metrics import RunMetrics
 from securefl.report.privacy import Accounts, forgoing, header_lines, why_none
 from securefl.report.progress import Progress
 from securefl.report.rundir import RunDirectory
+from securefl.report.summary import Summary
 from securefl.report.witness import Ending, Fact, Refusal, Remark, Traffic, Waiting
 from securefl.rounds.leakage import drawn_lines
 from securefl.runtime.children import PRELOAD, Children, Died, Fatal, Said
@@ -34,7 +33,7 @@ from securefl.runtime.stage import Stage, set_stage
 from securefl.secure_sum.kinds import sums_of
 from securefl.transport.acl import OBSERVER
 from securefl.transport.base import BrokerUrl
-from securefl.transport.broker import broker_wish
+from securefl.transport.broker import broker_wish, start_local_broker
 from securefl.transport.local_tls import LocalTls, make_local_tls
 from securefl.transport.probe import check_retention, measure_frame_limit
 from securefl.wire import topics
@@ -176,8 +175,8 @@ class Federation:
         )
         if options.observe:
             observer = replace(base, name=PartyId(OBSERVER), broker=_as_client(broker, tls, OBSERVER))
-            children.start(parties.observer.main, observer)
-        children.start(parties.server.main, replace(base, server_data_file=stage.server_data))
+            children.start(process.observer, observer)
+        children.start(process.server, replace(base, server_data_file=stage.server_data))
         if DEALER in stage.identities:
             dealer = replace(
                 base,
@@ -185,12 +184,12 @@ class Federation:
                 identity=stage.identities[DEALER],
                 broker=_as_client(broker, tls, DEALER),
             )
-            children.start(parties.dealer.main, dealer)
+            children.start(process.dealer, dealer)
         cast = behaviours_of(self._scenario, options.seed)
         for name in party_names(self._scenario.parties):
             conspires = any(map(shares_updates, cast.get(name, ())))
             children.start(
-                parties.client.main,
+                process.party,
                 replace(
                     base,
                     name=name,
@@ -270,3 +269,41 @@ def _as_client(broker: BrokerUrl, tls: LocalTls | None, name: str) -> BrokerUrl:
         return broker
     files = tls.clients[name]
     return replace(broker, ca_file=tls.ca_file, cert_file=files.cert_file, key_file=files.key_file)
+
+
+def run_here(scenario: Scenario, options: RunOptions, directory: RunDirectory, progress: Progress) -> Summary:
+    """Run a scenario on this machine to its end; leave model, metrics, transcripts and summary behind.
+
+    Raises:
+        ConfigError: refused before or while starting.
+        RunAbortedError: broker, server or disk failed.
+    """
+    started = time.monotonic()
+    dishonest = behaviours_of(scenario, options.seed).keys()
+    with closing(directory.metrics()) as rows:
+        metrics = RunMetrics(scenario, rows.append, dishonest=dishonest)
+        federation = Federation(scenario, options, directory, metrics, progress)
+        outcome: Finished | Aborted | Interrupted
+        try:
+            outcome = federation.run().outcome
+        except KeyboardInterrupt as interrupt:
+            outcome = Interrupted.by(interrupt)
+        finally:
+            progress.finish()
+    return conclude(
+        directory,
+        metrics,
+        outcome,
+        run=options.run,
+        scenario=federation.scenario,
+        insecure=options.insecure,
+        seed=options.seed,
+        seconds=time.monotonic() - started,
+        files={
+            **directory.models(federation.scenario.groups.count),
+            "metrics": str(directory.metrics_file),
+            "transcripts": str(directory.path / "transcripts"),
+            "scenario": str(directory.scenario_file),
+            "summary": str(directory.summary_file),
+        },
+    )

@@ -1,0 +1,1 @@
+"""Whole runs on one machine, live or simulated, without a command line."""
