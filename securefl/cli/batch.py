@@ -1,10 +1,12 @@
-"""Simulations side by side with their progress, as they make up a figure or a comparison. Imports torch."""
+"""Simulations and trials side by side with their progress, as they make up an experiment. Imports torch."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Literal, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from rich.progress import (
     BarColumn,
@@ -17,60 +19,116 @@ from rich.progress import (
 
 from parties.console import say
 from securefl.errors import ConfigError, RunAbortedError
-from securefl.learning.device import pick_device
 from securefl.report.console import Terminal
 from securefl.report.text import counted
 from securefl.report.text import seconds as spoken
-from securefl.reproduce.drawing import Batch, prepare
-from securefl.reproduce.measure import BETWEEN_CHECKPOINTS, Job
-from securefl.reproduce.provenance import draws_of, refuse_mixed
-from securefl.reproduce.record import SeedRecord
-from securefl.reproduce.workers import run_jobs
+from securefl.reproduce.exhibits import CellPlan, Exhibit
+from securefl.reproduce.experiment import ScaleName
+from securefl.reproduce.measure import BETWEEN_CHECKPOINTS, SimulationJob
+from securefl.reproduce.provenance import refuse_mixed
+from securefl.reproduce.record import SeedRecord, write_whole
+from securefl.reproduce.sweep import Sweep
+from securefl.reproduce.trials import Trials
+from securefl.reproduce.workers import Work, run_jobs
+from securefl.simulation.staffing import available_cores
 
-OnRefused = Callable[[Job, ConfigError], None]
+_WORK: Final = ".work"
+"""Folder of simulations, finished and interrupted, inside that of the results. Git leaves it alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What is run for one table or figure on one data set."""
+
+    simulations: tuple[tuple[str, Work], ...]
+    """Every one, with the label of its cell; equal ones have one stem."""
+    out: Path
+    processes: int
+
+    @classmethod
+    def of(
+        cls,
+        exhibit: Exhibit,
+        scale: ScaleName,
+        plan: CellPlan,
+        seeds: int,
+        out: Path,
+        data_dir: Path | None,
+        device: str | None,
+        processes: int,
+    ) -> Batch:
+        """Seeds 0, 1, ... of each cell that is feasible."""
+        folder, sheet = out / _WORK, exhibit.sheet
+        if isinstance(exhibit.drawn, Sweep):
+            # Drawn in no time, and not kept.
+            return cls((), out, processes)
+        if isinstance(trials := exhibit.drawn, Trials):
+            return cls(
+                tuple(
+                    (cell.label, trials.job(scale, cell.place, seed, folder))
+                    for cell in exhibit.kept(scale)
+                    for seed in range(seeds)
+                ),
+                out,
+                processes,
+            )
+        threads = max(1, available_cores() // processes)
+
+        def job(label: str, seed: int) -> SimulationJob:
+            return SimulationJob(
+                scenario=plan.scenarios[label],
+                seed=seed,
+                folder=folder,
+                data_dir=data_dir,
+                device=device,
+                threads=threads,
+                every=sheet.every,
+                last=sheet.last,
+            )
+
+        made = ((label, job(label, seed)) for label in plan.scenarios for seed in range(seeds))
+        return cls(tuple(made), out, processes)
 
 
 def begin(batches: Sequence[Batch], *, fresh: bool) -> None:
-    """Make the folders of results; ``fresh``: without what was simulated before.
+    """Make the folders of results, unseen by git; ``fresh``: without what was simulated before.
 
     Raises:
         ConfigError: a device is not there; refused before anything runs, also where all results are at hand.
         RunAbortedError: a folder cannot be made.
     """
-    jobs = [job for batch in batches for _, job in batch.simulations()]
+    jobs = [job for batch in batches for _, job in batch.simulations]
     for job in jobs:
-        pick_device(cast("Literal['auto', 'cpu', 'cuda']", job.device or job.scenario.training.device))
-    for out in {batch.out for batch in batches}:
-        prepare(out)
+        job.check_device()
+    for out in {batch.out for batch in batches if batch.simulations}:
+        write_whole(out / _WORK / ".gitignore", b"*\n")
     for job in jobs if fresh else ():
         job.forget()
 
 
-def simulate(
-    batch: Batch, on_refused: OnRefused | None = None, *, quiet: bool = False
-) -> dict[str, SeedRecord]:
-    """Run what is not finished; return all results by the stem of their jobs.
+def simulate(batch: Batch, *, quiet: bool = False) -> tuple[dict[str, SeedRecord], dict[str, ConfigError]]:
+    """Run what is not finished; return all results and all refusals, by the stem of their jobs.
 
     Args:
         batch: the simulations.
-        on_refused: told of each one whose data or scenario is refused; it has no result, the others go on.
         quiet: show no progress.
 
     Raises:
-        ConfigError: a simulation is refused, and there is no ``on_refused``; or clusters of seeds that are
-            finished were drawn differently than those of the others would be.
+        ConfigError: clusters of seeds that are finished were drawn differently than those of the others
+            would be.
         RunAbortedError: the disk is full or gone, a process died, or somebody pressed Ctrl-C.
     """
     labels: dict[str, str] = {}
     results: dict[str, SeedRecord] = {}
-    missing: list[Job] = []
+    why: dict[str, ConfigError] = {}
+    missing: list[Work] = []
     drawn: dict[str, dict[int, str]] = {}
-    for label, job in batch.simulations():
+    for label, job in batch.simulations:
         if job.stem in labels:
             continue
         labels[job.stem] = f"{label}, seed {job.seed}"
         former = job.finished()
-        drawn.setdefault(label, {})[job.seed] = draws_of(job.scenario) if former is None else former.draws
+        drawn.setdefault(label, {})[job.seed] = job.draws if former is None else former.draws
         if former is None:
             missing.append(job)
         else:
@@ -84,27 +142,25 @@ def simulate(
             bar.on_done(index, record)
 
         def refused(index: int, error: ConfigError) -> None:
-            if on_refused is None:
-                raise error
-            on_refused(missing[index], error)
+            why[missing[index].stem] = error
             bar.on_refused(index, error)
 
         try:
-            run_jobs(missing, batch.jobs, bar.on_round, done, refused)
+            run_jobs(missing, batch.processes, bar.on_round, done, refused)
         except KeyboardInterrupt:
             raise RunAbortedError(
                 "by Ctrl-C; the same command goes on from what is kept: every finished simulation, and the"
                 f" others up to {BETWEEN_CHECKPOINTS:g} s before the end"
             ) from None
-    return results
+    return results, why
 
 
 class _Bar:
     """Progress by round over all simulations; off a terminal a line for each one that ends."""
 
-    def __init__(self, jobs: Sequence[Job], labels: Sequence[str], former: int, *, quiet: bool) -> None:
+    def __init__(self, jobs: Sequence[Work], labels: Sequence[str], former: int, *, quiet: bool) -> None:
         self._labels = labels
-        self._planned = [job.scenario.stop.rounds for job in jobs]
+        self._planned = [job.rounds for job in jobs]
         self._rounds = [0] * len(jobs)
         self._done = 0
         self._began = time.monotonic()

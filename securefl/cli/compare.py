@@ -9,9 +9,12 @@ import typer
 
 from parties.arguments import DeviceOption, device_name
 from parties.console import one_line_errors
+from securefl.cli.experiments import run_experiments
+from securefl.cli.reproduce import PictureOption
 from securefl.cli.run import DataDirOption, bundled
 from securefl.report.canvas import need_matplotlib
-from securefl.reproduce.comparison import plan, read_comparison
+from securefl.reproduce.exhibits import comparison_of
+from securefl.reproduce.sources import Source
 
 
 def compare(
@@ -27,6 +30,7 @@ def compare(
     data_dir: DataDirOption = None,
     device: DeviceOption = None,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Simulations at the same time.")] = 2,
+    picture: PictureOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Simulate again what is finished.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")] = False,
 ) -> None:
@@ -38,19 +42,21 @@ def compare(
     Exit codes: 0 done, whatever the verdicts; 2 refused; 3 aborted.
     """
     with one_line_errors():
-        path = bundled(file, "comparison")
-        comparison = read_comparison(path)
-        planned = plan(path, comparison)
+        exhibit = comparison_of(bundled(file, "comparison"))
+        source = Source(exhibit.study.datasets[0])
+        exhibit.plan("desk", source)
         need_matplotlib()
-        from securefl.cli.comparison import run_comparison  # noqa: PLC0415 - torch; a refusal need not wait
-        from securefl.reproduce.drawing import Batch  # noqa: PLC0415 - imports torch, too
-
-        batch = Batch(
-            scenarios=planned.scenarios,
+        ((_, written),) = run_experiments(
+            [(exhibit, (source,))],
+            "desk",
+            out or Path("runs") / f"compare-{exhibit.item.number}",
             seeds=seeds,
-            out=out or Path("runs") / f"compare-{path.stem}",
             data_dir=data_dir,
             device=device_name(device),
             jobs=jobs,
+            fresh=fresh,
+            also=picture,
+            quiet=as_json,
         )
-        run_comparison(path, comparison, planned, batch, fresh=fresh, as_json=as_json)
+        if as_json:
+            typer.echo(written, nl=False)

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from parties.console import one_line_errors, say
 from securefl.report.text import seconds as spoken
-from securefl.reproduce.deviations import Deviation, Setting
+from securefl.reproduce.deviations import Deviation, PowerSetting
 from securefl.reproduce.power import ALL, PUBLISHED, SETTINGS, PowerBlock, PowerRecord, kinds, measure
 from securefl.reproduce.power_page import page
 from securefl.reproduce.record import encode, write_whole
@@ -51,7 +51,7 @@ def power(
         say(f"{out / 'checks.json'} and checks.md")
 
 
-def _measure(trials: int, seed: int, settings: tuple[Setting, ...], *, quiet: bool) -> PowerRecord:
+def _measure(trials: int, seed: int, settings: tuple[PowerSetting, ...], *, quiet: bool) -> PowerRecord:
     """The record, with progress by coordinates: sums of a setting with more of them take longer."""
     console = Console()
     live = console.is_terminal and not console.is_dumb_terminal and not quiet
@@ -68,7 +68,7 @@ def _measure(trials: int, seed: int, settings: tuple[Setting, ...], *, quiet: bo
         task = bar.add_task("sums", total=total)
         done, shown = 0, 0
 
-        def on_trial(setting: Setting, deviation: Deviation) -> None:
+        def on_trial(setting: PowerSetting, deviation: Deviation) -> None:
             nonlocal done, shown
             done += setting.dim
             bar.update(task, completed=done, description=deviation.name)

@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 import scenarios
-from parties.console import one_line_errors, say
+from parties.console import one_line_errors
+from securefl.cli.experiments import run_experiments
+from securefl.cli.reproduce import PictureOption, write_page
 from securefl.errors import ConfigError
 from securefl.privacy.accountant import need_dp_accounting
 from securefl.report.canvas import need_matplotlib
-from securefl.report.console import Terminal
-from securefl.report.figures import draw_sweep
-from securefl.reproduce.leakage.page import leakage_page
-from securefl.reproduce.leakage.record import (
-    CellRecord,
-    RowRecord,
-    SweepRecord,
-    plot_of,
-    read_sweep_records,
-    run_sweep,
-)
-from securefl.reproduce.leakage.sweep import Sweep, read_sweep
-from securefl.reproduce.record import encode, write_whole
+from securefl.reproduce.exhibits import sweep_of
+from securefl.reproduce.experiment import UNNAMED, Study
+from securefl.reproduce.sources import Source
+from securefl.reproduce.sweep import Sweep
 
+_ABOUT: Final = """\
+The ledger behind these sweeps: [leakage](../leakage.md). Draws are seeded, so that the page can be made
+again.
+
+A column is a number R of random reclusterings of the *same* updates or, where it says so, of new local work
+each. Entries: the share of parties whose updates the server knows, colluders apart, as the mean over the
+draws ± their standard deviation, where they differ. Below it: the largest exposure to noise that is added
+once / fresh in each opening, in units of one party's noise (1 is an update on its own; 1 / m one opening of
+a whole cluster). With dropouts the clusters that are left too small may take all others with them, so that
+a draw opens nothing; it does not count. **Bold** is R* = ceil((N - 1) / (C - 1)), at which everybody is
+exposed, as a rule, but for atoms. Where noise is accounted for, entries are the epsilon of the whole run
+and, below, the exposure that it comes of, in units of one opening of a sum with all of its noise: both of
+the worst draw and party.
+"""
 RESULTS = Path("docs/results/leakage")
 _BUNDLED = Path(scenarios.__path__[0]) / "leakage"
+STUDY: Final = Study(title="What random reclusterings reveal", about=_ABOUT, ours=True, datasets=(UNNAMED,))
 
 
 def leakage(
@@ -39,9 +45,10 @@ def leakage(
     ] = None,
     *,
     out: Annotated[Path, typer.Option(help="Where NAME.json and NAME.png go.")] = RESULTS,
-    write_page: Annotated[
+    page: Annotated[
         bool, typer.Option("--page", help="Write the page on all sweeps in --out, beside it.")
     ] = False,
+    picture: PictureOption = None,
 ) -> None:
     """Draw random reclusterings over a range of settings, and count whose updates the server then knows.
 
@@ -50,60 +57,19 @@ def leakage(
     Exit codes: 0 done; 2 refused; 3 aborted.
     """
     with one_line_errors():
-        if not sweeps and not write_page:
+        if not sweeps and not page:
             raise ConfigError(
                 "SWEEP", "nothing to do", f"one of {', '.join(_names())}, all, a file, or --page"
             )
         need_matplotlib()
-        for sweep in [read_sweep(path) for name in sweeps or () for path in _paths(name)]:
-            _run(sweep, out)
-        if write_page:
-            records = read_sweep_records(out)
-            if not records:
-                raise ConfigError(
-                    "--page", f"there is no sweep in {out}", "run one first: securefl leakage all"
-                )
-            target = out.parent / f"{out.name}.md"
-            write_whole(target, leakage_page(records, out.name).encode())
-            say(f"wrote {target}")
-
-
-def _run(sweep: Sweep, out: Path) -> None:
-    say(f"{sweep.name}: {sweep.title}")
-    if sweep.accounting is not None:
-        need_dp_accounting()
-    rows = sum(1 for _ in sweep.settings())
-
-    def on_row(number: int, row: RowRecord) -> None:
-        whole = next((cell.reclusterings for cell in row.cells if cell.seen and min(cell.seen) == 1), None)
-        found = f"everybody is exposed from R = {whole} on" if whole else "not everybody is exposed"
-        say(f"  {number + 1} of {rows}: {row.label}: {found}; R* = {row.threshold}")
-
-    record = run_sweep(sweep, on_row)
-    picture = draw_sweep(plot_of(record))
-    write_whole(out / f"{record.name}.json", encode(record))
-    write_whole(out / f"{record.name}.png", picture)
-    Terminal().print(_table(record))
-    entries = "share of exposed parties, mean" if sweep.accounting is None else "epsilon of the run, worst"
-    say(f"  {out / record.name}.json and .png; {entries} of {record.draws} draws")
-
-
-def _table(record: SweepRecord) -> Table:
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    columns = sorted({cell.reclusterings for row in record.rows for cell in row.cells})
-    table.add_column("")
-    for column in columns:
-        table.add_column(f"R={column}", justify="right", no_wrap=True)
-    for row in record.rows:
-        shown = {cell.reclusterings: _shown(cell) for cell in row.cells}
-        table.add_row(*map(Text, (row.label, *(shown.get(column, "") for column in columns))))
-    return table
-
-
-def _shown(cell: CellRecord) -> str:
-    if cell.epsilon is not None:
-        return f"{cell.epsilon:.3g}"
-    return "-" if cell.mean is None else f"{cell.mean:.0%}"
+        wanted = [sweep_of(path, STUDY) for name in sweeps or () for path in _paths(name)]
+        if any(isinstance(one.drawn, Sweep) and one.drawn.accounting for one in wanted):
+            need_dp_accounting()
+        run_experiments([(one, (Source(UNNAMED),)) for one in wanted], "desk", out, also=picture)
+        if page:
+            bundled = [sweep_of(path, STUDY) for path in _paths("all")]
+            own = [one for one in wanted if one.path not in {other.path for other in bundled}]
+            write_page([*bundled, *own], out)
 
 
 def _names() -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
@@ -11,25 +12,52 @@ import typer
 import scenarios
 from parties.arguments import DeviceOption, device_name
 from parties.console import one_line_errors, say
-from securefl.cli.listing import Listed, print_details, print_list
+from securefl.cli.experiments import print_details, print_list, run_experiments
 from securefl.cli.run import DataDirOption
-from securefl.cli.study import Asked, reproduce_study
-from securefl.cli.trials import reproduce_trials
 from securefl.errors import ConfigError
-from securefl.report.canvas import need_matplotlib
-from securefl.reproduce.figure import ScaleName
-from securefl.reproduce.freshness import CheckRecord, read_check
-from securefl.reproduce.groups.sheet import trial_papers
-from securefl.reproduce.page import entries, page
+from securefl.report.canvas import Format, need_matplotlib
+from securefl.reproduce.exhibits import Exhibit, choose_exhibits, exhibits, papers
+from securefl.reproduce.experiment import Kind, ScaleName
+from securefl.reproduce.freshness import read_check
+from securefl.reproduce.page import page, shown
 from securefl.reproduce.record import read_records, write_whole
-from securefl.reproduce.sheets.exhibits import studies
-from securefl.reproduce.sheets.study import Kind
-from securefl.reproduce.shelf import Preset, choose, papers
+from securefl.reproduce.sources import Source, asked_for, present, with_auxiliary
 
 RESULTS = Path("docs/results")
-SEEDS = 2
-"""Simulations per curve of a panel where nothing is said."""
 _PRESETS = Path(scenarios.__path__[0]) / "papers"
+PictureOption = Annotated[
+    Format | None, typer.Option("--picture", help="A second file of each picture, svg or pdf, beside PNG.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A call of the command."""
+
+    paper: str
+    presets: Path
+    out: Path
+    items: tuple[tuple[Kind, str], ...]
+    """By kind and number, or ``all``."""
+    datasets: tuple[str, ...]
+    auxiliary: str
+    """Instead of the one that an item names; nothing: that one."""
+    scale: ScaleName
+    seeds: int | None
+    data_dir: Path | None
+    device: str | None
+    jobs: int
+    fresh: bool
+    also: Format | None
+    """A second format of the pictures."""
+    page: bool
+    listing: bool
+    check: bool
+
+    @property
+    def runs(self) -> bool:
+        """Whether what is named is to be run, rather than listed or checked."""
+        return not (self.listing or self.check)
 
 
 def reproduce(
@@ -99,6 +127,7 @@ def reproduce(
         Path | None, typer.Option(help="Where JSON and PNG files go; docs/results/<paper> when left out.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Simulations at the same time.")] = 2,
+    picture: PictureOption = None,
     fresh: Annotated[
         bool,
         typer.Option(
@@ -132,6 +161,7 @@ def reproduce(
             device=device_name(device),
             jobs=jobs,
             fresh=fresh,
+            also=picture,
             page=write_page,
             listing=listing,
             check=check,
@@ -141,22 +171,129 @@ def reproduce(
 
 
 def _reproduce(asked: Asked) -> bool:
-    """Do what is asked, whatever the kind of paper; return whether all that was checked is as committed."""
-    tabled, tried, shelf = studies(_PRESETS), trial_papers(_PRESETS), papers(_PRESETS)
-    if asked.paper in tabled:
-        return reproduce_study(asked)
-    if asked.paper in tried:
-        return reproduce_trials(asked)
-    if asked.paper not in shelf:
-        there = ", ".join(sorted((*shelf, *tabled, *tried)))
-        raise ConfigError("PAPER", f"there are no figures of {asked.paper!r}", f"one of {there}")
-    tables = any(kind == "table" for kind, _ in asked.items)
-    for option, given in (("--table", tables), ("--dataset", asked.datasets), ("--aux", asked.auxiliary)):
+    """Do what is asked; return whether all that was checked is as committed.
+
+    Raises:
+        ConfigError: a file, a number, data or the device are refused.
+        RunAbortedError: the disk is full or gone, or a process died.
+    """
+    there = papers(_PRESETS)
+    if asked.paper not in there:
+        raise ConfigError("PAPER", f"there are no figures of {asked.paper!r}", f"one of {', '.join(there)}")
+    known = exhibits(_PRESETS, asked.paper)
+    _refuse_no_use(asked, known)
+    chosen = choose_exhibits(known, asked.items) if asked.items else ()
+    if asked.auxiliary and not any(one.item.auxiliary for one in chosen):
+        needy = [f"--{one.item.kind} {one.item.number}" for one in known if one.item.auxiliary]
+        raise ConfigError("--aux", "nothing of what is asked for needs another data set", " or ".join(needy))
+    if not (chosen or asked.listing or asked.page or asked.check):
+        kind = known[0].item.kind
+        options = " or ".join(f"--{one} N" for one in sorted({one.item.kind for one in known}, reverse=True))
+        raise ConfigError(f"--{kind}", "nothing to do", f"{options}, --list, --check or --page")
+    if chosen and asked.runs:
+        _run(asked, chosen)
+    as_committed = True
+    if asked.check:
+        from securefl.cli.check import check_results  # noqa: PLC0415 - imports torch, which --list need not wait for
+
+        as_committed = check_results(asked, chosen or known)
+    if asked.page:
+        write_page(known, asked.out)
+    if asked.listing:
+        show = print_details if chosen else print_list
+        show(shown(chosen or known, read_records(asked.out), read_check(asked.out)))
+    return as_committed
+
+
+def write_page(known: Sequence[Exhibit], out: Path) -> None:
+    """Write the page on all exhibits of a paper beside the folder of its results.
+
+    Raises:
+        ConfigError: nothing was run, and there are no published numbers either.
+        RunAbortedError: the disk is full or gone.
+    """
+    records, first = read_records(out), known[0].item
+    if not records and not any(one.item.published for one in known):
+        raise ConfigError(
+            "--page", f"there is no {first.kind} in {out}", f"run one first: --{first.kind} {first.number}"
+        )
+    target = out.parent / f"{out.name}.md"
+    write_whole(target, page(known, records, out.name, read_check(out)).encode())
+    say(f"wrote {target}")
+
+
+def _refuse_no_use(asked: Asked, known: Sequence[Exhibit]) -> None:
+    """Refuse what experiments without named data sets have no use for."""
+    first = known[0]
+    if first.named:
+        return
+    drawn = first.drawn is not None
+    why = "draws its problems and reads no data" if drawn else "has figures on one data set only"
+    for option, given in (("--dataset", asked.datasets), ("--aux", asked.auxiliary)):
         if given:
+            raise ConfigError(option, f"{asked.paper} {why}", "leave it out")
+    if drawn and asked.device not in {None, "cpu"}:
+        raise ConfigError("--device", f"trials of {asked.paper} are computed on the CPU", "leave it out")
+
+
+def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:
+    wanted: list[tuple[Exhibit, tuple[Source, ...]]] = []
+    left_out: dict[str, None] = {}
+    for exhibit in chosen:
+        try:
+            sources, lacking = sources_of(asked, exhibit)
+        except ConfigError as error:
+            # One of several is left out; the only one is refused.
+            if len(chosen) == 1:
+                raise
+            lacking = [f"{exhibit.item.kind} {exhibit.item.number}: {error}"]
+        else:
+            wanted.append((exhibit, sources))
+        left_out.update(dict.fromkeys(lacking))
+    if not wanted:
+        raise ConfigError("--data-dir", "nothing of what is asked for has its data", "; ".join(left_out))
+    need_matplotlib()
+    for line in left_out:
+        say(f"left out: {line}")
+    run_experiments(
+        wanted,
+        asked.scale,
+        asked.out,
+        seeds=asked.seeds,
+        data_dir=asked.data_dir,
+        device=asked.device,
+        jobs=asked.jobs,
+        fresh=asked.fresh,
+        also=asked.also,
+    )
+
+
+def sources_of(asked: Asked, exhibit: Exhibit) -> tuple[tuple[Source, ...], list[str]]:
+    """The data sets to run a table or figure on, and a line on each that is not there.
+
+    Raises:
+        ConfigError: none is there, or one that was named is not.
+    """
+    item = exhibit.item
+    if not exhibit.named:
+        return (Source(exhibit.study.datasets[0]),), []
+    if not asked.datasets:
+        there, lacking = present(exhibit.datasets(), asked.data_dir)
+        return tuple(_complete(asked, exhibit, one) for one in there), lacking
+    sources = tuple(asked_for(name, exhibit.study.datasets, asked.data_dir) for name in asked.datasets)
+    names = [dataset.name for dataset in exhibit.datasets()]
+    for source in sources:
+        if source.dataset.name not in names:
             raise ConfigError(
-                option, f"{asked.paper} has figures only", "--figure, and another PAPER for tables"
+                "--dataset",
+                f"{item.kind} {item.number} is not about {source.dataset.name}",
+                f"{' or '.join(names)}, or leave it out",
             )
-    return _figures(asked, shelf[asked.paper], tuple(name for _, name in asked.items))
+    return tuple(_complete(asked, exhibit, one) for one in sources), []
+
+
+def _complete(asked: Asked, exhibit: Exhibit, source: Source) -> Source:
+    return with_auxiliary(source, exhibit.item.auxiliary, asked.data_dir, asked.auxiliary)
 
 
 def _refuse_what_runs(context: typer.Context, *, checks: bool) -> None:
@@ -173,55 +310,5 @@ def _refuse_what_runs(context: typer.Context, *, checks: bool) -> None:
         raise ConfigError(", ".join(given), reason, "leave out one or the other")
 
 
-def _figures(asked: Asked, presets: tuple[Preset, ...], wanted: tuple[str, ...]) -> bool:
-    """The same for a paper of panels: draw, check, write the page, list."""
-    chosen = choose(presets, wanted) if wanted else ()
-    if not (chosen or asked.listing or asked.page or asked.check):
-        raise ConfigError("--figure", "nothing to do", "--figure 5f, --figure all, --list, --check or --page")
-    if chosen and asked.runs:
-        need_matplotlib()
-        # Only this way needs torch; the list and the page are there without it.
-        from securefl.cli.figures import (  # noqa: PLC0415 - imports torch, which --list need not wait for
-            draw_figures,
-        )
-
-        draw_figures(
-            chosen,
-            asked.scale,
-            seeds=asked.seeds or SEEDS,
-            out=asked.out,
-            data_dir=asked.data_dir,
-            device=asked.device,
-            jobs=asked.jobs,
-            fresh=asked.fresh,
-        )
-    as_committed = True
-    if asked.check:
-        from securefl.cli.check import check_panels  # noqa: PLC0415 - imports torch, which --list need not wait for
-
-        as_committed = check_panels(asked, chosen or presets)
-    check = read_check(asked.out)
-    if asked.page:
-        records = read_records(asked.out)
-        if not records:
-            raise ConfigError("--page", f"there is no figure in {asked.out}", "draw one first: --figure 5f")
-        target = asked.out.parent / f"{asked.out.name}.md"
-        write_whole(target, page(asked.paper, presets, records, asked.out.name, check).encode())
-        say(f"wrote {target}")
-    if asked.listing:
-        show = print_details if chosen else print_list
-        show(_listed(chosen or presets, asked.out, check))
-    return as_committed
-
-
 def _names(given: list[str] | None) -> tuple[str, ...]:
     return tuple(name for one in given or () for name in one.split(",") if name)
-
-
-def _listed(presets: tuple[Preset, ...], folder: Path, check: CheckRecord) -> Iterator[Listed]:
-    for entry in entries(presets, read_records(folder), check):
-        figure, record = entry.preset.figure, entry.record
-        verdicts, time = (record.verdicts, entry.time()) if record else (None, "")
-        yield Listed(
-            figure.panel, figure.title, figure.claim, entry.scale, verdicts, time, entry.outdated, entry.mark
-        )

@@ -6,17 +6,17 @@ import time
 
 from securefl.cli.data import label_counts
 from securefl.errors import ConfigError
-from securefl.reproduce.measure import Job
+from securefl.reproduce.experiment import Shows
+from securefl.reproduce.measure import SimulationJob
 from securefl.reproduce.provenance import commit, draws_of
 from securefl.reproduce.record import SeedRecord
-from securefl.reproduce.sheets.study import Shows
 from securefl.weighting.truncation import curve, largest_cap, truncated
 
 Shares = tuple[tuple[float, ...], ...]
-"""What a picture of a split shows: see :attr:`securefl.reproduce.sheets.record.CellRecord.shares`."""
+"""What a picture of a split shows: see :attr:`securefl.reproduce.record.CellRecord.shares`."""
 
 
-def split_of(job: Job, shows: Shows) -> tuple[SeedRecord, Shares]:
+def split_of(job: SimulationJob, shows: Shows) -> tuple[SeedRecord, Shares]:
     """What ``shows`` measures of a split, in place of an accuracy; and what its picture shows.
 
     Raises:
@@ -44,7 +44,7 @@ def split_of(job: Job, shows: Shows) -> tuple[SeedRecord, Shares]:
     return record, shares
 
 
-def _caps(job: Job, samples: dict[str, int]) -> tuple[float, Shares]:
+def _caps(job: SimulationJob, samples: dict[str, int]) -> tuple[float, Shares]:
     """The share of all samples that truncation leaves, and the curve of caps over alpha."""
     counts, weighting = list(samples.values()), job.scenario.weighting
     if weighting.alpha is None:

@@ -1,4 +1,4 @@
-"""Empty figures, and their PNG files: what all plots share.
+"""Empty figures, and their files: what all plots share.
 
 Nothing is imported before a figure is wanted: matplotlib is an optional extra, and takes long to load.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import importlib.util
 import io
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from securefl.errors import ConfigError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Format = Literal["png", "svg", "pdf"]
 
 # Okabe and Ito's colours, which readers with any colour vision can tell apart.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
@@ -43,9 +45,13 @@ def blank(width: float, height: float) -> Figure:
     return figure
 
 
-def png(figure: Figure) -> bytes:
-    """Return the figure as a PNG file; the same figure gives the same bytes."""
+def render(figure: Figure, kind: Format = "png") -> bytes:
+    """Return the figure as a file; the same figure gives the same bytes."""
+    from matplotlib import rc_context  # noqa: PLC0415 - an optional extra
+
     file = io.BytesIO()
-    # The version of matplotlib, which it would write into the file, is none of the picture's business.
-    figure.savefig(file, format="png", metadata={"Software": None})
+    # The version of matplotlib and the time, which it would write, are none of the picture's business.
+    unsaid = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator")}
+    with rc_context({"svg.hashsalt": "securefl"}):
+        figure.savefig(file, format=kind, metadata=dict.fromkeys(unsaid[kind]))
     return file.getvalue()

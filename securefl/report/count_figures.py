@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from securefl.report.canvas import COLOURS, blank, png
+from securefl.report.canvas import COLOURS, Format, blank, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,14 +23,17 @@ def draw_caps(
     notes: Sequence[str],
     curves: Mapping[str, Sequence[tuple[float, float]]],
     chosen: tuple[float, float] | None = None,
+    *,
+    kind: Format = "png",
 ) -> bytes:
-    """Return a PNG file: U over alpha (Portnoy et al. 2022, Figure 1); the same bytes for the same input.
+    """Return a file: U over alpha (Portnoy et al. 2022, Figure 1); the same bytes for the same input.
 
     Args:
         title: of the picture.
         notes: lines under it.
         curves: by label, pairs (alpha, U), at least one each; U is positive.
         chosen: the alpha that was asked for, and its U: a vertical line.
+        kind: of the file.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -55,7 +58,7 @@ def draw_caps(
     axes.set_xlabel("share of the parties that may lie, alpha")
     axes.set_ylabel("samples that a party counts for at most, U")
     axes.legend(fontsize=8, frameon=False)
-    return png(figure)
+    return render(figure, kind)
 
 
 def _exactly(cap: float) -> str:
@@ -76,13 +79,14 @@ def _plain_ticks(axes: Axes, low: float, high: float) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def draw_sizes(title: str, notes: Sequence[str], counts: Sequence[int]) -> bytes:
-    """Return a PNG file: how many parties have how many samples (Figure 2).
+def draw_sizes(title: str, notes: Sequence[str], counts: Sequence[int], *, kind: Format = "png") -> bytes:
+    """Return a file of this kind: how many parties have how many samples (Figure 2).
 
     Args:
         title: of the picture.
         notes: lines under it.
         counts: of all parties, positive.
+        kind: of the file.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -94,7 +98,7 @@ def draw_sizes(title: str, notes: Sequence[str], counts: Sequence[int]) -> bytes
     axes.set_xscale("log")
     axes.set_xlabel("samples")
     axes.set_ylabel("parties")
-    return png(figure)
+    return render(figure, kind)
 
 
 def _canvas(title: str, notes: Sequence[str]) -> tuple[Figure, Axes]:

@@ -1,12 +1,13 @@
-"""Plots of accuracies, by round, over an axis or as a table, and of labels by party, as PNG files."""
+"""Plots of accuracies, by round, over an axis or as a table, and of labels by party, as files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import stdev
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from securefl.report.canvas import COLOURS, blank, png
+from securefl.report.canvas import COLOURS, Format, blank, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """What a plot shows. With several seeds a curve is their mean, in a band from lowest to highest."""
+    """What a plot shows. Of several seeds a curve is the mean, in a band of their standard deviation."""
 
     title: str
     notes: tuple[str, ...] = ()
@@ -69,7 +70,7 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a :class:`Sweep`: by column and seed, final accuracies in [0, 1]; empty: there is none."""
+    """One line of a :class:`SweepPlot`: by column and seed, accuracies in [0, 1]; empty: there is none."""
 
     label: str
     values: tuple[tuple[float, ...], ...]
@@ -78,10 +79,10 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class SweepPlot:
     """Final accuracies (or what ``value_name`` says) over the choices of one axis, such as epsilon.
 
-    Bars go from lowest to highest seed.
+    Bars are the standard deviation over the seeds, of a sample, up and down.
     """
 
     title: str
@@ -109,8 +110,8 @@ class Histograms:
     """By class, of all parties together."""
 
 
-def draw(plot: Plot) -> bytes:
-    """Return a PNG file. The same plot gives the same bytes.
+def draw(plot: Plot, kind: Format = "png") -> bytes:
+    """Return a file of this kind. The same plot gives the same bytes.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -130,11 +131,11 @@ def draw(plot: Plot) -> bytes:
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8.5)
-    return png(figure)
+    return render(figure, kind)
 
 
-def draw_heat_map(table: HeatMap) -> bytes:
-    """Return a PNG file. The same table gives the same bytes.
+def draw_heat_map(table: HeatMap, kind: Format = "png") -> bytes:
+    """Return a file of this kind. The same table gives the same bytes.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -158,11 +159,11 @@ def draw_heat_map(table: HeatMap) -> bytes:
     axes.set_xlabel(table.column_name)
     axes.set_ylabel(table.row_name)
     axes.tick_params(length=0)
-    return png(figure)
+    return render(figure, kind)
 
 
-def draw_sweep(sweep: Sweep) -> bytes:
-    """Return a PNG file. The same sweep gives the same bytes.
+def draw_sweep(sweep: SweepPlot, kind: Format = "png") -> bytes:
+    """Return a file of this kind. The same sweep gives the same bytes.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -175,8 +176,9 @@ def draw_sweep(sweep: Sweep) -> bytes:
         known = [(at, values) for at, values in enumerate(line.values) if values]
         columns = [at for at, _ in known]
         means = [sum(values) / len(values) for _, values in known]
+        spreads = [stdev(values) if len(values) > 1 else 0.0 for _, values in known]
         axes.plot(columns, means, color=colour, linestyle=dashes, marker="o", markersize=4, label=line.label)
-        axes.vlines(columns, [min(v) for _, v in known], [max(v) for _, v in known], color=colour, alpha=0.5)
+        axes.errorbar(columns, means, spreads, color=colour, alpha=0.5, linestyle="none")
     axes.set_xticks(range(len(sweep.columns)), sweep.columns)
     axes.set_xlim(-0.3, len(sweep.columns) - 0.7)
     if sweep.logarithmic:
@@ -192,11 +194,11 @@ def draw_sweep(sweep: Sweep) -> bytes:
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8.5)
-    return png(figure)
+    return render(figure, kind)
 
 
-def draw_histograms(table: Histograms) -> bytes:
-    """Return a PNG file. The same table gives the same bytes.
+def draw_histograms(table: Histograms, kind: Format = "png") -> bytes:
+    """Return a file of this kind. The same table gives the same bytes.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -219,11 +221,11 @@ def draw_histograms(table: Histograms) -> bytes:
         axes.tick_params(labelsize=6, length=2, pad=1, labelleft=column == 0)
         axes.set_xticks(range(0, classes, -(-classes // 10)))
         axes.set_yticks([0, round(top / 2, 2)])
-    return png(figure)
+    return render(figure, kind)
 
 
 def _canvas(
-    plot: Plot | HeatMap | Sweep | Histograms, inner: float, left: float, width: float
+    plot: Plot | HeatMap | SweepPlot | Histograms, inner: float, left: float, width: float
 ) -> tuple[Figure, Axes]:
     """A figure with title and notes, and the axes between them.
 
@@ -265,13 +267,11 @@ def _heights(plot: Plot) -> tuple[float, float]:
 def _band(
     accuracies: tuple[tuple[float, ...], ...],
 ) -> tuple[list[int], list[float], list[float], list[float]]:
-    """Rounds from 1, and lowest, mean and highest accuracy by round; whoever ended early keeps the last."""
+    """Rounds from 1; by round mean - deviation, mean, mean + deviation; who ended early keeps the last."""
     longest = max(len(one) for one in accuracies)
     filled = [[*one, *[one[-1]] * (longest - len(one))] for one in accuracies]
     columns = list(zip(*filled, strict=True))
-    return (
-        list(range(1, longest + 1)),
-        [min(column) for column in columns],
-        [sum(column) / len(column) for column in columns],
-        [max(column) for column in columns],
-    )
+    means = [sum(column) / len(column) for column in columns]
+    spreads = [stdev(column) if len(column) > 1 else 0.0 for column in columns]
+    low, high = ([m + sign * s for m, s in zip(means, spreads, strict=True)] for sign in (-1, 1))
+    return list(range(1, longest + 1)), low, means, high

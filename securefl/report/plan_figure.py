@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from securefl.planning.row import Row
 from securefl.planning.search import Plan
-from securefl.report.canvas import COLOURS, blank, png
+from securefl.report.canvas import COLOURS, blank, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def draw_plan(plan: Plan, chosen: int) -> bytes:
         fontsize=10,
         weight="bold",
     )
-    return png(figure)
+    return render(figure)
 
 
 def _panel(axes: Axes, plan: Plan, chosen: int, name: str, value: Callable[[Row], float]) -> None:

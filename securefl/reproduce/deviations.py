@@ -24,7 +24,7 @@ STD: Final = 1024.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class PowerSetting:
     """What is summed."""
 
     dim: int
@@ -64,7 +64,7 @@ class Setting:
         return dense / math.sqrt(float(np.square(dense).sum()))
 
 
-Make = Callable[[Setting, Entropy, Entropy], I64]
+Make = Callable[[PowerSetting, Entropy, Entropy], I64]
 """From a setting, what stays the same in every round (directions) and what is fresh (noise), to a sum."""
 
 
@@ -84,7 +84,7 @@ def _rounded(values: F64) -> I64:
     return np.rint(values).astype(np.int64)
 
 
-def _signal(setting: Setting, fixed: Entropy, signals: int) -> I64:
+def _signal(setting: PowerSetting, fixed: Entropy, signals: int) -> I64:
     """So many signals of full norm that point the same way, rounded."""
     return _rounded(signals * setting.norm * setting.direction(fixed.child("signal")))
 
@@ -92,7 +92,7 @@ def _signal(setting: Setting, fixed: Entropy, signals: int) -> I64:
 def _sum(signals: int, noises: int) -> Make:
     """``signals`` more than n signals, ``noises`` more than n noises."""
 
-    def make(setting: Setting, fixed: Entropy, fresh: Entropy) -> I64:
+    def make(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
         n = setting.members
         return _signal(setting, fixed, n + signals) + setting.noise(n + noises, fresh)
 
@@ -102,17 +102,17 @@ def _sum(signals: int, noises: int) -> Make:
 _aligned: Final = _sum(0, 0)
 
 
-def _no_signal(setting: Setting, _fixed: Entropy, fresh: Entropy) -> I64:
+def _no_signal(setting: PowerSetting, _fixed: Entropy, fresh: Entropy) -> I64:
     return setting.noise(setting.members, fresh)
 
 
-def _spike(setting: Setting, _fixed: Entropy, fresh: Entropy) -> I64:
+def _spike(setting: PowerSetting, _fixed: Entropy, fresh: Entropy) -> I64:
     values = setting.noise(setting.members, fresh)
     values[0] += math.floor(setting.members * setting.norm)
     return values
 
 
-def _constant(setting: Setting, _fixed: Entropy, fresh: Entropy) -> I64:
+def _constant(setting: PowerSetting, _fixed: Entropy, fresh: Entropy) -> I64:
     """The whole allowance as one step on as many coordinates as it buys."""
     values = setting.noise(setting.members, fresh)
     total = setting.members * setting.norm
@@ -121,12 +121,12 @@ def _constant(setting: Setting, _fixed: Entropy, fresh: Entropy) -> I64:
     return values
 
 
-def _half_skip(setting: Setting, fixed: Entropy, fresh: Entropy) -> I64:
+def _half_skip(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
     return _sum(0, -(setting.members // 2))(setting, fixed, fresh)
 
 
 def _scaled_noise(factor: float) -> Make:
-    def make(setting: Setting, fixed: Entropy, fresh: Entropy) -> I64:
+    def make(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
         own = setting.noise(1, fresh.child("own")).astype(np.float64)
         return _sum(0, -1)(setting, fixed, fresh) + _rounded(factor * own)
 
@@ -134,13 +134,13 @@ def _scaled_noise(factor: float) -> Make:
 
 
 def _all_scaled(factor: float) -> Make:
-    def make(setting: Setting, _fixed: Entropy, fresh: Entropy) -> I64:
+    def make(setting: PowerSetting, _fixed: Entropy, fresh: Entropy) -> I64:
         return _rounded(factor * setting.noise(setting.members, fresh).astype(np.float64))
 
     return make
 
 
-def _flipped_upload(setting: Setting, fixed: Entropy, fresh: Entropy) -> I64:
+def _flipped_upload(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
     """The member multiplies its finished upload, noise included, by -10."""
     return _sum(-11, -1)(setting, fixed, fresh) - 10 * setting.noise(1, fresh.child("own"))
 
@@ -148,7 +148,7 @@ def _flipped_upload(setting: Setting, fixed: Entropy, fresh: Entropy) -> I64:
 def _sparse(spreads: float, count: int) -> Make:
     """Energy on a few coordinates, equal in size, with signs that stay."""
 
-    def make(setting: Setting, fixed: Entropy, fresh: Entropy) -> I64:
+    def make(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
         values = _aligned(setting, fixed, fresh)
         size = round(spreads * setting.spread / math.sqrt(count))
         signs = np.frombuffer(fixed.child("signs").draw(count), dtype=np.uint8) & 1
@@ -159,7 +159,7 @@ def _sparse(spreads: float, count: int) -> Make:
 
 
 def _bias(spreads: float) -> Make:
-    def make(setting: Setting, fixed: Entropy, fresh: Entropy) -> I64:
+    def make(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
         more = spreads * setting.spread * setting.direction(fixed.child("target"))
         return _aligned(setting, fixed, fresh) + _rounded(more)
 
@@ -167,18 +167,18 @@ def _bias(spreads: float) -> Make:
 
 
 def _shift(spreads: float) -> Make:
-    def make(setting: Setting, fixed: Entropy, fresh: Entropy) -> I64:
+    def make(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
         return _aligned(setting, fixed, fresh) + round(spreads * setting.spread / math.sqrt(setting.dim))
 
     return make
 
 
-def _imitation(setting: Setting, fixed: Entropy, fresh: Entropy) -> I64:
+def _imitation(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
     """Noise of the agreed law and nothing else."""
     return _sum(-1, 0)(setting, fixed, fresh)
 
 
-def _sorted(setting: Setting, fixed: Entropy, fresh: Entropy) -> I64:
+def _sorted(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
     """The member's noise, honestly drawn, in the order of the coordinates of a direction."""
     own = np.empty(setting.dim, dtype=np.int64)
     own[np.argsort(setting.direction(fixed.child("target")))] = np.sort(setting.noise(1, fresh.child("own")))

@@ -23,7 +23,7 @@ Numbers = Sequence[float]
 """Accuracies by round; of a trial what it measured."""
 
 
-class Checked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CheckedResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One table, figure or panel, of which one cell was computed again."""
 
     stem: str
@@ -61,9 +61,9 @@ class CheckRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Of the last check; what was found before keeps its own."""
     versions: dict[str, str]
     """Of the last check."""
-    checked: tuple[Checked, ...]
+    checked: tuple[CheckedResult, ...]
 
-    def of(self, stem: str, result: str) -> Checked | None:
+    def of(self, stem: str, result: str) -> CheckedResult | None:
         """What was found of a result; None if it was not checked, or run again since."""
         return next((one for one in self.checked if (one.stem, one.result) == (stem, result)), None)
 
@@ -94,7 +94,7 @@ def fingerprint(results: Mapping[str, Iterable[Numbers]]) -> str:
     return digest("checked result", msgspec.json.encode(plain, order="sorted")).hex()[:32]
 
 
-def compare(stem: str, result: str, cell: str, committed: Numbers, again: Numbers) -> Checked:
+def compare(stem: str, result: str, cell: str, committed: Numbers, again: Numbers) -> CheckedResult:
     """Set numbers computed again against as many of the committed ones.
 
     Fewer committed numbers than computed ones are a difference of 1: the run ends elsewhere today.
@@ -103,7 +103,9 @@ def compare(stem: str, result: str, cell: str, committed: Numbers, again: Number
     difference = max((abs(former - now) for former, now in pairs), default=1.0)
     if len(again) > len(committed):
         difference = 1.0
-    return Checked(stem=stem, result=result, cell=cell, compared=len(again), difference=round(difference, 9))
+    return CheckedResult(
+        stem=stem, result=result, cell=cell, compared=len(again), difference=round(difference, 9)
+    )
 
 
 def check_file(results: Path) -> Path:

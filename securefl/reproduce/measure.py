@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, cast
 
 import msgspec
 
@@ -16,6 +17,7 @@ from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
 from securefl.ids import PartyId, RunId
 from securefl.kernel.effects import Aborted
+from securefl.learning.device import pick_device
 from securefl.learning.outcomes import Evaluation
 from securefl.learning.shards import turns_of
 from securefl.privacy.guarantee import Guarantee
@@ -23,8 +25,7 @@ from securefl.privacy.sensitivity import planned_releases
 from securefl.privacy.spending import ledger_of
 from securefl.report.privacy import why_none
 from securefl.reproduce.provenance import commit, draws_of
-from securefl.reproduce.record import SeedRecord, encode, scenario_key, write_whole
-from securefl.reproduce.shelf import nameless
+from securefl.reproduce.record import SeedRecord, encode, nameless, scenario_key, write_whole
 from securefl.reproduce.task_groups import GroupWatch
 from securefl.rounds.server_phases import Standing
 from securefl.simulation.checkpoint import read_checkpoint, write_checkpoint
@@ -43,7 +44,7 @@ class _EnoughError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class SimulationJob:
     """One simulation: a scenario and a seed, and where it leaves what it has."""
 
     scenario: Scenario
@@ -58,6 +59,24 @@ class Job:
     """The model is tested after every so many rounds, 1 or more ..."""
     last: int = 1
     """... and after each of the last so many."""
+
+    @property
+    def rounds(self) -> int:
+        """How many are planned."""
+        return self.scenario.stop.rounds
+
+    @property
+    def draws(self) -> str:
+        """What its clusters are drawn under."""
+        return draws_of(self.scenario)
+
+    def check_device(self) -> None:
+        """Refuse a device that is not there, before anything is done.
+
+        Raises:
+            ConfigError: it is not.
+        """
+        pick_device(cast("Literal['auto', 'cpu', 'cuda']", self.device or self.scenario.training.device))
 
     @property
     def stem(self) -> str:
@@ -123,7 +142,7 @@ class Job:
                 tested_every=self.every,
                 groups=watch.conclude() if watch else None,
                 commit=commit(),
-                draws=draws_of(scenario),
+                draws=self.draws,
             )
 
         def after_round(standing: Standing, dead: Collection[PartyId]) -> None:

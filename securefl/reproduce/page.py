@@ -1,175 +1,376 @@
-"""What is known of a paper's figures: the list on a terminal, and a page in Markdown."""
+"""What is known of a paper's tables and figures: what was run of each, and a page in Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from securefl.errors import ConfigError
 from securefl.report.text import seconds
-from securefl.reproduce.figure import ScaleName
+from securefl.reproduce.claims import in_short, measured, overall
+from securefl.reproduce.exhibits import Exhibit
+from securefl.reproduce.experiment import JOINT, Item, Numbers, StudyDataset
 from securefl.reproduce.freshness import NEVER_CHECKED, CheckRecord
-from securefl.reproduce.judging import measured, overall
-from securefl.reproduce.record import CurveRecord, FigureRecord, settings_key
-from securefl.reproduce.shelf import Preset
-
-Records = Mapping[tuple[str, ScaleName], FigureRecord]
+from securefl.reproduce.record import CellRecord, Record, SeedRecord, grid
+from securefl.reproduce.sources import nowhere
+from securefl.reproduce.tabulate import sheet_key
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One panel at one scale, whether it was ever drawn or not."""
+class Shown:
+    """A table or figure, and all that was run of it."""
 
-    preset: Preset
-    scale: ScaleName
-    record: FigureRecord | None
-    check: CheckRecord = NEVER_CHECKED
-
-    @property
-    def _changed(self) -> bool:
-        """Whether the figure file has changed since the panel was drawn."""
-        if self.record is None:
-            return False
-        figure = self.preset.figure
-        return self.record.settings != settings_key(figure, self.preset.scenarios(self.scale))
+    exhibit: Exhibit
+    records: tuple[Record, ...]
+    check: CheckRecord
 
     @property
-    def outdated(self) -> bool:
-        """The same, of a file that is refused by now as well."""
-        try:
-            return self._changed
-        except ConfigError:
-            return True
-
-    def verdict(self) -> str:
-        """The last verdict in a few words."""
-        if self.record is None:
-            return "not run"
-        older = " (of an older figure file)" if self.outdated else ""
-        return overall(self.record.verdicts) + older + self.mark
+    def name(self) -> str:
+        """``Table 15``."""
+        return f"{self.exhibit.item.kind.capitalize()} {self.exhibit.item.number}"
 
     @property
-    def mark(self) -> str:
-        """Behind the verdict of a result that cannot be made again."""
-        return "" if self.record is None else self.check.mark(self.record.stem, self.record.fingerprint)
+    def anchor(self) -> str:
+        """Of its heading on the page."""
+        return self.name.lower().replace(" ", "-")
 
-    def time(self) -> str:
-        """How long it takes, with as many simulations side by side as the last time."""
-        return "-" if self.record is None else seconds(self.record.seconds / self.record.jobs)
+    def missing(self) -> tuple[StudyDataset, ...]:
+        """The data sets that it was not run on at any scale."""
+        run = {record.dataset for record in self.records}
+        return tuple(one for one in self.exhibit.datasets() if one.name not in run)
+
+    def verdict(self, record: Record, *, short: bool = False) -> str:
+        """What came of the claims and of the paper's numbers, in a few words."""
+        found = (in_short if short else overall)(record.verdicts)
+        if not self.exhibit.study.ours and self.exhibit.named:
+            found = record.agreement() if found == "nothing claimed" else f"{found}; {record.agreement()}"
+        older = " (of an older figure file)" if outdated(self.exhibit, record) else ""
+        return found + older + self.check.mark(record.stem, record.fingerprint)
 
 
-def entries(
-    presets: Sequence[Preset], records: Records, check: CheckRecord = NEVER_CHECKED
-) -> Iterator[Entry]:
-    """Every panel at every scale at which it was drawn, or at the smallest if it never was."""
-    for preset in presets:
-        scales: list[ScaleName] = [s for s in preset.figure.scale if (preset.figure.panel, s) in records]
-        for scale in scales or list(preset.figure.scale)[:1]:
-            yield Entry(preset, scale, records.get((preset.figure.panel, scale)), check)
+def shown(
+    known: Sequence[Exhibit], records: Sequence[Record], check: CheckRecord = NEVER_CHECKED
+) -> tuple[Shown, ...]:
+    """Every table and figure with its records, in the order of ``known``, and what a check of them found."""
+
+    def of(item: Item) -> tuple[Record, ...]:
+        return tuple(one for one in records if (one.kind, one.number) == (item.kind, item.number))
+
+    return tuple(Shown(one, of(one.item), check) for one in known)
+
+
+def outdated(exhibit: Exhibit, record: Record) -> bool:
+    """Whether the files have changed since it was run."""
+    for dataset in exhibit.datasets():
+        if dataset.name == record.dataset:
+            try:
+                # Where the data lie makes no difference.
+                source = nowhere(dataset, exhibit.item.auxiliary)
+                scenarios = exhibit.plan(record.scale, source).scenarios
+            except ConfigError:
+                return True
+            return record.settings != sheet_key(exhibit, record.scale, dataset, scenarios)
+    return True
+
+
+def time_of(record: Record) -> str:
+    """How long it takes, with as many simulations side by side as the last time."""
+    return seconds(record.seconds / record.jobs)
 
 
 def page(
-    paper: str,
-    presets: Sequence[Preset],
-    records: Records,
-    folder: str,
-    check: CheckRecord = NEVER_CHECKED,
+    known: Sequence[Exhibit], records: Sequence[Record], folder: str, check: CheckRecord = NEVER_CHECKED
 ) -> str:
-    """The page on all panels of a paper, in Markdown.
+    """The page on all tables and figures of a paper, in Markdown.
 
     Args:
-        paper: its short name.
-        presets: its panels.
-        records: those that were drawn.
+        known: all of them, file by file.
+        records: those that were run.
         folder: where the plots are, from where the page is.
         check: of the records.
     """
-    known = list(entries(presets, records, check))
-    return "\n".join([*_head(paper, known), *(line for entry in known for line in _panel(entry, folder))])
+    everything = shown(known, records, check)
+    lines = list(_head(everything, folder))
+    for _, group in groupby(everything, key=lambda one: one.exhibit.path):
+        lines.extend(_family(tuple(group), folder))
+    return "\n".join(lines)
 
 
-def _head(paper: str, known: Sequence[Entry]) -> Iterator[str]:
-    yield f"# Figures of {paper.upper()}, reproduced"
+def _head(everything: Sequence[Shown], folder: str) -> Iterator[str]:
+    first = everything[0].exhibit
+    paper, study = first.paper, first.study
+    tables = any(one.exhibit.item.kind == "table" for one in everything)
+    options = f"--{'table' if tables else 'figure'} N" + (" --data-dir DIR" if first.drawn is None else "")
+    again = f"`securefl reproduce {paper} {options}`" + (", or `--figure N`" if tables else "")
+    place = f"scenarios/papers/{paper}/"
+    if folder == "leakage":
+        paper, place, again = "", "scenarios/leakage/", "`securefl leakage NAME`"
+    made = f"securefl {f'reproduce {paper}' if paper else 'leakage'} --page"
+    published = any(one.exhibit.item.published for one in everything)
+    yield f"# {study.title}"
     yield ""
     yield (
-        f"Made by `securefl reproduce {paper} --page` from the JSON files beside the plots; do not edit it."
-        f" Texts come from the figure files in `scenarios/papers/{paper}/`. To draw one again:"
-        f" `securefl reproduce {paper} --figure PANEL --data-dir DIR`."
+        f"Made by `{made}` from the JSON files beside the plots; do not edit it."
+        f" Texts{' and published numbers' if published else ''} come from the files in `{place}`."
+        f" To run one again: {again}."
     )
     yield ""
-    yield (
-        "A verdict is about our runs at the scale that it names, never about the paper's own. `holds`: every"
-        " comparison of the claim; `mixed`: some, or a trend whose steps do not all go its way; `does not"
-        " hold`: none, or a trend whose ends are not apart. Numbers are means over the seeds of the accuracy"
-        " on the test set, averaged over the last rounds."
-    )
+    yield study.about.strip() or _how_to_read(ours=study.ours)
     yield ""
-    yield "| figure | what it shows | scale | verdict | time |"
-    yield "|---|---|---|---|---|"
-    for entry in known:
-        panel = entry.preset.figure.panel
+    if any(record.verdicts for one in everything for record in one.records):
         yield (
-            f"| [{panel}](#figure-{panel}) | {_cell(entry.preset.figure.title)} | {entry.scale} |"
-            f" {entry.verdict()} | {entry.time()} |"
+            "`holds`: every comparison of the claim; `mixed`: some, or a trend whose steps do not all go its"
+            " way; `does not hold`: none, or a trend whose ends are not apart. ± is the standard deviation"
+            " over seeds or draws, of a sample."
+        )
+        yield ""
+    if study.chosen:
+        yield "Chosen for all of them:"
+        yield ""
+        yield from (f"- {line.strip()}" for line in study.chosen)
+        yield ""
+    run = [(one, record) for one in everything for record in one.records]
+    if run:
+        yield "| | what it shows | data | scale | verdict | time |"
+        yield "|---|---|---|---|---|---|"
+        for one, record in run:
+            told = one.verdict(record)
+            yield (
+                f"| [{one.name}](#{one.anchor}) | {_cell_text(one.exhibit.title)} | {record.dataset} |"
+                f" {record.scale} | {_cell_text(told)} | {time_of(record)} |"
+            )
+        yield ""
+    idle = [one.exhibit.item for one in everything if not one.records]
+    if idle:
+        kinds = sorted({item.kind for item in idle}, reverse=True)
+        idle.sort(key=lambda item: (not item.number.isdigit(), item.number.zfill(3)))
+        numbers = [f"{kind}s {', '.join(i.number for i in idle if i.kind == kind)}" for kind in kinds]
+        yield f"**Not run yet:** {'; '.join(numbers)}."
+        yield ""
+
+
+def _how_to_read(*, ours: bool) -> str:
+    about = (
+        "Numbers are accuracies on the test set, averaged over the last rounds; with several seeds, their"
+        " mean ± standard deviation. A verdict is about our runs at the scale that it names"
+    )
+    beside_a_paper = (
+        ", never about the paper's own. Desk scale differs from the paper's in what its note says: a"
+        " difference from the paper's number is then one of size as well as of method. An epsilon is that of"
+        " the mechanism as accounted; in a simulation, batches and noise follow from the seed and hide"
+        " nothing."
+    )
+    return about + ("." if ours else beside_a_paper)
+
+
+def _family(group: Sequence[Shown], folder: str) -> Iterator[str]:
+    first = group[0].exhibit
+    sheet, alone = first.sheet, first.title == first.item.title
+    settings = "Settings" if first.study.ours else "The paper's settings"
+    yield f"## {group[0].name if alone else sheet.title}"
+    yield ""
+    yield f"{f'**{sheet.title}.** ' if alone else ''}{sheet.claim.strip()}"
+    yield ""
+    lines = [
+        *([f"- *{settings}:* {sheet.settings.strip()}"] if sheet.settings else []),
+        *(f"- *Chosen:* {line.strip()}" for line in sheet.chosen),
+        *(f"- *Not in the paper:* {line.strip()}" for line in sheet.ours),
+    ]
+    yield from (*lines, "") if lines else ()
+    if sheet.findings:
+        yield sheet.findings.strip()
+        yield ""
+    for one in group:
+        yield from _item(one, folder, alone=alone)
+
+
+def _item(one: Shown, folder: str, *, alone: bool) -> Iterator[str]:
+    item, title = one.exhibit.item, "" if alone else one.exhibit.item.title
+    told = f"{title}{' (not in the paper)' if item.ours else ''}".strip().rstrip(".")
+    if not alone:
+        yield f"### {one.name}"
+        yield ""
+    if told:
+        yield f"{told}."
+        yield ""
+    for record in one.records:
+        yield from record_lines(record, folder, one.check.note(record.stem, record.fingerprint))
+    missing = one.missing()
+    if missing:
+        names = ", ".join(dataset.name for dataset in missing)
+        yield f"Not run yet on {names}." if names else "Not run yet."
+        yield ""
+    yield from _published(one, missing)
+    if item.quoted:
+        yield (
+            "Beside them the paper quotes "
+            + "; ".join(f"{q.what}: {q.accuracy:.2f}" for q in item.quoted)
+            + "."
+        )
+        yield ""
+
+
+def _published(one: Shown, datasets: Sequence[StudyDataset]) -> Iterator[str]:
+    """The paper's numbers for data sets that were not run."""
+    item, sheet = one.exhibit.item, one.exhibit.sheet
+    tables = [
+        (dataset, item.published[dataset.name]) for dataset in datasets if dataset.name in item.published
+    ]
+    if not tables:
+        return
+    *others, across = sheet.axes
+    columns = [level.label for level in across.choices]
+    rows = [JOINT.join(cell.place[:-1]) for cell in sheet.cells()[:: len(columns)]]
+    yield "The paper's numbers there:"
+    yield ""
+    if len(sheet.axes) == 1:
+        yield from _table(
+            [across.name, *(dataset.title for dataset, _ in tables)],
+            [[name, *(_number(numbers, 0, at) for _, numbers in tables)] for at, name in enumerate(columns)],
+        )
+    else:
+        yield from _table(
+            [
+                JOINT.join(axis.name for axis in others),
+                *(f"{dataset.title}, {name}" for dataset, _ in tables for name in columns),
+            ],
+            [
+                [name, *(_number(numbers, row, at) for _, numbers in tables for at in range(len(columns)))]
+                for row, name in enumerate(rows)
+            ],
         )
     yield ""
 
 
-def _panel(entry: Entry, folder: str) -> Iterator[str]:
-    figure, record = entry.preset.figure, entry.record
-    first = record is None or entry.scale == next(iter(figure.scale))
-    if first:
-        yield f"## Figure {figure.panel}"
-        yield ""
-        yield f"**{figure.title}.** {figure.claim}"
-        yield ""
-        yield f"- *The paper's settings:* {figure.settings}"
-        yield from (f"- *Chosen:* {line}" for line in figure.chosen)
-        yield from (f"- *Not in the paper:* {line}" for line in figure.ours)
-        yield ""
-    if record is None:
-        yield "Not run yet."
-        yield ""
-        return
-    yield f"![Figure {figure.panel}, {entry.scale} scale]({folder}/{record.stem}.png)"
+def _number(numbers: Numbers, row: int, column: int) -> str:
+    number = numbers[row][column]
+    return "" if number is None else f"{number:.2f}"
+
+
+def record_lines(record: Record, folder: str, warning: str = "") -> Iterator[str]:
+    """The section on one run, in Markdown.
+
+    Args:
+        record: of it.
+        folder: where the plots are, from where the page is.
+        warning: what is wrong with it as a whole.
+    """
+    data = f", {record.dataset}" if record.dataset else ""
+    name = f"{record.kind.capitalize()} {record.number}{data}, {record.scale} scale"
+    yield f"![{name}]({folder}/{record.stem}.png)"
     yield ""
-    yield f"{entry.scale.capitalize()} scale: {record.note}."
-    if warning := entry.check.note(record.stem, record.fingerprint):
-        yield warning
+    lines: list[str] = []
+    if record.note or not record.drawn:
+        where = f"{record.dataset}, {record.scale} scale" if data else f"{record.scale.capitalize()} scale"
+        lines.append(f"**{where}:** {record.note or 'as the paper has it'}.")
     if record.leakage_reported:
-        yield "**Leakage is only reported:** some of these runs release sums that cross the published limits."
+        lines.append(
+            "**Leakage is only reported:** some of these runs release sums that cross the published limits."
+        )
+    if warning:
+        lines.append(warning)
+    yield from (*lines, "") if lines else ()
+    yield from _results(record)
     yield ""
-    yield f"| curve | accuracy, mean of the last {record.last} of {record.rounds} rounds | by seed |"
-    yield "|---|---|---|"
-    for curve in record.curves:
-        yield f"| {_cell(curve.label)} | {curve.final:.3f} | {_by_seed(curve, record)} |"
-    yield ""
+    agreed = f"; {record.agreement()}" if record.within[1] else ""
+    yield f"- {record.measure}; {record.spreads}{agreed}"
     for verdict in record.verdicts:
         whose = ", our claim" if verdict.ours else ""
-        yield f"- **{verdict.ruling}**{whose}: {verdict.says} ({verdict.numbers}; {verdict.agreement})"
+        numbers = f"{verdict.numbers}; {verdict.agreement}"
+        yield f"- **{verdict.ruling}**{whose}: {verdict.says} ({numbers})"
+    yield from (f"- not judged: {line}" for line in record.unjudged)
+    yield from (f"- {line}" for line in (*record.refusals, *record.ends, *record.losses, *privacy_of(record)))
     yield ""
-    if figure.findings and first:
-        yield figure.findings.strip()
+    if record.titles:
+        yield (
+            f"Data: {', '.join(record.titles)}. {seconds(record.seconds)} of computing, {record.jobs} at a"
+            f" time, on {', '.join(record.devices)}."
+        )
         yield ""
-    yield (
-        f"Data: {', '.join(record.datasets)}. {seconds(record.seconds)} of computing,"
-        f" {record.jobs} at a time, on {', '.join(_devices(record))}."
-    )
-    yield ""
 
 
-def _by_seed(curve: CurveRecord, record: FigureRecord) -> str:
-    shown = []
-    for seed in curve.seeds:
-        final = measured(seed.accuracies, "final", record.last, record.rounds)
+def privacy_of(record: Record) -> Iterator[str]:
+    """What the parties' uploads give away, by what was asked for and what the accountant found."""
+    by_asked: dict[str, set[str]] = {}
+    for cell in record.cells:
+        for seed in cell.seeds:
+            by_asked.setdefault(cell.asked, set()).add(_guarantee(seed))
+    for asked, found in by_asked.items():
+        if not asked:
+            continue
+        if asked == "none":
+            yield "privacy, none asked for: nothing is hidden"
+        else:
+            yield f"privacy, {asked}: {'; '.join(sorted(found))}"
+
+
+def _guarantee(seed: SeedRecord) -> str:
+    if not seed.guarantee or seed.epsilon is None:
+        return seed.guarantee or "not accounted"
+    return f"none, since the noise follows from the seed; were it secret: {seed.guarantee}"
+
+
+def _results(record: Record) -> Iterator[str]:
+    table = grid(record)
+    if len(record.axes) > 1:
+        head = [f"{table.row_name} \\ {table.column_name}", *table.columns]
+        yield from _table(
+            head, [[name, *(_entry(record, cell) for cell in cells)] for name, cells in table.rows]
+        )
+    elif record.within[1]:
+        rows = []
+        for cell in record.cells:
+            paper = "" if cell.published is None else f"{cell.published:.2f}{_spread(cell)}"
+            apart = "" if cell.difference is None else f"{cell.difference:+.3f}"
+            rows.append([cell.label, record.value(cell), paper, apart])
+        yield from _table([table.column_name, "ours", "paper", "difference"], rows)
+    else:
+        mean = f"accuracy, mean of the last {record.last} of {record.rounds} rounds"
+        rows = [
+            [
+                cell.label,
+                "refused" if cell.final is None else f"{cell.final:.3f}",
+                _by_seed(cell, record.last),
+            ]
+            for cell in record.cells
+        ]
+        head = [table.column_name, mean if record.measure.startswith("accuracy") else "mean", "by seed"]
+        yield from _table(head, rows)
+
+
+def _by_seed(cell: CellRecord, last: int) -> str:
+    said = []
+    for seed in cell.seeds:
         ended = f" (round {len(seed.accuracies)}: {seed.ended})" if seed.ended else ""
-        shown.append(f"{final:.3f}{ended}")
-    return _cell(", ".join(shown))
+        said.append(f"{measured(seed.accuracies, 'final', last, cell.rounds):.3f}{ended}")
+    return ", ".join(said)
 
 
-def _devices(record: FigureRecord) -> list[str]:
-    return sorted({seed.device for curve in record.curves for seed in curve.seeds})
+def _entry(record: Record, cell: CellRecord | None) -> str:
+    if cell is None:
+        return ""
+    value = record.value(cell)
+    if cell.marked:
+        first, *rest = value.split("\n")
+        value = "\n".join((f"**{first}**", *rest))
+    if cell.published is None:
+        return value
+    apart = "" if cell.difference is None else f", {cell.difference:+.3f}"
+    return f"{value} (paper {cell.published:.2f}{_spread(cell)}{apart})"
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def _spread(cell: CellRecord) -> str:
+    return "" if cell.spread is None else f" ± {cell.spread:g}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(map(_cell_text, head))} |"
+    yield "|---" * len(head) + "|"
+    for row in rows:
+        yield f"| {' | '.join(map(_cell_text, row))} |"
+
+
+def _cell_text(text: str) -> str:
+    """Text that may stand in a table."""
+    return text.replace("|", "\\|").replace("\n", "<br>")

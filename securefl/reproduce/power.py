@@ -13,7 +13,7 @@ from securefl.entropy import Entropy, InsecureSeededEntropy
 from securefl.privacy.checks.family import CHECKS, CheckPlan, OpenedSum, check_sums
 from securefl.privacy.checks.projection import projection
 from securefl.privacy.checks.published import first_stage
-from securefl.reproduce.deviations import DEVIATIONS, STD, Deviation, Setting
+from securefl.reproduce.deviations import DEVIATIONS, STD, Deviation, PowerSetting
 from securefl.reproduce.provenance import commit
 
 FORMAT: Final = 1
@@ -21,12 +21,12 @@ ALPHA: Final = 0.01
 """Of all checks together, on one sum."""
 _BATCHES: Final = "DP-SGD at record level: sigma = 0.8 for a record, 16 of which may point the same way."
 SETTINGS: Final = (
-    Setting(dim=25_450, members=5),
-    Setting(dim=25_450, members=20),
-    Setting(dim=25_450, members=5, multiplier=0.05, note=_BATCHES),
-    Setting(dim=25_450, members=1, multiplier=0.05, note=_BATCHES),
-    Setting(dim=1_000, members=5),
-    Setting(dim=100_000, members=5),
+    PowerSetting(dim=25_450, members=5),
+    PowerSetting(dim=25_450, members=20),
+    PowerSetting(dim=25_450, members=5, multiplier=0.05, note=_BATCHES),
+    PowerSetting(dim=25_450, members=1, multiplier=0.05, note=_BATCHES),
+    PowerSetting(dim=1_000, members=5),
+    PowerSetting(dim=100_000, members=5),
 )
 PUBLISHED: Final = ("published norm", "published KS", "published pair")
 ALL: Final = "all checks"
@@ -69,7 +69,10 @@ class PowerRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def measure(
-    trials: int, seed: int, settings: Sequence[Setting], on_trial: Callable[[Setting, Deviation], None]
+    trials: int,
+    seed: int,
+    settings: Sequence[PowerSetting],
+    on_trial: Callable[[PowerSetting, Deviation], None],
 ) -> PowerRecord:
     """Make ``trials`` sums of every kind in every setting, and check them all.
 
@@ -103,12 +106,12 @@ def measure(
     )
 
 
-def kinds(setting: Setting) -> int:
+def kinds(setting: PowerSetting) -> int:
     """How many rows a setting has."""
     return sum(setting.members >= deviation.fewest for deviation in DEVIATIONS)
 
 
-def failures(values: I64, before: I64, setting: Setting, plan: CheckPlan) -> dict[str, bool]:
+def failures(values: I64, before: I64, setting: PowerSetting, plan: CheckPlan) -> dict[str, bool]:
     """Which checks a sum fails, by name: the published pair at its own levels, ours at theirs.
 
     The projection is judged at the level of one of ours, by itself.
@@ -134,11 +137,11 @@ def failures(values: I64, before: I64, setting: Setting, plan: CheckPlan) -> dic
 
 
 def _row(
-    setting: Setting,
+    setting: PowerSetting,
     deviation: Deviation,
     trials: int,
     entropy: Entropy,
-    on_trial: Callable[[Setting, Deviation], None],
+    on_trial: Callable[[PowerSetting, Deviation], None],
 ) -> PowerRow:
     plan = setting.plan(ALPHA)
     failed: dict[str, int] = {}

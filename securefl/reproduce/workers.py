@@ -1,4 +1,4 @@
-"""Simulations side by side, in processes of their own; each keeps its result on the disk.
+"""Simulations and trials side by side, in processes of their own; each keeps its result on the disk.
 
 Nothing is lost by ending in the middle: what is finished is found again, and what was long enough to have a
 checkpoint goes on from it.
@@ -14,17 +14,55 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
 
 from securefl.errors import ConfigError, RunAbortedError, SecureflError
-from securefl.reproduce.measure import Job
 from securefl.reproduce.record import SeedRecord
+
+
+class Work(Protocol):
+    """One simulation, or one trial on a drawn problem, and where it leaves what it has."""
+
+    @property
+    def seed(self) -> int:
+        """Of all that is drawn."""
+
+    @property
+    def stem(self) -> str:
+        """Of the names of its files: equal for what has equal results."""
+
+    @property
+    def rounds(self) -> int:
+        """How many are planned."""
+
+    @property
+    def draws(self) -> str:
+        """Digest that its clusters are drawn under; empty where there are none."""
+
+    @property
+    def folder(self) -> Path:
+        """Of its files."""
+
+    def check_device(self) -> None:
+        """Refuse a device that is not there."""
+
+    def finished(self) -> SeedRecord | None:
+        """The result, if it was run before."""
+
+    def forget(self) -> None:
+        """Take away whatever an earlier run of it left."""
+
+    def measure(self, on_round: Callable[[int], None]) -> SeedRecord:
+        """Run it to the end, and keep the result."""
+
 
 OnRound = Callable[[int, int], None]
 """Index of a job, and how many of its rounds are done."""
 OnDone = Callable[[int, SeedRecord], None]
 OnRefused = Callable[[int, ConfigError], None]
 
+_THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _PATIENCE: Final = 5.0
 """Seconds between asking a worker to end and killing it."""
 
@@ -51,7 +89,7 @@ def give_up(_index: int, error: ConfigError) -> None:
 
 
 def run_jobs(
-    jobs: Sequence[Job],
+    jobs: Sequence[Work],
     processes: int,
     on_round: OnRound,
     on_done: OnDone,
@@ -76,7 +114,7 @@ def run_jobs(
 
 
 def _side_by_side(
-    jobs: Sequence[Job], processes: int, on_round: OnRound, on_done: OnDone, on_refused: OnRefused
+    jobs: Sequence[Work], processes: int, on_round: OnRound, on_done: OnDone, on_refused: OnRefused
 ) -> None:
     with ExitStack() as stack:
         pool = [stack.enter_context(_worker()) for _ in range(min(processes, len(jobs)))]
@@ -100,7 +138,7 @@ def _side_by_side(
                         raise RunAbortedError(reason)
 
 
-def _next(pipe: Connection, waiting: Iterator[tuple[int, Job]], busy: dict[Connection, int]) -> None:
+def _next(pipe: Connection, waiting: Iterator[tuple[int, Work]], busy: dict[Connection, int]) -> None:
     for index, job in waiting:
         pipe.send(job)
         busy[pipe] = index
@@ -142,15 +180,16 @@ def _end(process: SpawnProcess) -> None:
 @contextmanager
 def _single_threaded() -> Iterator[None]:
     """Processes started in the body use one thread in numerical libraries: they share the processors."""
-    former = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
+    former = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:
         yield
     finally:
-        if former is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = former
+        for name, value in former.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _serve(pipe: Connection) -> None:
@@ -159,7 +198,7 @@ def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
-            job: Job = pipe.recv()
+            job: Work = pipe.recv()
         except EOFError:
             return
         try:

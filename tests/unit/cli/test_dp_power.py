@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from securefl.cli import dp_power
-from securefl.reproduce.deviations import Setting
+from securefl.reproduce.deviations import PowerSetting
 from tests.unit.cli.programs import call
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = (Setting(dim=500, members=3), Setting(dim=600, members=1))
+    settings = (PowerSetting(dim=500, members=3), PowerSetting(dim=600, members=1))
     monkeypatch.setattr(dp_power, "SETTINGS", settings)
 
 

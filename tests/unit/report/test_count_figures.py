@@ -23,12 +23,12 @@ def drawn(
 ) -> Axes:
     seen: list[Figure] = []
 
-    def keep(figure: Figure) -> bytes:
+    def keep(figure: Figure, _kind: str) -> bytes:
         figure.canvas.draw()
         seen.append(figure)
         return b""
 
-    monkeypatch.setattr(count_figures, "png", keep)
+    monkeypatch.setattr(count_figures, "render", keep)
     draw_caps("title", (), {"alpha* = 0.5": points}, chosen)
     return seen[0].axes[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from statistics import stdev
 
 import pytest
 from matplotlib.image import imread
@@ -15,7 +16,7 @@ from securefl.report.figures import (
     Line,
     Plot,
     Series,
-    Sweep,
+    SweepPlot,
     draw,
     draw_heat_map,
     draw_histograms,
@@ -45,13 +46,13 @@ def test_notes_and_titles_of_any_length_make_room() -> None:
     assert short.shape[0] < long.shape[0]
 
 
-def test_a_curve_is_the_mean_between_lowest_and_highest_and_an_ended_seed_keeps_its_last() -> None:
-    assert figures._band(((0.25, 0.5, 0.75), (0.75, 0.25))) == (
-        [1, 2, 3],
-        [0.25, 0.25, 0.25],
-        [0.5, 0.375, 0.5],
-        [0.75, 0.5, 0.75],
-    )
+def test_a_curve_is_the_mean_with_its_deviation_and_an_ended_seed_keeps_its_last() -> None:
+    rounds, low, mean, high = figures._band(((0.25, 0.5, 0.75), (0.75, 0.25)))
+    assert (rounds, mean) == ([1, 2, 3], [0.5, 0.375, 0.5])
+    spreads = [stdev(two) for two in ((0.25, 0.75), (0.5, 0.25), (0.75, 0.25))]
+    assert low == pytest.approx([m - s for m, s in zip(mean, spreads, strict=True)])
+    assert high == pytest.approx([m + s for m, s in zip(mean, spreads, strict=True)])
+    assert figures._band(((0.5,),)) == ([1], [0.5], [0.5], [0.5])
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
@@ -106,9 +107,9 @@ def test_more_histograms_take_more_room() -> None:
 
 
 def test_a_sweep_is_the_same_for_the_same_numbers_and_leaves_out_what_is_not_there() -> None:
-    def sweep(*values: tuple[float, ...]) -> Sweep:
+    def sweep(*values: tuple[float, ...]) -> SweepPlot:
         lines = (Series("reference", ((0.8,), (0.9,)), baseline=True), Series("attacked", values))
-        return Sweep(title="a title", column_name="epsilon", columns=("1/8", "2"), lines=lines)
+        return SweepPlot(title="a title", column_name="epsilon", columns=("1/8", "2"), lines=lines)
 
     first = draw_sweep(sweep((0.5, 0.6), (0.8, 0.9)))
     assert first.startswith(b"\x89PNG\r\n\x1a\n")

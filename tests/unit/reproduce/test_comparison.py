@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from statistics import stdev
 
 import pytest
 
 import scenarios
 from securefl.errors import ConfigError
-from securefl.reproduce.comparison import plan, read_comparison
+from securefl.reproduce.exhibits import comparison_of
 from tests.unit.cli.programs import call, files, refusal
 
 FILE = """
@@ -88,12 +89,12 @@ def test_every_combination_is_a_curve_with_the_changes_of_all_its_choices(tmp_pa
         "overrides = ['data.partition.type=dirichlet', 'data.partition.alpha=0.5']\n[[curves]]",
     )
     path = write(tmp_path, text.split("[[claims]]")[0])
-    comparison = read_comparison(path)
-    labels = [curve.label for _, curve in comparison.all_curves()]
+    comparison = comparison_of(path)
+    labels = [cell.label for cell in comparison.sheet.cells()]
     assert labels[:3] == ["mean, none, iid", "mean, none, uneven", "mean, -10 x, iid"]
-    assert [place for place, _ in comparison.all_curves()][-2:] == [("krum", "-10 x", "uneven"), ()]
+    assert [cell.place for cell in comparison.sheet.cells()][-2:] == [("krum", "-10 x", "uneven"), ()]
     assert labels[-1] == "one round"
-    made = plan(path, comparison)
+    made = comparison.plan("desk")
     assert not made.scenarios["mean, none, iid"].behaviours
     assert len(made.scenarios["mean, -10 x, uneven"].behaviours) == 1
     assert type(made.scenarios["mean, none, uneven"].data.partition).__name__ == "Dirichlet"
@@ -136,11 +137,11 @@ def test_a_file_that_is_refused(old: str, new: str, message: str, tmp_path: Path
 def test_nothing_to_compare_and_far_too_much(tmp_path: Path) -> None:
     alone = FILE[: FILE.index("[[axes]]")]
     with pytest.raises(ConfigError, match=r"axes: nothing to compare \(add"):
-        read_comparison(write(tmp_path, alone))
+        comparison_of(write(tmp_path, alone))
     choices = "".join(f"[[axes.choices]]\nlabel = '{i}'\n" for i in range(11))
     axes = "".join(f"[[axes]]\nname = '{name}'\n{choices}" for name in "abc")
     with pytest.raises(ConfigError, match=r"axes: 1,331 combinations, at most 1,000"):
-        read_comparison(write(tmp_path, alone + axes))
+        comparison_of(write(tmp_path, alone + axes))
 
 
 def test_two_axes_are_a_matrix_and_an_infeasible_row_is_refused_with_its_reason_once(tmp_path: Path) -> None:
@@ -148,15 +149,15 @@ def test_two_axes_are_a_matrix_and_an_infeasible_row_is_refused_with_its_reason_
     lines = said.splitlines()
     (head,) = (line for line in lines if line.startswith("rule \\ attack"))
     assert head.split()[3:] == ["none", "-10", "x"]
-    cells = {cell["label"]: cell for cell in record["curves"]}  # type: ignore[attr-defined]
+    cells = {cell["label"]: cell for cell in record["cells"]}  # type: ignore[attr-defined]
     (mean,) = (line.split() for line in lines if line.startswith("mean "))
     assert mean[1:] == [f"{cells[label]['final']:.3f}" for label in ("mean, none", "mean, -10 x")]
     (krum,) = (line.split() for line in lines if line.startswith("krum "))
-    assert krum[1:] == ["refused", "(1)", "refused", "(1)"]
-    assert [line for line in lines if line.startswith("refused (")] == [
-        f"refused (1): {cells['krum, none']['refused']}"
+    assert krum[1:] == ["refused", "refused"]
+    assert [line for line in lines if ": refused, " in line] == [
+        f"krum, none; krum, -10 x: refused, {cells['krum, none']['refused']}"
     ]
-    assert cells["krum, none"]["final"] is None
+    assert "final" not in cells["krum, none"]
     assert cells["krum, none"]["refused"].startswith("aggregation.rule")
     assert len(cells["one round"]["seeds"][0]["accuracies"]) == 1
     assert any(line.startswith("holds: the attack hurts [mean, -10 x ") for line in lines)
@@ -175,17 +176,18 @@ def test_two_axes_are_a_matrix_and_an_infeasible_row_is_refused_with_its_reason_
 def test_one_axis_is_a_list_from_best_to_worst_with_the_spread_of_the_seeds(tmp_path: Path) -> None:
     text = FILE[: FILE.index('[[axes]]\nname = "rule"')] + FILE[FILE.index('[[axes]]\nname = "attack"') :]
     said, record = compare(tmp_path, text.split("[[claims]]")[0], "--seeds", "2")
-    rows = [line for line in said.splitlines() if " ± " in line]
-    cells = sorted(record["curves"], key=lambda cell: -cell["final"])  # type: ignore[call-overload]
+    rows = [line for line in said.splitlines() if " ± 0." in line]
+    cells = sorted(record["cells"], key=lambda cell: -cell["final"])  # type: ignore[call-overload]
     assert [row.rsplit(maxsplit=3)[0] for row in rows] == [cell["label"] for cell in cells]
     for row, cell in zip(rows, cells, strict=True):
         rounds = [seed["accuracies"][-1:] for seed in cell["seeds"]]
         assert len(rounds) == 2
-        assert row.endswith(f"{cell['final']:.3f} ± {cell['spread']:.3f}")
+        finals = [sum(seed["accuracies"][-2:]) / len(seed["accuracies"][-2:]) for seed in cell["seeds"]]
+        assert row.endswith(f"{cell['final']:.3f} ± {stdev(finals):.3f}")
     lone = next(cell for cell in cells if cell["label"] == "one round")
     first, second = (seed["accuracies"][0] for seed in lone["seeds"])
     assert lone["final"] == pytest.approx((first + second) / 2, abs=1e-6)
-    assert lone["spread"] == pytest.approx(abs(first - second) / 2, abs=1e-6)
+    assert "2 seeds, ± their standard deviation" in said
 
 
 def test_what_only_the_data_refuse_is_a_refused_curve_unless_it_is_all_of_them(tmp_path: Path) -> None:
@@ -193,7 +195,7 @@ def test_what_only_the_data_refuse_is_a_refused_curve_unless_it_is_all_of_them(t
     said, record = compare(tmp_path, text)
     reason = "data.set: mnist is read from files (name their folder by --data-dir)"
     assert said.count(reason) == 2  # of the simulation, and under the table
-    assert record["curves"][-1]["refused"] == reason  # type: ignore[index]
+    assert record["cells"][-1]["refused"] == reason  # type: ignore[index]
     every = text.replace('set = "digits"', 'set = "mnist"')
     told = call("compare", write(tmp_path, every), "--out", tmp_path / "none", "--jobs", "1", "--json")
     assert told.stdout == ""
@@ -204,7 +206,7 @@ def test_the_example_in_the_docs_is_feasible(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "compare.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     path = write(tmp_path, example)
-    made = plan(path, read_comparison(path))
+    made = comparison_of(path).plan("desk")
     assert len(made.scenarios) == 5
     assert not made.refused
 
@@ -213,6 +215,6 @@ def test_the_bundled_ones_are_feasible_and_found_by_their_names() -> None:
     paths = sorted((Path(scenarios.__path__[0]) / "comparisons").glob("*.toml"))
     assert paths
     for path in paths:
-        assert not plan(path, read_comparison(path)).refused
+        assert not comparison_of(path).plan("desk").refused
     said = refusal(call("compare", "nothing"))
     assert said.startswith("nothing: no such file, and no bundled comparison (bundled are ")

@@ -24,11 +24,10 @@ from securefl.config.model import GroupNormCnn, Mlp, ResidualCnn
 from securefl.config.privacy import ClipEach, Normalise
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
-from securefl.reproduce.comparison import Plan
-from securefl.reproduce.figure import ScaleName
-from securefl.reproduce.sheets.exhibits import Exhibit, exhibits
-from securefl.reproduce.sheets.sources import Source, nowhere, with_auxiliary
-from securefl.reproduce.sheets.tabulate import Done, sheet_key, tabulate
+from securefl.reproduce.exhibits import CellPlan, Exhibit, exhibits
+from securefl.reproduce.experiment import ScaleName
+from securefl.reproduce.sources import Source, nowhere, with_auxiliary
+from securefl.reproduce.tabulate import ExhibitResults, sheet_key, tabulate
 from securefl.robust.rules.inner_product import InnerProduct
 from securefl.robust.rules.krum import Krum
 from securefl.robust.rules.mean import Mean
@@ -67,13 +66,13 @@ def dp() -> dict[str, Exhibit]:
 
 
 @cache
-def plan(key: str, scale: ScaleName, dataset: str = "fashion-mnist") -> Plan:
+def plan(key: str, scale: ScaleName, dataset: str = "fashion-mnist") -> CellPlan:
     """Every cell's scenario; making it checks that it is feasible."""
     return _planned(key, scale, dataset)
 
 
 @cache
-def _planned(key: str, scale: ScaleName, dataset: str) -> Plan:
+def _planned(key: str, scale: ScaleName, dataset: str) -> CellPlan:
     one = dp()[key]
     (data,) = (d for d in one.study.datasets if d.name == dataset)
     return one.plan(scale, nowhere(data, one.item.auxiliary))
@@ -194,7 +193,7 @@ def test_any_foreign_auxiliary_set_serves_and_the_note_says_which(tmp_path: Path
         for source in (named, filed, nowhere(bare.dataset, one.item.auxiliary))
     }
     assert len(keys) == 1, "the page would call the table an older one"
-    done = Done(exhibit=one, dataset=bare.dataset, scale="desk", plan=made, results={},
+    done = ExhibitResults(exhibit=one, dataset=bare.dataset, scale="desk", plan=made, results={},
                 refused=dict.fromkeys(made.scenarios, "not run"), jobs=1, versions={},
                 auxiliary=named.instead)  # fmt: skip
     assert tabulate(done).note.endswith("; auxiliary samples from digits, not kmnist.npz")
@@ -290,7 +289,7 @@ def test_published_numbers() -> None:
         ("table-17", "usps", "label flips, 20 %", 0.08),
     ):
         sheet, item = dp()[key].sheet, dp()[key].item
-        by_label = {", ".join(level.label for level in cell): cell for cell in sheet.cells()}
+        by_label = {cell.label: cell for cell in sheet.cells()}
         assert sheet.number_at(item.published[dataset], by_label[label]) == number, key
     for key, one in dp().items():
         assert bool(one.item.published) == (one.item.kind == "table" and not one.item.ours), key

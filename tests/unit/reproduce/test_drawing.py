@@ -17,9 +17,9 @@ from securefl.cli import reproduce as command
 from securefl.errors import ConfigError
 from securefl.ids import PartyId
 from securefl.reproduce import measure
-from securefl.reproduce.measure import Job
+from securefl.reproduce.exhibits import exhibits
+from securefl.reproduce.measure import SimulationJob
 from securefl.reproduce.record import SeedRecord, read_record
-from securefl.reproduce.shelf import papers
 from securefl.reproduce.workers import run_jobs
 from securefl.rounds.plan import Plan
 from securefl.rounds.server_phases import Standing
@@ -35,9 +35,9 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "results" / "tiny"
 
 
-def job(tmp_path: Path, label: str = "attack", seed: int = 3) -> Job:
-    (preset,) = papers(shelf(tmp_path / "shelf"))["tiny"]
-    return Job(scenario=preset.scenarios("desk")[label], seed=seed, folder=tmp_path / "work")
+def job(tmp_path: Path, label: str = "attack", seed: int = 3) -> SimulationJob:
+    (preset,) = exhibits(shelf(tmp_path / "shelf"), "tiny")
+    return SimulationJob(scenario=preset.plan("desk").scenarios[label], seed=seed, folder=tmp_path / "work")
 
 
 def test_from_file_to_page(paper: Path) -> None:
@@ -47,13 +47,13 @@ def test_from_file_to_page(paper: Path) -> None:
     assert files(paper) >= {"7b-desk.json", "7b-desk.png", ".work/.gitignore"}
     assert (paper / "7b-desk.png").read_bytes().startswith(b"\x89PNG\r\n")
     record = read_record(paper / "7b-desk.json")
-    assert [[len(seed.accuracies) for seed in curve.seeds] for curve in record.curves] == [[4, 4], [4, 4]]
-    for curve in record.curves:
+    assert [[len(seed.accuracies) for seed in curve.seeds] for curve in record.cells] == [[4, 4], [4, 4]]
+    for curve in record.cells:
         mean = sum(sum(seed.accuracies[-2:]) / 2 for seed in curve.seeds) / 2
         assert curve.final == pytest.approx(mean, abs=1e-6)
     (verdict,) = record.verdicts
     assert verdict.ruling == "holds"
-    assert f"holds: the attack hurts [attack {record.curves[1].final:.3f} against" in drawn.stdout
+    assert f"holds: the attack hurts [attack {record.cells[1].final:.3f} against" in drawn.stdout
     before = (paper / "7b-desk.json").read_bytes(), (paper / "7b-desk.png").read_bytes()
 
     again = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1")
@@ -65,7 +65,7 @@ def test_from_file_to_page(paper: Path) -> None:
     assert fresh.exit_code == 0, fresh.output
     assert "finished before" not in fresh.stdout
     assert (paper / ".work" / "left").exists()
-    assert [c.final for c in read_record(paper / "7b-desk.json").curves] == [c.final for c in record.curves]
+    assert [c.final for c in read_record(paper / "7b-desk.json").cells] == [c.final for c in record.cells]
 
     listed = call("reproduce", "tiny", "--list", "--out", paper)
     _, line = listed.stdout.splitlines()
@@ -80,7 +80,7 @@ def test_from_file_to_page(paper: Path) -> None:
     assert paged.exit_code == 0, paged.output
     text = (paper.parent / "tiny.md").read_text()
     assert "![Figure 7b, desk scale](tiny/7b-desk.png)" in text
-    assert f"| attack | {record.curves[1].final:.3f} |" in text
+    assert f"| attack | {record.cells[1].final:.3f} |" in text
     assert "- *Chosen:* all of it" in text
     assert "- **holds**: the attack hurts" in text
 
@@ -125,7 +125,7 @@ def test_the_list_of_what_was_drawn_from_an_older_file(paper: Path) -> None:
     ("arguments", "message"),
     [
         (("nobody", "--list"), "PAPER: there are no figures of 'nobody' (one of tiny)"),
-        (("tiny",), "--figure: nothing to do (--figure 5f, --figure all, --list, --check or --page)"),
+        (("tiny",), "--figure: nothing to do (--figure N, --list, --check or --page)"),
         (
             ("tiny", "--list", "--fresh", "--scale", "desk"),
             "--scale, --fresh: --list runs nothing, and shows every scale that was run"
@@ -227,11 +227,13 @@ def test_a_damaged_checkpoint_or_result_means_from_the_beginning(tmp_path: Path)
 
 def test_side_by_side_gives_what_one_after_the_other_gives(tmp_path: Path) -> None:
     """And a refusal in a worker is told as it was, to whoever takes it; then the others go on."""
-    (preset,) = papers(shelf(tmp_path / "mnist", scenario=SCENARIO.replace('"digits"', '"mnist"')))["tiny"]
-    refused = Job(scenario=preset.scenarios("desk")["attack"], seed=0, folder=tmp_path / "work")
-    (preset,) = papers(shelf(tmp_path / "digits"))["tiny"]
-    attack = preset.scenarios("desk")["attack"]
-    jobs = [Job(scenario=attack, seed=seed, folder=tmp_path / "work") for seed in (3, 4)]
+    (preset,) = exhibits(shelf(tmp_path / "mnist", scenario=SCENARIO.replace('"digits"', '"mnist"')), "tiny")
+    refused = SimulationJob(
+        scenario=preset.plan("desk").scenarios["attack"], seed=0, folder=tmp_path / "work"
+    )
+    (preset,) = exhibits(shelf(tmp_path / "digits"), "tiny")
+    attack = preset.plan("desk").scenarios["attack"]
+    jobs = [SimulationJob(scenario=attack, seed=seed, folder=tmp_path / "work") for seed in (3, 4)]
     results: dict[int, SeedRecord] = {}
     heard: list[tuple[int, int]] = []
     errors: dict[int, ConfigError] = {}
@@ -249,7 +251,7 @@ def test_side_by_side_gives_what_one_after_the_other_gives(tmp_path: Path) -> No
     for index, record in results.items():
         assert [done for job, done in heard if job == index] == [0, 1, 2, 3, 4]
         assert jobs[index].finished() == record
-        alone = Job(scenario=attack, seed=jobs[index].seed, folder=tmp_path / "alone")
+        alone = SimulationJob(scenario=attack, seed=jobs[index].seed, folder=tmp_path / "alone")
         assert alone.measure(lambda _rounds: None).accuracies == record.accuracies
 
 

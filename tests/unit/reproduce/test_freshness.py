@@ -13,15 +13,14 @@ from securefl.config import draws
 from securefl.config.load import parse_scenario
 from securefl.errors import ConfigError
 from securefl.reproduce import provenance
-from securefl.reproduce.freshness import Checked, CheckRecord, compare, merged, read_check
-from securefl.reproduce.groups.record import read_trial_records
-from securefl.reproduce.measure import Job
+from securefl.reproduce.exhibits import exhibits
+from securefl.reproduce.freshness import CheckedResult, CheckRecord, compare, merged, read_check
+from securefl.reproduce.measure import SimulationJob
 from securefl.reproduce.provenance import commit, draws_of, refuse_mixed
 from securefl.reproduce.record import SeedRecord, encode, final_of, read_record, write_whole
-from securefl.reproduce.shelf import papers
 from tests.unit.cli.programs import call, refusal
-from tests.unit.reproduce.groups.test_trials import trial_shelf
-from tests.unit.reproduce.sheets.small import shelf as sheet_shelf
+from tests.unit.reproduce.small import shelf as sheet_shelf
+from tests.unit.reproduce.test_trials import trial_shelf
 from tests.unit.reproduce.tiny import SCENARIO, shelf
 
 
@@ -43,13 +42,13 @@ def run(paper: str, out: Path, *options: str, code: int = 0) -> str:
 def turned(path: Path, curve: int, by: float = 0.02) -> None:
     """Change the first accuracy of a curve in a result."""
     result = json.loads(path.read_text())
-    result["curves"][curve]["seeds"][0]["accuracies"][0] += by
+    result["cells"][curve]["seeds"][0]["accuracies"][0] += by
     path.write_text(json.dumps(result))
 
 
 def test_a_result_carries_commit_and_draws(paper: Path) -> None:
     scenario = parse_scenario(SCENARIO)
-    for curve in read_record(paper / "7b-desk.json").curves:
+    for curve in read_record(paper / "7b-desk.json").cells:
         (seed,) = curve.seeds
         # Behaviours are not drawn under: honest parties do not know them.
         assert (seed.commit, seed.draws) == (commit(), draws_of(scenario))
@@ -101,7 +100,7 @@ def test_seeds_of_other_draws_are_not_averaged(paper: Path, monkeypatch: pytest.
     assert said.endswith("(--fresh runs all of them again)")
     assert (paper / "7b-desk.json").read_bytes() == before
     run("tiny", paper, "--figure", "7b", "--jobs", "1", "--seeds", "2", "--fresh")
-    noted = {seed.draws for curve in read_record(paper / "7b-desk.json").curves for seed in curve.seeds}
+    noted = {seed.draws for curve in read_record(paper / "7b-desk.json").cells for seed in curve.seeds}
     assert noted == {draws_of(parse_scenario(SCENARIO))}
 
 
@@ -118,9 +117,9 @@ def test_results_from_before_draws_were_noted_do_not_mix_with_todays() -> None:
 
 
 def test_the_start_of_a_simulation_is_the_start_of_the_whole(tmp_path: Path) -> None:
-    (preset,) = papers(shelf(tmp_path))["tiny"]
-    scenario = preset.scenarios("desk")["attack"]
-    whole = Job(scenario=scenario, seed=1, folder=tmp_path / "a", every=2, last=1)
+    (preset,) = exhibits(shelf(tmp_path), "tiny")
+    scenario = preset.plan("desk").scenarios["attack"]
+    whole = SimulationJob(scenario=scenario, seed=1, folder=tmp_path / "a", every=2, last=1)
     accuracies = whole.measure(lambda _rounds: None).accuracies
     assert accuracies[0] != accuracies[1]
     assert [whole.measure_again(tests) for tests in (1, 2, 9)] == [
@@ -161,10 +160,10 @@ def test_what_has_no_data_here_is_said_without_where_here_is(
     out = tmp_path / "results" / "tiny"
     run("tiny", out, "--figure", "7b", "--jobs", "1", "--seeds", "1")
 
-    def missing(job: Job, _tests: int) -> tuple[float, ...]:
+    def missing(job: SimulationJob, _tests: int) -> tuple[float, ...]:
         raise ConfigError("data.set", f"mnist is not in {job.data_dir}")
 
-    monkeypatch.setattr(Job, "measure_again", missing)
+    monkeypatch.setattr(SimulationJob, "measure_again", missing)
     given = ("--data-dir", str(tmp_path / "mine"))
     ended = call("reproduce", "tiny", "--check", "--out", out, *given, width=200)
     assert "7b-desk: not checked: data.set: mnist is not in DATA_DIR" in ended.stdout
@@ -176,11 +175,15 @@ def test_trials_are_checked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     out = tmp_path / "results" / "tiny"
     run("tiny", out, "--figure", "1a", "--jobs", "1", "--seeds", "1")
     assert "1a-desk: same (" in run("tiny", out, "--check")
-    record = read_trial_records(out)["1a", "desk"]
+    record = read_record(out / "1a-desk.json")
     assert record.commit == commit()
     worse = [
         msgspec.structs.replace(
-            cell, trials=tuple(msgspec.structs.replace(one, matched=one.matched + 1) for one in cell.trials)
+            cell,
+            seeds=tuple(
+                msgspec.structs.replace(one, values=one.values | {"matched": one.values["matched"] + 1})
+                for one in cell.seeds
+            ),
         )
         for cell in record.cells
     ]
@@ -222,10 +225,10 @@ def test_a_run_that_ends_elsewhere_today_is_stale() -> None:
 
 
 def test_a_check_of_some_leaves_what_was_found_of_others() -> None:
-    def found(stem: str, difference: float, at: str = "") -> Checked:
-        return Checked(stem=stem, result="r", cell="c", compared=1, difference=difference, commit=at)
+    def found(stem: str, difference: float, at: str = "") -> CheckedResult:
+        return CheckedResult(stem=stem, result="r", cell="c", compared=1, difference=difference, commit=at)
 
-    def record(commit: str, *checked: Checked) -> CheckRecord:
+    def record(commit: str, *checked: CheckedResult) -> CheckRecord:
         return CheckRecord(paper="p", commit=commit, versions={}, checked=checked)
 
     both = merged(record("a", found("x", 1), found("y", 1)), record("a", found("x", 0)))
@@ -234,7 +237,7 @@ def test_a_check_of_some_leaves_what_was_found_of_others() -> None:
     assert later == record("a", found("x", 0), found("y", 1, "b"))
     assert "at commit b," in later.note("y", "r")
     assert merged(later, record("c", found("x", 1))) == record("c", found("x", 1), found("y", 1, "b"))
-    missing = Checked(stem="y", result="r", unchecked="no data here")
+    missing = CheckedResult(stem="y", result="r", unchecked="no data here")
     assert merged(both, record("a", missing)) == both
     assert merged(record("a", found("x", 1)), record("a", missing)).of("y", "r") == missing
     assert both.mark("y", "r") == " (stale)"

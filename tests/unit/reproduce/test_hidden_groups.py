@@ -12,13 +12,12 @@ import scenarios
 from securefl.config.load import parse_scenario
 from securefl.config.scenario import Scenario
 from securefl.ids import PartyId
-from securefl.reproduce.figure import ScaleName
-from securefl.reproduce.measure import Job
-from securefl.reproduce.record import SeedRecord, scenario_key
-from securefl.reproduce.sheets.exhibits import exhibits
-from securefl.reproduce.sheets.page import sheet_page
-from securefl.reproduce.sheets.record import CellRecord, SheetRecord, value
-from securefl.reproduce.sheets.sources import nowhere
+from securefl.reproduce.exhibits import exhibits
+from securefl.reproduce.experiment import ScaleName
+from securefl.reproduce.measure import SimulationJob
+from securefl.reproduce.page import page as sheet_page
+from securefl.reproduce.record import CellRecord, Record, SeedRecord, scenario_key
+from securefl.reproduce.sources import nowhere
 from securefl.reproduce.task_groups import GroupFate, GroupsRecord, GroupWatch, found_of, heard_of, losses_of
 from securefl.rounds.reports import ModelStepped, SumOpened
 from securefl.rounds.slots import FIRST_SLOT
@@ -186,7 +185,7 @@ DIGITS = (
 
 def simulated(tmp_path: Path, *overrides: str) -> SeedRecord:
     scenario = parse_scenario(HIDDEN, (*DIGITS, *overrides))
-    return Job(scenario=scenario, seed=0, folder=tmp_path).measure(lambda _rounds: None)
+    return SimulationJob(scenario=scenario, seed=0, folder=tmp_path).measure(lambda _rounds: None)
 
 
 def test_a_simulation_says_what_became_of_its_groups(tmp_path: Path) -> None:
@@ -206,15 +205,14 @@ def test_the_page_is_no_paper_s_and_says_what_lost_a_group() -> None:
     seed = SeedRecord(
         seed=0, accuracies=(0.5,), ended="", seconds=1.0, device="cpu", dataset="Fashion-MNIST", groups=lost
     )
-    cell = CellRecord(
-        label="a, b", place=("a", "b"), baseline=False, final=0.5, low=0.5, high=0.5, seeds=(seed,)
-    )
-    assert value(cell) == "0.500; 0 of 1 found, 50% heard"
-    record = SheetRecord(
+    cell = CellRecord(label="a, b", place=("a", "b"), baseline=False, final=0.5, seeds=(seed,))
+    record = Record(
         format=1, paper="hidden-groups", kind="table", number="starts", dataset="fashion-mnist", scale="desk",
+        stem="",
         title="", settings="", note="", shows="table", axes=(), last=1, tolerance=0.1, leakage_reported=False,
         cells=(cell,), verdicts=(), unjudged=(), seconds=0.0, jobs=1, versions={},
     )  # fmt: skip
+    assert record.value(cell) == "0.500; 0 of 1 found, 50% heard"
     (line,) = record.losses
     assert line.startswith("groups lost or idle, a, b: 1 never apart from another group; 1 model parted")
     page = sheet_page(EXHIBITS, (), "hidden-groups")

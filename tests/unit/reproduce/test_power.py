@@ -11,12 +11,12 @@ import pytest
 from securefl.entropy import InsecureSeededEntropy
 from securefl.privacy.checks.family import OpenedSum, check_sums
 from securefl.privacy.checks.verdict import KINDS
-from securefl.reproduce.deviations import DEVIATIONS, STD, Deviation, Setting
+from securefl.reproduce.deviations import DEVIATIONS, STD, Deviation, PowerSetting
 from securefl.reproduce.power import ALL, ALPHA, PUBLISHED, SETTINGS, PowerRecord, failures, measure
 from securefl.reproduce.power_page import page
 from securefl.reproduce.record import encode
 
-SMALL = Setting(dim=500, members=6)
+SMALL = PowerSetting(dim=500, members=6)
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
 BY_NAME = {deviation.name: deviation for deviation in DEVIATIONS}
 
@@ -32,13 +32,13 @@ def measured(trials: int = 2) -> PowerRecord:
 )
 def test_every_kind_of_sum_can_be_made(deviation: Deviation, members: int) -> None:
     root = InsecureSeededEntropy(1)
-    values = deviation.make(Setting(dim=500, members=members), root.child("fixed"), root.child("now"))
+    values = deviation.make(PowerSetting(dim=500, members=members), root.child("fixed"), root.child("now"))
     assert values.shape == (500,)
     assert values.dtype == np.int64
 
 
-@pytest.mark.parametrize("setting", [SMALL, Setting(dim=3_000, members=2, multiplier=0.05)])
-def test_honest_signals_keep_to_the_allowance(setting: Setting) -> None:
+@pytest.mark.parametrize("setting", [SMALL, PowerSetting(dim=3_000, members=2, multiplier=0.05)])
+def test_honest_signals_keep_to_the_allowance(setting: PowerSetting) -> None:
     """What noise adds to nothing is the signal: the same noise is drawn for all."""
     root = InsecureSeededEntropy(2)
     fixed, fresh = root.child("fixed"), root.child("now")
@@ -72,7 +72,7 @@ def test_honest_signals_keep_to_the_allowance(setting: Setting) -> None:
 def test_deviations_have_the_noise_that_they_say(name: str, variance: float) -> None:
     """In units of one member's; 20,000 coordinates know it to 1 %, and the signal adds 1e-4 of it."""
     root = InsecureSeededEntropy(4)
-    setting = Setting(dim=20_000, members=6, multiplier=2.0)
+    setting = PowerSetting(dim=20_000, members=6, multiplier=2.0)
     values = BY_NAME[name].make(setting, root.child("fixed"), root.child("now"))
     assert np.square(values / STD).mean() == pytest.approx(variance, rel=0.05)
 
@@ -92,7 +92,7 @@ def test_the_record_counts_every_check_of_every_row_and_is_repeatable() -> None:
 
 def test_all_is_what_a_run_does() -> None:
     """Sorted noise, with last round's for reference: the projection finds it, and no check of a run."""
-    setting, root = Setting(dim=1_000, members=5), InsecureSeededEntropy(6)
+    setting, root = PowerSetting(dim=1_000, members=5), InsecureSeededEntropy(6)
     deviation, plan = BY_NAME["1 member sorts its noise along a direction"], setting.plan(ALPHA)
     before, now = (
         deviation.make(setting, root.child("fixed"), root.child(name)) for name in ("before", "now")

@@ -14,8 +14,8 @@ from securefl.config.behaviours import FallOfEmpires, LabelFlip, Scale
 from securefl.config.data import LabelsPerParty
 from securefl.config.model import Cnn, Lstm
 from securefl.config.scenario import Scenario
-from securefl.reproduce.figure import ScaleName
-from securefl.reproduce.shelf import Preset, papers
+from securefl.reproduce.exhibits import Exhibit, exhibits
+from securefl.reproduce.experiment import ScaleName
 from securefl.robust.rules.krum import Krum
 from securefl.robust.rules.mean import Mean
 from securefl.robust.rules.median import Median
@@ -67,15 +67,17 @@ SCALES: tuple[ScaleName, ...] = ("desk", "paper")
 
 
 @cache
-def share() -> dict[str, Preset]:
-    presets = papers(Path(scenarios.__path__[0]) / "papers")["share"]
-    return {preset.figure.panel: preset for preset in presets}
+def share() -> dict[str, Exhibit]:
+    panels = exhibits(Path(scenarios.__path__[0]) / "papers", "share")
+    return {panel.item.number: panel for panel in panels}
 
 
 @cache
 def curves(panel: str, scale: ScaleName) -> dict[str, Scenario]:
     """Every curve's scenario; making it checks that it is feasible."""
-    return share()[panel].scenarios(scale)
+    plan = share()[panel].plan(scale)
+    assert not plan.refused
+    return plan.scenarios
 
 
 def test_every_panel_is_there() -> None:
@@ -173,7 +175,7 @@ def test_sums_beyond_the_limits_are_marked(panel: str, scale: ScaleName) -> None
 
 @pytest.mark.parametrize("panel", PANELS)
 def test_what_the_text_lost_is_marked_as_chosen(panel: str) -> None:
-    figure, says = share()[panel].figure, PANELS[panel]
+    figure, says = share()[panel].sheet, PANELS[panel]
     chosen = " ".join(figure.chosen)
     assert ("cluster sizes 3, 5, 10 and 15" in chosen) == (says.sizes == SIZES)
     assert ("R = 1, 2, 5 and 10" in chosen) == (says.again == AGAIN)

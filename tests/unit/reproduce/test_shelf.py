@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from securefl.errors import ConfigError
-from securefl.reproduce.figure import Curve
-from securefl.reproduce.record import scenario_key, settings_key
-from securefl.reproduce.shelf import choose, papers
+from securefl.reproduce.exhibits import Exhibit, choose_exhibits, exhibits
+from securefl.reproduce.experiment import UNNAMED, ScaleName
+from securefl.reproduce.record import scenario_key
+from securefl.reproduce.tabulate import sheet_key
 from tests.unit.reproduce.tiny import FIGURE, SCENARIO, shelf
 
 
 def test_a_curve_is_a_scenario_with_changes_in_order(tmp_path: Path) -> None:
-    (preset,) = papers(shelf(tmp_path))["tiny"]
-    desk, paper = preset.scenarios("desk"), preset.scenarios("paper")
+    (preset,) = exhibits(shelf(tmp_path), "tiny")
+    desk, paper = preset.plan("desk").scenarios, preset.plan("paper").scenarios
     assert list(desk) == ["no attack", "attack"]
     assert [s.stop.rounds for s in (*desk.values(), *paper.values())] == [4, 4, 5, 5]
     assert [len(s.behaviours) for s in desk.values()] == [0, 1]
@@ -42,7 +44,7 @@ def test_a_curve_is_a_scenario_with_changes_in_order(tmp_path: Path) -> None:
 def test_a_figure_file_that_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
     assert old in FIGURE
     with pytest.raises(ConfigError) as caught:
-        papers(shelf(tmp_path, FIGURE.replace(old, new)))
+        exhibits(shelf(tmp_path, FIGURE.replace(old, new)), "tiny")
     assert message in str(caught.value)
 
 
@@ -50,67 +52,72 @@ def test_a_curve_that_is_no_feasible_scenario(tmp_path: Path) -> None:
     figure = FIGURE.replace(
         "[[claims]]", '[[curves]]\nlabel = "m"\noverrides = ["clustering.size=7"]\n[[claims]]'
     )
-    (preset,) = papers(shelf(tmp_path, figure))["tiny"]
-    with pytest.raises(
-        ConfigError, match=r"^7b.toml, desk scale, curve 'm': clustering.size: 6 participants"
-    ):
-        preset.scenarios("desk")
+    (preset,) = exhibits(shelf(tmp_path, figure), "tiny")
+    plan = preset.plan("desk")
+    assert list(plan.scenarios) == ["no attack", "attack"]
+    assert plan.refused["m"].startswith("clustering.size: 6 participants")
 
 
 def test_a_scale_that_there_is_not(tmp_path: Path) -> None:
     figure = FIGURE.replace("[scale.paper]", "[scale.desk.x]").replace('overrides = ["stop.rounds=5"]', "")
     with pytest.raises(ConfigError, match="unknown field `x`"):
-        papers(shelf(tmp_path / "a", figure))
+        exhibits(shelf(tmp_path / "a", figure), "tiny")
     cut = FIGURE[: FIGURE.index("[scale.paper]")] + FIGURE[FIGURE.index("[[curves]]") :]
-    (preset,) = papers(shelf(tmp_path / "b", cut))["tiny"]
+    (preset,) = exhibits(shelf(tmp_path / "b", cut), "tiny")
     with pytest.raises(ConfigError, match="figure 7b has no 'paper' scale"):
-        preset.scenarios("paper")
+        preset.plan("paper")
+
+
+def choose(known: Sequence[Exhibit], wanted: Sequence[str]) -> tuple[Exhibit, ...]:
+    return choose_exhibits(known, [("figure", one) for one in wanted])
 
 
 def test_choosing_panels(tmp_path: Path) -> None:
     folder = shelf(tmp_path)
     for panel in ("7a", "10a"):
         (folder / "tiny" / f"{panel}.toml").write_text(FIGURE.replace('"7b"', f'"{panel}"'))
-    presets = papers(folder)["tiny"]
-    assert [p.figure.panel for p in presets] == ["7a", "7b", "10a"]
+    presets = exhibits(folder, "tiny")
+    assert [p.item.number for p in presets] == ["7a", "7b", "10a"]
     for wanted, panels in (
         (("7b",), ["7b"]),
         (("7",), ["7a", "7b"]),
         (("10a", "7a"), ["7a", "10a"]),
         (("all",), ["7a", "7b", "10a"]),
     ):
-        assert [p.figure.panel for p in choose(presets, wanted)] == panels
+        assert [p.item.number for p in choose(presets, wanted)] == panels
     for wanted in (("1",), ("7c",), ("7a", "")):
         with pytest.raises(ConfigError, match=r"there is no figure .* \(7a, 7b, 10a, or all\)"):
             choose(presets, wanted)
 
 
 def test_the_key_of_a_scenario_follows_its_course_only(tmp_path: Path) -> None:
-    (one,) = papers(shelf(tmp_path / "a"))["tiny"]
-    (two,) = papers(shelf(tmp_path / "b", scenario=SCENARIO.replace("real thing", "test")))["tiny"]
-    (three,) = papers(shelf(tmp_path / "c", scenario=SCENARIO.replace("size = 3", "size = 2")))["tiny"]
-    keys = [scenario_key(preset.scenarios("desk")["attack"]) for preset in (one, two, three)]
+    (one,) = exhibits(shelf(tmp_path / "a"), "tiny")
+    (two,) = exhibits(shelf(tmp_path / "b", scenario=SCENARIO.replace("real thing", "test")), "tiny")
+    (three,) = exhibits(shelf(tmp_path / "c", scenario=SCENARIO.replace("size = 3", "size = 2")), "tiny")
+    keys = [scenario_key(preset.plan("desk").scenarios["attack"]) for preset in (one, two, three)]
     assert keys[0] == keys[1] != keys[2]
-    assert scenario_key(one.scenarios("desk")["no attack"]) != keys[0]
+    assert scenario_key(one.plan("desk").scenarios["no attack"]) != keys[0]
 
 
 def test_fields_at_their_default_are_no_part_of_the_key(tmp_path: Path) -> None:
-    (plain,) = papers(shelf(tmp_path / "a"))["tiny"]
+    (plain,) = exhibits(shelf(tmp_path / "a"), "tiny")
     spelled = SCENARIO + "\n[leakage]\nmode = 'veto'\n\n[server_optimiser]\nmomentum = 0.0\n"
-    (wordy,) = papers(shelf(tmp_path / "b", scenario=spelled))["tiny"]
-    (other,) = papers(shelf(tmp_path / "c", scenario=spelled.replace("momentum = 0.0", "momentum = 0.1")))[
-        "tiny"
-    ]
-    keys = [scenario_key(preset.scenarios("desk")["attack"]) for preset in (plain, wordy, other)]
+    (wordy,) = exhibits(shelf(tmp_path / "b", scenario=spelled), "tiny")
+    (other,) = exhibits(
+        shelf(tmp_path / "c", scenario=spelled.replace("momentum = 0.0", "momentum = 0.1")), "tiny"
+    )
+    keys = [scenario_key(preset.plan("desk").scenarios["attack"]) for preset in (plain, wordy, other)]
     assert keys[0] == keys[1] != keys[2]
 
 
 def test_the_settings_of_a_panel_follow_curves_and_claims(tmp_path: Path) -> None:
-    (preset,) = papers(shelf(tmp_path))["tiny"]
-    figure, scenarios = preset.figure, preset.scenarios("desk")
-    same = settings_key(figure, scenarios)
-    assert settings_key(figure, preset.scenarios("desk")) == same
-    (stricter,) = papers(shelf(tmp_path / "b", FIGURE.replace("margin = 0.1", "margin = 0.2")))["tiny"]
-    assert settings_key(stricter.figure, scenarios) != same
-    assert settings_key(figure, preset.scenarios("paper")) != same
-    assert Curve(label="x").overrides == ()
+    (preset,) = exhibits(shelf(tmp_path), "tiny")
+    (stricter,) = exhibits(shelf(tmp_path / "b", FIGURE.replace("margin = 0.1", "margin = 0.2")), "tiny")
+
+    def key(panel: Exhibit, scale: ScaleName) -> str:
+        return sheet_key(panel, "desk", UNNAMED, panel.plan(scale).scenarios)
+
+    same = key(preset, "desk")
+    assert key(preset, "desk") == same
+    assert key(stricter, "desk") != same
+    assert key(preset, "paper") != same

@@ -14,16 +14,14 @@ from securefl.config.behaviours import FalseCount, ModelNegation
 from securefl.config.load import parse_scenario
 from securefl.errors import ConfigError
 from securefl.report.figures import HeatMap
-from securefl.reproduce.figure import ScaleName
-from securefl.reproduce.measure import Job
-from securefl.reproduce.record import SeedRecord
-from securefl.reproduce.sheets import pictures
-from securefl.reproduce.sheets.exhibits import Exhibit, exhibits
-from securefl.reproduce.sheets.pictures import picture
-from securefl.reproduce.sheets.record import AxisRecord, CellRecord, SheetRecord
-from securefl.reproduce.sheets.sources import nowhere
-from securefl.reproduce.sheets.study import Dataset
-from securefl.reproduce.sheets.tabulate import Done, tabulate
+from securefl.reproduce import pictures
+from securefl.reproduce.exhibits import Exhibit, exhibits
+from securefl.reproduce.experiment import ScaleName, StudyDataset
+from securefl.reproduce.measure import SimulationJob
+from securefl.reproduce.pictures import picture
+from securefl.reproduce.record import AxisRecord, CellRecord, Record, SeedRecord
+from securefl.reproduce.sources import nowhere
+from securefl.reproduce.tabulate import ExhibitResults, tabulate
 from tests.unit.cli.programs import SCENARIO, call
 
 EXHIBITS = exhibits(Path(scenarios.__path__[0]) / "papers", "weighting")
@@ -78,8 +76,8 @@ def test_the_last_parties_negate_the_model_and_declare_what_the_paper_says(
     assert negation.parties == lie.parties
 
 
-def job(*overrides: str) -> Job:
-    return Job(scenario=parse_scenario(SCENARIO, overrides), seed=0, folder=Path("unused"))
+def job(*overrides: str) -> SimulationJob:
+    return SimulationJob(scenario=parse_scenario(SCENARIO, overrides), seed=0, folder=Path("unused"))
 
 
 def test_what_is_measured_of_a_split() -> None:
@@ -95,18 +93,17 @@ def test_what_is_measured_of_a_split() -> None:
         split_of(job(UNEVEN), "caps")
 
 
-def of_split(exhibit: Exhibit, dataset: Dataset, *overrides: str) -> SheetRecord:
+def of_split(exhibit: Exhibit, dataset: StudyDataset, *overrides: str) -> Record:
     """The record of a figure that shows a split, as if its data were split as ``overrides`` say."""
     plan, shows = exhibit.plan("desk", nowhere(dataset, None)), exhibit.sheet.shows
     measured = {label: split_of(job(*overrides), shows) for label in plan.scenarios}
     return tabulate(
-        Done(
+        ExhibitResults(
             exhibit=exhibit,
             dataset=dataset,
             scale="desk",
             plan=plan,
             results={label: [seed] for label, (seed, _) in measured.items()},
-            refused={},
             jobs=1,
             versions={},
             shares={label: shares for label, (_, shares) in measured.items()},
@@ -135,7 +132,7 @@ def test_notes_of_a_split_name_what_is_plotted_and_not_what_is_measured(
 ) -> None:
     seen: list[str] = []
 
-    def draw(_title: str, notes: Sequence[str], _numbers: object) -> bytes:
+    def draw(_title: str, notes: Sequence[str], _numbers: object, *, kind: str) -> bytes:
         seen.extend(notes)
         return b""
 
@@ -159,27 +156,28 @@ def test_what_is_claimed_of_a_split_is_claimed_of_one_data_set() -> None:
     assert ["of 100 speakers" in one.says for (one,) in said] == [False, True]
 
 
-def test_a_cell_of_a_heat_map_shows_lowest_and_highest_of_several_seeds(
+def test_a_cell_of_a_heat_map_shows_the_deviation_of_several_seeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cell = CellRecord(label="a", place=("a",), baseline=False, final=0.8, low=0.75, high=0.85)
+    cell = CellRecord(label="a", place=("a",), rounds=1, final=0.8)
     one = SeedRecord(seed=0, accuracies=(0.8,), ended="", seconds=1.0, device="cpu", dataset="MNIST")
-    several = replace(cell, label="b", place=("b",), seeds=(one, one), published=0.82)
-    record = SheetRecord(
-        format=1, paper="small", kind="figure", number="1", dataset="mnist", scale="desk", title="",
+    seeds = tuple(replace(one, accuracies=(final,)) for final in (0.75, 0.85))
+    several = replace(cell, label="b", place=("b",), seeds=seeds, published=0.82)
+    record = Record(
+        format=1, paper="small", kind="figure", number="1", dataset="mnist", scale="desk", stem="", title="",
         settings="", note="", shows="table", axes=(AxisRecord(name="x", choices=("a", "b")),), last=1,
         tolerance=0.1, leakage_reported=False, cells=(replace(cell, seeds=(one,)), several), verdicts=(),
         unjudged=(), seconds=0.0, jobs=1, versions={},
     )  # fmt: skip
     drawn: list[HeatMap] = []
 
-    def draw(table: HeatMap) -> bytes:
+    def draw(table: HeatMap, _kind: str) -> bytes:
         drawn.append(table)
         return b""
 
     monkeypatch.setattr(pictures, "draw_heat_map", draw)
     picture(record)
-    assert drawn[0].texts == (("0.800", "0.800 (0.82)\n0.750 to 0.850"),)
+    assert drawn[0].texts == (("0.800", "0.800 (0.82)\n± 0.071"),)
 
 
 def test_the_list_fits_a_terminal_and_names_figures_as_they_are_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""From the simulations of a table or figure on one data set to its record: cells, differences, verdicts."""
+"""From what was run of a table or figure on one data set to its record: cells, differences, verdicts."""
 
 from __future__ import annotations
 
@@ -9,60 +9,72 @@ from dataclasses import dataclass, field
 import msgspec
 
 from securefl.config.scenario import Scenario
-from securefl.reproduce.comparison import Plan
-from securefl.reproduce.figure import AnyClaim, ScaleName
-from securefl.reproduce.judging import judge, measured
-from securefl.reproduce.record import FORMAT, SeedRecord, final_of, scenario_key
-from securefl.reproduce.sheets.exhibits import Exhibit
-from securefl.reproduce.sheets.record import AxisRecord, CellRecord, SheetRecord
-from securefl.reproduce.sheets.study import SPLITS, Dataset, Level, label_of, place_of
-from securefl.reproduce.shelf import labels_of
+from securefl.reproduce.claims import AnyClaim, judge, labels_of
+from securefl.reproduce.exhibits import CellPlan, Exhibit
+from securefl.reproduce.experiment import SPLITS, CellChoice, Dimension, ScaleName, StudyDataset
+from securefl.reproduce.provenance import commit
+from securefl.reproduce.record import (
+    FORMAT,
+    AxisRecord,
+    CellRecord,
+    Record,
+    SeedRecord,
+    final_of,
+    scenario_key,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """The simulations of one table or figure on one data set."""
+class ExhibitResults:
+    """The simulations, or the draws, of one table or figure on one data set."""
 
     exhibit: Exhibit
-    dataset: Dataset
+    dataset: StudyDataset
     scale: ScaleName
-    plan: Plan
-    results: Mapping[str, Sequence[SeedRecord]]
+    plan: CellPlan
+    results: dict[str, list[SeedRecord]] = field(default_factory=dict)
     """By label of the cell, one per seed; a cell without is in ``refused``."""
-    refused: Mapping[str, str]
+    refused: dict[str, str] = field(default_factory=dict)
     """By label: why it has no result."""
     jobs: int
     versions: Mapping[str, str]
     auxiliary: str = ""
     """The auxiliary set that was taken instead of the item's own (:attr:`~.sources.Source.instead`)."""
-    shares: Mapping[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
+    shares: dict[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
     """By label, for sheets that show a split (:attr:`CellRecord.shares`)."""
+    values: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By label (:attr:`CellRecord.values`)."""
 
 
-def tabulate(done: Done) -> SheetRecord:
+def tabulate(done: ExhibitResults) -> Record:
     """Set our numbers beside the paper's, and judge the claims."""
     exhibit, scale = done.exhibit, done.scale
     sheet, item = exhibit.sheet, exhibit.item
-    cells = tuple(_cell(done, cell) for cell in sheet.kept(scale))
+    cells = tuple(_cell(done, cell) for cell in exhibit.kept(scale))
     accuracies = {cell.label: [seed.accuracies for seed in cell.seeds] for cell in cells if cell.seeds}
     rounds = max((cell.rounds for cell in cells), default=0)
     claims = (*sheet.claims, *item.claims_about(done.dataset.name))
     judged = [claim for claim in claims if labels_of(claim) <= accuracies.keys()]
-    kept = {axis.name: tuple(dict.fromkeys(c.place[at] for c in cells)) for at, axis in enumerate(sheet.axes)}
-    scenarios, trains = done.plan.scenarios, sheet.shows not in SPLITS
-    return SheetRecord(
+    placed = [cell.place for cell in cells if cell.place]
+    kept = {axis.name: [place[at] for place in placed] for at, axis in enumerate(sheet.axes)}
+    drawn = exhibit.drawn
+    scenarios, trains = done.plan.scenarios, sheet.shows not in SPLITS and drawn is None
+    return Record(
         format=FORMAT,
         paper=exhibit.paper,
         kind=item.kind,
         number=item.number,
         dataset=done.dataset.name,
         scale=scale,
+        stem=exhibit.stem(done.dataset.name, scale),
         title=exhibit.title,
         settings=sheet_key(exhibit, scale, done.dataset, scenarios),
         note=_note(done, scenarios if trains else {}),
         shows=sheet.shows,
-        axes=tuple(AxisRecord(name=axis.name, choices=kept[axis.name]) for axis in sheet.axes),
-        last=min((sheet.last, *(s.stop.rounds for s in scenarios.values()))),
+        axes=tuple(
+            AxisRecord(name=axis.name, choices=_in_order(axis, kept[axis.name])) for axis in sheet.axes
+        ),
+        last=min(sheet.last, rounds or sheet.last),
         tolerance=sheet.tolerance,
         leakage_reported=trains and any(s.leakage.mode == "report" for s in scenarios.values()),
         cells=cells,
@@ -71,14 +83,20 @@ def tabulate(done: Done) -> SheetRecord:
         seconds=round(sum(seed.seconds for cell in cells for seed in cell.seeds), 1),
         jobs=done.jobs,
         versions=dict(done.versions),
+        commit=commit(),
+        drawn="" if drawn is None else drawn.measures,
     )
 
 
-def sheet_key(exhibit: Exhibit, scale: ScaleName, dataset: Dataset, scenarios: Mapping[str, Scenario]) -> str:
+def sheet_key(
+    exhibit: Exhibit, scale: ScaleName, dataset: StudyDataset, scenarios: Mapping[str, Scenario]
+) -> str:
     """Digest (32 hex digits) of what the verdicts follow from, seeds and the place of the data apart.
 
     An auxiliary set that the item leaves open does not count either: the note names it.
     """
+    if exhibit.drawn is not None:
+        return exhibit.drawn.key(scale)
     sheet, item = exhibit.sheet, exhibit.item
     foreign = item.auxiliary is not None
     here = {label: scenario_key(_placeless(one, foreign=foreign)) for label, one in scenarios.items()}
@@ -88,22 +106,31 @@ def sheet_key(exhibit: Exhibit, scale: ScaleName, dataset: Dataset, scenarios: M
     return hashlib.sha256(msgspec.json.encode(judged, order="sorted")).hexdigest()[:32]
 
 
-def _cell(done: Done, cell: tuple[Level, ...]) -> CellRecord:
+def _in_order(axis: Dimension, kept: Sequence[str]) -> tuple[str, ...]:
+    return tuple(level.label for level in axis.choices if level.label in kept)
+
+
+def _cell(done: ExhibitResults, cell: CellChoice) -> CellRecord:
     sheet, item, name = done.exhibit.sheet, done.exhibit.item, done.dataset.name
     published, spread = item.published.get(name), item.spread.get(name)
     bare = CellRecord(
-        label=label_of(cell),
-        place=place_of(cell),
-        baseline=any(level.baseline for level in cell),
+        label=cell.label,
+        place=cell.place,
+        baseline=cell.baseline,
         published=sheet.number_at(published, cell) if published else None,
         spread=sheet.number_at(spread, cell) if spread else None,
     )
     label = bare.label
     if label in done.refused:
         return msgspec.structs.replace(bare, refused=done.refused[label])
-    scenario, seeds = done.plan.scenarios[label], tuple(done.results[label])
+    seeds, drawn = tuple(done.results[label]), done.exhibit.drawn
+    if drawn is not None:
+        bare = msgspec.structs.replace(bare, rounds=1, seeds=seeds, values=done.values.get(label, {}))
+        finals = bare.finals(1)
+        final = round(sum(finals) / len(finals), 6) if finals else None
+        return drawn.shown(msgspec.structs.replace(bare, final=final))
+    scenario = done.plan.scenarios[label]
     rounds = scenario.stop.rounds
-    finals = [measured(seed.accuracies, "final", sheet.last, rounds) for seed in seeds]
     return msgspec.structs.replace(
         bare,
         scenario=scenario_key(scenario),
@@ -111,8 +138,6 @@ def _cell(done: Done, cell: tuple[Level, ...]) -> CellRecord:
         parties=scenario.parties,
         asked=_asked(scenario) if sheet.shows not in SPLITS else "",
         final=round(final_of(label, seeds, sheet.last, rounds), 6),
-        low=round(min(finals), 6),
-        high=round(max(finals), 6),
         seeds=seeds,
         shares=done.shares.get(label, ()),
     )
@@ -133,7 +158,7 @@ def _asked(scenario: Scenario) -> str:
     return f"{amount} per {privacy.unit}, {privacy.placement} noise"
 
 
-def _note(done: Done, scenarios: Mapping[str, Scenario]) -> str:
+def _note(done: ExhibitResults, scenarios: Mapping[str, Scenario]) -> str:
     own = done.exhibit.item.auxiliary
     said = [
         *(scenario.description for scenario in scenarios.values()),

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefl.errors import ConfigError
-from securefl.reproduce.sheets.quantities import derived, fill
-from securefl.reproduce.sheets.study import Values
+from securefl.reproduce.experiment import Values
+from securefl.reproduce.quantities import derived, fill
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import scenarios
 from securefl.cli.reproduce import RESULTS
 from securefl.errors import ConfigError
-from securefl.reproduce.groups.page import trials_page
-from securefl.reproduce.groups.record import Cell, conclude, plot_of, read_trial_records, trial_key
-from securefl.reproduce.groups.sheet import Method, Trials, choose_trials, read_trials, trial_papers
-from securefl.reproduce.groups.trial import Outcome, Trial
-from securefl.reproduce.shelf import papers
+from securefl.reproduce.exhibits import Exhibit, choose_exhibits, exhibits, papers
+from securefl.reproduce.experiment import UNNAMED
+from securefl.reproduce.page import page
+from securefl.reproduce.record import Record, SeedRecord, read_records
+from securefl.reproduce.tabulate import ExhibitResults, tabulate
+from securefl.reproduce.trials import Method, Trial, Trials, trial_key
 from tests.unit.cli.programs import call, refusal
 
 PRESETS = Path(scenarios.__path__[0]) / "papers"
@@ -74,52 +74,62 @@ def trial_shelf(tmp_path: Path, figure: str = FIGURE) -> Path:
     return tmp_path
 
 
-def _only(root: Path) -> Trials:
-    (trials,) = read_trials(root, "tiny")
-    return trials
+def _only(root: Path) -> tuple[Exhibit, Trials]:
+    (exhibit,) = exhibits(root, "tiny")
+    assert isinstance(exhibit.drawn, Trials)
+    return exhibit, exhibit.drawn
+
+
+def conclude(exhibit: Exhibit, results: dict[str, list[SeedRecord]]) -> Record:
+    refused = {cell.label: "left out" for cell in exhibit.kept("desk") if cell.label not in results}
+    plan = exhibit.plan("desk")
+    return tabulate(ExhibitResults(
+        exhibit=exhibit, dataset=UNNAMED, scale="desk", plan=plan, results=results, refused=refused, jobs=1,
+        versions={},
+    ))  # fmt: skip
 
 
 def test_the_bundled_figures_are_read_and_no_others_are_taken_for_them() -> None:
-    assert trial_papers(PRESETS) == ("br-ifca",)
-    panels = [one.sheet.panel for one in read_trials(PRESETS, "br-ifca")]
-    assert panels[:3] == ["1a", "1b", "1c"]
-    assert "br-ifca" not in papers(PRESETS)
+    assert set(papers(PRESETS)) == {"br-ifca", "dp", "hidden-groups", "share", "weighting"}
+    known = {paper: exhibits(PRESETS, paper) for paper in papers(PRESETS)}
+    drawn = [paper for paper, some in known.items() if any(isinstance(one.drawn, Trials) for one in some)]
+    assert drawn == ["br-ifca"]
+    assert [one.item.number for one in known["br-ifca"]][:3] == ["1a", "1b", "1c"]
 
 
 def test_a_trial_is_the_same_whatever_is_run_beside_it(tmp_path: Path) -> None:
-    trials = _only(trial_shelf(tmp_path))
-    (point,) = trials.size("desk").points
+    exhibit, trials = _only(trial_shelf(tmp_path))
+    (point,) = trials.sheet.scale["desk"].points
     trial = Trial(trials.setup(point), trials.common, 0)
     found = {method.label: outcome for method, outcome in trial.run(trials.sheet.methods)}
     for method in trials.sheet.methods:
         ((_, alone),) = trial.run([method])
-        assert msgspec.structs.replace(alone, seconds=0) == msgspec.structs.replace(
-            found[method.label], seconds=0
-        )
-    assert found["robust"].matched < found["mean"].matched
-    assert found["staged"].recovered == 1.0
-    cells = [Cell(method=label, at="d = 4", trials=(one,)) for label, one in found.items()]
-    record = conclude(trials, "desk", cells, 1.0)
+        assert alone.values == found[method.label].values
+    assert found["robust"].values["matched"] < found["mean"].values["matched"]
+    assert found["staged"].values["recovered"] == 1.0
+    record = conclude(exhibit, {f"{label} @ d = 4": [one] for label, one in found.items()})
     assert [verdict.ruling for verdict in record.verdicts] == ["holds"]
-    assert plot_of(trials, record).columns == ("d = 4",)
-    page = trials_page("tiny", [trials], {("1a", "desk"): record}, "tiny")
-    assert f"| robust | {found['robust'].matched:.3f}" in page
-    assert "**holds**: beats the mean" in page
-    assert "changed since" not in page
-    changed = _only(trial_shelf(tmp_path / "b", FIGURE.replace("margin = 0.01", "margin = 0.02")))
-    assert "changed since" in trials_page("tiny", [changed], {("1a", "desk"): record}, "tiny")
+    assert [axis.choices for axis in record.axes][1:] == [("d = 4",)]
+    text = page([exhibit], (record,), "tiny")
+    assert f"| robust | {found['robust'].values['matched']:.3f}" in text
+    assert "**holds**: beats the mean" in text
+    assert "of an older" not in text
+    changed, _ = _only(trial_shelf(tmp_path / "b", FIGURE.replace("margin = 0.01", "margin = 0.02")))
+    assert "of an older" in page([changed], (record,), "tiny")
 
 
 def test_claims_about_points_that_were_not_run_are_not_judged(tmp_path: Path) -> None:
-    trials = _only(trial_shelf(tmp_path))
-    outcome = Outcome(nearest=0.1, matched=0.1, recovered=1.0, seconds=0.0)
-    record = conclude(trials, "desk", [Cell(method="robust", at="d = 4", trials=(outcome,))], 0.0)
+    exhibit, _ = _only(trial_shelf(tmp_path))
+    values = {"nearest": 0.1, "matched": 0.1, "recovered": 1.0}
+    outcome = SeedRecord(seed=0, accuracies=(0.1,), values=values)
+    record = conclude(exhibit, {"robust @ d = 4": [outcome]})
     assert record.verdicts == ()
+    assert record.unjudged == ("beats the mean ('mean @ d = 4' is refused)",)
 
 
 def test_what_is_kept_goes_by_what_an_outcome_follows_from(tmp_path: Path) -> None:
-    trials = _only(trial_shelf(tmp_path))
-    (point,) = trials.size("desk").points
+    _, trials = _only(trial_shelf(tmp_path))
+    (point,) = trials.sheet.scale["desk"].points
     trial = Trial(trials.setup(point), trials.common, 0)
     plain = Method(label="a")
     assert trial_key(trial, plain) == trial_key(trial, Method(label="b", baseline=True))
@@ -138,14 +148,15 @@ def test_a_device_that_no_trial_would_use_is_refused(tmp_path: Path) -> None:
     [
         ("--dataset", "--dataset: br-ifca draws its problems and reads no data (leave it out)"),
         ("--aux", "--aux: br-ifca draws its problems and reads no data (leave it out)"),
-        ("--table", "--table: br-ifca has figures only (--figure)"),
+        ("--table", "--table: there is no table 'mnist' (br-ifca has no tables; --figure {panels}, or all)"),
     ],
 )
 def test_data_and_tables_of_drawn_problems_are_refused_by_name(
     option: str, said: str, tmp_path: Path
 ) -> None:
     given = ("--figure", "1a", option, "mnist", "--out", tmp_path)
-    assert refusal(call("reproduce", "br-ifca", *given)) == said
+    panels = ", ".join(one.item.number for one in exhibits(PRESETS, "br-ifca"))
+    assert refusal(call("reproduce", "br-ifca", *given)) == said.format(panels=panels)
 
 
 @pytest.mark.parametrize(
@@ -171,24 +182,27 @@ def test_data_and_tables_of_drawn_problems_are_refused_by_name(
 )
 def test_files_that_are_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        read_trials(trial_shelf(tmp_path, FIGURE.replace(old, new)), "tiny")
+        exhibits(trial_shelf(tmp_path, FIGURE.replace(old, new)), "tiny")
 
 
 def test_scales_and_panels_that_are_not_there(tmp_path: Path) -> None:
-    trials = _only(trial_shelf(tmp_path))
+    exhibit, _ = _only(trial_shelf(tmp_path))
     with pytest.raises(ConfigError, match="no 'paper' scale"):
-        trials.size("paper")
+        exhibit.kept("paper")
     with pytest.raises(ConfigError, match="no figure '2'"):
-        choose_trials((trials,), ("2",))
-    assert choose_trials((trials,), ("1",)) == choose_trials((trials,), ("all",)) == (trials,)
+        choose_exhibits([exhibit], [("figure", "2")])
+    for wanted in ("1", "all"):
+        assert choose_exhibits([exhibit], [("figure", wanted)]) == (exhibit,)
 
 
 def test_the_list_has_one_line_a_figure_on_a_narrow_terminal() -> None:
-    there = read_trials(PRESETS, "br-ifca")
+    there = exhibits(PRESETS, "br-ifca")
     listed = call("reproduce", "br-ifca", "--list", width=80).stdout.splitlines()
-    records = read_trial_records(RESULTS / "br-ifca")
-    drawn = [[s for s in one.sheet.scale if (one.sheet.panel, s) in records] or ["desk"] for one in there]
-    wanted = [(one.sheet.panel, scale) for one, some in zip(there, drawn, strict=True) for scale in some]
+    records = read_records(RESULTS / "br-ifca")
+    wanted: list[tuple[str, str]] = []
+    for one in there:
+        ran = [record.scale for record in records if record.number == one.item.number]
+        wanted += [(one.item.number, scale) for scale in ran] or [(one.item.number, "")]
     assert [line.split()[0] for line in listed[1:]] == [panel for panel, _ in wanted]
     assert all(len(line) <= 80 for line in listed)
     assert all(scale in line for (_, scale), line in zip(wanted, listed[1:], strict=True))

@@ -12,13 +12,17 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
+import msgspec
 from msgspec import Meta
 
 from securefl.config.section import Name, Positive, Section
+from securefl.crypto.labels import digest
 from securefl.errors import ConfigError
-from securefl.reproduce.figure import Text
-from securefl.reproduce.leakage.noise import IN_WORDS, Accounting, Noise
-from securefl.reproduce.shelf import read_section
+from securefl.reproduce.claims import Text
+from securefl.reproduce.experiment import Choice, Dimension, Experiment, Item, Place, RunScale, ScaleName
+from securefl.reproduce.noise import IN_WORDS, Accounting, Noise
+from securefl.reproduce.reading import read_section
+from securefl.reproduce.record import FORMAT, CellRecord
 
 MATES: Final = "mates"
 """As many colluders as a party has mates in a cluster: m - 1."""
@@ -58,14 +62,16 @@ class Sweep(Section, frozen=True, kw_only=True):
     """Where privacy noise is added, of which ``accounting`` says how much; nothing is said of it without."""
     accounting: Accounting | None = None
 
-    def settings(self) -> Iterator[Setting]:
+    def settings(self) -> Iterator[SweepSetting]:
         """The rows, without sizes that make a single cluster, which exposes nobody, or do not hold atoms.
 
         New work has noise of its own each time, so that it is not shown as if that was added once.
         """
         lists = (self.parties, self.sizes, self.colluders, self.dropout, self.work, self.atoms)
         made = (
-            Setting(parties, size, size - 1 if colluders == MATES else colluders, dropout, work, atoms, noise)
+            SweepSetting(
+                parties, size, size - 1 if colluders == MATES else colluders, dropout, work, atoms, noise
+            )
             for parties, size, colluders, dropout, work, atoms, noise in product(
                 *lists, self.noise or (None,)
             )
@@ -75,13 +81,84 @@ class Sweep(Section, frozen=True, kw_only=True):
         )
         yield from dict.fromkeys(made)
 
-    def columns(self, setting: Setting) -> tuple[int, ...]:
+    def columns(self, setting: SweepSetting) -> tuple[int, ...]:
         """The reclusterings at which a setting is looked at."""
         return self.reclusterings or tuple(range(1, setting.threshold + BEYOND + 1))
 
+    @property
+    def joint(self) -> str:
+        """Between setting and reclusterings, in the label of a cell."""
+        return ", "
+
+    @property
+    def measures(self) -> str:
+        """What the numbers are."""
+        return (
+            "exposed parties (share)" if self.accounting is None else "epsilon of the run, worst of the draws"
+        )
+
+    def whole(self) -> Experiment:
+        """The same as an experiment."""
+        columns = sorted({column for setting in self.settings() for column in self.columns(setting)})
+        axes = (
+            Dimension(name="setting", choices=tuple(Choice(label=one.label()) for one in self.settings())),
+            Dimension(
+                name="reclusterings of one update", choices=tuple(Choice(label=f"R = {r}") for r in columns)
+            ),
+        )
+        return Experiment(
+            title=self.title,
+            claim=self.claim,
+            settings="",
+            shows="lines",
+            last=1,
+            axes=axes,
+            scale={"desk": RunScale(scenario="")},
+            items=(Item(kind="figure", number=self.name, title=self.title),),
+        )
+
+    def at(self, place: Place) -> tuple[SweepSetting, int]:
+        """The setting of a cell, and its reclusterings."""
+        label, column = place
+        setting = next(one for one in self.settings() if one.label() == label)
+        return setting, int(column.removeprefix("R = "))
+
+    def has(self, place: Place) -> bool:
+        """Whether a setting is looked at with so many reclusterings."""
+        setting, column = self.at(place)
+        return column in self.columns(setting)
+
+    def draws_at(self, _scale: ScaleName) -> int:
+        """Of a cell."""
+        return self.draws
+
+    def key(self, _scale: ScaleName) -> str:
+        """Digest (32 hex digits) of what the numbers follow from."""
+        plain = msgspec.structs.replace(self, title="-", claim="-")
+        return digest("sweep", FORMAT, msgspec.json.encode(plain, order="sorted")).hex()[:32]
+
+    def shown(self, cell: CellRecord) -> CellRecord:
+        """The cell with what a table shows of it: its share of exposed parties or epsilon, and exposures."""
+        setting, column = self.at(cell.place)
+        seen, epsilon = cell.finals(1), cell.values.get("epsilon")
+        if epsilon is not None:
+            text = f"{epsilon:.3g}\n{cell.values['exposure']:.2f}"
+        elif not seen:
+            text = "nothing is opened"
+        else:
+            empty = len(cell.seeds) - len(seen)
+            deviation = cell.deviation(1)
+            text = f"{sum(seen) / len(seen):.0%}" + (f" ± {deviation:.0%}" if deviation else "")
+            once, fresh = (max(seed.values[name] for seed in cell.seeds) for name in ("once", "fresh"))
+            text += f"\n{once:.2f} / {fresh:.2f}"
+            text += f"\n{empty} draw{'s open' if empty > 1 else ' opens'} nothing" if empty else ""
+        final = epsilon if epsilon is not None else sum(seen) / len(seen) if seen else None
+        marked = column == setting.threshold and bool(seen)
+        return msgspec.structs.replace(cell, final=final, text=text, marked=marked)
+
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SweepSetting:
     """One row of a sweep."""
 
     parties: int

@@ -5,24 +5,24 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from statistics import stdev
 
 import msgspec
 import pytest
 
 from securefl.cli import reproduce as command
 from securefl.config.load import parse_scenario
-from securefl.reproduce.judging import overall
-from securefl.reproduce.measure import Job
-from securefl.reproduce.record import SeedRecord
-from securefl.reproduce.sheets.record import CellRecord, SheetRecord, read_sheet_record
-from securefl.reproduce.sheets.report import privacy_of
+from securefl.reproduce.claims import overall
+from securefl.reproduce.measure import SimulationJob
+from securefl.reproduce.page import privacy_of
+from securefl.reproduce.record import CellRecord, Record, SeedRecord, read_record
 from tests.unit.cli.programs import call, files, refusal
-from tests.unit.reproduce.sheets.small import SCENARIO, SHEET, shelf
+from tests.unit.reproduce.small import SCENARIO, SHEET, shelf
 
-EMPTY = SheetRecord(
-    format=1, paper="small", kind="table", number="1", dataset="digits", scale="desk", title="", settings="",
-    note="", shows="table", axes=(), last=1, tolerance=0.1, leakage_reported=False, cells=(), verdicts=(),
-    unjudged=(), seconds=0.0, jobs=1, versions={},
+EMPTY = Record(
+    format=1, paper="small", kind="table", number="1", dataset="digits", scale="desk", stem="",
+    title="", settings="", note="", shows="table", axes=(), last=1, tolerance=0.1, leakage_reported=False,
+    cells=(), verdicts=(), unjudged=(), seconds=0.0, jobs=1, versions={},
 )  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def test_from_file_to_page(paper: Path) -> None:
     assert "left out: own: is read from files (name their folder by --data-dir, or" in said
     assert "digits for the real thing; half of the attackers" in said
     assert files(paper) >= {"table-2-digits-desk.json", "table-2-digits-desk.png"}
-    record = read_sheet_record(paper / "table-2-digits-desk.json")
+    record = read_record(paper / "table-2-digits-desk.json")
     assert [axis.choices for axis in record.axes] == [("none", "half"), ("1/2", "-10")]
     cells = {cell.label: cell for cell in record.cells}
     assert list(cells) == ["none, 1/2", "none, -10", "half, 1/2", "half, -10"]
@@ -54,7 +54,7 @@ def test_from_file_to_page(paper: Path) -> None:
     assert first.scenario == cells["none, -10"].scenario != last.scenario
     assert (first.published, first.spread, last.published) == (0.8, 0.3, 0.1)
     assert last.final is not None
-    assert last.final == last.low == last.high == last.seeds[0].accuracies[-1]
+    assert last.final == last.seeds[0].accuracies[-1]
     assert last.difference == pytest.approx(last.final - 0.1)
     assert [verdict.says for verdict in record.verdicts] == ["the attack hurts"]
     assert record.unjudged == ("the sign alone hurts ('half, -1' is not run at this scale)",)
@@ -97,17 +97,18 @@ def test_from_file_to_page(paper: Path) -> None:
     assert "privacy, none asked for: nothing is hidden" in page
 
 
-def test_several_seeds_show_lowest_and_highest(paper: Path) -> None:
+def test_several_seeds_show_their_standard_deviation(paper: Path) -> None:
     said = reproduce(paper, "--table", "10", "--scale", "paper", "--dataset", "digits")
-    record = read_sheet_record(paper / "table-10-digits-paper.json")
+    record = read_record(paper / "table-10-digits-paper.json")
     assert {len(cell.seeds) for cell in record.cells} == {3}
     assert len(record.cells) == 6
     assert record.agreement() == "no published numbers"
     for cell in record.cells:
         finals = sorted(seed.accuracies[-1] for seed in cell.seeds)
-        assert (cell.low, cell.high) == (finals[0], finals[-1])
+        assert cell.deviation(record.last) == pytest.approx(stdev(finals))
         assert cell.final == pytest.approx(sum(finals) / 3, abs=1e-6)
-    assert f"[{record.cells[0].low:.3f}, {record.cells[0].high:.3f}]" in said
+    assert f"{record.value(record.cells[0])}" in said
+    assert "3 seeds, ± their standard deviation" in said
 
 
 @pytest.mark.parametrize("shows", ["lines", "curves"])
@@ -118,7 +119,7 @@ def test_a_figure_with_refused_cells(shows: str, tmp_path: Path, monkeypatch: py
     said = reproduce(out, "--figure", "1")
     assert "none, 1/2; none, -10: refused, aggregation.rule" in said
     assert "not judged: the attack hurts ('none, -10' is refused)" in said
-    record = read_sheet_record(out / "figure-1-digits-desk.json")
+    record = read_record(out / "figure-1-digits-desk.json")
     assert [bool(cell.refused) for cell in record.cells] == [True, True, False, False]
     assert (out / "figure-1-digits-desk.png").read_bytes().startswith(b"\x89PNG\r\n")
     reproduce(out, "--page")
@@ -143,7 +144,7 @@ def test_what_was_run_from_an_older_file_is_marked(paper: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "--table: nothing to do (--table N, --figure N, --list, --check or --page)"),
+        ((), "--table: nothing to do (--table N or --figure N, --list, --check or --page)"),
         (("--table", "3"), "--table: there is no table '3' (2, 10, or all)"),
         (("--figure", "2"), "--figure: there is no figure '2' (1, or all)"),
         (
@@ -174,7 +175,7 @@ def test_a_data_set_that_a_table_is_not_about(paper: Path, tmp_path: Path) -> No
 
 def test_tables_of_a_paper_of_panels() -> None:
     said = refusal(call("reproduce", "share", "--table", "1"))
-    assert said == "--table: share has figures only (--figure, and another PAPER for tables)"
+    assert said.startswith("--table: there is no table '1' (share has no tables; --figure 2a, ")
 
 
 def test_figures_where_there_are_tables_only() -> None:
@@ -205,7 +206,7 @@ def test_what_is_hidden_is_in_the_record(tmp_path: Path) -> None:
         "rounds = 3\n[privacy]\nunit = 'record'\nmultiplier = 1.5\ndelta = 1e-4\n[encoding]\nscale_bits = 13",
     )
     scenario = parse_scenario(text, ("data.train_limit=200",))
-    record = Job(scenario=scenario, seed=0, folder=tmp_path).measure(lambda _rounds: None)
+    record = SimulationJob(scenario=scenario, seed=0, folder=tmp_path).measure(lambda _rounds: None)
     assert len(record.accuracies) == 3
     assert record.epsilon is not None
     assert 0 < record.epsilon < 10
@@ -214,7 +215,7 @@ def test_what_is_hidden_is_in_the_record(tmp_path: Path) -> None:
         "record level, add-remove, Poisson sampling, q = 32/50, denominator 32, 3 steps" in record.guarantee
     )
     plain = parse_scenario(SCENARIO, ("data.train_limit=200",))
-    bare = Job(scenario=plain, seed=0, folder=tmp_path).measure(lambda _rounds: None)
+    bare = SimulationJob(scenario=plain, seed=0, folder=tmp_path).measure(lambda _rounds: None)
     assert (bare.epsilon, bare.guarantee) == (None, "")
     omniscient = parse_scenario(
         text,
@@ -224,7 +225,7 @@ def test_what_is_hidden_is_in_the_record(tmp_path: Path) -> None:
             " knowledge = 'omniscient' }]",
         ),
     )
-    known = Job(scenario=omniscient, seed=0, folder=tmp_path).measure(lambda _rounds: None)
+    known = SimulationJob(scenario=omniscient, seed=0, folder=tmp_path).measure(lambda _rounds: None)
     assert known.epsilon is None
     assert known.guarantee.startswith("none: omniscient attackers")
 
@@ -262,10 +263,10 @@ def test_no_epsilon_of_a_simulation_is_printed_as_if_it_held(
 
 def test_a_model_is_tested_when_asked_for_and_the_simulation_is_the_same(tmp_path: Path) -> None:
     scenario = parse_scenario(SCENARIO.replace("rounds = 1", "rounds = 9"), ("data.train_limit=200",))
-    thin = Job(scenario=scenario, seed=0, folder=tmp_path, every=4, last=2)
+    thin = SimulationJob(scenario=scenario, seed=0, folder=tmp_path, every=4, last=2)
     assert thin.finished() is None
     found = thin.measure(lambda _rounds: None)
-    full = Job(scenario=scenario, seed=0, folder=tmp_path).measure(lambda _rounds: None).accuracies
+    full = SimulationJob(scenario=scenario, seed=0, folder=tmp_path).measure(lambda _rounds: None).accuracies
     assert len(set(full)) > 4, "the test needs a model that changes"
     assert found.accuracies == (*[full[0]] * 4, *[full[4]] * 3, *full[7:])
     assert (found.tested_every, thin.finished() == found) == (4, False), "the full one serves as well"
@@ -274,6 +275,8 @@ def test_a_model_is_tested_when_asked_for_and_the_simulation_is_the_same(tmp_pat
 def test_a_simulation_that_may_end_early_tests_every_model(tmp_path: Path) -> None:
     text = SCENARIO.replace("rounds = 1", "rounds = 5\npatience = 4")
     scenario = parse_scenario(text, ("data.train_limit=200",))
-    thin = Job(scenario=scenario, seed=0, folder=tmp_path, every=4, last=1).measure(lambda _rounds: None)
-    full = Job(scenario=scenario, seed=0, folder=tmp_path).measure(lambda _rounds: None)
+    thin = SimulationJob(scenario=scenario, seed=0, folder=tmp_path, every=4, last=1).measure(
+        lambda _rounds: None
+    )
+    full = SimulationJob(scenario=scenario, seed=0, folder=tmp_path).measure(lambda _rounds: None)
     assert thin.accuracies == full.accuracies

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
 import scenarios
+from securefl.cli.leakage import STUDY
 from securefl.errors import ConfigError
 from securefl.privacy.accountant import epsilon
 from securefl.privacy.release import ReleaseEvent
-from securefl.reproduce.leakage.draws import look
-from securefl.reproduce.leakage.noise import Accounting, relative_exposure, spent
-from securefl.reproduce.leakage.page import leakage_page
-from securefl.reproduce.leakage.record import (
-    CellRecord,
-    RowRecord,
-    SweepRecord,
-    plot_of,
-    read_sweep_records,
-    run_sweep,
-)
-from securefl.reproduce.leakage.sweep import Setting, Sweep, Work, read_sweep
+from securefl.reproduce.draws import draw_cell, look
+from securefl.reproduce.exhibits import Exhibit, sweep_of
+from securefl.reproduce.experiment import UNNAMED
+from securefl.reproduce.noise import Accounting, relative_exposure, spent
+from securefl.reproduce.page import page
+from securefl.reproduce.pictures import as_csv
+from securefl.reproduce.record import Record, SeedRecord, read_record
+from securefl.reproduce.sweep import Sweep, SweepSetting, Work, read_sweep
+from securefl.reproduce.tabulate import ExhibitResults, tabulate
 from tests.unit.cli.programs import call, refusal
 
 BUNDLED = Path(scenarios.__path__[0]) / "leakage"
-RESULTS = Path(__file__).parents[4] / "docs" / "results" / "leakage"
+RESULTS = Path(__file__).parents[3] / "docs" / "results" / "leakage"
 SMALL = """
 name = "small"
 title = "A small one"
@@ -40,8 +37,8 @@ sizes = [3, 12]
 
 def setting(
     parties: int, size: int, *, colluders: int = 0, dropout: float = 0.0, work: Work = "same"
-) -> Setting:
-    return Setting(parties, size, colluders, dropout, work)
+) -> SweepSetting:
+    return SweepSetting(parties, size, colluders, dropout, work)
 
 
 @pytest.mark.parametrize(
@@ -83,12 +80,12 @@ def test_new_work_is_never_combined() -> None:
 
 
 def test_atoms_protect_however_often_one_reclusters() -> None:
-    with_atoms = Setting(60, 6, 0, 0.05, "same", 3)
+    with_atoms = SweepSetting(60, 6, 0, 0.05, "same", 3)
     for seed in range(3):
         found = look(with_atoms, 8, seed)
         assert found.exposed == 0
         assert found.once == pytest.approx(1 / 3), "atoms are known, and nothing inside"
-    assert look(Setting(60, 6, 0, 0.0, "same"), 8, 0).exposed == 1
+    assert look(SweepSetting(60, 6, 0, 0.0, "same"), 8, 0).exposed == 1
 
 
 def test_dropouts_shrink_clusters_and_single_survivors_are_not_opened() -> None:
@@ -99,25 +96,34 @@ def test_dropouts_shrink_clusters_and_single_survivors_are_not_opened() -> None:
     assert look(setting(4, 2, dropout=0.999), 1, 0).counted == 0, "nobody is left"
 
 
-def test_draws_that_open_nothing_do_not_count_as_safe() -> None:
-    cell = CellRecord(
-        reclusterings=2,
-        counted=(0.0, 0.9, 1.0),
-        exposed=(0.0, 1.0, 0.5),
-        once=(0.0, 1.0, 1.0),
-        fresh=(0.0, 1.0, 1.0),
-    )
-    assert cell.mean == 0.75
-    empty = CellRecord(reclusterings=2, counted=(0.0,), exposed=(0.0,), once=(0.0,), fresh=(0.0,))
-    assert empty.mean is None
-    row = RowRecord(
-        label="N = 4, m = 2", threshold=3, cells=(cell, msgspec.structs.replace(empty, reclusterings=3))
-    )
-    record = SweepRecord(format=1, name="x", title="X", claim="Y.", draws=3, rows=(row,))
-    assert (
-        "| N = 4, m = 2 | 75% [50%, 100%]<br>1.00 / 1.00<br>1 draw opens nothing | nothing is opened |"
-        in leakage_page([record], "x")
-    )
+def sweep_in(path: Path, text: str) -> tuple[Exhibit, Sweep]:
+    path.write_text(text)
+    exhibit = sweep_of(path, STUDY)
+    assert isinstance(exhibit.drawn, Sweep)
+    return exhibit, exhibit.drawn
+
+
+def conclude(exhibit: Exhibit, done: dict[str, tuple[tuple[SeedRecord, ...], dict[str, float]]]) -> Record:
+    return tabulate(ExhibitResults(
+        exhibit=exhibit, dataset=UNNAMED, scale="desk", plan=exhibit.plan("desk"), jobs=1, versions={},
+        results={label: list(draws) for label, (draws, _) in done.items()},
+        values={label: values for label, (_, values) in done.items()},
+    ))  # fmt: skip
+
+
+def test_draws_that_open_nothing_do_not_count_as_safe(tmp_path: Path) -> None:
+    text = SMALL.replace("12]", "4]").replace("[3, 4]", "[2]") + "reclusterings = [2, 3]\n"
+    exhibit, _ = sweep_in(tmp_path / "small.toml", text)
+
+    def draw(seed: int, counted: float, exposed: float) -> SeedRecord:
+        found = {"counted": counted, "exposed": exposed, "once": 1.0, "fresh": 1.0}
+        return SeedRecord(seed=seed, accuracies=(exposed,) if counted else (), values=found)
+
+    some, none = (draw(0, 0, 0), draw(1, 0.9, 1.0), draw(2, 1.0, 0.5)), (draw(0, 0, 0),)
+    record = conclude(exhibit, {"N = 4, m = 2, R = 2": (some, {}), "N = 4, m = 2, R = 3": (none, {})})
+    assert [cell.final for cell in record.cells] == [0.75, None]
+    shown = "| N = 4, m = 2 | 75% ± 35%<br>1.00 / 1.00<br>1 draw opens nothing | nothing is opened |"
+    assert shown in page([exhibit], (record,), "leakage")
 
 
 def test_settings_are_the_product_without_single_clusters(tmp_path: Path) -> None:
@@ -152,15 +158,16 @@ delta = 1e-3
 
 
 def test_noise_once_fresh_and_local(tmp_path: Path) -> None:
-    path = tmp_path / "noisy.toml"
-    path.write_text(NOISY)
-    record = run_sweep(read_sweep(path), lambda _number, _row: None)
-    cells = {row.label.removeprefix("N = 12, m = 3, "): row.cells for row in record.rows}
+    exhibit, sweep = sweep_in(tmp_path / "noisy.toml", NOISY)
+    record = conclude(exhibit, {cell.label: draw_cell(sweep, cell.place) for cell in exhibit.kept("desk")})
+    cells: dict[str, list[dict[str, float]]] = {}
+    for cell in record.cells:
+        cells.setdefault(cell.place[0].removeprefix("N = 12, m = 3, "), []).append(cell.values)
     assert len(cells) == 10, "new work has noise of its own: it is not added once"
     for alone in ("", "1 colluder, "):
         h = 2 if alone else 3
         once, fresh, local, again = (
-            [cell.exposure or 0.0 for cell in cells[alone + noise]]
+            [values["exposure"] for values in cells[alone + noise]]
             for noise in ("shared noise once", "fresh shared noise", "local noise", "new work, local noise")
         )
         assert once[0] == fresh[0] == pytest.approx(1, abs=1e-4), "one opening: all of a sum's noise"
@@ -168,13 +175,12 @@ def test_noise_once_fresh_and_local(tmp_path: Path) -> None:
         # Exposed at R = 6, each party has its own noise left: 1 / h of a sum's, or all of it.
         assert (once[1], local[1], again[1]) == pytest.approx((h, 1, 1 / h), abs=1e-4)
         assert fresh[1] > 3 if alone else fresh[1] == pytest.approx(6, abs=1e-4)
-    spends = {label: [cell.epsilon or 0.0 for cell in row] for label, row in cells.items()}
+    spends = {label: [values["epsilon"] for values in row] for label, row in cells.items()}
     assert spends["fresh shared noise"][1] == spends["new work, fresh shared noise"][1], "without sampling"
     assert spends["shared noise once"][1] > spends["local noise"][1] == spends["shared noise once"][0]
-    assert plot_of(record).logarithmic
-    assert plot_of(record).lines[0].label == "shared noise once"
-    page = leakage_page([record], "x")
-    assert f"| N = 12, m = 3, shared noise once | {spends['shared noise once'][0]:.3g}<br>1.00 |" in page
+    text = page([exhibit], (record,), "leakage")
+    assert f"| N = 12, m = 3, shared noise once | {spends['shared noise once'][0]:.3g}<br>1.00 |" in text
+    assert "setting,reclusterings of one update,label,mean" in as_csv(record)
 
 
 def test_openings_are_one_release_before_they_are_sampled() -> None:
@@ -195,16 +201,17 @@ def test_openings_are_one_release_before_they_are_sampled() -> None:
 
 
 def test_the_recorded_sweep_of_noise_is_of_the_bundled_file() -> None:
-    sweep = read_sweep(BUNDLED / "noise.toml")
-    record = next(one for one in read_sweep_records(RESULTS) if one.name == "noise")
-    assert [row.label for row in record.rows] == [one.label() for one in sweep.settings()]
-    assert record.claim == " ".join(sweep.claim.split())
-    once, fresh, local = record.rows[:3]
-    assert once.cells[0].epsilon == fresh.cells[0].epsilon == pytest.approx(2.0, abs=0.01)
-    exposures = [[cell.exposure for cell in row.cells] for row in (once, fresh, local)]
-    assert exposures[0][-1] == pytest.approx(5), "exposed: h times"
-    assert exposures[1] == pytest.approx([1, 2, 3, 5, 8])
-    assert exposures[2][-1] == pytest.approx(1)
+    exhibit = sweep_of(BUNDLED / "noise.toml", STUDY)
+    record = read_record(RESULTS / "noise.json")
+    assert [cell.label for cell in record.cells] == [cell.label for cell in exhibit.kept("desk")]
+    rows: dict[str, list[dict[str, float]]] = {}
+    for cell in record.cells:
+        rows.setdefault(cell.place[0], []).append(cell.values)
+    once, fresh, local = list(rows.values())[:3]
+    assert once[0]["epsilon"] == fresh[0]["epsilon"] == pytest.approx(2.0, abs=0.01)
+    assert once[-1]["exposure"] == pytest.approx(5), "exposed: h times"
+    assert [values["exposure"] for values in fresh] == pytest.approx([1, 2, 3, 5, 8])
+    assert local[-1]["exposure"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -275,4 +282,4 @@ def test_bad_calls_are_one_line(tmp_path: Path) -> None:
     said = refusal(call("leakage", "lost", "--out", tmp_path))
     assert said.startswith(f"SWEEP: there is no sweep 'lost' (one of {names}")
     said = refusal(call("leakage", "--page", "--out", tmp_path))
-    assert said == f"--page: there is no sweep in {tmp_path} (run one first: securefl leakage all)"
+    assert said == f"--page: there is no figure in {tmp_path} (run one first: --figure atoms)"

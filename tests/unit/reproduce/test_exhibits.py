@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from securefl.errors import ConfigError
-from securefl.reproduce.sheets.exhibits import Exhibit, choose_exhibits, exhibits, studies
-from securefl.reproduce.sheets.sources import Source, asked_for, present
-from securefl.reproduce.sheets.study import label_of
-from securefl.reproduce.sheets.tabulate import sheet_key
-from securefl.reproduce.shelf import papers
-from tests.unit.reproduce.sheets.small import SHEET, STUDY, shelf
+from securefl.reproduce.exhibits import Exhibit, choose_exhibits, exhibits, papers
+from securefl.reproduce.sources import Source, asked_for, present
+from securefl.reproduce.tabulate import sheet_key
+from tests.unit.reproduce.small import SHEET, STUDY, shelf
 
 ON_OWN = """
 [[items.claims_on.own]]
@@ -30,8 +28,7 @@ def known(folder: Path, sheet: str = SHEET, study: str = STUDY) -> dict[str, Exh
 
 def test_one_sheet_is_many_tables_in_their_order(tmp_path: Path) -> None:
     assert list(known(tmp_path)) == ["table-2", "table-10", "figure-1"]
-    assert studies(tmp_path / "papers") == ("small",)
-    assert papers(tmp_path / "papers") == {}
+    assert papers(tmp_path / "papers") == ("small",)
 
 
 def test_a_cell_is_a_scenario_with_its_numbers(tmp_path: Path) -> None:
@@ -66,7 +63,7 @@ def test_numbers_that_do_not_fit_are_a_refused_cell(tmp_path: Path) -> None:
 def test_published_numbers_are_found_by_cell(tmp_path: Path) -> None:
     table = known(tmp_path)["table-2"]
     numbers = table.item.published["digits"]
-    by_label = {label_of(cell): table.sheet.number_at(numbers, cell) for cell in table.sheet.cells()}
+    by_label = {cell.label: table.sheet.number_at(numbers, cell) for cell in table.sheet.cells()}
     assert by_label["none, 1/2"] == 0.8
     assert by_label["half, -1"] == 0.5
     assert by_label["half, -10"] == 0.1

@@ -1,4 +1,4 @@
-"""One draw of a setting: clusters and dropouts at random, and what the opened sums then determine."""
+"""Draws of a setting: clusters and dropouts at random, and what the opened sums then determine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from securefl.clustering.survivors import survivor_set
 from securefl.entropy import Entropy, InsecureSeededEntropy
 from securefl.ids import PartyId
 from securefl.privacy.exposure import fresh_exposure
-from securefl.reproduce.leakage.sweep import Setting
+from securefl.reproduce.experiment import Place
+from securefl.reproduce.noise import honest, relative_exposure, spent
+from securefl.reproduce.record import SeedRecord
+from securefl.reproduce.sweep import Sweep, SweepSetting
 
 LEAST_SURVIVORS = 2
 """A cluster with fewer is not opened: a sum of one is that one's update."""
@@ -33,7 +36,7 @@ class Found:
     """The same under noise that is fresh in each opening: the largest sum of 1 / h over its openings."""
 
 
-def look(setting: Setting, reclusterings: int, seed: int) -> Found:
+def look(setting: SweepSetting, reclusterings: int, seed: int) -> Found:
     """Draw clusters, dropouts and colluders, and look through the sums that are opened.
 
     Draws with the same seed share their clusters, dropouts and colluders, as far as they have as many.
@@ -56,7 +59,37 @@ def look(setting: Setting, reclusterings: int, seed: int) -> Found:
     return Found(len(survivors) / len(names), *map(max, zip(*works, strict=True)))
 
 
-def _drawn(setting: Setting, reclusterings: int, names: tuple[PartyId, ...], entropy: Entropy) -> Assignment:
+def draw_cell(sweep: Sweep, place: Place) -> tuple[tuple[SeedRecord, ...], dict[str, float]]:
+    """All draws of a cell, and what follows from them together.
+
+    Where noise is accounted for that is the ``exposure`` of the worst draw (mu^2 sigma^2,
+    :mod:`securefl.reproduce.noise`), and its ``epsilon`` over the whole run.
+
+    Raises:
+        ConfigError: noise is accounted for, and dp_accounting is missing.
+    """
+    setting, reclusterings = sweep.at(place)
+    found = [look(setting, reclusterings, seed) for seed in range(sweep.draws)]
+    draws = tuple(
+        SeedRecord(
+            seed=seed,
+            accuracies=(round(one.exposed, 4),) if one.counted else (),
+            values={name: round(getattr(one, name), 4) for name in ("counted", "exposed", "once", "fresh")},
+        )
+        for seed, one in enumerate(found)
+    )
+    if sweep.accounting is None or setting.noise is None:
+        return draws, {}
+    h = honest(setting.size, setting.colluders)
+    exposure = max(relative_exposure(setting.noise, h, once=one.once, fresh=one.fresh) for one in found)
+    works = reclusterings if setting.work == "new" else 1
+    epsilon = spent(sweep.accounting, exposure, works)
+    return draws, {"exposure": round(exposure, 4), "epsilon": round(epsilon, 3)}
+
+
+def _drawn(
+    setting: SweepSetting, reclusterings: int, names: tuple[PartyId, ...], entropy: Entropy
+) -> Assignment:
     seed = entropy.child("clusters").draw(32)
     if setting.atoms == 1:
         return draw_assignment(seed, names, len(names), setting.size, reclusterings)

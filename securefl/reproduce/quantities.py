@@ -12,8 +12,7 @@ from string import Template
 from securefl.config.cast import party_names
 from securefl.errors import ConfigError
 from securefl.privacy.calibration import steps_of_epochs
-from securefl.reproduce.figure import Overrides
-from securefl.reproduce.sheets.study import Values
+from securefl.reproduce.experiment import Overrides, Values
 
 _SLACK = 1e-9
 """3 * 0.1 / 0.3 is below 1 in floating point: an exact count must not lose a worker by rounding."""

@@ -1,29 +1,28 @@
-"""Whether what a paper claims of its curves holds of ours: arithmetic on numbers, nothing else."""
+"""What a paper claims of its numbers, and whether it holds of ours: arithmetic, nothing else.
+
+A claim stands in the file of an experiment (:mod:`securefl.reproduce.experiment`) and is one of a few kinds;
+:func:`judge` decides it on the numbers of some cells, mean over the seeds and seed by seed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Literal, assert_never
+from typing import Annotated, Literal, assert_never
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 
-from securefl.reproduce.figure import (
-    Above,
-    AnyClaim,
-    AtLeast,
-    AtMost,
-    Below,
-    Decreasing,
-    Increasing,
-    Measure,
-    Within,
-)
+from securefl.config.section import NonNegativeReal, PositiveReal, Section
 
+Measure = Literal["final", "unrest"]
+Text = Annotated[str, Meta(min_length=1)]
+Labels = Annotated[tuple[Text, ...], Meta(min_length=1)]
+"""Of cells; that there are such cells is checked with the file as a whole."""
+Margin = Annotated[float, Meta(ge=-1, le=1e6)]
 Ruling = Literal["holds", "mixed", "does not hold"]
 Accuracies = tuple[float, ...]
-"""By round, each in [0, 1]."""
-
+"""By round, each in [0, 1]; of a drawn problem one number."""
 
 _COUNTED: dict[Ruling, tuple[str, str]] = {
     "holds": ("holds", "hold"),
@@ -33,7 +32,78 @@ _COUNTED: dict[Ruling, tuple[str, str]] = {
 """In words, of one claim and of several."""
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class Claim(Section, tag_field="kind", frozen=True, kw_only=True):
+    """What the paper says, and how to decide it.
+
+    ``final``: mean accuracy over the file's ``last`` rounds. ``unrest``: mean change of accuracy from one
+    round to the next in the second half of the rounds.
+    """
+
+    says: Text
+    """The claim in our words."""
+    curves: Labels
+    measure: Measure = "final"
+    ours: bool = False
+    """Whether it is not the paper's claim but ours; it does not count for the panel's verdict."""
+
+
+class Trend(Claim, frozen=True, kw_only=True):
+    """Goes one way along ``curves``, in their order."""
+
+    curves: Annotated[tuple[Text, ...], Meta(min_length=2)]
+    tolerance: NonNegativeReal = 0.005
+    """How far a step may go the other way."""
+    margin: PositiveReal = 0.01
+    """How far first and last must be apart at least."""
+
+
+class Increasing(Trend, tag="increasing", frozen=True, kw_only=True):
+    """Each curve is above the one before it."""
+
+
+class Decreasing(Trend, tag="decreasing", frozen=True, kw_only=True):
+    """Each curve is below the one before it."""
+
+
+class Above(Claim, tag="above", frozen=True, kw_only=True):
+    """Every one of ``curves`` is above every one of ``than``, by more than ``margin``."""
+
+    than: Labels
+    margin: Margin = 0.005
+    """Below 0: so much the other way is a tie, and counts too."""
+
+
+class Below(Claim, tag="below", frozen=True, kw_only=True):
+    """Every one of ``curves`` is below every one of ``than``, by more than ``margin``."""
+
+    than: Labels
+    margin: Margin = 0.005
+    """Below 0: so much the other way is a tie, and counts too."""
+
+
+class Within(Claim, tag="within", frozen=True, kw_only=True):
+    """Every one of ``curves`` is at most ``distance`` away from ``of``."""
+
+    of: Text
+    distance: PositiveReal
+
+
+class AtLeast(Claim, tag="at-least", frozen=True, kw_only=True):
+    """Every one of ``curves`` reaches ``value``."""
+
+    value: float
+
+
+class AtMost(Claim, tag="at-most", frozen=True, kw_only=True):
+    """None of ``curves`` exceeds ``value``."""
+
+    value: float
+
+
+AnyClaim = Increasing | Decreasing | Above | Below | Within | AtLeast | AtMost
+
+
+class ClaimVerdict(Struct, frozen=True, kw_only=True):
     """What became of one claim."""
 
     says: str
@@ -60,6 +130,17 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return f"{whose}{self.ruling}: {self.says} [{self.numbers}; {self.agreement}]"
 
 
+def labels_of(claim: AnyClaim) -> set[str]:
+    """The labels of all cells that a claim compares."""
+    others: Mapping[str, object] = msgspec.structs.asdict(claim)
+    than, of = others.get("than", ()), others.get("of")
+    return {
+        *claim.curves,
+        *(than if isinstance(than, tuple) else ()),
+        *((of,) if isinstance(of, str) else ()),
+    }
+
+
 def measured(accuracies: Accuracies, measure: Measure, last: int, rounds: int) -> float:
     """One number of one curve.
 
@@ -79,7 +160,9 @@ def measured(accuracies: Accuracies, measure: Measure, last: int, rounds: int) -
     return sum(steps) / max(1, len(steps))
 
 
-def judge(claim: AnyClaim, curves: Mapping[str, Sequence[Accuracies]], last: int, rounds: int) -> Verdict:
+def judge(
+    claim: AnyClaim, curves: Mapping[str, Sequence[Accuracies]], last: int, rounds: int
+) -> ClaimVerdict:
     """Decide one claim.
 
     A trend holds if no step goes the other way by more than its tolerance and the ends are apart; if only
@@ -99,7 +182,7 @@ def judge(claim: AnyClaim, curves: Mapping[str, Sequence[Accuracies]], last: int
     ruling = _ruling(claim, lambda label: sum(values[label]) / seeds)
     alone = [_ruling(claim, _of_seed(values, index)) for index in range(seeds)]
     digits = 3 if claim.measure == "final" else 4
-    return Verdict(
+    return ClaimVerdict(
         says=claim.says,
         ruling=ruling,
         numbers=_numbers(claim, lambda label: f"{sum(values[label]) / seeds:.{digits}f}"),
@@ -113,7 +196,7 @@ def _of_seed(values: Mapping[str, Sequence[float]], index: int) -> Callable[[str
     return lambda label: values[label][index]
 
 
-def overall(verdicts: Sequence[Verdict]) -> str:
+def overall(verdicts: Sequence[ClaimVerdict]) -> str:
     """The verdicts on a panel's claims in a few words; those on our own do not count."""
     rulings = [verdict.ruling for verdict in verdicts if not verdict.ours]
     if not rulings:
@@ -124,7 +207,7 @@ def overall(verdicts: Sequence[Verdict]) -> str:
     return "mixed: " + ", ".join(f"{number} {words[number > 1]}" for number, words in found if number)
 
 
-def in_short(verdicts: Sequence[Verdict]) -> str:
+def in_short(verdicts: Sequence[ClaimVerdict]) -> str:
     """The same in fewer words: how many of several hold."""
     rulings = [verdict.ruling for verdict in verdicts if not verdict.ours]
     if len(set(rulings)) <= 1:

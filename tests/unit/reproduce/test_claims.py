@@ -6,17 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefl.reproduce.figure import (
+from securefl.reproduce.claims import (
     Above,
     AnyClaim,
     AtLeast,
     AtMost,
     Below,
+    ClaimVerdict,
     Decreasing,
     Increasing,
+    Ruling,
     Within,
+    judge,
+    measured,
+    overall,
 )
-from securefl.reproduce.judging import Ruling, Verdict, judge, measured, overall
 
 
 def flat(**finals: float) -> dict[str, list[tuple[float, ...]]]:
@@ -89,8 +93,8 @@ def test_unrest_is_the_mean_step_of_the_second_half(accuracies: list[float]) -> 
 
 
 def test_a_panel_in_a_few_words() -> None:
-    def ruled(ruling: Ruling, *, ours: bool = False) -> Verdict:
-        return Verdict(says="-", ruling=ruling, numbers="", agreeing=1, seeds=1, ours=ours)
+    def ruled(ruling: Ruling, *, ours: bool = False) -> ClaimVerdict:
+        return ClaimVerdict(says="-", ruling=ruling, numbers="", agreeing=1, seeds=1, ours=ours)
 
     assert overall([]) == "nothing claimed"
     assert overall([ruled("holds"), ruled("holds")]) == "holds"

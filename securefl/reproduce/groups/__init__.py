@@ -1,1 +1,0 @@
-"""Figures of clustered learning on drawn problems (BR-IFCA): trials without a federation."""

@@ -1,1 +1,0 @@
-"""Families of tables and figures: one file with axes for many numbered ones (docs/reproduce.md)."""
