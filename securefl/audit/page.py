@@ -9,9 +9,9 @@ from securefl.audit.chapter import Chapter
 from securefl.audit.exhibits import Exhibit, HeatMap, Pictures, Plot, Table
 from securefl.audit.finding import Finding, Severity, worst
 from securefl.audit.markdown import cell_text
+from securefl.audit.plots import heat_map_html, picture_html, plot_html
 from securefl.audit.report import AuditReport
 from securefl.audit.style import STYLE
-from securefl.audit.svg import heat_map_svg, picture_html, plot_svg
 from securefl.report.text import printable
 
 _EVIDENCE = 40
@@ -89,9 +89,9 @@ def _finding(finding: Finding, *, stated: bool) -> Iterator[str]:
 def _exhibit(exhibit: Exhibit) -> Iterator[str]:
     match exhibit:
         case Plot():
-            yield f"<div class='scroll' tabindex=0>{plot_svg(exhibit)}</div>"
+            yield f"<div class='scroll' tabindex=0>{plot_html(exhibit)}</div>"
         case HeatMap():
-            yield f"<div class='scroll' tabindex=0>{heat_map_svg(exhibit)}</div>"
+            yield f"<div class='scroll' tabindex=0>{heat_map_html(exhibit)}</div>"
         case Table():
             yield from _table(exhibit)
         case Pictures():

@@ -6,15 +6,11 @@ from typing import Final
 
 STYLE: Final = """
 :root{--bg:#f6f8fa;--card:#fff;--ink:#1f2328;--soft:#57606a;--line:#d8dee4;--holds:#1a7f43;--note:#1f5fbf;
-  --warning:#9a6700;--breach:#b42318;--c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#e69f00;
-  --c5:#56b4e9;
-  --c6:#7a7a7a}
+  --warning:#9a6700;--breach:#b42318;}
 @media
   (prefers-color-scheme:dark){:root{--bg:#0d1117;--card:#161b22;--ink:#e6edf3;--soft:#9198a1;
   --line:#30363d;
-  --holds:#57ab5a;--note:#6cb6ff;--warning:#d4a72c;--breach:#f47067;--c0:#56b4e9;--c1:#ff8a4c;
-  --c2:#3fc79a;
-  --c3:#e29fc6;--c4:#f0c050;--c5:#9ad0f5;--c6:#aaaaaa}}
+  --holds:#57ab5a;--note:#6cb6ff;--warning:#d4a72c;--breach:#f47067;}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--ink);
   font:15px/1.5 system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif}
@@ -68,40 +64,8 @@ th,td{padding:4px 11px;border-bottom:1px solid var(--line);text-align:right;whit
 th{color:var(--soft);font-weight:600;white-space:normal;vertical-align:bottom}
 .t{text-align:left}
 td.long{min-width:17em;white-space:normal}
-.scroll>svg{display:block;width:100%;min-width:600px;height:auto}
+.scroll>img{display:block;width:100%;min-width:600px;height:auto;background:#fff;border-radius:8px}
 @media (max-width:600px){main{padding:18px 10px 40px}section{padding:14px 12px}}
-svg text{fill:var(--ink);font-size:12.5px}
-svg .small{font-size:11px;fill:var(--soft)}
-svg .end{text-anchor:end}
-svg .middle{text-anchor:middle}
-svg .grid{stroke:var(--line);stroke-width:1}
-svg .gap{fill:var(--line);opacity:.45}
-svg .diagonal{stroke:var(--soft);stroke-dasharray:2 4;fill:none}
-svg .curve{fill:none;stroke-width:2.2;stroke-linejoin:round}
-svg .predicted{stroke-dasharray:6 4}
-svg .dot{stroke:var(--card);stroke-width:1}
-svg .curve.c0{stroke:var(--c0)}
-svg .dot.c0{fill:var(--c0)}
-svg .dot.c0.predicted{fill:var(--card);stroke:var(--c0)}
-svg .curve.c1{stroke:var(--c1)}
-svg .dot.c1{fill:var(--c1)}
-svg .dot.c1.predicted{fill:var(--card);stroke:var(--c1)}
-svg .curve.c2{stroke:var(--c2)}
-svg .dot.c2{fill:var(--c2)}
-svg .dot.c2.predicted{fill:var(--card);stroke:var(--c2)}
-svg .curve.c3{stroke:var(--c3)}
-svg .dot.c3{fill:var(--c3)}
-svg .dot.c3.predicted{fill:var(--card);stroke:var(--c3)}
-svg .curve.c4{stroke:var(--c4)}
-svg .dot.c4{fill:var(--c4)}
-svg .dot.c4.predicted{fill:var(--card);stroke:var(--c4)}
-svg .curve.c5{stroke:var(--c5)}
-svg .dot.c5{fill:var(--c5)}
-svg .dot.c5.predicted{fill:var(--card);stroke:var(--c5)}
-svg .curve.c6{stroke:var(--c6)}
-svg .dot.c6{fill:var(--c6)}
-svg .dot.c6.predicted{fill:var(--card);stroke:var(--c6)}
-svg .dot.predicted{stroke-width:1.6;stroke-dasharray:none}
 .pictures{display:flex;gap:10px;margin-bottom:10px}
 .picture{margin:0;font-size:11px;color:var(--soft);text-align:center}
 .picture img{display:block;width:84px;image-rendering:pixelated;border:1px solid var(--line)}

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 _GAP = 2
 """Between two columns."""
 _LEAST = 12
-"""Characters of a title, however narrow the terminal is."""
+"""Characters of a title or verdict, however narrow the terminal is."""
+_SOME = 32
+"""Characters of a verdict before a title is cut for it."""
 
 
 def run_experiments(
@@ -271,8 +273,8 @@ def print_list(known: Sequence[Shown]) -> None:
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     terminal = Terminal()
     over = sum(widths) + _GAP * (len(heads) - 1) - terminal.width
-    for column in (1, 3):
-        cut = max(0, min(over, widths[column] - _LEAST))
+    for column, least in ((3, _SOME), (1, _LEAST), (3, _LEAST)):
+        cut = max(0, min(over, widths[column] - least))
         widths[column], over = widths[column] - cut, over - cut
     if figures:
         terminal.print(_line(heads, widths))

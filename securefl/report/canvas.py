@@ -20,13 +20,18 @@ Format = Literal["png", "svg", "pdf"]
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 
 
+def has_matplotlib() -> bool:
+    """Whether the optional extra is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
 def need_matplotlib() -> None:
     """Refuse to begin what would end in a plot that cannot be drawn.
 
     Raises:
         ConfigError: matplotlib is missing.
     """
-    if importlib.util.find_spec("matplotlib") is None:
+    if not has_matplotlib():
         raise ConfigError("figures", "drawing them needs matplotlib", "pip install 'securefl[plots]'")
 
 
@@ -51,7 +56,8 @@ def render(figure: Figure, kind: Format = "png") -> bytes:
 
     file = io.BytesIO()
     # The version of matplotlib and the time, which it would write, are none of the picture's business.
-    unsaid = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator")}
-    with rc_context({"svg.hashsalt": "securefl"}):
-        figure.savefig(file, format=kind, metadata=dict.fromkeys(unsaid[kind]))
+    unsaid = {"png": ("Software",), "pdf": ("CreationDate", "Creator")}
+    of_svg = ("Date", "Creator", "Format", "Type")
+    with rc_context({"svg.hashsalt": "securefl", "svg.fonttype": "none"}):
+        figure.savefig(file, format=kind, metadata=dict.fromkeys(unsaid.get(kind, of_svg)))
     return file.getvalue()
