@@ -20,6 +20,8 @@ def check_crypten(scenario: Scenario, smallest: int) -> None:
     sums = scenario.secure_sum
     if sums.kind != "crypten":
         _check_without(scenario)
+        if sums.kind == "plain":
+            _check_phases(scenario, "plain")
         return
     if min(smallest, sums.min_survivors) < 2:
         raise ConfigError(
@@ -34,11 +36,15 @@ def check_crypten(scenario: Scenario, smallest: int) -> None:
             f" min_survivors = {sums.min_survivors} of them",
             f"threshold = {sums.min_survivors}",
         )
+    _check_phases(scenario, "CrypTen")
+
+
+def _check_phases(scenario: Scenario, kind: str) -> None:
     for index, behaviour in enumerate(scenario.behaviours):
         if isinstance(behaviour, Drop | Kill) and behaviour.phase == "after-shares":
             raise ConfigError(
                 f"behaviours.{index}.phase",
-                "members of a CrypTen sum deal no shares of secrets to fall silent after",
+                f"members of a {kind} sum deal no shares of secrets to fall silent after",
                 '"after-keys" or "after-masked-input"',
             )
 

@@ -80,8 +80,9 @@ class Participation(_Section, frozen=True, kw_only=True):
 class SecureSum(_Section, frozen=True, kw_only=True):
     """Parameters of the cluster-local secure sums, with the names of protocol.md."""
 
-    kind: Literal["masking", "crypten"] = "masking"
-    """``crypten``: CrypTen's arithmetic shares in place of pairwise masks (docs/crypten.md)."""
+    kind: Literal["masking", "crypten", "plain"] = "masking"
+    """``crypten``: CrypTen's arithmetic shares in place of pairwise masks (docs/crypten.md). ``plain``:
+    nothing; in simulations and tests only."""
     mask_source: Literal["pairwise", "crypten-insecure"] = "pairwise"
     """``crypten`` only: where shares of zero come from; CrypTen's own generators are for experiments."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

@@ -230,6 +230,8 @@ class SecureSum(ABC):
     """Who deals members what they compute with; nobody in most kinds."""
     bad: ClassVar[str] = "a bad share box"
     """What a member complains about."""
+    deals_secrets: ClassVar[bool] = False
+    """Whether members share secrets with each other between keys and inputs."""
     simulated_only: ClassVar[bool] = False
     """Whether it hides nothing, so that no run may use it."""
     preload: ClassVar[tuple[str, ...]] = ()

@@ -133,7 +133,7 @@ def _until_inputs(
         if len(listed) < needed:
             unready[key] = f"only {count(len(listed), 'member')} advertised keys"
             keyless.update(members)
-        elif len(sharing) < needed and plan.scenario.secure_sum.kind == "masking":
+        elif len(sharing) < needed and plan.sums.deals_secrets:
             unready[key] = f"only {count(len(sharing), 'member')} shared secrets"
         else:
             lists[key] = listed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from securefl.arrays import Ring
 from securefl.config.scenario import Scenario
@@ -71,6 +71,8 @@ from securefl.secure_sum.store import VectorStore
 
 class Masking(SecureSum):
     """Sums under pairwise masks; any ``threshold`` members open them."""
+
+    deals_secrets: ClassVar[bool] = True
 
     @property
     def member(self) -> MemberEnd:

@@ -187,3 +187,13 @@ def test_a_machine_without_crypten_is_told_how_to_get_it(
     assert reason.startswith("secure_sum.kind: ")
     assert "pip install --no-deps crypten==0.4.1" in reason
     assert files(tmp_path) == {"small.toml"}
+
+
+def test_sums_that_hide_nothing_are_refused(tmp_path: Path) -> None:
+    scenario = write_scenario(tmp_path)
+    reason = refusal(call("run", scenario, "--set", "secure_sum.kind=plain", "--out", tmp_path / "run"))
+    assert reason == (
+        "secure_sum.kind: hides nothing: the server of a run would read every update"
+        ' (kind = "masking", or simulate)'
+    )
+    assert files(tmp_path) == {"small.toml"}

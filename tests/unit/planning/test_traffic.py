@@ -27,6 +27,7 @@ _NUMBERS = 6
 def cohort_of(world: World, length: int) -> Cohort:
     plan: Plan = world.plan
     sums = plan.scenario.secure_sum
+    assert sums.kind != "plain"
     (members,) = set(cluster_sizes(plan.scenario.parties, plan.scenario.clustering.size))
     return Cohort(
         run=RUN,

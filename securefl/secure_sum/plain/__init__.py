@@ -1,0 +1,1 @@
+"""Sums without any protection, for simulations and tests."""
