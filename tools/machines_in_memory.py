@@ -7,7 +7,7 @@ without frames, signatures and sealed boxes. ``shared`` also computes once what 
 itself: the draw and the answers of the leakage ledger. Nobody trains: all send the same update. Printed: CPU
 seconds of a round, peak MB.
 
-Results: docs/adr/0038-a-port-for-sums.md.
+Results: docs/adr/0039-a-port-for-sums.md.
 """
 
 from __future__ import annotations

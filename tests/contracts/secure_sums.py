@@ -22,13 +22,15 @@ from securefl.ids import SERVER, Instance, PartyId, RunId
 from securefl.messages.crypten import PeerBox
 from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
 from securefl.messages.rounds import InstanceShares
-from securefl.messages.union import AnyMessage
-from securefl.secure_sum import collecting
+from securefl.messages.union import AnyMessage, SumToMember, SumToServer
+from securefl.secure_sum import collecting, port
 from securefl.secure_sum.crypten import member
 from securefl.secure_sum.crypten import server as crypten
 from securefl.secure_sum.crypten.engine import CryptenEngine
 from securefl.secure_sum.crypten.member import MaskSource
 from securefl.secure_sum.masking import client, opening, server
+from securefl.secure_sum.masking.kind import Masking
+from securefl.secure_sum.plain.kind import PlainSums
 from securefl.secure_sum.removal import Removable
 from securefl.secure_sum.setup import Setup
 from securefl.secure_sum.store import MemoryStore
@@ -389,4 +391,89 @@ class CryptenSum:
         return Outcome(cluster.open(survivors), tuple(sorted(survivors)))
 
 
-KINDS: dict[str, SecureSum] = {"masking": MaskingSum(), "crypten": CryptenSum()}
+SAID_IN: dict[type, Step] = {
+    KeyAdvert: "keys",
+    ShareBoxes: "shares",
+    MaskedInput: "input",
+    Receipt: "receipt",
+}
+"""The step from which on a silent member says no such message."""
+
+
+class PortSum:
+    """A kind as the machines drive it: through the port, without starting over."""
+
+    fewest = 1
+
+    def __init__(self, sums: port.SecureSum) -> None:
+        self.sums = sums
+
+    def needed(self, case: Case, submitted: int) -> int:
+        """See :class:`SecureSum`."""
+        return case.threshold
+
+    def run(self, case: Case, inputs: Mapping[PartyId, Ring], seed: int = 1) -> Outcome:
+        """See :class:`SecureSum`."""
+        setup, members, server = MaskingCluster(case, seed).setup, self.sums.member, self.sums.server
+        root, store, phases = InsecureSeededEntropy(seed), MemoryStore(), dict[PartyId, port.MemberPhase]()
+        phase: collecting.ServerPhase = collecting.CollectingKeys(setup)
+
+        def say(sender: PartyId, *said: AnyMessage) -> None:
+            nonlocal phase
+            for message in said:
+                assert isinstance(message, SumToServer)
+                if sender in case.alive(SAID_IN[type(message)]):
+                    outbox = Outbox(RUN, identities()[sender], root.child("session", sender))
+                    (signed,) = outbox.frames(SERVER, setup.place, message)
+                    phase = server.receive(phase, sender, message, signed, store).phase
+
+        for name in case.names:
+            phases[name], advert = members.advertise(
+                setup, name, dict.fromkeys(case.names, 1.0), root.child(name)
+            )
+            say(name, advert)
+        while not isinstance(phase, collecting.CollectingInputs | collecting.Lost):
+            closed = server.close(phase, 1)
+            phase = closed.phase
+            for name, message in closed.said:
+                assert isinstance(message, SumToMember)
+                step = members.receive(phases[name], message, roster(), root.child(name))
+                phases[name] = step.phase
+                say(name, *step.said)
+        if isinstance(phase, collecting.Lost):
+            return Outcome(None, ())
+        for name in sorted(phase.names(phase.sharers)):
+            sent = members.submit(phases[name], inputs[name], root.child(name), 0)
+            assert sent is not None
+            phases[name] = sent.phase
+            say(name, *sent.said)
+        assert isinstance(phase, collecting.CollectingInputs)
+        return self._opened(case, phase, phases, store)
+
+    def _opened(
+        self,
+        case: Case,
+        phase: collecting.CollectingInputs,
+        phases: Mapping[PartyId, port.MemberPhase],
+        store: MemoryStore,
+    ) -> Outcome:
+        survivors, releases = phase.submitted, dict[PartyId, port.Opening]()
+        if len(survivors) < case.min_survivors:
+            return Outcome(None, ())
+        for name in case.alive("release"):
+            left = self.sums.member.sent(phases[name])
+            if name in survivors and left is not None:
+                releases[name] = self.sums.member.release(left, survivors)
+                self.sums.server.check_release(phase, survivors, name, releases[name])
+        if len(releases) < phase.needed(survivors):
+            return Outcome(None, tuple(sorted(survivors)))
+        ring = self.sums.server.open(phase, survivors, releases, store)
+        return Outcome(ring, tuple(sorted(survivors)))
+
+
+KINDS: dict[str, SecureSum] = {
+    "masking": MaskingSum(),
+    "crypten": CryptenSum(),
+    "masking behind the port": PortSum(Masking()),
+    "plain": PortSum(PlainSums()),
+}
