@@ -20,7 +20,7 @@ from securefl.config.scenario import Scenario, Weighting
 from securefl.errors import ConfigError
 from securefl.report.canvas import need_matplotlib
 from securefl.report.console import Terminal
-from securefl.report.count_figures import draw_caps
+from securefl.report.figures import draw_caps
 from securefl.report.rundir import RunDirectory
 from securefl.report.text import counted, percent
 from securefl.reproduce.record import write_whole

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import stdev
 from textwrap import wrap
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BASELINES: Final = (("#222222", "--"), ("#777777", ":"), ("#AAAAAA", "-."), ("#555555", (0, (5, 1))))
+_BINS: Final = 24
 _WIDTH: Final = 130
 """Characters that fit on a line of notes."""
 _TITLE_WIDTH: Final = 90
@@ -39,25 +42,28 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
-    """What a plot shows. Of several seeds a curve is the mean, in a band of their standard deviation."""
+class Titled:
+    """What every plot has around its axes."""
 
     title: str
     notes: tuple[str, ...] = ()
     """Lines under the plot: what a reader must know to read it."""
     warning: str = ""
     """One line that nobody should miss."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot(Titled):
+    """What a plot shows. Of several seeds a curve is the mean, in a band of their standard deviation."""
+
     rounds: int
     lines: tuple[Line, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeatMap:
+class HeatMap(Titled):
     """A table of final accuracies in colours."""
 
-    title: str
-    notes: tuple[str, ...] = ()
-    warning: str = ""
     row_name: str
     column_name: str
     rows: tuple[str, ...]
@@ -79,15 +85,12 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepPlot:
+class SweepPlot(Titled):
     """Final accuracies (or what ``value_name`` says) over the choices of one axis, such as epsilon.
 
     Bars are the standard deviation over the seeds, of a sample, up and down.
     """
 
-    title: str
-    notes: tuple[str, ...] = ()
-    warning: str = ""
     column_name: str
     columns: tuple[str, ...]
     lines: tuple[Series, ...]
@@ -97,12 +100,9 @@ class SweepPlot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Histograms:
+class Histograms(Titled):
     """How often each class occurs, in one small plot per party."""
 
-    title: str
-    notes: tuple[str, ...] = ()
-    warning: str = ""
     names: tuple[str, ...]
     shares: tuple[tuple[float, ...], ...]
     """By party and class, in [0, 1]."""
@@ -128,8 +128,7 @@ def draw(plot: Plot, kind: Format = "png") -> bytes:
     axes.set_ylim(*_heights(plot))
     axes.set_xlabel("round")
     axes.set_ylabel("test accuracy")
-    axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
-    axes.set_axisbelow(True)
+    _grid(axes)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8.5)
     return render(figure, kind)
 
@@ -191,8 +190,7 @@ def draw_sweep(sweep: SweepPlot, kind: Format = "png") -> bytes:
         axes.set_ylim(low - room, high + room)
     axes.set_xlabel(sweep.column_name)
     axes.set_ylabel(sweep.value_name)
-    axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
-    axes.set_axisbelow(True)
+    _grid(axes)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8.5)
     return render(figure, kind)
 
@@ -224,9 +222,97 @@ def draw_histograms(table: Histograms, kind: Format = "png") -> bytes:
     return render(figure, kind)
 
 
-def _canvas(
-    plot: Plot | HeatMap | SweepPlot | Histograms, inner: float, left: float, width: float
-) -> tuple[Figure, Axes]:
+def draw_caps(
+    title: str,
+    notes: Sequence[str],
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    chosen: tuple[float, float] | None = None,
+    *,
+    kind: Format = "png",
+) -> bytes:
+    """Return a file: U over alpha (Portnoy et al. 2022, Figure 1); the same bytes for the same input.
+
+    Args:
+        title: of the picture.
+        notes: lines under it.
+        curves: by label, pairs (alpha, U), at least one each; U is positive.
+        chosen: the alpha that was asked for, and its U: a vertical line.
+        kind: of the file.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    figure, axes = _canvas(Titled(title=title, notes=tuple(notes)), 3.5, _LEFT, 0.95 - _LEFT)
+    _grid(axes)
+    for index, (label, points) in enumerate(curves.items()):
+        alphas, caps = zip(*points, strict=True)
+        axes.plot(alphas, caps, ".-", color=COLOURS[index % len(COLOURS)], label=label, markersize=4)
+    if chosen is not None:
+        alpha, cap = chosen
+        axes.axvline(
+            alpha,
+            color="#444444",
+            linewidth=1.0,
+            linestyle="--",
+            label=f"alpha = {alpha:g}: U = {_exactly(cap)}",
+        )
+        axes.plot([alpha], [cap], "o", color="#444444", markersize=6, fillstyle="none")
+    axes.set_yscale("log")
+    every = [cap for points in curves.values() for _, cap in points]
+    _plain_ticks(axes, min(every), max(every))
+    axes.set_xlabel("share of the parties that may lie, alpha")
+    axes.set_ylabel("samples that a party counts for at most, U")
+    axes.legend(fontsize=8, frameon=False)
+    return render(figure, kind)
+
+
+def _exactly(cap: float) -> str:
+    return f"{cap:,.0f}" if cap == math.floor(cap) else f"{cap:,.3f}"
+
+
+def _plain_ticks(axes: Axes, low: float, high: float) -> None:
+    """Label values in full where they span less than a power of ten: a log scale labels few or none."""
+    if high >= 10 * low:
+        return
+    from matplotlib.ticker import MaxNLocator, NullLocator  # noqa: PLC0415 - an optional extra
+
+    margin = max((high / low) ** 0.05, 1.02)
+    bottom, top = low / margin, high * margin
+    axes.set_ylim(bottom, top)
+    at = [float(tick) for tick in MaxNLocator(6).tick_values(bottom, top) if bottom <= tick <= top]
+    axes.set_yticks(at, [f"{tick:,.10g}" for tick in at])
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def draw_sizes(title: str, notes: Sequence[str], counts: Sequence[int], *, kind: Format = "png") -> bytes:
+    """Return a file of this kind: how many parties have how many samples (Figure 2).
+
+    Args:
+        title: of the picture.
+        notes: lines under it.
+        counts: of all parties, positive.
+        kind: of the file.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    figure, axes = _canvas(Titled(title=title, notes=tuple(notes)), 3.5, _LEFT, 0.95 - _LEFT)
+    _grid(axes)
+    top = math.log10(max(counts)) + 1e-6
+    edges = [10 ** (top * index / _BINS) for index in range(_BINS + 1)]
+    axes.hist(counts, edges, color=COLOURS[0])
+    axes.set_xscale("log")
+    axes.set_xlabel("samples")
+    axes.set_ylabel("parties")
+    return render(figure, kind)
+
+
+def _grid(axes: Axes) -> None:
+    axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def _canvas(plot: Titled, inner: float, left: float, width: float) -> tuple[Figure, Axes]:
     """A figure with title and notes, and the axes between them.
 
     Args:

@@ -7,7 +7,6 @@ import io
 from pathlib import Path
 
 from securefl.report.canvas import Format
-from securefl.report.count_figures import draw_caps, draw_sizes
 from securefl.report.figures import (
     HeatMap,
     Histograms,
@@ -16,8 +15,10 @@ from securefl.report.figures import (
     Series,
     SweepPlot,
     draw,
+    draw_caps,
     draw_heat_map,
     draw_histograms,
+    draw_sizes,
     draw_sweep,
 )
 from securefl.reproduce.record import LEAKAGE_REPORTED, CellRecord, Record, encode, grid, write_whole

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from securefl.report import count_figures
-from securefl.report.count_figures import draw_caps
+from securefl.report import figures
+from securefl.report.figures import draw_caps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,7 @@ def drawn(
         seen.append(figure)
         return b""
 
-    monkeypatch.setattr(count_figures, "render", keep)
+    monkeypatch.setattr(figures, "render", keep)
     draw_caps("title", (), {"alpha* = 0.5": points}, chosen)
     return seen[0].axes[0]
 

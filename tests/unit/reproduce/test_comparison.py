@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from statistics import stdev
 
@@ -171,6 +172,24 @@ def test_two_axes_are_a_matrix_and_an_infeasible_row_is_refused_with_its_reason_
     spoken, _ = compare(tmp_path, FILE, "--json")
     assert json.loads(spoken) == record
     assert files(out) >= {"rules.json", "rules.png", ".work/.gitignore"}
+
+
+def test_a_rule_of_ones_own_lies_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the picture comes in a second format where it is asked for."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "own_rule_to_compare.py").write_text(
+        "from securefl.config.aggregation import Rule\n"
+        "from securefl.robust.stack import Aggregate, everyone\n"
+        "class First(Rule, frozen=True, kw_only=True):\n"
+        "    def withstands(self, clusters):\n        return 0\n"
+        "    def aggregate(self, stack):\n        return Aggregate(stack.means[0].copy(), everyone(stack))\n"
+    )
+    text = FILE.replace("{ type = 'krum', byzantine = 4 }", "{ type = 'own_rule_to_compare:First' }")
+    _, record = compare(tmp_path, text, "--picture", "svg")
+    cells = {cell["label"]: cell for cell in record["cells"]}  # type: ignore[attr-defined]
+    assert cells["krum, none"]["final"] > 0
+    assert (tmp_path / "out" / "rules.svg").read_bytes().startswith(b"<?xml")
+    assert files(tmp_path / "out") >= {"rules.csv", "rules.tex", "rules.png"}
 
 
 def test_one_axis_is_a_list_from_best_to_worst_with_the_spread_of_the_seeds(tmp_path: Path) -> None:
