@@ -10,7 +10,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check unit live search bench clean
+.PHONY: help setup demo test quick check unit live examples search unchanged bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -29,20 +29,29 @@ demo: setup  ## the main job: 12 parties, a server and a broker train on real da
 
 test: check unit  ## everything: linters, types, layers, then all tests
 
-check: setup  ## ruff, mypy --strict, import layers
+check: setup  ## ruff, mypy --strict, wings and exports, import contracts, the page of the API
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/layout.py
+	$(BIN)/python tools/reference.py --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
 unit: setup  ## all tests, live ones over real brokers included
 	$(TEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
+examples: setup  ## run what is in examples/
+	$(TEST) -v tests/live/test_examples.py $(ARGS)
+
 live: setup  ## only the live tests: real processes over real brokers
 	$(TEST) -m live $(ARGS)
 
 search: setup  ## property tests and fuzzing with fresh examples, other ones each time
 	$(TEST) -m hypothesis --hypothesis-profile search -n auto --dist worksteal $(ARGS)
+
+unchanged: setup  ## models, frames and verdicts are the bits that are committed
+	$(BIN)/python tools/unchanged.py $(ARGS)
+	$(TEST) tests/vectors -n $(WORKERS)
 
 bench: setup  ## speed and size of the secure sum against the measured floor
 	$(BIN)/securefl bench secagg $(ARGS)

@@ -1,27 +1,16 @@
-"""What the programs say on a terminal: news in plain lines, failures in one line with their exit code."""
+"""Failures on a terminal: one line each, with their exit code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 from rich.text import Text
 
-from securefl.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, RunAbortedError, SecureflError
-from securefl.kernel.effects import Aborted, Finished
+from securefl.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, SecureflError
 from securefl.report.console import Terminal
-from securefl.report.events import event_text
 from securefl.report.text import printable
-from securefl.report.witness import Ending, Fact, News, Refusal, Remark, Traffic, Waiting
-from securefl.rounds.reports import (
-    ConnectionBack,
-    ConnectionLost,
-    QuorumAwaited,
-    RoundDone,
-    SatOut,
-    SharesReleased,
-)
 
 _LONGEST = 2_000
 """Characters of one line; a Goodbye's reason has at most 1,000."""
@@ -56,38 +45,3 @@ def _fail(verdict: str, reason: str) -> None:
 def say(text: str) -> None:
     """Print one line as it is: no markup, no control characters, no wrapping."""
     Terminal(soft_wrap=True).print(Text(printable(text, _LONGEST)))
-
-
-def plain_news(name: str) -> Callable[[News], None]:
-    """Return a printer of one plain line per notable piece of news of a single process."""
-
-    def show(news: News) -> None:
-        match news:
-            case Refusal():
-                say(f"{name}: refused {news.culprit}: {news.reason}")
-            case Fact(item=RoundDone() as done):
-                say(
-                    f"{name}: round {done.round}: accuracy {done.accuracy:.4f},"
-                    f" {len(done.survivors)} of {len(done.participants)} counted"
-                )
-            case Fact(item=ConnectionLost() | ConnectionBack() | QuorumAwaited() as item):
-                say(f"{name}: {event_text(item)}")
-            case Fact(item=SatOut() as sat):
-                say(f"{name}: sits out round {sat.round}: {sat.reason}")
-            case Fact(item=SharesReleased() as released):
-                say(f"{name}: round {released.round}: counted, shares released")
-            case Remark(text=text):
-                say(f"{name}: {text}")
-            case Waiting():
-                say(f"{name}: {news}")
-            case Fact() | Traffic() | Ending():
-                pass
-
-    return show
-
-
-def finish(outcome: Finished | Aborted) -> None:
-    """Say how a single process ended and exit accordingly."""
-    if isinstance(outcome, Aborted):
-        raise RunAbortedError(outcome.reason)
-    say(f"done: {outcome.reason}")

@@ -22,7 +22,8 @@ from parties.arguments import (
     SetOption,
     settings_of,
 )
-from parties.console import finish, one_line_errors, plain_news
+from parties.console import one_line_errors
+from parties.news import finish, plain_news
 from parties.program import run_program
 from securefl.ids import DEALER
 from securefl.launch import process

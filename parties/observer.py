@@ -16,7 +16,8 @@ from parties.arguments import (
     RunOption,
     run_id,
 )
-from parties.console import one_line_errors, plain_news
+from parties.console import one_line_errors
+from parties.news import plain_news
 from parties.program import run_program
 from securefl.launch.observer import Watch, watch
 from securefl.launch.options import broker_url

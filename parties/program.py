@@ -34,7 +34,7 @@ class Program(typer.Typer):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(
-            cls=_Group,
+            cls=settings.pop("cls", CommandGroup),
             pretty_exceptions_enable=False,
             context_settings={"help_option_names": ["-h", "--help"]},
             **settings,
@@ -62,12 +62,16 @@ class _Command(TyperCommand):
         return [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
 
-class _Group(TyperGroup):
+class CommandGroup(TyperGroup):
+    """A group of commands that says in one line what is wrong with a command line."""
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments that are left; what is wrong with one is said in one line."""
         with _usage_in_one_line(ctx):
             return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command meant; an unknown one is refused in one line."""
         with _usage_in_one_line(ctx):
             return super().resolve_command(ctx, args)
 

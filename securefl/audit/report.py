@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-import securefl
 from securefl.audit.chapter import Chapter
 from securefl.audit.exhibits import Exhibit, HeatMap, Pictures, Plot, Table
 from securefl.audit.finding import Finding, Severity, worst
@@ -15,6 +14,7 @@ from securefl.audit.verdict import allowed, exceeding
 from securefl.errors import EXIT_EXPECTED, EXIT_UNEXPECTED
 from securefl.report.text import listed
 from securefl.transcript.canonical import JsonValue
+from securefl.version import __version__
 
 FORMAT: Final = "securefl audit 1"
 
@@ -80,7 +80,7 @@ class AuditReport:
         """For programs: everything but pictures. Numbers that are not finite are null."""
         return {
             "format": FORMAT,
-            "securefl": securefl.__version__,
+            "securefl": __version__,
             "run": self.recorded.run,
             "scenario": self.recorded.scenario.name,
             "colluders": sorted(self.recorded.colluders),

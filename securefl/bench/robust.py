@@ -50,7 +50,7 @@ from securefl.robust.rules.trimmed_mean import TrimmedMean
 from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.robust.stack import Stack
 
-SIZES = ((20, 1_000_000), (60, 100_000), (100, 1_000_000))
+ROBUST_SIZES = ((20, 1_000_000), (60, 100_000), (100, 1_000_000))
 """(clusters, coordinates) of the default rows."""
 AIM = 2.0
 """At most so many times the floor."""
@@ -85,7 +85,7 @@ class RobustReport:
     rows: tuple[RobustRow, ...]
 
 
-def run_robust(sizes: Iterable[tuple[int, int]] = SIZES, repetitions: int = 3) -> RobustReport:
+def run_robust(sizes: Iterable[tuple[int, int]] = ROBUST_SIZES, repetitions: int = 3) -> RobustReport:
     """Measure every rule at every size.
 
     Raises:

@@ -1,52 +1,106 @@
-"""The ``securefl`` command."""
+"""The ``securefl`` command. A subcommand is imported when it is called, so that help costs little."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
+from typer.main import get_command
 
-from parties.client import party
-from parties.dealer import dealer
-from parties.program import Program
-from parties.server import server
-from securefl import __version__
-from securefl.cli.audit import audit
-from securefl.cli.bench import app as bench
-from securefl.cli.broker import broker
-from securefl.cli.compare import compare
-from securefl.cli.data import app as data
-from securefl.cli.doctor import doctor
-from securefl.cli.dp import app as dp
-from securefl.cli.keygen import keygen
-from securefl.cli.leakage import leakage
-from securefl.cli.plan import plan
-from securefl.cli.reproduce import reproduce
-from securefl.cli.run import run
-from securefl.cli.simulate import simulate
-from securefl.cli.weights import weights
+from parties.program import CommandGroup, Program
+from securefl.version import __version__
+
+COMMANDS = {
+    "run": (
+        "securefl.cli.run:run",
+        "Run a scenario on this machine: a broker, a server process and one process per party.",
+    ),
+    "simulate": (
+        "securefl.cli.simulate:simulate",
+        "Simulate a scenario in this process: no broker, no processes, no masks, the same sums and model.",
+    ),
+    "reproduce": (
+        "securefl.cli.reproduce:reproduce",
+        "Run tables and figures of a paper again, and say whether its numbers and claims hold.",
+    ),
+    "compare": ("securefl.cli.compare:compare", "Compare any rule x attack x clustering x data split."),
+    "leakage": (
+        "securefl.cli.leakage:leakage",
+        "Draw random reclusterings over a range of settings, and count whose updates the server then knows.",
+    ),
+    "audit": (
+        "securefl.cli.audit:audit",
+        "Audit a recorded run: what the server learned of whom, and whether everybody kept to the protocol.",
+    ),
+    "server": (
+        "parties.server:server",
+        "Lead a run: draw the clusters, open cluster sums, aggregate, and never see an update.",
+    ),
+    "party": ("parties.client:party", "Take part in a run as one party, with its own key and its own data."),
+    "dealer": (
+        "parties.dealer:dealer",
+        "Deal the triples of validated sums, on a machine of neither the server nor a party, without data.",
+    ),
+    "broker": ("securefl.cli.broker:broker", "Run a broker on 127.0.0.1 until Ctrl-C."),
+    "keygen": (
+        "securefl.cli.keygen:keygen",
+        "Make keys. A private key (.key) stays with its party; .pub files and the roster are public.",
+    ),
+    "plan": (
+        "securefl.cli.plan:plan",
+        "Print the parameters of a run that keep what you ask for, none of which is beaten by another.",
+    ),
+    "weights": (
+        "securefl.cli.weights:weights",
+        "Say where declared sample counts have to be cut so that liars gain little, and whose are.",
+    ),
+    "doctor": ("securefl.cli.doctor:doctor", "Check libraries, broker, processor and data."),
+    "bench": ("securefl.cli.bench:app", "Measure speed and size on this machine."),
+    "data": ("securefl.cli.data:app", "Data sets: who gets which labels."),
+    "dp": (
+        "securefl.cli.dp:app",
+        "Differential privacy: noise for a budget, and what the checks of noisy sums see.",
+    ),
+}
+"""Where each command is, and what the list of commands says of it: the first line of its docstring."""
+
+
+class Deferred(TyperCommand):
+    """A command by its name and help; imported when it is called."""
+
+    def __init__(self, name: str) -> None:
+        self._place, summary = COMMANDS[name]
+        super().__init__(name, help=summary)
+
+    def load(self) -> Any:
+        """The command itself."""
+        module, _, name = self._place.partition(":")
+        found = getattr(import_module(module), name)
+        if not isinstance(found, Program):
+            alone = Program(add_completion=False)
+            alone.command()(found)
+            found = alone
+        command = get_command(found)
+        command.name = self.name
+        return command
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        """The context of the command itself, which is called in place of this one."""
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+class _Commands(CommandGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings | {"commands": {name: Deferred(name) for name in COMMANDS}})
+
 
 app = Program(
+    cls=_Commands,
     help="Federated learning in which nobody sees an update, some parties lie, and networks fail.",
     no_args_is_help=True,
 )
-app.command()(run)
-app.command()(simulate)
-app.command()(reproduce)
-app.command()(compare)
-app.command()(leakage)
-app.command()(audit)
-app.command()(server)
-app.command()(party)
-app.command()(dealer)
-app.command()(broker)
-app.command()(keygen)
-app.command()(plan)
-app.command()(weights)
-app.command()(doctor)
-app.add_typer(bench, name="bench", help="Measure speed and size on this machine.")
-app.add_typer(data, name="data", help="Data sets: who gets which labels.")
-app.add_typer(dp, name="dp", help="Differential privacy: how much noise a budget needs.")
 
 
 def _version(value: bool) -> None:

@@ -9,13 +9,12 @@ import typer
 from parties.console import one_line_errors
 from parties.program import Program
 from securefl.bench.report import print_report, report_json
-from securefl.bench.robust import FEWEST, print_robust, robust_json, run_robust
-from securefl.bench.robust import SIZES as ROBUST_SIZES
+from securefl.bench.robust import FEWEST, ROBUST_SIZES, print_robust, robust_json, run_robust
 from securefl.bench.secagg import SIZES, run_secagg, standard_rows
 from securefl.errors import ConfigError, UsageError
 from securefl.report.console import Terminal
 
-app = Program(no_args_is_help=True, help="Measure speed and size on this machine.")
+app = Program(add_completion=False, no_args_is_help=True, help="Measure speed and size on this machine.")
 
 DEFAULT_ROWS = ",".join(f"{members}x{length}" for members, length in SIZES)
 DEFAULT_ROBUST_ROWS = ",".join(f"{clusters}x{length}" for clusters, length in ROBUST_SIZES)

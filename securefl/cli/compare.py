@@ -11,7 +11,8 @@ from parties.arguments import DeviceOption, device_name
 from parties.console import one_line_errors
 from securefl.cli.experiments import run_experiments
 from securefl.cli.reproduce import PictureOption
-from securefl.cli.run import DataDirOption, bundled
+from securefl.cli.run import DataDirOption
+from securefl.launch.bundled import bundled
 from securefl.report.canvas import need_matplotlib
 from securefl.reproduce.exhibits import comparison_of
 from securefl.reproduce.sources import Source

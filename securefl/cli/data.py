@@ -14,12 +14,13 @@ from parties.arguments import SeedOption, SetOption
 from parties.console import one_line_errors, say
 from parties.program import Program
 from securefl.arrays import I64
-from securefl.cli.run import DataDirOption, bundled
+from securefl.cli.run import DataDirOption
 from securefl.config.cast import behaviours_of, party_names
 from securefl.config.limits import check
 from securefl.config.load import load_scenario
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
+from securefl.launch.bundled import bundled
 from securefl.learning.dataset import Dataset
 from securefl.learning.datasets import load_data
 from securefl.learning.split import SERVER_SET, split
@@ -29,7 +30,7 @@ from securefl.report.figures import Histograms, draw_histograms
 MOST_PANELS = 60
 """Parties that a picture shows; the JSON file has all of them."""
 
-app = Program(no_args_is_help=True)
+app = Program(add_completion=False, no_args_is_help=True)
 
 
 @app.callback()

@@ -16,11 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from parties.console import one_line_errors
-from securefl import __version__
 from securefl.errors import EXIT_ABORTED, ConfigError
 from securefl.report.console import Terminal
 from securefl.report.text import printable
 from securefl.transport.broker import choose_broker, find_mosquitto
+from securefl.version import __version__
 
 _NEEDED = ("aiomqtt", "cryptography", "msgspec", "numpy", "rich", "safetensors", "typer")
 _OPTIONAL = {

@@ -25,7 +25,7 @@ _MAX_RECORDS = 10**7
 _SAMPLERS: tuple[Sampler, ...] = ("poisson", "fixed-size")
 _NAMES: dict[Accountant, str] = {"pld": "PLD", "rdp": "RDP"}
 
-app = Program(no_args_is_help=True)
+app = Program(add_completion=False, no_args_is_help=True)
 app.command()(power)
 app.command()(settle)
 

@@ -14,7 +14,7 @@ from parties.console import one_line_errors, say
 from securefl.report.text import seconds as spoken
 from securefl.reproduce.deviations import Deviation, PowerSetting
 from securefl.reproduce.power import ALL, PUBLISHED, SETTINGS, PowerBlock, PowerRecord, kinds, measure
-from securefl.reproduce.power_page import page
+from securefl.reproduce.power_page import power_page
 from securefl.reproduce.record import encode, write_whole
 
 _TRIALS = 200
@@ -42,7 +42,7 @@ def power(
         record = _measure(trials or (_FAST_TRIALS if fast else _TRIALS), seed, settings, quiet=as_json)
         content = encode(record)
         write_whole(out / "checks.json", content)
-        write_whole(out / "checks.md", page(record).encode())
+        write_whole(out / "checks.md", power_page(record).encode())
         if as_json:
             typer.echo(content.decode(), nl=False)
             return

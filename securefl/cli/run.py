@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -27,6 +27,7 @@ from securefl.config.attacks import check_runnable
 from securefl.config.limits import check
 from securefl.config.load import load_scenario
 from securefl.errors import EXIT_ABORTED, ConfigError, RunAbortedError
+from securefl.launch.bundled import bundled
 from securefl.launch.federation import run_here
 from securefl.launch.interrupts import ended_by_signals
 from securefl.launch.options import RunOptions, fresh_run_id
@@ -145,23 +146,3 @@ def show_end(console: Console, progress: Progress, summary: Summary) -> None:
         progress.summary(summary)
     else:
         print_summary(console, summary)
-
-
-def bundled(scenario: Path, kind: Literal["scenario", "comparison"] = "scenario") -> Path:
-    """Return the file that is meant: as given, or one of those that come with securefl.
-
-    Raises:
-        ConfigError: neither a file nor one of those.
-    """
-    # A directory of that name does not stand in the way: "dropout" may be where an earlier run lies.
-    if scenario.is_file() or scenario.suffix or len(scenario.parts) > 1:
-        return scenario
-    import scenarios  # noqa: PLC0415 - only to find the files that lie beside it
-
-    folder = Path(scenarios.__path__[0]) / ("" if kind == "scenario" else "comparisons")
-    inside = {path.stem: path for path in sorted(folder.glob("*.toml"))}
-    if str(scenario) not in inside:
-        raise ConfigError(
-            str(scenario), f"no such file, and no bundled {kind}", f"bundled are {', '.join(inside)}"
-        )
-    return inside[str(scenario)]

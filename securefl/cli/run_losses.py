@@ -22,7 +22,7 @@ from securefl.learning.models import build_model
 from securefl.learning.shards import Shard, shards_of
 from securefl.learning.split import split
 from securefl.report.rundir import RunDirectory
-from securefl.rounds.groups import least_of
+from securefl.rounds.groups import likeliest_group
 
 
 def declared_in_run(
@@ -57,7 +57,7 @@ def declared_in_run(
     def loss(shard: Shard) -> float:
         evaluator = Evaluator(module, shard, cpu)
         losses = np.array([evaluator.evaluate(params).loss for params in models])
-        chosen = least_of(losses)
+        chosen = likeliest_group(losses)
         return math.nan if chosen is None else float(losses[chosen])
 
     return tuple(

@@ -9,10 +9,11 @@ import typer
 
 from parties.arguments import DeviceOption, SeedOption, SetOption, device_name
 from parties.console import one_line_errors
-from securefl.cli.run import DataDirOption, bundled, show_end
+from securefl.cli.run import DataDirOption, show_end
 from securefl.config.limits import check
 from securefl.config.load import load_scenario
 from securefl.errors import EXIT_ABORTED, RunAbortedError
+from securefl.launch.bundled import bundled
 from securefl.launch.options import fresh_run_id
 from securefl.report.console import Terminal
 from securefl.report.events import sieve

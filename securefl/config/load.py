@@ -7,7 +7,6 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,16 +17,11 @@ from msgspec.structs import replace
 from securefl.config.explain import explain, explain_part
 from securefl.config.overrides import apply_override
 from securefl.config.parts import Part, find, own_parts_from
-from securefl.config.resolved import scenario_digest, to_toml
 from securefl.config.scenario import Scenario
 from securefl.config.section import Section
 from securefl.errors import ConfigError
 
-__all__ = ["load_scenario", "parse_scenario", "scenario_digest", "scenario_of", "to_toml"]
-
 S = TypeVar("S", bound=Section)
-_type_info = cache(inspect.type_info)
-"""Kept: it takes 20 ms of a scenario, and one list of results loads hundreds."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _OWN = re.compile(r"[\w.]+:\w+")
 _TOML_PLACE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
@@ -99,7 +93,7 @@ def decoded(raw: dict[str, Any], kind: type[S]) -> S:
         msgspec.ValidationError: anything else is.
     """
     parts: list[tuple[tuple[str, ...], Any]] = []
-    rest = _lift(_type_info(kind), raw, (), parts, raw)
+    rest = _lift(inspect.type_info(kind), raw, (), parts, raw)
     table = msgspec.convert(rest, kind, strict=True)
     for path, part in parts:
         table = _put(table, path, part)

@@ -16,7 +16,7 @@ from securefl.learning.flatten import dimension, to_vector
 from securefl.learning.models import build_model
 from securefl.learning.outcomes import Evaluation
 from securefl.learning.shards import Shard, turned_samples
-from securefl.rounds.groups import least_of
+from securefl.rounds.groups import likeliest_group
 
 _SEEDS_APART = 1_000_003
 """Between the seeds of two groups' initial models."""
@@ -52,7 +52,7 @@ class Chooser:
     def choose(self, params: F32) -> int | None:
         """The model's number, of all f32 ``(k d,)``; None where no loss is finite."""
         losses = [self._evaluator.evaluate(model).loss for model in _models(params, self._length)]
-        return least_of(np.array(losses))
+        return likeliest_group(np.array(losses))
 
 
 class GroupEvaluator:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import securefl
 from securefl.config.scenario import Scenario
 from securefl.config.sizes import sums_apart
 from securefl.report.checks import Checked
@@ -17,6 +16,7 @@ from securefl.report.privacy import Account
 from securefl.report.records import Refusal, RoundRecord, Volume, finite
 from securefl.report.view import ServerView, server_view
 from securefl.transcript.canonical import JsonValue
+from securefl.version import __version__
 
 _MAX_REFUSALS: Final = 50
 
@@ -69,7 +69,7 @@ class Summary:
         """The content of ``summary.json``; numbers that are not finite are null."""
         outcome = self.outcome
         return {
-            "securefl": securefl.__version__,
+            "securefl": __version__,
             "run": self.run,
             "seed": self.seed,
             "simulated": self.simulated,

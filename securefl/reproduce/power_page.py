@@ -56,7 +56,7 @@ sees energy on few coordinates only by their part in the norm.
 _SHORT = {PUBLISHED[0]: "norm", PUBLISHED[1]: "KS", PUBLISHED[2]: "pair", ALL: "all"}
 
 
-def page(record: PowerRecord) -> str:
+def power_page(record: PowerRecord) -> str:
     """The whole page."""
     checks = len(CHECKS)
     lines = [

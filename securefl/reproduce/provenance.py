@@ -8,21 +8,20 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from importlib.metadata import version
-from pathlib import Path
 
-import securefl
 from securefl.config.draws import drawn_digest
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
+from securefl.version import __version__, package_folder
 
-_ROOT = Path(securefl.__file__).parent.parent
+_ROOT = package_folder().parent
 _PROGRAM = ("securefl", "parties", "scenarios")
 
 
 def versions() -> dict[str, str]:
     """Of what computes, for records."""
     return {
-        "securefl": securefl.__version__,
+        "securefl": __version__,
         "python": platform.python_version(),
         "torch": version("torch"),
         "numpy": version("numpy"),

@@ -79,7 +79,7 @@ def _wanted(plan: Plan, members: int) -> int:
     return most_fitting(members, size, size, max_cluster_size(plan.scenario))
 
 
-def least_of(losses: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int | None:
+def likeliest_group(losses: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int | None:
     """The model of least loss, f64 ``(k,)``, the lowest number of several; None where none is finite."""
     finite = np.isfinite(losses)
     return int(np.where(finite, losses, np.inf).argmin()) if finite.any() else None

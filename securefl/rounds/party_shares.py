@@ -20,7 +20,7 @@ from securefl.rounds.party_phases import (
     sit_out,
 )
 from securefl.rounds.reports import ClusterKey, SharesReleased, SlotsCounted
-from securefl.rounds.slots import FIRST_SLOT, counts_at, least_of, open_slots
+from securefl.rounds.slots import FIRST_SLOT, counts_at, least_in_slot, open_slots
 from securefl.rounds.statement import release_context, slots_statement
 from securefl.secure_sum.port import InputSent
 from securefl.wire.codec import encode
@@ -64,7 +64,7 @@ def on_counts(
         raise PeerError(SERVER, f"tells counts that are not those of {len(alive)} survivors")
     if phase.seat not in message.seats:
         raise PeerError(SERVER, "tells counts without this party: it, or a member of the cluster, lies")
-    least = least_of(ctx.plan, (phase.question.limits[party] for party in alive))
+    least = least_in_slot(ctx.plan, (phase.question.limits[party] for party in alive))
     slots = open_slots(counts, len(alive), least)
     cluster = next(iter(phase.slots))[1]
     told = Report(SlotsCounted(phase.round, cluster, counts, slots, message.seats))

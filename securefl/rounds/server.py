@@ -76,7 +76,7 @@ from securefl.rounds.server_sums import (
     next_deadline,
     on_instance_message,
 )
-from securefl.rounds.waiting import GRACE, Pace, due, least_of
+from securefl.rounds.waiting import GRACE, Pace, due, least_answers
 
 _STEPS = (Joining, Greeting, Revealing, Certifying, Releasing)
 """Phases in which parties answer one by one, outside of sums."""
@@ -219,7 +219,7 @@ class ServerMachine:
         asked = len(missing) + len(_answers(phase))
         if isinstance(phase, Greeting):
             asked = standing.present or asked
-        least, late = least_of(plan, asked), standing.late | spent
+        least, late = least_answers(plan, asked), standing.late | spent
         return due(phase.deadline, missing, late, standing.gone, standing.pace, least)
 
     def _missing(self, phase: Joining | Greeting | Revealing | Certifying | Releasing) -> Collection[PartyId]:

@@ -14,7 +14,7 @@ from securefl.rounds.party_draw import Effects
 from securefl.rounds.reports import ClusterKey, InstanceLost, InstanceRetried
 from securefl.rounds.server_freeze import eligible
 from securefl.rounds.server_phases import ServerContext, Summing
-from securefl.rounds.waiting import due, least_of
+from securefl.rounds.waiting import due, least_answers
 from securefl.secure_sum.collecting import CollectingInputs, Lost, ServerPhase, retry
 from securefl.secure_sum.setup import Setup
 
@@ -36,7 +36,7 @@ def due_in(ctx: ServerContext, phase: Summing, instance: ServerPhase, deadline: 
     standing, asked = phase.standing, len(phase.view.assignment.participants)
     pace = phase.paces.get(step_of(instance), standing.pace)
     return due(
-        deadline, instance.missing, standing.late, standing.gone, pace, least_of(ctx.plan, asked), began
+        deadline, instance.missing, standing.late, standing.gone, pace, least_answers(ctx.plan, asked), began
     )
 
 

@@ -13,7 +13,7 @@ from securefl.rounds.party_draw import Effects
 from securefl.rounds.plan import Plan
 from securefl.rounds.reports import ClusterKey, StepReached
 from securefl.rounds.server_phases import Releasing, ServerContext
-from securefl.rounds.slots import counted, least_of, opened_slots
+from securefl.rounds.slots import counted, least_in_slot, opened_slots
 from securefl.rounds.stacking import ClusterSum
 
 
@@ -41,7 +41,7 @@ def ask_slots(
     """
     plan, round_ = ctx.plan, phase.standing.round
     limits = (phase.view.limits[party] for party in phase.frozen.survivors)
-    found = counted(round_, sums, least_of(plan, limits))
+    found = counted(round_, sums, least_in_slot(plan, limits))
     asking = replace(
         phase,
         released=frozenset(),

@@ -88,7 +88,7 @@ def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, 
     return tuple(group for group, count in enumerate(counts) if count >= max(least, 1))
 
 
-def least_of(plan: Plan, limits: Iterable[Limits]) -> int:
+def least_in_slot(plan: Plan, limits: Iterable[Limits]) -> int:
     """Fewest members of a slot that may be opened, so that everybody's published limit is kept."""
     wanted = max((said.k_anonymity for said in limits), default=1)
     return plan.scenario.secure_sum.colluders_per_cluster + wanted

@@ -42,7 +42,7 @@ class Pace:
         return replace(self, took={**self.took, party: seconds}, last=now)
 
 
-def least_of(plan: Plan, asked: int) -> int:
+def least_answers(plan: Plan, asked: int) -> int:
     """How many have to answer a step that ``asked`` parties are asked for, before a hint may shorten it.
 
     ``deadlines.least``, or else the quorum of certificates, under a curious server a majority; in any case
@@ -73,7 +73,7 @@ def due(
         late: who has missed a deadline.
         gone: whose connection broke, and when, as the broker says.
         pace: of the step, and of others of its kind.
-        least: how many must have answered (:func:`least_of`).
+        least: how many must have answered (:func:`least_answers`).
         began: when the step began, where that is not ``pace.began``.
     """
     if not missing or len(pace.took) < least:

@@ -42,7 +42,7 @@ from securefl.rounds.reports import (
 )
 from securefl.rounds.server_phases import Standing
 from securefl.rounds.slots import counted as slots_counted
-from securefl.rounds.slots import least_of, opened_slots, totals_of
+from securefl.rounds.slots import least_in_slot, opened_slots, totals_of
 from securefl.rounds.stacking import NO_GRADIENTS, ClusterSum
 from securefl.rounds.statement import model_digest
 from securefl.rounds.stepping import after_evaluation, after_sums, lone_round, to_consult, without_clusters
@@ -165,7 +165,7 @@ class Course:
         totals: Mapping[ClusterKey, int] | None = None
         if hides_groups(self._plan.scenario):
             limits = (self._plan.published_limits for _ in fate.survivors)
-            told = slots_counted(round_, sums, least_of(self._plan, limits))
+            told = slots_counted(round_, sums, least_in_slot(self._plan, limits))
             fate, sums, totals = _slots_only(fate, sums, told)
             for cluster in told:
                 self._report(cluster)

@@ -122,7 +122,7 @@ def test_colluders_in_a_slot_are_reckoned_with(hidden: Path) -> None:
 def test_a_slot_of_one_that_was_opened_is_a_breach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as careless:
         for module in (party_shares, server_slots):
-            careless.setattr(module, "least_of", lambda _plan, _limits: 1)
+            careless.setattr(module, "least_in_slot", lambda _plan, _limits: 1)
         out = tmp_path / "careless"
         record(out, scenario(8, **SHORT, **HIDDEN), length=16, lab=True, choose=one_odd)
     report = audited(out)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from securefl.bench.robust import (
     FEWEST,
-    SIZES,
+    ROBUST_SIZES,
     RobustReport,
     print_robust,
     robust_json,
@@ -29,7 +29,7 @@ def report() -> RobustReport:
 
 
 def test_every_rule_and_every_step_is_measured() -> None:
-    for clusters in (FEWEST, *(c for c, _ in SIZES)):
+    for clusters in (FEWEST, *(c for c, _ in ROBUST_SIZES)):
         assert {type(rule) for rule, _ in rules_for(clusters)} == {find(Rule, name) for name in names(Rule)}
         steps = {find(PreAggregation, name) for name in names(PreAggregation)}
         assert {type(step) for step, _ in steps_for(clusters)} == steps

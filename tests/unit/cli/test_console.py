@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import typer
 
-from parties.console import finish, one_line_errors, plain_news, say
+from parties.console import one_line_errors, say
+from parties.news import finish, plain_news
 from securefl.errors import ConfigError, RunAbortedError, UsageError
 from securefl.kernel.effects import Aborted, Finished
 from securefl.report.witness import Fact, News, Refusal, Remark, Traffic

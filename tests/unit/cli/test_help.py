@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from rich.text import Text
 from typer.main import get_command
 
-from securefl.cli.app import app
+from securefl.cli.app import COMMANDS, Deferred, app
 
 
 def helps(command: Any, path: tuple[str, ...] = ("securefl",)) -> Iterator[tuple[str, str]]:
@@ -19,7 +20,7 @@ def helps(command: Any, path: tuple[str, ...] = ("securefl",)) -> Iterator[tuple
     for parameter in command.params:
         yield " ".join((*path, str(parameter.name))), getattr(parameter, "help", None) or ""
     for name, child in getattr(command, "commands", {}).items():
-        yield from helps(child, (*path, name))
+        yield from helps(child.load() if isinstance(child, Deferred) else child, (*path, name))
 
 
 def test_no_help_is_taken_for_markup() -> None:
@@ -33,3 +34,21 @@ def test_help_waits_for_no_large_library() -> None:
     asked = f"import sys, securefl.cli.app; print(*(name for name in {slow} if name in sys.modules))"
     run = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
     assert run.stdout.split() == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_a_command_says_of_itself(name: str) -> None:
+    deferred = Deferred(name)
+    own = str(deferred.load().help).split("\n\n")[0].replace("\n", " ")
+    assert deferred.help is not None
+    assert own.startswith(deferred.help.rstrip("."))
+
+
+def test_help_imports_no_command() -> None:
+    asked = (
+        "import sys, securefl.cli.app; from typer.testing import CliRunner;"
+        " assert CliRunner().invoke(securefl.cli.app.app, ['--help']).exit_code == 0;"
+        " print('numpy' in sys.modules, 'securefl.cli.run' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
+    assert run.stdout.split() == ["False", "False"]

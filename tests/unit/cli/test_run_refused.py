@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from securefl.cli.run import bundled
+from securefl.launch.bundled import bundled
 from tests.unit.cli.programs import SCENARIO, call, files, refusal, write_scenario
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from securefl.config.behaviours import Kill, Scale
 from securefl.config.data import Iid
-from securefl.config.load import load_scenario, parse_scenario, scenario_digest, to_toml
+from securefl.config.load import load_scenario, parse_scenario
 from securefl.config.model import Mlp
+from securefl.config.resolved import scenario_digest, to_toml
 from securefl.config.scenario import Scenario
 from securefl.errors import ConfigError
 from securefl.robust.rules.krum import Krum

@@ -14,8 +14,9 @@ from msgspec import inspect
 
 from securefl.arrays import F64
 from securefl.config.aggregation import PreAggregation, Rule
-from securefl.config.load import load_scenario, parse_scenario, scenario_digest, to_toml
+from securefl.config.load import load_scenario, parse_scenario
 from securefl.config.parts import Part, default_of, expanded, find, names
+from securefl.config.resolved import scenario_digest, to_toml
 from securefl.errors import ConfigError
 from securefl.robust.catalogue import aggregate
 from securefl.robust.stack import Stack

@@ -13,7 +13,7 @@ from securefl.privacy.checks.family import OpenedSum, check_sums
 from securefl.privacy.checks.verdict import KINDS
 from securefl.reproduce.deviations import DEVIATIONS, STD, Deviation, PowerSetting
 from securefl.reproduce.power import ALL, ALPHA, PUBLISHED, SETTINGS, PowerRecord, failures, measure
-from securefl.reproduce.power_page import page
+from securefl.reproduce.power_page import power_page
 from securefl.reproduce.record import encode
 
 SMALL = PowerSetting(dim=500, members=6)
@@ -105,7 +105,7 @@ def test_all_is_what_a_run_does() -> None:
 
 def test_the_page_shows_every_row() -> None:
     record = measured()
-    text = page(record)
+    text = power_page(record)
     for row in record.blocks[0].rows:
         assert f"\n| {row.deviation} | " in text
     assert "## d = 500, sums of 6 parties" in text
@@ -116,7 +116,7 @@ def test_the_page_in_the_documents_is_that_of_the_record_beside_it() -> None:
     content = (RESULTS / "checks.json").read_bytes()
     record = msgspec.json.decode(content, type=PowerRecord)
     assert encode(record) == content
-    assert page(record) == (RESULTS / "checks.md").read_text(encoding="utf-8")
+    assert power_page(record) == (RESULTS / "checks.md").read_text(encoding="utf-8")
     assert len(record.blocks) == len(SETTINGS)
     honest = [row for block in record.blocks for row in block.rows if row.honest]
     assert max(row.failed[ALL] for row in honest) <= 0.05 * record.trials

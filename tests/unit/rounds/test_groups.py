@@ -11,7 +11,7 @@ from securefl.encoding.ring import from_ring, to_ring
 from securefl.entropy import InsecureSeededEntropy
 from securefl.ids import PartyId
 from securefl.messages.rounds import SEATS
-from securefl.rounds.groups import draw_inside_groups, fits_groups, least_of
+from securefl.rounds.groups import draw_inside_groups, fits_groups, likeliest_group
 from securefl.rounds.slots import counts_at, counts_of, draw_seat, open_slots, seats_of, slot_uploads
 from securefl.rounds.upload import Upload
 from tests.simulation.world import World, scenario
@@ -90,8 +90,8 @@ def test_counts_that_cannot_be_open_nothing(counts: tuple[int, ...]) -> None:
 
 
 def test_the_least_loss_among_finite_ones() -> None:
-    assert least_of(np.array([np.nan, 2.0, 2.0])) == 1
-    assert least_of(np.array([np.inf, np.nan])) is None
+    assert likeliest_group(np.array([np.nan, 2.0, 2.0])) == 1
+    assert likeliest_group(np.array([np.inf, np.nan])) is None
 
 
 def test_hellos_state_a_group_where_groups_are_open_and_only_there() -> None:

@@ -32,7 +32,7 @@ from securefl.rounds.party_phases import Greeted
 from securefl.rounds.presence import FIRST
 from securefl.rounds.reports import ModelSent, QuorumAwaited, RoundDone, RoundSkipped, SatOut
 from securefl.rounds.server_phases import Greeting, ServerPhase
-from securefl.rounds.waiting import GRACE, RETURN, Pace, due, least_of
+from securefl.rounds.waiting import GRACE, RETURN, Pace, due, least_answers
 from tests.simulation.world import Op, World, scenario
 from tests.unit.rounds.samples import plan_of
 
@@ -90,7 +90,7 @@ class TestDue:
     ],
 )
 def test_how_many_must_have_answered(fields: dict[str, str], asked: int, least: int) -> None:
-    assert least_of(plan_of(scenario(12, **fields)), asked) == least
+    assert least_answers(plan_of(scenario(12, **fields)), asked) == least
 
 
 class Forging:

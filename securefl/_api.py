@@ -1,0 +1,313 @@
+"""The functions of the public API (docs/python.md): scenarios, runs, plans and audits from Python."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from securefl.audit.load import load as read_run
+from securefl.audit.load import load_truth
+from securefl.audit.report import AuditReport
+from securefl.audit.run import audit as audited
+from securefl.config.limits import check
+from securefl.config.load import load_scenario, scenario_of
+from securefl.config.resolved import to_toml
+from securefl.config.scenario import Scenario
+from securefl.errors import ConfigError
+from securefl.launch.bundled import bundled
+from securefl.launch.options import RunOptions, fresh_run_id
+from securefl.launch.quiet import RoundLines, Silence
+from securefl.planning.demand import Demand
+from securefl.planning.drafting import draft
+from securefl.planning.search import Plan
+from securefl.planning.search import plan as searched
+from securefl.report.header import scenario_header
+from securefl.report.records import RoundRecord
+from securefl.report.rundir import RunDirectory
+from securefl.report.summary import Summary
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A run or a simulation that has ended. Iterating over it yields its rounds."""
+
+    summary: Summary
+    """Outcome, expectations, traffic, privacy: what ``summary.json`` holds."""
+    path: Path
+    """The run directory: scenario, metrics, model, summary, and of a live run the transcripts."""
+
+    @property
+    def rounds(self) -> tuple[RoundRecord, ...]:
+        """A record of each round, in order."""
+        return self.summary.rounds
+
+    def __iter__(self) -> Iterator[RoundRecord]:
+        return iter(self.rounds)
+
+    def __len__(self) -> int:
+        return len(self.rounds)
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario as it ran, its privacy settled."""
+        return self.summary.scenario
+
+    @property
+    def accuracy(self) -> float:
+        """Test accuracy of the final model, 0 to 1; NaN where no round ended."""
+        return self.rounds[-1].accuracy if self.rounds else float("nan")
+
+    def arrays(self, group: int = 0) -> dict[str, np.ndarray[Any, Any]]:
+        """The final model by parameter name, f32. ``group``: of the task group's model, from 0.
+
+        Raises:
+            ConfigError: no round has left a model.
+        """
+        from safetensors.numpy import load_file  # noqa: PLC0415 - for those who want the model
+
+        return load_file(self._model(group))
+
+    def state_dict(self, group: int = 0) -> dict[str, torch.Tensor]:
+        """The final model for ``module.load_state_dict``. ``group``: as in :meth:`arrays`.
+
+        Raises:
+            ConfigError: no round has left a model.
+        """
+        from safetensors.torch import load_file  # noqa: PLC0415 - torch
+
+        return load_file(self._model(group))
+
+    def _model(self, group: int) -> Path:
+        first = RunDirectory(self.path).model_file
+        file = first if group == 0 else first.with_stem(f"{first.stem}-{group}")
+        if not file.exists():
+            raise ConfigError(str(file), "there is no such model", "a run leaves one where a round has ended")
+        return file
+
+    def frame(self) -> pd.DataFrame:
+        """The rounds as a table, a row each, indexed by round.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        try:
+            import pandas as pd  # noqa: PLC0415 - an extra of the user's
+        except ImportError:
+            raise ConfigError(
+                "frame()", "needs pandas, which is not installed", "pip install pandas"
+            ) from None
+        return pd.DataFrame([_row(record) for record in self.rounds]).set_index("round")
+
+
+def _row(record: RoundRecord) -> dict[str, float | int | None]:
+    spent = [epsilon for epsilon in (record.epsilon or {}).values() if epsilon is not None]
+    return {
+        "round": record.round,
+        "accuracy": record.accuracy,
+        "loss": record.loss,
+        "backdoor_success": record.backdoor_success,
+        "update_norm": record.update_norm,
+        "participants": len(record.participants),
+        "survivors": record.heard,
+        "sums": len(record.sums),
+        "rejected": len(record.rejected),
+        "lost": len(record.lost),
+        "epsilon": max(spent, default=None),
+        "seconds": sum(record.seconds.values()),
+    }
+
+
+def load(scenario: str | Path, overrides: Mapping[str, object] | Iterable[str] = ()) -> Scenario:
+    """Load a scenario: a TOML file, or the name of a bundled one such as ``"quickstart"``.
+
+    Args:
+        scenario: path or name.
+        overrides: ``{"stop.rounds": 3}``, or ``["stop.rounds=3"]`` as after ``--set``.
+
+    Raises:
+        ConfigError: the file or a field is refused; the message names it, the reason and a remedy.
+    """
+    loaded = load_scenario(bundled(Path(scenario)))
+    return override(loaded, overrides) if overrides else _checked(loaded)
+
+
+def override(scenario: Scenario, overrides: Mapping[str, object] | Iterable[str]) -> Scenario:
+    """The scenario with other values at some dotted paths.
+
+    Args:
+        scenario: stays as it is.
+        overrides: ``{"stop.rounds": 3, "aggregation.rule": MyRule()}``, or strings as after ``--set``.
+
+    Raises:
+        ConfigError: a field is refused.
+    """
+    raw = tomllib.loads(to_toml(scenario))
+    if not isinstance(overrides, Mapping):
+        return _checked(scenario_of(raw, tuple(overrides)))
+    for path, value in overrides.items():
+        *tables, field = path.split(".")
+        table = raw
+        for name in tables:
+            table = table.setdefault(name, {})
+            if not isinstance(table, dict):
+                raise ConfigError(path, f"{name} is no table")
+        table[field] = msgspec.to_builtins(value)
+    return _checked(scenario_of(raw))
+
+
+def _checked(scenario: Scenario) -> Scenario:
+    check(scenario)
+    return scenario
+
+
+def explain(scenario: Scenario) -> str:
+    """What follows from a scenario as comments (clusters, collusion, privacy, ...), then its fields as TOML.
+
+    Raises:
+        ConfigError: its fields contradict each other.
+    """
+    lines = [f"# {line}" for line in scenario_header(scenario, check(scenario))]
+    return "\n".join((*lines, "", to_toml(scenario)))
+
+
+def simulate(
+    scenario: Scenario | str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    seed: int = 0,
+    exact: bool = False,
+    seeded: bool = False,
+    device: Literal["auto", "cpu", "cuda"] | None = None,
+    out: str | Path | None = None,
+    verbose: bool = False,
+) -> RunResult:
+    """Simulate a scenario in this process: no broker, no masks, the same sums and model as :func:`run`.
+
+    Args:
+        scenario: or what :func:`load` takes.
+        data_dir: folder of data sets that are not bundled.
+        seed: of what is public: split, initial model, clusters, who misbehaves.
+        exact: train party by party, to the bits of :func:`run`.
+        seeded: draw privacy noise, batches and rounding from ``seed``, too: reproducible, and hides nothing.
+        device: instead of the scenario's.
+        out: run directory; ``runs/<name>-<time>`` when left out.
+        verbose: print the header and a line a round.
+
+    Raises:
+        ConfigError: the scenario, its data or the directory is refused.
+        RunAbortedError: the disk is full or gone.
+    """
+    from securefl.launch.simulation import SimulationOptions, run_simulation  # noqa: PLC0415 - torch
+    from securefl.simulation.limits import check_simulable  # noqa: PLC0415 - with it
+
+    wanted = scenario if isinstance(scenario, Scenario) else load(scenario)
+    check(wanted)
+    check_simulable(wanted)
+    options = SimulationOptions(
+        run=fresh_run_id(seed),
+        seed=seed,
+        data_dir=None if data_dir is None else Path(data_dir),
+        device=device,
+        out=None if out is None else Path(out),
+        exact=exact,
+        seeded=seeded or wanted.privacy.unit == "none",
+    )
+    summary = run_simulation(wanted, options, RoundLines() if verbose else Silence())
+    return RunResult(summary, Path(summary.files["summary"]).parent)
+
+
+def run(
+    scenario: Scenario | str | Path,
+    *,
+    broker: str = "auto",
+    data_dir: str | Path | None = None,
+    seed: int = 0,
+    device: Literal["auto", "cpu", "cuda"] | None = None,
+    out: str | Path | None = None,
+    lab: bool = False,
+    verbose: bool = False,
+) -> RunResult:
+    """Run a scenario on this machine: a broker, a server process and a process per party.
+
+    In a script, call it under ``if __name__ == "__main__":``, as processes import the script again.
+
+    Args:
+        scenario: or what :func:`load` takes.
+        broker: ``"auto"``, ``"mosquitto"``, ``"embedded"``, or the URL of one that runs.
+        data_dir: folder of data sets that are not bundled.
+        seed: of what is public: split, initial model, who misbehaves.
+        device: instead of the scenario's.
+        out: run directory; ``runs/<name>-<time>`` when left out.
+        lab: record whole vectors, for audits of experiments. They hide nothing then.
+        verbose: print the header and a line a round.
+
+    Raises:
+        ConfigError: refused before or while starting.
+        RunAbortedError: broker, server or disk failed.
+    """
+    from securefl.launch.federation import run_here  # noqa: PLC0415 - processes and brokers
+
+    wanted = scenario if isinstance(scenario, Scenario) else load(scenario)
+    check(wanted)
+    options = RunOptions(
+        run=fresh_run_id(None),
+        broker=broker,
+        data_dir=None if data_dir is None else Path(data_dir),
+        seed=seed,
+        lab=lab,
+        observe=wanted.observer,
+        device=device,
+    )
+    options.remote_broker()
+    directory = RunDirectory.create(None if out is None else Path(out), wanted.name)
+    directory.write_scenario(wanted)
+    summary = run_here(wanted, options, directory, RoundLines() if verbose else Silence())
+    return RunResult(summary, directory.path)
+
+
+def plan(data: str = "digits", **demands: Any) -> Plan:
+    """Find the parameters of a run that keep ``demands``, none beaten by another.
+
+    Args:
+        data: the data set of the scenarios.
+        demands: fields of :class:`securefl.Demand`: ``parties``, ``byzantine``, ``dropout``, ``epsilon``, ...
+
+    Raises:
+        ConfigError: they contradict each other: what to relax.
+    """
+    return searched(Demand(**demands), data)
+
+
+def planned(found: Plan, row: int | None = None, data: str = "digits") -> Scenario:
+    """The scenario of a row of ``found``, from 0; of the recommended one when left out.
+
+    Raises:
+        ConfigError: the data set does not fit the demands.
+    """
+    chosen = found.rows[found.chosen if row is None else row]
+    return _checked(draft(found.demand, chosen.design, data, chosen.multiplier or None))
+
+
+def audit(path: str | Path, *, colluders: Iterable[str] = (), lab: bool = False) -> AuditReport:
+    """Audit a recorded run: what the server learned of whom, and whether everybody kept to the protocol.
+
+    Args:
+        path: its run directory, which stays as it is.
+        colluders: parties that pool what they know with the server.
+        lab: look at the ground truth, too (runs with ``lab`` only).
+
+    Raises:
+        ConfigError: a damaged transcript, or an unknown colluder.
+    """
+    recorded = read_run(Path(path), tuple(colluders))
+    return audited(recorded, load_truth(Path(path), recorded) if lab else None)

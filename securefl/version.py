@@ -1,0 +1,14 @@
+"""The version of this package, and where its files are."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+__version__: Final = "0.2.0.dev0"
+
+
+def package_folder() -> Path:
+    """The folder of the package; in a checkout the scenarios lie beside it."""
+    return Path(str(files("securefl")))

@@ -1,0 +1,56 @@
+"""The programs and the notebook in ``examples/`` run as they stand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PROGRAMS = sorted(path.name for path in EXAMPLES.glob("*.py"))
+NOTEBOOKS = sorted(path.name for path in EXAMPLES.glob("*.ipynb"))
+
+
+def cells(notebook: Path) -> list[str]:
+    """Its code, the last expression of a cell printed as a notebook shows it."""
+    told = json.loads(notebook.read_text())["cells"]
+    return ["".join(cell["source"]) for cell in told if cell["cell_type"] == "code"]
+
+
+def run(program: Path, folder: Path) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name: str, tmp_path: Path) -> None:
+    assert run(EXAMPLES / name, tmp_path)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebook(name: str, tmp_path: Path) -> None:
+    """In one program, as processes of a live run import it again: under its main guard."""
+    body = "\n".join(f"    {line}" for cell in cells(EXAMPLES / name) for line in cell.splitlines())
+    program = tmp_path / "notebook.py"
+    program.write_text(f'if __name__ == "__main__":\n{body}\n')
+    assert "nothing is worse than the scenario allows" in run(program, tmp_path)
+
+
+def test_there_are_examples() -> None:
+    assert PROGRAMS
+    assert NOTEBOOKS

@@ -1,0 +1,127 @@
+"""The public API: what docs/python.md promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import securefl
+
+SMALL = {"stop.rounds": 2, "expect": [], "training.epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> securefl.RunResult:
+    return securefl.simulate(
+        securefl.load("quickstart", SMALL), out=tmp_path_factory.mktemp("runs") / "small", exact=True
+    )
+
+
+def test_names_are_imported_when_they_are_used() -> None:
+    loaded = "*(name for name in sys.modules if name.startswith('securefl.'))"
+    asked = f"import sys, securefl; print({loaded}, 'numpy' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
+    assert told.stdout.split() == ["False"]
+
+
+@pytest.mark.parametrize("name", dir(securefl))
+def test_every_name_is_there_and_documented(name: str) -> None:
+    assert getattr(securefl, name).__doc__
+
+
+def test_overrides_as_values_and_as_words() -> None:
+    by_value = securefl.load("quickstart", {"stop.rounds": 3, "aggregation.rule": {"type": "median"}})
+    by_word = securefl.load("quickstart", ["stop.rounds=3", 'aggregation.rule={type="median"}'])
+    assert by_value == by_word
+    assert by_value.stop.rounds == 3
+    again = securefl.override(by_value, {"aggregation.rule": by_word.aggregation.rule})
+    assert again == by_word
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"stop.rounds": 0}, "stop.rounds: must be at least 1"),
+        ({"stop.round": 3}, "stop.round: "),
+        ({"name.first": 3}, "name.first: name is no table"),
+        ({"secure_sum.threshold": 7}, "secure_sum.threshold: "),
+    ],
+)
+def test_a_bad_override_is_refused_in_one_line(overrides: dict[str, object], words: str) -> None:
+    with pytest.raises(securefl.ConfigError) as refused:
+        securefl.load("quickstart", overrides)
+    assert str(refused.value).startswith(words)
+    assert "\n" not in str(refused.value)
+
+
+def test_no_such_scenario() -> None:
+    with pytest.raises(securefl.ConfigError, match="no such file, and no bundled scenario"):
+        securefl.load("quickstrat")
+
+
+def test_explained() -> None:
+    told = securefl.explain(securefl.load("quickstart"))
+    assert told.startswith("# clusters: 4 of 3 members")
+    assert "rounds = 8" in told
+
+
+def test_a_result_is_its_rounds_and_its_model(simulated: securefl.RunResult) -> None:
+    assert [record.round for record in simulated] == [0, 1]
+    assert len(simulated) == 2
+    assert simulated.accuracy == simulated.rounds[-1].accuracy
+    arrays, tensors = simulated.arrays(), simulated.state_dict()
+    assert arrays.keys() == tensors.keys()
+    assert all(np.array_equal(arrays[name], tensors[name].numpy()) for name in arrays)
+    assert simulated.scenario.stop.rounds == 2
+    with pytest.raises(securefl.ConfigError, match="there is no such model"):
+        simulated.arrays(group=1)
+
+
+def test_rounds_as_a_table(simulated: securefl.RunResult) -> None:
+    table = simulated.frame()
+    assert list(table.index) == [0, 1]
+    assert list(table["survivors"]) == [12, 12]
+    assert table["accuracy"].iloc[-1] == simulated.accuracy
+
+
+def test_without_pandas(simulated: securefl.RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(securefl.ConfigError, match="pip install pandas"):
+        simulated.frame()
+
+
+def test_an_unfinished_folder_is_not_overwritten(simulated: securefl.RunResult) -> None:
+    with pytest.raises(securefl.ConfigError, match="exists and is not empty"):
+        securefl.simulate(simulated.scenario, out=simulated.path)
+
+
+def test_verbose_prints_a_line_a_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    securefl.simulate(securefl.load("quickstart", SMALL), out=tmp_path / "run", verbose=True)
+    assert "round 1: accuracy" in capsys.readouterr().out
+
+
+def test_a_plan_is_a_scenario() -> None:
+    found = securefl.plan(parties=12, rounds=3)
+    made = securefl.planned(found)
+    assert made.parties == 12
+    assert made.stop.rounds == 3
+    assert securefl.planned(found, row=len(found.rows) - 1).parties == 12
+    with pytest.raises(securefl.ConfigError, match="parties"):
+        securefl.plan(parties=2)
+
+
+@pytest.mark.live
+def test_live_audited_and_with_the_bits_of_the_simulation(
+    simulated: securefl.RunResult, tmp_path: Path
+) -> None:
+    live = securefl.run(simulated.scenario, broker="embedded", out=tmp_path / "live")
+    assert len(live) == 2
+    assert live.arrays().keys() == simulated.arrays().keys()
+    report = securefl.audit(live.path)
+    assert report.exit_code == 0
+    with pytest.raises(securefl.ConfigError, match="p99"):
+        securefl.audit(live.path, colluders=["p99"])

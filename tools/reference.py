@@ -1,0 +1,59 @@
+"""Writes docs/api.md from the docstrings of the public names; ``--check`` only compares."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import securefl
+
+PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+
+
+def entry(name: str) -> Iterator[str]:
+    """Yield the lines of one name."""
+    found = getattr(securefl, name)
+    if isinstance(found, str):
+        return
+    yield f"## `{name}`"
+    yield ""
+    if inspect.isfunction(found):
+        yield from ("```python", f"{name}{signature(found)}", "```", "")
+    yield from (inspect.getdoc(found) or "").splitlines()
+    yield ""
+    if inspect.isclass(found):
+        for member, value in vars(found).items():
+            inner = value.fget if isinstance(value, property) else value
+            if member.startswith("_") or not inspect.isfunction(inner) or not inspect.getdoc(inner):
+                continue
+            shown = f"{member}{signature(inner)}" if inspect.isfunction(value) else member
+            yield f"**`{shown}`** {(inspect.getdoc(inner) or '').splitlines()[0]}"
+            yield ""
+
+
+def signature(function: object) -> str:
+    """Parameters with their types, as in the source, without ``self``."""
+    made = inspect.signature(function)  # type: ignore[arg-type]
+    kept = [each for each in made.parameters.values() if each.name != "self"]
+    return str(made.replace(parameters=kept)).replace("'", "")
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [
+        "# Reference of the Python API",
+        "",
+        "Made from the docstrings by `python tools/reference.py`.",
+        "",
+    ]
+    for name in sorted(dir(securefl), key=lambda each: (inspect.isclass(getattr(securefl, each)), each)):
+        lines += entry(name)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(0 if PAGE.read_text() == page() else f"{PAGE} is stale: python tools/reference.py")
+    PAGE.write_text(page())
