@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from securefl.arrays import digest_of
 from securefl.errors import UsageError
-from securefl.rounds import reports
+from securefl.rounds.reports import is_report
 from securefl.rounds.stacking import ClusterSum
 from securefl.transcript.canonical import JsonValue
 from securefl.transcript.samples import LabStore, vector_record
@@ -55,7 +55,7 @@ def kind_of(report: object) -> str:
     Raises:
         UsageError: not one of the reports.
     """
-    if type(report).__module__ != reports.__name__ or not dataclasses.is_dataclass(report):
+    if not is_report(report):
         raise UsageError(f"{type(report).__qualname__} is no report and is not written down")
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(report).__name__).lower()
 

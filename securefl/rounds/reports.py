@@ -5,7 +5,7 @@ A report says what its vantage point knows anyway: the server from what came in,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import NamedTuple
 
 from securefl.arrays import F32
@@ -324,3 +324,8 @@ class SatOut:
 
     round: int
     reason: str
+
+
+def is_report(item: object) -> bool:
+    """Whether ``item`` is one of the facts of this module."""
+    return type(item).__module__ == __name__ and is_dataclass(item)
