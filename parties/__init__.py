@@ -1,1 +1,1 @@
-"""Process programs: `python -m parties.client`, `.server`, `.observer`. No protocol code lives here."""
+"""Process programs: `python -m securefl.cli.party`, `.server`, `.observer`. No protocol code lives here."""

@@ -1,6 +1,6 @@
 """``python -m securefl``."""
 
-from securefl.cli.app import main
+from securefl.cli import main
 
 if __name__ == "__main__":
     main()

@@ -10,26 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from securefl.audit.load import load as read_run
-from securefl.audit.load import load_truth
-from securefl.audit.report import AuditReport
-from securefl.audit.run import audit as audited
-from securefl.config.limits import check
-from securefl.config.load import load_scenario, scenario_of
-from securefl.config.resolved import to_toml
-from securefl.config.scenario import Scenario
-from securefl.errors import ConfigError
-from securefl.launch.bundled import bundled
-from securefl.launch.options import RunOptions, fresh_run_id
-from securefl.launch.quiet import RoundLines, Silence
-from securefl.planning.demand import Demand
-from securefl.planning.drafting import draft
-from securefl.planning.search import Plan
-from securefl.planning.search import plan as searched
-from securefl.report.header import scenario_header
-from securefl.report.records import RoundRecord
-from securefl.report.rundir import RunDirectory
-from securefl.report.summary import Summary
+from securefl.base.errors import ConfigError
+from securefl.lab.audit import AuditReport, load_truth
+from securefl.lab.audit import audit as audited
+from securefl.lab.audit import load as read_run
+from securefl.lab.planning import Demand, Plan, draft
+from securefl.lab.planning import plan as searched
+from securefl.methods.feasibility import check
+from securefl.runtime.launch import RoundLines, RunOptions, Silence, bundled, fresh_run_id
+from securefl.runtime.report import RoundRecord, RunDirectory, Summary, scenario_header
+from securefl.scenario import Scenario, load_scenario, scenario_of, to_toml
 
 if TYPE_CHECKING:
     import numpy as np
@@ -207,8 +197,8 @@ def simulate(
         ConfigError: the scenario, its data or the directory is refused.
         RunAbortedError: the disk is full or gone.
     """
-    from securefl.launch.simulation import SimulationOptions, run_simulation  # noqa: PLC0415 - torch
-    from securefl.simulation.limits import check_simulable  # noqa: PLC0415 - with it
+    from securefl.runtime.launch import SimulationOptions, run_simulation  # noqa: PLC0415 - torch
+    from securefl.runtime.simulation import check_simulable  # noqa: PLC0415 - with it
 
     wanted = scenario if isinstance(scenario, Scenario) else load(scenario)
     check(wanted)
@@ -255,7 +245,7 @@ def run(
         ConfigError: refused before or while starting.
         RunAbortedError: broker, server or disk failed.
     """
-    from securefl.launch.federation import run_here  # noqa: PLC0415 - processes and brokers
+    from securefl.runtime.launch import run_here  # noqa: PLC0415 - processes and brokers
 
     wanted = scenario if isinstance(scenario, Scenario) else load(scenario)
     check(wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 
-from securefl.secure_sum.crypten.session import reap
+from securefl.protocol.secure_sum.crypten.session import reap
 
 
 def crypten_threads() -> list[str]:

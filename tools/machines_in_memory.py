@@ -23,34 +23,35 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from securefl.behaviours.cast import party_behaviour
-from securefl.config.cast import party_names
-from securefl.config.limits import check
-from securefl.config.load import parse_scenario
-from securefl.crypto.identity import PublicIdentity
-from securefl.crypto.roster import make_identities
-from securefl.entropy import InsecureSeededEntropy
-from securefl.ids import EVERYONE, SERVER, RunId
-from securefl.kernel.effects import AwaitSent, Evaluate, Report, Send, Train
-from securefl.kernel.events import AllSent, Evaluated, Received, Trained
-from securefl.learning.outcomes import Evaluation
-from securefl.rounds import party_draw, party_release
-from securefl.rounds.leakage import Question
-from securefl.rounds.party import PartyMachine
-from securefl.rounds.party_phases import PartyContext
-from securefl.rounds.plan import Plan
-from securefl.rounds.randomness import party_entropy
-from securefl.rounds.reports import SumOpened
-from securefl.rounds.server import ServerMachine
-from securefl.rounds.server_phases import ServerContext
-from securefl.secure_sum import adverts
-from securefl.secure_sum.store import MemoryStore
-from securefl.simulation.course import Course
-from securefl.simulation.federation import Federation
-from securefl.simulation.party import SimulatedParty
-from securefl.simulation.trainings import Trainings
-from securefl.simulation.workforce import PartyByParty
-from securefl.wire.inbox import Delivery
+from securefl.base.crypto.identity import PublicIdentity
+from securefl.base.crypto.roster import make_identities
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.ids import EVERYONE, SERVER, RunId
+from securefl.methods.attacks.assignment import party_names
+from securefl.methods.feasibility.limits import check
+from securefl.protocol.kernel.effects import AwaitSent, Evaluate, Report, Send, Train
+from securefl.protocol.kernel.events import AllSent, Evaluated, Received, Trained
+from securefl.protocol.round.party import draw as party_draw
+from securefl.protocol.round.party import release as party_release
+from securefl.protocol.round.party.machine import PartyMachine
+from securefl.protocol.round.party.phases import PartyContext
+from securefl.protocol.round.server.machine import ServerMachine
+from securefl.protocol.round.server.phases import ServerContext
+from securefl.protocol.round.shared.leakage import Question
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.randomness import party_entropy
+from securefl.protocol.round.shared.reports import SumOpened
+from securefl.protocol.secure_sum import adverts
+from securefl.protocol.secure_sum.store import MemoryStore
+from securefl.protocol.wire.inbox import Delivery
+from securefl.runtime.misbehaviour.cast import party_behaviour
+from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.federation import Federation
+from securefl.runtime.simulation.party import SimulatedParty
+from securefl.runtime.simulation.trainings import Trainings
+from securefl.runtime.simulation.workforce import PartyByParty
+from securefl.scenario.load import parse_scenario
+from securefl.training.sgd.outcomes import Evaluation
 
 LENGTH = 25_450
 SCENARIO = """

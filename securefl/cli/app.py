@@ -9,8 +9,8 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from parties.program import CommandGroup, Program
-from securefl.version import __version__
+from securefl.base.version import __version__
+from securefl.cli.program import CommandGroup, Program
 
 COMMANDS = {
     "run": (
@@ -35,12 +35,15 @@ COMMANDS = {
         "Audit a recorded run: what the server learned of whom, and whether everybody kept to the protocol.",
     ),
     "server": (
-        "parties.server:server",
+        "securefl.cli.server:server",
         "Lead a run: draw the clusters, open cluster sums, aggregate, and never see an update.",
     ),
-    "party": ("parties.client:party", "Take part in a run as one party, with its own key and its own data."),
+    "party": (
+        "securefl.cli.party:party",
+        "Take part in a run as one party, with its own key and its own data.",
+    ),
     "dealer": (
-        "parties.dealer:dealer",
+        "securefl.cli.dealer:dealer",
         "Deal the triples of validated sums, on a machine of neither the server nor a party, without data.",
     ),
     "broker": ("securefl.cli.broker:broker", "Run a broker on 127.0.0.1 until Ctrl-C."),

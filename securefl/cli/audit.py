@@ -12,19 +12,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from parties.console import one_line_errors
-from securefl.audit.finding import Severity, worst
-from securefl.audit.load import load, load_truth
-from securefl.audit.markdown import markdown
-from securefl.audit.page import page
-from securefl.audit.report import AuditReport
-from securefl.audit.run import audit as audited
+from securefl.base.errors import ConfigError
+from securefl.cli.console import one_line_errors
 from securefl.cli.outputs import check_free
 from securefl.cli.run import DataDirOption
-from securefl.errors import ConfigError
-from securefl.report.console import Terminal
-from securefl.report.rundir import RunDirectory
-from securefl.report.text import printable, seconds
+from securefl.lab.audit import AuditReport, Severity, load, load_truth, markdown, page, worst
+from securefl.lab.audit import audit as audited
+from securefl.runtime.report import RunDirectory, Terminal, printable, seconds
 
 _FILES = ("audit.md", "audit.json", "audit.html")
 _EXPERIMENTS = ("membership", "inversion", "properties", "canary")
@@ -77,7 +71,7 @@ def audit(
         report = audited(recorded, truth)
         if wanted:
             # They train, and torch need not be there for anything else.
-            from securefl.audit.laboratory.experiments import attacked  # noqa: PLC0415 - imports torch
+            from securefl.lab.privacy_attacks import attacked  # noqa: PLC0415 - imports torch
 
             told = Terminal(stderr=True, highlight=False)
             more = attacked(recorded, truth, wanted, data_dir, lambda line: told.print(printable(line)))

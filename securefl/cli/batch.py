@@ -17,20 +17,25 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from parties.console import say
-from securefl.errors import ConfigError, RunAbortedError
-from securefl.report.console import Terminal
-from securefl.report.text import counted
-from securefl.report.text import seconds as spoken
-from securefl.reproduce.exhibits import CellPlan, Exhibit
-from securefl.reproduce.experiment import ScaleName
-from securefl.reproduce.measure import BETWEEN_CHECKPOINTS, SimulationJob
-from securefl.reproduce.provenance import refuse_mixed
-from securefl.reproduce.record import SeedRecord, write_whole
-from securefl.reproduce.sweep import Sweep
-from securefl.reproduce.trials import Trials
-from securefl.reproduce.workers import Work, run_jobs
-from securefl.simulation.staffing import available_cores
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.cli.console import say
+from securefl.lab.experiments import (
+    BETWEEN_CHECKPOINTS,
+    CellPlan,
+    Exhibit,
+    ScaleName,
+    SeedRecord,
+    SimulationJob,
+    Sweep,
+    Trials,
+    Work,
+    refuse_mixed,
+    run_jobs,
+    write_whole,
+)
+from securefl.runtime.report import Terminal, counted
+from securefl.runtime.report import seconds as spoken
+from securefl.runtime.simulation import available_cores
 
 _WORK: Final = ".work"
 """Folder of simulations, finished and interrupted, inside that of the results. Git leaves it alone."""

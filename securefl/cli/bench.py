@@ -6,13 +6,22 @@ from typing import Annotated
 
 import typer
 
-from parties.console import one_line_errors
-from parties.program import Program
-from securefl.bench.report import print_report, report_json
-from securefl.bench.robust import FEWEST, ROBUST_SIZES, print_robust, robust_json, run_robust
-from securefl.bench.secagg import SIZES, run_secagg, standard_rows
-from securefl.errors import ConfigError, UsageError
-from securefl.report.console import Terminal
+from securefl.base.errors import ConfigError, UsageError
+from securefl.cli.console import one_line_errors
+from securefl.cli.program import Program
+from securefl.lab.bench import (
+    FEWEST,
+    ROBUST_SIZES,
+    SIZES,
+    print_report,
+    print_robust,
+    report_json,
+    robust_json,
+    run_robust,
+    run_secagg,
+    standard_rows,
+)
+from securefl.runtime.report import Terminal
 
 app = Program(add_completion=False, no_args_is_help=True, help="Measure speed and size on this machine.")
 
@@ -63,7 +72,7 @@ def crypten(
     repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 3,
 ) -> None:
     """Rounds, bytes and time of one cluster sum, by masks and by CrypTen."""
-    from securefl.bench import kinds  # noqa: PLC0415 - imports torch and CrypTen
+    from securefl.lab.bench import kinds  # noqa: PLC0415 - imports torch and CrypTen
 
     with one_line_errors():
         if order:
@@ -77,7 +86,7 @@ def crypten(
 
 
 def _order(rows: str, repetitions: int, json: bool) -> None:
-    from securefl.bench import order  # noqa: PLC0415 - imports torch and CrypTen
+    from securefl.lab.bench import order  # noqa: PLC0415 - imports torch and CrypTen
 
     runs = order.run_order(parse_sizes(rows) if rows else order.SIZES, repetitions)
     if json:
@@ -94,7 +103,7 @@ def dpsgd(
     repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 5,
 ) -> None:
     """Time of DP-SGD per example, beside plain SGD."""
-    from securefl.bench.dpsgd import dpsgd_json, print_dpsgd, run_dpsgd  # noqa: PLC0415 - imports torch
+    from securefl.lab.bench import dpsgd_json, print_dpsgd, run_dpsgd  # noqa: PLC0415 - imports torch
 
     report = run_dpsgd(batch, repetitions, steps)
     if json:

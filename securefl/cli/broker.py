@@ -10,17 +10,18 @@ from typing import Annotated
 
 import typer
 
-from parties.console import one_line_errors, say
-from securefl.config.cast import party_names
-from securefl.errors import RunAbortedError
-from securefl.ids import SERVER
-from securefl.messages.base import MAX_PARTIES
-from securefl.transport.acl import OBSERVER, mosquitto_acl
-from securefl.transport.broker import (
+from securefl.base.errors import RunAbortedError
+from securefl.base.ids import SERVER
+from securefl.cli.console import one_line_errors, say
+from securefl.methods.attacks import party_names
+from securefl.protocol.messages import MAX_PARTIES
+from securefl.runtime.transport import (
+    OBSERVER,
     broker_wish,
+    make_local_tls,
+    mosquitto_acl,
     start_local_broker,
 )
-from securefl.transport.local_tls import make_local_tls
 
 
 def broker(

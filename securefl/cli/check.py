@@ -5,19 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from parties.console import say
+from securefl.base.errors import ConfigError
+from securefl.cli.console import say
 from securefl.cli.reproduce import Asked, sources_of
 from securefl.cli.splits import split_of
-from securefl.config.scenario import Scenario
-from securefl.errors import ConfigError
-from securefl.report.text import counted
-from securefl.reproduce.exhibits import Exhibit
-from securefl.reproduce.experiment import SPLITS
-from securefl.reproduce.freshness import CheckedResult, CheckRecord, check_file, compare, merged, read_check
-from securefl.reproduce.measure import SimulationJob
-from securefl.reproduce.provenance import commit, versions
-from securefl.reproduce.record import Record, encode, read_records, scenario_key, write_whole
-from securefl.reproduce.trials import Trials
+from securefl.lab.experiments import (
+    SPLITS,
+    CheckedResult,
+    CheckRecord,
+    Exhibit,
+    Record,
+    SimulationJob,
+    Trials,
+    check_file,
+    commit,
+    compare,
+    encode,
+    merged,
+    read_check,
+    read_records,
+    scenario_key,
+    versions,
+    write_whole,
+)
+from securefl.runtime.report import counted
+from securefl.scenario import Scenario
 
 _TESTS = 5
 """Tests of the model that are compared: more of them cost more, and clusters of the first round tell most."""

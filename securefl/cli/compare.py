@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
-from parties.arguments import DeviceOption, device_name
-from parties.console import one_line_errors
+from securefl.cli.console import one_line_errors
 from securefl.cli.experiments import run_experiments
+from securefl.cli.options import DeviceOption, device_name
 from securefl.cli.reproduce import PictureOption
 from securefl.cli.run import DataDirOption
-from securefl.launch.bundled import bundled
-from securefl.report.canvas import need_matplotlib
-from securefl.reproduce.exhibits import comparison_of
-from securefl.reproduce.sources import Source
+from securefl.lab.experiments import Source, comparison_of
+from securefl.lab.plots import need_matplotlib
+from securefl.runtime.launch import bundled
 
 
 def compare(

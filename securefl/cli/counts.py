@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from securefl.errors import ConfigError
-from securefl.report.text import counted
-from securefl.weighting.weights import MAX_COUNT
+from securefl.base.errors import ConfigError
+from securefl.methods.weighting import MAX_COUNT
+from securefl.runtime.report import counted
 
 SHOWN = 30
 """Characters of a bad entry that are repeated."""

@@ -10,22 +10,18 @@ import msgspec
 import numpy as np
 import typer
 
-from parties.arguments import SeedOption, SetOption
-from parties.console import one_line_errors, say
-from parties.program import Program
-from securefl.arrays import I64
+from securefl.base.arrays import I64
+from securefl.base.errors import ConfigError
+from securefl.cli.console import one_line_errors, say
+from securefl.cli.options import SeedOption, SetOption
+from securefl.cli.program import Program
 from securefl.cli.run import DataDirOption
-from securefl.config.cast import behaviours_of, party_names
-from securefl.config.limits import check
-from securefl.config.load import load_scenario
-from securefl.config.scenario import Scenario
-from securefl.errors import ConfigError
-from securefl.launch.bundled import bundled
-from securefl.learning.dataset import Dataset
-from securefl.learning.datasets import load_data
-from securefl.learning.split import SERVER_SET, split
-from securefl.report.canvas import need_matplotlib
-from securefl.report.figures import Histograms, draw_histograms
+from securefl.lab.plots import Histograms, draw_histograms, need_matplotlib
+from securefl.methods.attacks import behaviours_of, party_names
+from securefl.methods.feasibility import check
+from securefl.runtime.launch import bundled
+from securefl.scenario import Scenario, load_scenario
+from securefl.training.data import SERVER_SET, Dataset, load_data, split
 
 MOST_PANELS = 60
 """Parties that a picture shows; the JSON file has all of them."""

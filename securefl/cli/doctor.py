@@ -15,12 +15,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from parties.console import one_line_errors
-from securefl.errors import EXIT_ABORTED, ConfigError
-from securefl.report.console import Terminal
-from securefl.report.text import printable
-from securefl.transport.broker import choose_broker, find_mosquitto
-from securefl.version import __version__
+from securefl.base.errors import EXIT_ABORTED, ConfigError
+from securefl.base.version import __version__
+from securefl.cli.console import one_line_errors
+from securefl.runtime.report import Terminal, printable
+from securefl.runtime.transport import choose_broker, find_mosquitto
 
 _NEEDED = ("aiomqtt", "cryptography", "msgspec", "numpy", "rich", "safetensors", "typer")
 _OPTIONAL = {
@@ -106,7 +105,7 @@ def _data(data_dir: Path | None) -> Iterator[Finding]:
         if data_dir is None:
             yield f"data set {name}", "not looked for (--data-dir)", "note"
             continue
-        from securefl.learning.datasets import load_dataset  # noqa: PLC0415 - keeps start-up short
+        from securefl.training.data import load_dataset  # noqa: PLC0415 - keeps start-up short
 
         try:
             dataset = load_dataset(name, data_dir)

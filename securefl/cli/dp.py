@@ -9,16 +9,25 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from parties.console import one_line_errors, say
-from parties.program import Program
+from securefl.base.errors import ConfigError
+from securefl.cli.console import one_line_errors, say
 from securefl.cli.dp_power import power
 from securefl.cli.dp_settle import settle
-from securefl.errors import ConfigError
-from securefl.privacy.accountant import MIN_DELTA, epsilon, need_dp_accounting
-from securefl.privacy.calibration import TOLERANCE, calibrate, steps_of_epochs
-from securefl.privacy.composition import Accountant
-from securefl.privacy.release import OTHER, Relation, ReleaseEvent, Sampler
-from securefl.report.records import without_infinities
+from securefl.cli.program import Program
+from securefl.methods.privacy import (
+    MIN_DELTA,
+    OTHER,
+    TOLERANCE,
+    Accountant,
+    Relation,
+    ReleaseEvent,
+    Sampler,
+    calibrate,
+    epsilon,
+    need_dp_accounting,
+    steps_of_epochs,
+)
+from securefl.runtime.report import without_infinities
 
 MAX_STEPS = 1_000_000
 _MAX_RECORDS = 10**7

@@ -10,12 +10,22 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from parties.console import one_line_errors, say
-from securefl.report.text import seconds as spoken
-from securefl.reproduce.deviations import Deviation, PowerSetting
-from securefl.reproduce.power import ALL, PUBLISHED, SETTINGS, PowerBlock, PowerRecord, kinds, measure
-from securefl.reproduce.power_page import power_page
-from securefl.reproduce.record import encode, write_whole
+from securefl.cli.console import one_line_errors, say
+from securefl.lab.experiments import (
+    ALL,
+    PUBLISHED,
+    SETTINGS,
+    Deviation,
+    PowerBlock,
+    PowerRecord,
+    PowerSetting,
+    encode,
+    kinds,
+    measure,
+    power_page,
+    write_whole,
+)
+from securefl.runtime.report import seconds as spoken
 
 _TRIALS = 200
 _FAST_TRIALS = 20

@@ -7,19 +7,15 @@ from typing import Annotated
 
 import typer
 
-from parties.arguments import SeedOption, SetOption
-from parties.console import one_line_errors, say
-from securefl.config.limits import check
-from securefl.config.load import load_scenario
-from securefl.config.resolved import to_toml
-from securefl.config.scenario import Scenario
-from securefl.errors import ConfigError
-from securefl.privacy.accountant import need_dp_accounting
-from securefl.privacy.mechanism import mechanism_of
-from securefl.privacy.settling import check_budget
-from securefl.privacy.settling import settle as work_out
-from securefl.report.privacy import header_lines
-from securefl.transcript.lines import disk_failure
+from securefl.base.errors import ConfigError
+from securefl.cli.console import one_line_errors, say
+from securefl.cli.options import SeedOption, SetOption
+from securefl.methods.feasibility import check
+from securefl.methods.privacy import check_budget, mechanism_of, need_dp_accounting
+from securefl.methods.privacy import settle as work_out
+from securefl.runtime.report import header_lines
+from securefl.runtime.transcript import disk_failure
+from securefl.scenario import Scenario, load_scenario, to_toml
 
 
 def settle(
@@ -63,8 +59,8 @@ def _settled(scenario: Scenario, data: Path, records: int | None, seed: int) -> 
         raise ConfigError("privacy.unit", "there is no privacy to settle", "record or party")
     need_dp_accounting()
     # A second or two of imports that a refusal need not wait for.
-    from securefl.learning.shards import load_shard  # noqa: PLC0415 - torch
-    from securefl.runtime.privacy import length_of  # noqa: PLC0415 - torch
+    from securefl.runtime.process import length_of  # noqa: PLC0415 - torch
+    from securefl.training.data import load_shard  # noqa: PLC0415 - torch
 
     length = length_of(scenario, load_shard(data), seed)
     settled = work_out(scenario, length, records)

@@ -13,19 +13,29 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from parties.console import say
-from securefl.errors import ConfigError
-from securefl.report.canvas import Format
-from securefl.report.console import Terminal
-from securefl.report.text import seconds as spoken
-from securefl.reproduce.exhibits import CellPlan, Exhibit
-from securefl.reproduce.experiment import SPLITS, ScaleName
-from securefl.reproduce.page import Shown, privacy_of, time_of
-from securefl.reproduce.pictures import keep
-from securefl.reproduce.record import LEAKAGE_REPORTED, CellRecord, Record, grid
-from securefl.reproduce.sources import Source
-from securefl.reproduce.sweep import Sweep
-from securefl.reproduce.tabulate import ExhibitResults, tabulate
+from securefl.base.errors import ConfigError
+from securefl.cli.console import say
+from securefl.lab.experiments import (
+    LEAKAGE_REPORTED,
+    SPLITS,
+    CellPlan,
+    CellRecord,
+    Exhibit,
+    ExhibitResults,
+    Record,
+    ScaleName,
+    Shown,
+    Source,
+    Sweep,
+    grid,
+    keep,
+    privacy_of,
+    tabulate,
+    time_of,
+)
+from securefl.lab.plots import Format
+from securefl.runtime.report import Terminal
+from securefl.runtime.report import seconds as spoken
 
 if TYPE_CHECKING:
     from securefl.cli.batch import Batch
@@ -113,7 +123,7 @@ def _headline(exhibit: Exhibit, source: Source, scale: ScaleName) -> Iterator[st
 def _run(
     exhibit: Exhibit, source: Source, scale: ScaleName, plan: CellPlan, batch: Batch, *, quiet: bool
 ) -> Record:
-    from securefl.reproduce.provenance import versions  # noqa: PLC0415 - asks torch for its version
+    from securefl.lab.experiments import versions  # noqa: PLC0415 - asks torch for its version
 
     done = ExhibitResults(
         exhibit=exhibit,
@@ -135,7 +145,7 @@ def _run(
 
 
 def _draw(done: ExhibitResults, sweep: Sweep, *, quiet: bool) -> None:
-    from securefl.reproduce.draws import draw_cell  # noqa: PLC0415 - not before it is wanted
+    from securefl.lab.experiments import draw_cell  # noqa: PLC0415 - not before it is wanted
 
     rows = groupby(done.exhibit.kept(done.scale), key=lambda cell: cell.place[0])
     for number, (row, cells) in enumerate(rows, 1):
@@ -154,7 +164,7 @@ def _draw(done: ExhibitResults, sweep: Sweep, *, quiet: bool) -> None:
 
 def _split(done: ExhibitResults, batch: Batch) -> None:
     from securefl.cli.splits import split_of  # noqa: PLC0415 - imports torch
-    from securefl.reproduce.measure import SimulationJob  # noqa: PLC0415 - imports torch
+    from securefl.lab.experiments import SimulationJob  # noqa: PLC0415 - imports torch
 
     for label, job in batch.simulations:
         if not isinstance(job, SimulationJob):

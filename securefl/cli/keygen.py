@@ -8,15 +8,13 @@ from typing import Annotated
 
 import typer
 
-from parties.console import one_line_errors, say
-from securefl.config.cast import party_names
-from securefl.crypto.identity import Identity
-from securefl.crypto.keyfiles import read_public, write_identity, write_public, write_roster
-from securefl.crypto.roster import Roster
-from securefl.entropy import OsEntropy
-from securefl.errors import ConfigError
-from securefl.ids import DEALER, SERVER, PartyId, is_name
-from securefl.messages.base import MAX_PARTIES
+from securefl.base.crypto import Identity, Roster, read_public, write_identity, write_public, write_roster
+from securefl.base.entropy import OsEntropy
+from securefl.base.errors import ConfigError
+from securefl.base.ids import DEALER, SERVER, PartyId, is_name
+from securefl.cli.console import one_line_errors, say
+from securefl.methods.attacks import party_names
+from securefl.protocol.messages import MAX_PARTIES
 
 
 def keygen(

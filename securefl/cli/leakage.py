@@ -8,16 +8,13 @@ from typing import Annotated, Final
 import typer
 
 import scenarios
-from parties.console import one_line_errors
+from securefl.base.errors import ConfigError
+from securefl.cli.console import one_line_errors
 from securefl.cli.experiments import run_experiments
 from securefl.cli.reproduce import PictureOption, write_page
-from securefl.errors import ConfigError
-from securefl.privacy.accountant import need_dp_accounting
-from securefl.report.canvas import need_matplotlib
-from securefl.reproduce.exhibits import sweep_of
-from securefl.reproduce.experiment import UNNAMED, Study
-from securefl.reproduce.sources import Source
-from securefl.reproduce.sweep import Sweep
+from securefl.lab.experiments import UNNAMED, Source, Study, Sweep, sweep_of
+from securefl.lab.plots import need_matplotlib
+from securefl.methods.privacy import need_dp_accounting
 
 _ABOUT: Final = """\
 The ledger behind these sweeps: [leakage](../leakage.md). Draws are seeded, so that the page can be made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from securefl.errors import ConfigError
+from securefl.base.errors import ConfigError
 
 
 def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:

@@ -11,24 +11,30 @@ from typing import Annotated, cast, get_args
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from parties.console import one_line_errors, say
+from securefl.base.errors import ConfigError
+from securefl.cli.console import one_line_errors, say
 from securefl.cli.outputs import check_free
-from securefl.config.limits import check
-from securefl.config.load import parse_scenario
-from securefl.config.resolved import to_toml
-from securefl.errors import ConfigError
-from securefl.planning.demand import Case, Demand, Server, check_demand
-from securefl.planning.drafting import DATA, draft, model_of
-from securefl.planning.search import Plan
-from securefl.planning.search import Progress as Told
-from securefl.planning.search import plan as find
-from securefl.privacy.accountant import need_dp_accounting
-from securefl.privacy.release import Unit
-from securefl.report.console import Terminal
-from securefl.report.plan_figure import draw_plan
-from securefl.report.plan_tables import as_values, lines_of, tables
-from securefl.report.records import without_infinities
-from securefl.reproduce.record import write_whole
+from securefl.lab.experiments import write_whole
+from securefl.lab.planning import (
+    DATA,
+    Case,
+    Demand,
+    Plan,
+    Server,
+    as_values,
+    check_demand,
+    draft,
+    lines_of,
+    model_of,
+    tables,
+)
+from securefl.lab.planning import Progress as Told
+from securefl.lab.planning import plan as find
+from securefl.lab.plots import draw_plan
+from securefl.methods.feasibility import check
+from securefl.methods.privacy import Unit, need_dp_accounting
+from securefl.runtime.report import Terminal, without_infinities
+from securefl.scenario import parse_scenario, to_toml
 
 _FILES = ("plan.toml", "plan.json", "plan.png")
 

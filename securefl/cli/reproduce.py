@@ -10,18 +10,29 @@ from typing import Annotated, cast, get_args
 import typer
 
 import scenarios
-from parties.arguments import DeviceOption, device_name
-from parties.console import one_line_errors, say
+from securefl.base.errors import ConfigError
+from securefl.cli.console import one_line_errors, say
 from securefl.cli.experiments import print_details, print_list, run_experiments
+from securefl.cli.options import DeviceOption, device_name
 from securefl.cli.run import DataDirOption
-from securefl.errors import ConfigError
-from securefl.report.canvas import Format, need_matplotlib
-from securefl.reproduce.exhibits import Exhibit, choose_exhibits, exhibits, papers
-from securefl.reproduce.experiment import Kind, ScaleName
-from securefl.reproduce.freshness import read_check
-from securefl.reproduce.page import page, shown
-from securefl.reproduce.record import read_records, write_whole
-from securefl.reproduce.sources import Source, asked_for, present, with_auxiliary
+from securefl.lab.experiments import (
+    Exhibit,
+    Kind,
+    ScaleName,
+    Source,
+    asked_for,
+    choose_exhibits,
+    exhibits,
+    page,
+    papers,
+    present,
+    read_check,
+    read_records,
+    shown,
+    with_auxiliary,
+    write_whole,
+)
+from securefl.lab.plots import Format, need_matplotlib
 
 RESULTS = Path("docs/results")
 _PRESETS = Path(scenarios.__path__[0]) / "papers"

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from parties.arguments import (
+from securefl.base.errors import EXIT_ABORTED, ConfigError, RunAbortedError
+from securefl.cli.console import one_line_errors
+from securefl.cli.options import (
     CaOption,
     CertOption,
     DeviceOption,
@@ -22,22 +24,22 @@ from parties.arguments import (
     SetOption,
     device_name,
 )
-from parties.console import one_line_errors
-from securefl.config.attacks import check_runnable
-from securefl.config.limits import check
-from securefl.config.load import load_scenario
-from securefl.errors import EXIT_ABORTED, ConfigError, RunAbortedError
-from securefl.launch.bundled import bundled
-from securefl.launch.federation import run_here
-from securefl.launch.interrupts import ended_by_signals
-from securefl.launch.options import RunOptions, fresh_run_id
-from securefl.report.console import Terminal
-from securefl.report.events import sieve
-from securefl.report.present import print_summary
-from securefl.report.progress import JsonProgress, Progress, progress_for
-from securefl.report.rundir import RUNS, RunDirectory
-from securefl.report.summary import Summary
-from securefl.secure_sum.kinds import sums_of
+from securefl.methods.attacks import check_runnable
+from securefl.methods.feasibility import check
+from securefl.protocol.secure_sum import sums_of
+from securefl.runtime.launch import RunOptions, bundled, ended_by_signals, fresh_run_id, run_here
+from securefl.runtime.report import (
+    RUNS,
+    JsonProgress,
+    Progress,
+    RunDirectory,
+    Summary,
+    Terminal,
+    print_summary,
+    progress_for,
+    sieve,
+)
+from securefl.scenario import load_scenario
 
 DataDirOption = Annotated[
     Path | None,

@@ -8,21 +8,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from securefl.arrays import F32
-from securefl.behaviours.cast import party_behaviour
+from securefl.base.arrays import F32
+from securefl.base.errors import ConfigError
 from securefl.cli.counts import Declared
-from securefl.config.cast import behaviours_of, party_names
-from securefl.config.scenario import Scenario
-from securefl.errors import ConfigError
-from securefl.learning.checkpoint import load_model, model_path
-from securefl.learning.datasets import load_data
-from securefl.learning.evaluation import Evaluator
-from securefl.learning.flatten import trained_parameters
-from securefl.learning.models import build_model
-from securefl.learning.shards import Shard, shards_of
-from securefl.learning.split import split
-from securefl.report.rundir import RunDirectory
-from securefl.rounds.groups import likeliest_group
+from securefl.methods.attacks import behaviours_of, party_names
+from securefl.protocol.round import likeliest_group
+from securefl.runtime.misbehaviour import party_behaviour
+from securefl.runtime.report import RunDirectory
+from securefl.scenario import Scenario
+from securefl.training.data import Shard, load_data, shards_of, split
+from securefl.training.models import build_model, load_model, model_path, trained_parameters
+from securefl.training.sgd import Evaluator
 
 
 def declared_in_run(

@@ -7,18 +7,15 @@ from typing import Annotated
 
 import typer
 
-from parties.arguments import DeviceOption, SeedOption, SetOption, device_name
-from parties.console import one_line_errors
+from securefl.base.errors import EXIT_ABORTED, RunAbortedError
+from securefl.cli.console import one_line_errors
+from securefl.cli.options import DeviceOption, SeedOption, SetOption, device_name
 from securefl.cli.run import DataDirOption, show_end
-from securefl.config.limits import check
-from securefl.config.load import load_scenario
-from securefl.errors import EXIT_ABORTED, RunAbortedError
-from securefl.launch.bundled import bundled
-from securefl.launch.options import fresh_run_id
-from securefl.report.console import Terminal
-from securefl.report.events import sieve
-from securefl.report.progress import progress_for
-from securefl.simulation.limits import check_simulable
+from securefl.methods.feasibility import check
+from securefl.runtime.launch import bundled, fresh_run_id
+from securefl.runtime.report import Terminal, progress_for, sieve
+from securefl.runtime.simulation import check_simulable
+from securefl.scenario import load_scenario
 
 
 def simulate(
@@ -63,10 +60,7 @@ def simulate(
         check_simulable(loaded)
         wanted = device_name(device)
         # Only this command needs torch in the process that people start; the others start without it.
-        from securefl.launch.simulation import (  # noqa: PLC0415 - imports torch, which --help need not wait for
-            SimulationOptions,
-            run_simulation,
-        )
+        from securefl.runtime.launch import SimulationOptions, run_simulation  # noqa: PLC0415 - imports torch, which --help need not wait for
 
         options = SimulationOptions(
             run=fresh_run_id(seed),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 
+from securefl.base.errors import ConfigError
 from securefl.cli.data import label_counts
-from securefl.errors import ConfigError
-from securefl.reproduce.experiment import Shows
-from securefl.reproduce.measure import SimulationJob
-from securefl.reproduce.provenance import commit, draws_of
-from securefl.reproduce.record import SeedRecord
-from securefl.weighting.truncation import curve, largest_cap, truncated
+from securefl.lab.experiments import SeedRecord, Shows, SimulationJob, commit, draws_of
+from securefl.methods.weighting import curve, largest_cap, truncated
 
 Shares = tuple[tuple[float, ...], ...]
-"""What a picture of a split shows: see :attr:`securefl.reproduce.record.CellRecord.shares`."""
+"""What a picture of a split shows: see :attr:`securefl.lab.experiments.record.CellRecord.shares`."""
 
 
 def split_of(job: SimulationJob, shows: Shows) -> tuple[SeedRecord, Shares]:

@@ -13,20 +13,25 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from parties.console import one_line_errors, say
+from securefl.base.errors import ConfigError
+from securefl.cli.console import one_line_errors, say
 from securefl.cli.counts import Declared, read_counts
 from securefl.cli.run import DataDirOption
-from securefl.config.scenario import Scenario, Weighting
-from securefl.errors import ConfigError
-from securefl.report.canvas import need_matplotlib
-from securefl.report.console import Terminal
-from securefl.report.figures import draw_caps
-from securefl.report.rundir import RunDirectory
-from securefl.report.text import counted, percent
-from securefl.reproduce.record import write_whole
-from securefl.weighting.partial import partial_view, smallest_sample
-from securefl.weighting.skew import objective_skew
-from securefl.weighting.truncation import curve, feasible, heaviest, largest_cap, mwp, truncated
+from securefl.lab.experiments import write_whole
+from securefl.lab.plots import draw_caps, need_matplotlib
+from securefl.methods.weighting import (
+    curve,
+    feasible,
+    heaviest,
+    largest_cap,
+    mwp,
+    objective_skew,
+    partial_view,
+    smallest_sample,
+    truncated,
+)
+from securefl.runtime.report import RunDirectory, Terminal, counted, percent
+from securefl.scenario import Scenario, Weighting
 
 ALPHA, ALPHA_STAR = 0.1, 0.5
 """Shares reckoned with where neither the command nor a run names others."""
@@ -90,9 +95,7 @@ def weights(
             file = read_counts(counts)
             declared, heading = file.parties, file.heading
         else:
-            from securefl.cli.run_losses import (  # noqa: PLC0415 - imports torch, which a file need not wait for
-                declared_in_run,
-            )
+            from securefl.cli.run_losses import declared_in_run  # noqa: PLC0415 - imports torch, which a file need not wait for
 
             declared = declared_in_run(directory, scenario, data_dir)
         numbers = [one.count for one in declared]

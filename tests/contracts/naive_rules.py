@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from securefl.arrays import F64
-from securefl.robust.rules.centred_clipping import CentredClipping
-from securefl.robust.rules.geometric_median import GeometricMedian
+from securefl.base.arrays import F64
+from securefl.methods.robust.rules.centred_clipping import CentredClipping
+from securefl.methods.robust.rules.geometric_median import GeometricMedian
 
 Rows = list[list[Fraction]]
 Reference = Callable[[Rows, list[Fraction]], list[Fraction]]

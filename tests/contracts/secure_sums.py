@@ -12,29 +12,29 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from securefl.arrays import Ring
-from securefl.crypto import prg
-from securefl.crypto.agreement import derive_key
-from securefl.crypto.identity import Identity
-from securefl.crypto.roster import Roster
-from securefl.entropy import InsecureSeededEntropy
-from securefl.ids import SERVER, Instance, PartyId, RunId
-from securefl.messages.crypten import PeerBox
-from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
-from securefl.messages.rounds import InstanceShares
-from securefl.messages.union import AnyMessage, SumToMember, SumToServer
-from securefl.secure_sum import collecting, port
-from securefl.secure_sum.crypten import member
-from securefl.secure_sum.crypten import server as crypten
-from securefl.secure_sum.crypten.engine import CryptenEngine
-from securefl.secure_sum.crypten.member import MaskSource
-from securefl.secure_sum.masking import client, opening, server
-from securefl.secure_sum.masking.kind import Masking
-from securefl.secure_sum.plain.kind import PlainSums
-from securefl.secure_sum.removal import Removable
-from securefl.secure_sum.setup import Setup
-from securefl.secure_sum.store import MemoryStore
-from securefl.wire.outbox import Outbox
+from securefl.base.arrays import Ring
+from securefl.base.crypto import prg
+from securefl.base.crypto.agreement import derive_key
+from securefl.base.crypto.identity import Identity
+from securefl.base.crypto.roster import Roster
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.ids import SERVER, Instance, PartyId, RunId
+from securefl.protocol.messages.crypten import PeerBox
+from securefl.protocol.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
+from securefl.protocol.messages.rounds import InstanceShares
+from securefl.protocol.messages.union import AnyMessage, SumToMember, SumToServer
+from securefl.protocol.secure_sum import collecting, port
+from securefl.protocol.secure_sum.crypten import member
+from securefl.protocol.secure_sum.crypten import server as crypten
+from securefl.protocol.secure_sum.crypten.engine import CryptenEngine
+from securefl.protocol.secure_sum.crypten.member import MaskSource
+from securefl.protocol.secure_sum.masking import client, opening, server
+from securefl.protocol.secure_sum.masking.kind import Masking
+from securefl.protocol.secure_sum.plain.kind import PlainSums
+from securefl.protocol.secure_sum.removal import Removable
+from securefl.protocol.secure_sum.setup import Setup
+from securefl.protocol.secure_sum.store import MemoryStore
+from securefl.protocol.wire.outbox import Outbox
 
 RUN = RunId("contract")
 NAMES = tuple(PartyId(f"p{i:02d}") for i in range(12))

@@ -9,21 +9,21 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from securefl.arrays import F64
-from securefl.config.aggregation import Aggregation, PreAggregation, Rule
-from securefl.config.rules import clusters_needed_by, withstood
-from securefl.errors import UsageError
-from securefl.robust.catalogue import aggregate, aggregate_all, prepare
-from securefl.robust.pre_aggregation.arc import AdaptiveClipping
-from securefl.robust.pre_aggregation.bucketing import Bucketing
-from securefl.robust.pre_aggregation.nearest_neighbour_mixing import NearestNeighbourMixing
-from securefl.robust.pre_aggregation.norm_clipping import NormClipping
-from securefl.robust.rules.krum import Krum
-from securefl.robust.rules.mean import Mean
-from securefl.robust.rules.median import Median
-from securefl.robust.rules.multi_krum import MultiKrum
-from securefl.robust.rules.trimmed_mean import TrimmedMean
-from securefl.robust.stack import Stack
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.base.stack import Stack
+from securefl.methods.robust.catalogue import aggregate, aggregate_all, prepare
+from securefl.methods.robust.pre_aggregation.arc import AdaptiveClipping
+from securefl.methods.robust.pre_aggregation.bucketing import Bucketing
+from securefl.methods.robust.pre_aggregation.nearest_neighbour_mixing import NearestNeighbourMixing
+from securefl.methods.robust.pre_aggregation.norm_clipping import NormClipping
+from securefl.methods.robust.rules.krum import Krum
+from securefl.methods.robust.rules.mean import Mean
+from securefl.methods.robust.rules.median import Median
+from securefl.methods.robust.rules.multi_krum import MultiKrum
+from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
+from securefl.methods.robust.tolerance import clusters_needed_by, withstood
+from securefl.scenario.aggregation import Aggregation, PreAggregation, Rule
 
 SEED = bytes(range(32))
 STEPS: list[PreAggregation] = [

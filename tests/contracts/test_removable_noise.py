@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.arrays import Ring
-from securefl.crypto.shamir import combine
-from securefl.errors import PeerError, UsageError
-from securefl.ids import Instance, PartyId
-from securefl.secure_sum import collecting
-from securefl.secure_sum.crypten import member
-from securefl.secure_sum.masking import client, opening
-from securefl.secure_sum.removal import Removable, components_from, secret_chain
+from securefl.base.arrays import Ring
+from securefl.base.crypto.shamir import combine
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import Instance, PartyId
+from securefl.protocol.secure_sum import collecting
+from securefl.protocol.secure_sum.crypten import member
+from securefl.protocol.secure_sum.masking import client, opening
+from securefl.protocol.secure_sum.removal import Removable, components_from, secret_chain
 from tests.contracts.secure_sums import NAMES, RUN, STEPS, Case, CryptenCluster, MaskingCluster, Step
 
 

@@ -15,26 +15,26 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from securefl.arrays import F64
-from securefl.config.aggregation import Rule
-from securefl.config.rules import breakdown
-from securefl.errors import UsageError
-from securefl.robust import blocks
-from securefl.robust.catalogue import aggregate
-from securefl.robust.rules.bulyan import Bulyan
-from securefl.robust.rules.centred_clipping import CentredClipping
-from securefl.robust.rules.fltrust import FlTrust
-from securefl.robust.rules.geometric_median import GeometricMedian
-from securefl.robust.rules.krum import Krum
-from securefl.robust.rules.mean import Mean
-from securefl.robust.rules.mean_around_median import MeanAroundMedian
-from securefl.robust.rules.median import Median
-from securefl.robust.rules.minimum_diameter import MinimumDiameter
-from securefl.robust.rules.multi_krum import MultiKrum
-from securefl.robust.rules.sign_majority import SignMajority
-from securefl.robust.rules.trimmed_mean import TrimmedMean
-from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
-from securefl.robust.stack import Kept, Stack
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.base.stack import Kept, Stack
+from securefl.methods.robust import blocks
+from securefl.methods.robust.catalogue import aggregate
+from securefl.methods.robust.rules.bulyan import Bulyan
+from securefl.methods.robust.rules.centred_clipping import CentredClipping
+from securefl.methods.robust.rules.fltrust import FlTrust
+from securefl.methods.robust.rules.geometric_median import GeometricMedian
+from securefl.methods.robust.rules.krum import Krum
+from securefl.methods.robust.rules.mean import Mean
+from securefl.methods.robust.rules.mean_around_median import MeanAroundMedian
+from securefl.methods.robust.rules.median import Median
+from securefl.methods.robust.rules.minimum_diameter import MinimumDiameter
+from securefl.methods.robust.rules.multi_krum import MultiKrum
+from securefl.methods.robust.rules.sign_majority import SignMajority
+from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
+from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
+from securefl.methods.robust.tolerance import breakdown
+from securefl.scenario.aggregation import Rule
 from tests.contracts.naive_rules import (
     Reference,
     naive_bulyan,

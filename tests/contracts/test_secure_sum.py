@@ -12,18 +12,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from securefl.arrays import Ring
-from securefl.crypto import prg
-from securefl.crypto.agreement import KeyPair
-from securefl.crypto.shamir import combine
-from securefl.errors import PeerError, UsageError
-from securefl.ids import PartyId
-from securefl.messages.masking import ShareBoxes
-from securefl.messages.rounds import InstanceShares
-from securefl.secure_sum import collecting
-from securefl.secure_sum.crypten import member
-from securefl.secure_sum.masking import client, opening
-from securefl.secure_sum.setup import self_mask_key
+from securefl.base.arrays import Ring
+from securefl.base.crypto import prg
+from securefl.base.crypto.agreement import KeyPair
+from securefl.base.crypto.shamir import combine
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import PartyId
+from securefl.protocol.messages.masking import ShareBoxes
+from securefl.protocol.messages.rounds import InstanceShares
+from securefl.protocol.secure_sum import collecting
+from securefl.protocol.secure_sum.crypten import member
+from securefl.protocol.secure_sum.masking import client, opening
+from securefl.protocol.secure_sum.setup import self_mask_key
 from tests.contracts.secure_sums import (
     KINDS,
     NAMES,

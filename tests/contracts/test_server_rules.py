@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from securefl.arrays import F64
-from securefl.config.aggregation import Rule
-from securefl.config.rules import breakdown, needs_server_gradient, places
-from securefl.errors import UsageError
-from securefl.robust.catalogue import aggregate
-from securefl.robust.rules.fltrust import FlTrust
-from securefl.robust.rules.inner_product import InnerProduct
-from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
-from securefl.robust.stack import Aggregate, Stack
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.base.stack import Aggregate, Stack
+from securefl.methods.robust.catalogue import aggregate
+from securefl.methods.robust.rules.fltrust import FlTrust
+from securefl.methods.robust.rules.inner_product import InnerProduct
+from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
+from securefl.methods.robust.tolerance import breakdown, needs_server_gradient, places
+from securefl.scenario.aggregation import Rule
 
 JUDGING: list[Rule] = [
     FlTrust(),

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefl.arrays import Ring
-from securefl.config.norm_test import norm_test
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import PeerError, UsageError
-from securefl.ids import DEALER, PartyId
-from securefl.messages.crypten import PeerBox
-from securefl.messages.masking import MaskedInput
-from securefl.messages.union import AnyMessage
-from securefl.messages.validation import (
+from securefl.base.arrays import Ring
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import DEALER, PartyId
+from securefl.methods.privacy.norm_test import norm_test
+from securefl.protocol.messages.crypten import PeerBox
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.messages.validation import (
     DealRequest,
     Dealt,
     DealtTo,
@@ -23,14 +23,14 @@ from securefl.messages.validation import (
     Verdict,
     Verdicts,
 )
-from securefl.secure_sum import collecting
-from securefl.secure_sum.validated import member as validated_member
-from securefl.secure_sum.validated import server as validated_server
-from securefl.secure_sum.validated.dealer import answer
-from securefl.secure_sum.validated.phases import NO_RETURN, Checking, Gathering, Holding, Spoiled
-from securefl.secure_sum.validated.server import AwaitingHeld, AwaitingVerdicts
-from securefl.secure_sum.validated.validation import SHARE_NUMBER, accepted_by, is_too_long
-from securefl.wire.codec import encode
+from securefl.protocol.secure_sum import collecting
+from securefl.protocol.secure_sum.validated import member as validated_member
+from securefl.protocol.secure_sum.validated import server as validated_server
+from securefl.protocol.secure_sum.validated.dealer import answer
+from securefl.protocol.secure_sum.validated.phases import NO_RETURN, Checking, Gathering, Holding, Spoiled
+from securefl.protocol.secure_sum.validated.server import AwaitingHeld, AwaitingVerdicts
+from securefl.protocol.secure_sum.validated.validation import SHARE_NUMBER, accepted_by, is_too_long
+from securefl.protocol.wire.codec import encode
 from tests.contracts.validated_sums import NAMES, ROSTER, RUN, ValidatedCluster
 
 LENGTH, NORM = 40, 2**16

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from securefl.arrays import Ring
-from securefl.config.norm_test import NormTest
-from securefl.crypto.roster import make_identities
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import PeerError
-from securefl.ids import DEALER, SERVER, Instance, PartyId, RunId
-from securefl.messages.crypten import PeerBox
-from securefl.messages.masking import KeyList, MaskedInput, Receipt
-from securefl.messages.union import AnyMessage
-from securefl.messages.validation import (
+from securefl.base.arrays import Ring
+from securefl.base.crypto.roster import make_identities
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import PeerError
+from securefl.base.ids import DEALER, SERVER, Instance, PartyId, RunId
+from securefl.methods.privacy.norm_test import NormTest
+from securefl.protocol.messages.crypten import PeerBox
+from securefl.protocol.messages.masking import KeyList, MaskedInput, Receipt
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.messages.validation import (
     DealRequest,
     Dealt,
     DealtTo,
@@ -24,17 +24,17 @@ from securefl.messages.validation import (
     Verdict,
     Verdicts,
 )
-from securefl.secure_sum import collecting
-from securefl.secure_sum.crypten import member
-from securefl.secure_sum.crypten import server as crypten
-from securefl.secure_sum.setup import Setup
-from securefl.secure_sum.store import MemoryStore
-from securefl.secure_sum.validated import evaluation as validated_check
-from securefl.secure_sum.validated import member as validated_member
-from securefl.secure_sum.validated import server as validated_server
-from securefl.secure_sum.validated.check import CryptenChecks
-from securefl.secure_sum.validated.dealer import answer
-from securefl.secure_sum.validated.phases import (
+from securefl.protocol.secure_sum import collecting
+from securefl.protocol.secure_sum.crypten import member
+from securefl.protocol.secure_sum.crypten import server as crypten
+from securefl.protocol.secure_sum.setup import Setup
+from securefl.protocol.secure_sum.store import MemoryStore
+from securefl.protocol.secure_sum.validated import evaluation as validated_check
+from securefl.protocol.secure_sum.validated import member as validated_member
+from securefl.protocol.secure_sum.validated import server as validated_server
+from securefl.protocol.secure_sum.validated.check import CryptenChecks
+from securefl.protocol.secure_sum.validated.dealer import answer
+from securefl.protocol.secure_sum.validated.phases import (
     Advertised,
     Checking,
     Gathering,
@@ -44,9 +44,9 @@ from securefl.secure_sum.validated.phases import (
     Step,
     ValidatedPhase,
 )
-from securefl.secure_sum.validated.validation import Validation
-from securefl.wire.codec import decode, encode
-from securefl.wire.outbox import Outbox
+from securefl.protocol.secure_sum.validated.validation import Validation
+from securefl.protocol.wire.codec import decode, encode
+from securefl.protocol.wire.outbox import Outbox
 
 RUN = RunId("validated")
 NAMES = tuple(PartyId(f"p{i:02d}") for i in range(6))

@@ -9,8 +9,8 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from securefl.kernel.events import Place
-from securefl.messages.union import AnyMessage
+from securefl.protocol.kernel.events import Place
+from securefl.protocol.messages.union import AnyMessage
 
 KINDS: tuple[type[AnyMessage], ...] = get_args(AnyMessage)
 EDGES = [-1, 0, 1, 2, 3, 255, 65_535, 2**31 - 1, 2**63 - 1]

@@ -9,14 +9,14 @@ import msgspec
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from securefl.errors import PeerError
-from securefl.ids import EVERYONE, SERVER
-from securefl.messages.masking import BoxList, KeyAdvert
-from securefl.messages.rounds import Hello, Limits
-from securefl.messages.union import AnyMessage
-from securefl.wire.codec import encode
-from securefl.wire.envelope import DOMAIN, MAX_PARTS, MIN_PIECE, SIGNATURE, peek
-from securefl.wire.inbox import MAX_OPEN, Delivery, Inbox
+from securefl.base.errors import PeerError
+from securefl.base.ids import EVERYONE, SERVER
+from securefl.protocol.messages.masking import BoxList, KeyAdvert
+from securefl.protocol.messages.rounds import Hello, Limits
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.wire.codec import encode
+from securefl.protocol.wire.envelope import DOMAIN, MAX_PARTS, MIN_PIECE, SIGNATURE, peek
+from securefl.protocol.wire.inbox import MAX_OPEN, Delivery, Inbox
 from tests.unit.wire.ends import IDENTITIES, RUN, A, B, inbox, sealed
 
 from .strategies import Pool

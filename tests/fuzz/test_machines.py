@@ -9,14 +9,15 @@ from typing import Any, TypeAlias
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Reject
-from securefl.kernel.events import Received
-from securefl.kernel.machine import Effect, Event
-from securefl.messages.rounds import Release
-from securefl.messages.union import AnyMessage
-from securefl.rounds import party_phases, server_phases
-from securefl.secure_sum.store import MemoryStore
+from securefl.base.ids import SERVER, PartyId
+from securefl.protocol.kernel.effects import Reject
+from securefl.protocol.kernel.events import Received
+from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.messages.rounds import Release
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.party import phases as party_phases
+from securefl.protocol.round.server import phases as server_phases
+from securefl.protocol.secure_sum.store import MemoryStore
 from tests.simulation.world import Node, World, scenario
 
 from .strategies import Pool, places

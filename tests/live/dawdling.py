@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from securefl.launch import process
-from securefl.report.witness import News
-from securefl.runtime.settings import ProcessSettings
+from securefl.runtime.launch import process
+from securefl.runtime.process.settings import ProcessSettings
+from securefl.runtime.report.witness import News
 from tests.live.slow import slow_down
 
 _MAIN = process.party
@@ -14,7 +14,7 @@ QUICK = ("p04", "p05")
 
 
 def main(settings: ProcessSettings, tell: Callable[[News], None]) -> object:
-    """In place of ``securefl.launch.process.party``, in a party's process."""
+    """In place of ``securefl.runtime.launch.process.party``, in a party's process."""
     slow_down(1.5)
     return _MAIN(settings, tell)
 

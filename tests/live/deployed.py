@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from securefl.transport.base import BrokerUrl
-from securefl.transport.broker import BrokerWish, start_local_broker
+from securefl.runtime.transport.base import BrokerUrl
+from securefl.runtime.transport.broker import BrokerWish, start_local_broker
 from tests.live.federated import LIMIT
 from tests.live.forked import Forked, fork
 from tests.live.scenarios import write_scenario

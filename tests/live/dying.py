@@ -6,14 +6,14 @@ import os
 import signal
 from collections.abc import Callable
 
-from securefl.kernel.machine import Event
-from securefl.launch import process
-from securefl.messages.union import AnyMessage
-from securefl.report.witness import News
-from securefl.rounds.dealer import DealerMachine, DealerPhase, Dealing
-from securefl.rounds.party_draw import Effects
-from securefl.runtime import dealer_process
-from securefl.runtime.settings import ProcessSettings
+from securefl.protocol.kernel.machine import Event
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.dealer.machine import DealerMachine, DealerPhase, Dealing
+from securefl.protocol.round.party.draw import Effects
+from securefl.runtime.launch import process
+from securefl.runtime.process import dealer_process
+from securefl.runtime.process.settings import ProcessSettings
+from securefl.runtime.report.witness import News
 
 _MAIN = process.dealer
 
@@ -29,6 +29,6 @@ class Dying(DealerMachine):
 
 
 def main(settings: ProcessSettings, tell: Callable[[News], None]) -> object:
-    """In place of ``securefl.launch.process.dealer``, in the dealer's process."""
+    """In place of ``securefl.runtime.launch.process.dealer``, in the dealer's process."""
     vars(dealer_process)["DealerMachine"] = Dying
     return _MAIN(settings, tell)

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from securefl.arrays import I64
-from securefl.config.sizes import work_of
-from securefl.ids import PartyId
-from securefl.report.rundir import RunDirectory
-from securefl.runtime.ground_truth import upload_file
-from securefl.transcript.chain import Transcript, read_transcript
-from securefl.transport.broker import find_mosquitto
+from securefl.base.arrays import I64
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.sizes import work_of
+from securefl.runtime.process.ground_truth import upload_file
+from securefl.runtime.report.rundir import RunDirectory
+from securefl.runtime.transcript.chain import Transcript, read_transcript
+from securefl.runtime.transport.broker import find_mosquitto
 from tests.unit.cli.programs import call
 
 BROKERS = [

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from securefl.runtime import lifeline
-from securefl.runtime.children import PRELOAD
-from securefl.transport import sole
+from securefl.runtime.process import lifeline
+from securefl.runtime.process.children import PRELOAD
+from securefl.runtime.transport import sole
 from tests.live.slow import slow_down
 
 

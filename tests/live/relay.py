@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from securefl.transport.base import BrokerUrl
+from securefl.runtime.transport.base import BrokerUrl
 
 ResultT = TypeVar("ResultT")
 

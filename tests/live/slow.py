@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
-from securefl.launch import process
-from securefl.report.witness import News
-from securefl.runtime.settings import ProcessSettings
+from securefl.runtime.launch import process
+from securefl.runtime.process.settings import ProcessSettings
+from securefl.runtime.report.witness import News
 
 PROGRAM = "from tests.live.slow import launch; launch()"
 _MAIN = process.party
@@ -20,7 +20,7 @@ _MAIN = process.party
 
 def slow_down(seconds: float, first: int = 0) -> None:
     """In this process, training takes so much longer from round ``first`` on, without the processor time."""
-    from securefl.learning.rounds import RoundTrainer  # noqa: PLC0415 - torch: not in a launcher
+    from securefl.training.rounds import RoundTrainer  # noqa: PLC0415 - torch: not in a launcher
 
     update = RoundTrainer.update
 

@@ -14,12 +14,12 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from securefl.report.rundir import RunDirectory
-from securefl.transcript.chain import read_transcript
-from securefl.transport.base import BrokerUrl
-from securefl.transport.broker import start_local_broker
-from securefl.transport.local_tls import make_local_tls
-from securefl.transport.mqtt import MqttTransport
+from securefl.runtime.report.rundir import RunDirectory
+from securefl.runtime.transcript.chain import read_transcript
+from securefl.runtime.transport.base import BrokerUrl
+from securefl.runtime.transport.broker import start_local_broker
+from securefl.runtime.transport.local_tls import make_local_tls
+from securefl.runtime.transport.mqtt import MqttTransport
 from tests.live.federated import LIMIT, command, environment
 from tests.live.forked import Forked, fork
 from tests.live.scenarios import write_scenario
@@ -141,7 +141,7 @@ def test_processes_with_their_own_keys_meet_and_a_stranger_is_told(tmp_path: Pat
                 words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
             )
 
-        observer = start([sys.executable, "-m", "parties.observer", *common])
+        observer = start([sys.executable, "-m", "securefl.cli.observer", *common])
 
         def parties() -> tuple[subprocess.Popen[str], list[Forked]]:
             # All but p00 start as quickly as in a run, with the libraries that a fork server has imported.

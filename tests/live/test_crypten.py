@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from securefl.launch import process
-from securefl.learning.checkpoint import load_model
+from securefl.runtime.launch import process
+from securefl.training.models.checkpoint import load_model
 from tests.live import dying
 from tests.live.federated import BROKERS, PATIENT, assert_sums_are_exact, events, run, simulate
 from tests.live.scenarios import behaviour, write_scenario

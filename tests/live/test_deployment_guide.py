@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from securefl.transport.broker import find_mosquitto
+from securefl.runtime.transport.broker import find_mosquitto
 from tests.live.federated import LIMIT, environment
 
 pytestmark = [

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from securefl.crypto.keyfiles import read_identity
-from securefl.entropy import OsEntropy
-from securefl.ids import EVERYONE, RunId
-from securefl.kernel.events import Place
-from securefl.messages.control import Goodbye
-from securefl.transport.base import BrokerUrl
-from securefl.transport.mqtt import MqttTransport
-from securefl.wire.outbox import Outbox
+from securefl.base.crypto.keyfiles import read_identity
+from securefl.base.entropy import OsEntropy
+from securefl.base.ids import EVERYONE, RunId
+from securefl.protocol.kernel.events import Place
+from securefl.protocol.messages.control import Goodbye
+from securefl.protocol.wire.outbox import Outbox
+from securefl.runtime.transport.base import BrokerUrl
+from securefl.runtime.transport.mqtt import MqttTransport
 from tests.live.deployed import Site, signal_to, site, until_said
 from tests.live.federated import BROKERS, LIMIT
 

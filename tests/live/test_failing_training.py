@@ -13,7 +13,7 @@ from tests.live.scenarios import write_scenario
 
 pytestmark = pytest.mark.live
 
-FACTORY = "tests.unit.learning.factories:that_dislikes_bright_pictures"
+FACTORY = "tests.unit.training.factories:that_dislikes_bright_pictures"
 
 
 def sent(ended: Run, party: str) -> Counter[str]:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from securefl.config.model import CustomModel
-from securefl.learning.checkpoint import load_model
-from securefl.learning.models import build_model
+from securefl.scenario.model import CustomModel
+from securefl.training.models.catalogue import build_model
+from securefl.training.models.checkpoint import load_model
 from tests.live.federated import Run, run, simulate
 from tests.live.scenarios import write_scenario
 
 pytestmark = pytest.mark.live
 
-FACTORY = "tests.unit.learning.factories:with_frozen_backbone"
+FACTORY = "tests.unit.training.factories:with_frozen_backbone"
 HEAD = (96 + 1) * 10
 SETTINGS = (
     f"model={{ type = 'custom', factory = '{FACTORY}' }}",

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from securefl.base.ids import PartyId, RunId
 from securefl.cli import run as cli_run
-from securefl.config.cast import party_names
-from securefl.ids import PartyId, RunId
-from securefl.launch import process
-from securefl.report.progress import JsonProgress
-from securefl.rounds.reports import StepReached
-from securefl.runtime.publisher import GONE
-from securefl.transport.broker import BrokerKind, RunningBroker, start_embedded, start_mosquitto
-from securefl.transport.mqtt import MqttTransport
-from securefl.wire import topics
+from securefl.methods.attacks.assignment import party_names
+from securefl.protocol.round.shared.reports import StepReached
+from securefl.protocol.wire import topics
+from securefl.runtime.launch import process
+from securefl.runtime.process.publisher import GONE
+from securefl.runtime.report.progress import JsonProgress
+from securefl.runtime.transport.broker import BrokerKind, RunningBroker, start_embedded, start_mosquitto
+from securefl.runtime.transport.mqtt import MqttTransport
 from tests.live import dawdling
 from tests.live.federated import BROKERS, Run, events, run
 from tests.live.relay import Relay

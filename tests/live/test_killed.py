@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 import pytest
 
-from securefl.report.rundir import RunDirectory
+from securefl.runtime.report.rundir import RunDirectory
 from tests.live.federated import BROKERS, LIMIT, environment
 from tests.live.scenarios import write_scenario
 from tests.live.slow import PROGRAM

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from securefl.audit.finding import Severity
-from securefl.audit.load import load, load_truth
-from securefl.audit.run import audit
-from securefl.runtime.ground_truth import LAB_FRAMES
+from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.run import audit
+from securefl.runtime.process.ground_truth import LAB_FRAMES
 from tests.live.federated import Run, assert_sums_are_exact, events, run_program
 from tests.live.scenarios import write_scenario
 

@@ -11,11 +11,11 @@ import numpy as np
 import psutil
 import pytest
 
-from securefl.audit.finding import Severity
-from securefl.audit.load import load, load_truth
-from securefl.audit.run import audit
-from securefl.learning.checkpoint import load_model
-from securefl.transport.broker import find_mosquitto
+from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.run import audit
+from securefl.runtime.transport.broker import find_mosquitto
+from securefl.training.models.checkpoint import load_model
 from tests.live.federated import (
     BROKERS,
     LIMIT,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from securefl.learning.checkpoint import load_model
+from securefl.training.models.checkpoint import load_model
 from tests.live.federated import Run, assert_sums_are_exact, run, simulate
 from tests.live.scenarios import behaviour, write_scenario
 

@@ -9,19 +9,19 @@ from typing import cast
 
 import pytest
 
-from securefl.crypto.identity import Identity
-from securefl.entropy import OsEntropy
-from securefl.errors import ConfigError
-from securefl.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.kernel.events import Place
-from securefl.messages.control import Goodbye, RollCall
-from securefl.messages.union import AnyMessage
-from securefl.transport.base import BrokerUrl
-from securefl.transport.broker import BrokerWish, start_local_broker
-from securefl.transport.mqtt import MqttTransport
-from securefl.transport.sole import _LEADS, _opened, _seal, sole_server
-from securefl.wire import topics
-from securefl.wire.outbox import Outbox
+from securefl.base.crypto.identity import Identity
+from securefl.base.entropy import OsEntropy
+from securefl.base.errors import ConfigError
+from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.protocol.kernel.events import Place
+from securefl.protocol.messages.control import Goodbye, RollCall
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.wire import topics
+from securefl.protocol.wire.outbox import Outbox
+from securefl.runtime.transport.base import BrokerUrl
+from securefl.runtime.transport.broker import BrokerWish, start_local_broker
+from securefl.runtime.transport.mqtt import MqttTransport
+from securefl.runtime.transport.sole import _LEADS, _opened, _seal, sole_server
 from tests.live.deployed import site, until_said
 from tests.live.federated import BROKERS, LIMIT
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from securefl.audit.finding import Severity
-from securefl.audit.load import load
-from securefl.audit.run import audit
-from securefl.learning.checkpoint import load_model
+from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.load import load
+from securefl.lab.audit.run import audit
+from securefl.training.models.checkpoint import load_model
 from tests.live.federated import run, simulate
 from tests.live.scenarios import behaviour, write_scenario
 

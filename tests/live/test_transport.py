@@ -17,8 +17,8 @@ from typing import Protocol
 import psutil
 import pytest
 
-from securefl.errors import ConfigError, RunAbortedError, UsageError
-from securefl.transport.base import (
+from securefl.base.errors import ConfigError, RunAbortedError, UsageError
+from securefl.runtime.transport.base import (
     BrokerUrl,
     Delivery,
     Link,
@@ -26,17 +26,17 @@ from securefl.transport.base import (
     TransportClosedError,
     parse_broker_url,
 )
-from securefl.transport.broker import (
+from securefl.runtime.transport.broker import (
     BrokerKind,
     RunningBroker,
     find_mosquitto,
     start_embedded,
     start_mosquitto,
 )
-from securefl.transport.local_tls import LocalTls, make_local_tls
-from securefl.transport.mqtt import MqttTransport
-from securefl.transport.mqtt_limits import MqttLimits
-from securefl.transport.probe import check_retention, measure_frame_limit, probe_frame_limit
+from securefl.runtime.transport.local_tls import LocalTls, make_local_tls
+from securefl.runtime.transport.mqtt import MqttTransport
+from securefl.runtime.transport.mqtt_limits import MqttLimits
+from securefl.runtime.transport.probe import check_retention, measure_frame_limit, probe_frame_limit
 from tests.unit.transport.memory import MemoryHub
 
 pytestmark = pytest.mark.live
@@ -836,7 +836,7 @@ def test_a_broker_that_returns_nothing_is_refused(tmp_path: Path) -> None:
 
 _STARTER = """
 import sys, time, pathlib
-from securefl.transport.broker import start_embedded, start_mosquitto
+from securefl.runtime.transport.broker import start_embedded, start_mosquitto
 start = {"mosquitto": start_mosquitto, "embedded": start_embedded}[sys.argv[1]]
 broker = start(pathlib.Path(sys.argv[2]))
 print(broker.pid, flush=True)
@@ -845,8 +845,8 @@ time.sleep(1000)
 
 _MEMBER = """
 import asyncio, sys
-from securefl.transport.base import parse_broker_url
-from securefl.transport.mqtt import MqttTransport
+from securefl.runtime.transport.base import parse_broker_url
+from securefl.runtime.transport.mqtt import MqttTransport
 async def main():
     await MqttTransport.connect(parse_broker_url(sys.argv[1]), "victim", (), ("status/victim", b"died"))
     print("here", flush=True)

@@ -14,19 +14,22 @@ from unittest.mock import patch
 
 import msgspec
 
-from securefl.clustering.assignment import Assignment
-from securefl.clustering.leakage.admission import Admission
-from securefl.config.scenario import Scenario
-from securefl.ids import EVERYONE, SERVER, PartyId
-from securefl.kernel.effects import Send
-from securefl.kernel.events import Place, Received
-from securefl.kernel.machine import Effect, Event
-from securefl.messages.masking import BoxList, Complaint
-from securefl.messages.rounds import Certificate, Endorse, Freeze
-from securefl.messages.union import AnyMessage
-from securefl.rounds import draw, party, party_release, server_freeze
-from securefl.rounds.leakage import Question
-from securefl.rounds.party_phases import Outside, PartyContext, PartyPhase, Working
+from securefl.base.ids import EVERYONE, SERVER, PartyId
+from securefl.methods.clustering.assignment import Assignment
+from securefl.methods.leakage.admission import Admission
+from securefl.protocol.kernel.effects import Send
+from securefl.protocol.kernel.events import Place, Received
+from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.messages.masking import BoxList, Complaint
+from securefl.protocol.messages.rounds import Certificate, Endorse, Freeze
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.party import machine as party
+from securefl.protocol.round.party import release as party_release
+from securefl.protocol.round.party.phases import Outside, PartyContext, PartyPhase, Working
+from securefl.protocol.round.server import freeze as server_freeze
+from securefl.protocol.round.shared import draw
+from securefl.protocol.round.shared.leakage import Question
+from securefl.scenario.scenario import Scenario
 from tests.simulation.world import Op, World, scenario
 
 P = [PartyId(f"p{i:02d}") for i in range(10)]

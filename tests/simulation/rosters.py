@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 
-from securefl.crypto.identity import Identity, PublicIdentity
-from securefl.crypto.roster import Roster
-from securefl.entropy import Entropy, InsecureSeededEntropy
-from securefl.ids import DEALER, SERVER, PartyId
+from securefl.base.crypto.identity import Identity, PublicIdentity
+from securefl.base.crypto.roster import Roster
+from securefl.base.entropy import Entropy, InsecureSeededEntropy
+from securefl.base.ids import DEALER, SERVER, PartyId
 
 
 @cache

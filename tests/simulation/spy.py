@@ -16,16 +16,16 @@ from unittest.mock import patch
 
 import numpy as np
 
-from securefl.arrays import I64, Ring
-from securefl.crypto.prg import Sign, add_masks
-from securefl.crypto.shamir import combine
-from securefl.encoding.ring import from_ring, from_wire, to_ring
-from securefl.entropy import Entropy
-from securefl.ids import Instance, PartyId
-from securefl.messages.masking import KeyAdvert, MaskedInput, Receipt, SharePair
-from securefl.messages.rounds import InstanceShares
-from securefl.secure_sum.masking import client, kind
-from securefl.secure_sum.setup import Setup
+from securefl.base.arrays import I64, Ring
+from securefl.base.crypto.prg import Sign, add_masks
+from securefl.base.crypto.shamir import combine
+from securefl.base.entropy import Entropy
+from securefl.base.ids import Instance, PartyId
+from securefl.methods.encoding.ring import from_ring, from_wire, to_ring
+from securefl.protocol.messages.masking import KeyAdvert, MaskedInput, Receipt, SharePair
+from securefl.protocol.messages.rounds import InstanceShares
+from securefl.protocol.secure_sum.masking import client, kind
+from securefl.protocol.secure_sum.setup import Setup
 
 
 @dataclass(frozen=True)

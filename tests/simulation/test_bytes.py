@@ -11,12 +11,12 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from securefl.arrays import F32, I64
-from securefl.encoding.ring import from_ring, to_wire
-from securefl.ids import SERVER, PartyId
-from securefl.messages.masking import MaskedInput
-from securefl.rounds.reports import SumOpened
-from securefl.secure_sum.masking import opening
+from securefl.base.arrays import F32, I64
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.encoding.ring import from_ring, to_wire
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.round.shared.reports import SumOpened
+from securefl.protocol.secure_sum.masking import opening
 from tests.simulation.leaves import Leaves
 from tests.simulation.spy import Spy, spying
 from tests.simulation.world import Node, Op, World, scenario

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from securefl.config.scenario import Scenario
-from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Aborted, Finished
-from securefl.messages.crypten import PeerBox
-from securefl.messages.masking import MaskedInput
-from securefl.messages.rounds import Release
-from securefl.rounds.party_phases import Working
-from securefl.rounds.reports import (
+from securefl.base.ids import SERVER, PartyId
+from securefl.protocol.kernel.effects import Aborted, Finished
+from securefl.protocol.messages.crypten import PeerBox
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.messages.rounds import Release
+from securefl.protocol.round.party.phases import Working
+from securefl.protocol.round.shared.reports import (
     InstanceLost,
     InstanceRetried,
     ModelFinal,
@@ -24,7 +23,8 @@ from securefl.rounds.reports import (
     SumOpened,
     SumsWithheld,
 )
-from securefl.secure_sum.crypten.member import Computing
+from securefl.protocol.secure_sum.crypten.member import Computing
+from securefl.scenario.scenario import Scenario
 from tests.crypten_threads import crypten_threads, end_abandoned
 from tests.simulation.test_exact_sums import check_all, samples, uneven
 from tests.simulation.test_faults import powers

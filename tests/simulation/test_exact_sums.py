@@ -8,14 +8,14 @@ from typing import cast
 import numpy as np
 import pytest
 
-from securefl.arrays import F32
-from securefl.encoding.ring import to_ring
-from securefl.ids import PartyId
-from securefl.messages.rounds import Hello
-from securefl.rounds.reports import RoundDone, SumOpened, SurvivorsFrozen
-from securefl.rounds.stacking import ClusterSum
-from securefl.rounds.upload import Occasion, make_upload
-from securefl.weighting.weights import cap_of, public_weights
+from securefl.base.arrays import F32
+from securefl.base.ids import PartyId
+from securefl.methods.encoding.ring import to_ring
+from securefl.methods.weighting.weights import cap_of, public_weights
+from securefl.protocol.messages.rounds import Hello
+from securefl.protocol.round.party.upload import Occasion, make_upload
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.reports import RoundDone, SumOpened, SurvivorsFrozen
 from tests.simulation.spy import Grasp, spying
 from tests.simulation.world import Op, World, scenario
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from securefl.arrays import F32
-from securefl.encoding.ring import to_ring
-from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Aborted, Finished
-from securefl.kernel.events import Received
-from securefl.messages.rounds import Release
-from securefl.rounds.reports import (
+from securefl.base.arrays import F32
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.encoding.ring import to_ring
+from securefl.protocol.kernel.effects import Aborted, Finished
+from securefl.protocol.kernel.events import Received
+from securefl.protocol.messages.rounds import Release
+from securefl.protocol.round.shared.reports import (
     InstanceLost,
     InstanceRetried,
     RoundDone,

@@ -16,18 +16,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from securefl.arrays import F32
-from securefl.config import limits
-from securefl.config.scenario import Scenario
-from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Aborted, Finished
-from securefl.rounds import party_release, server
-from securefl.rounds.leakage import Question
-from securefl.rounds.party import PartyMachine
-from securefl.rounds.party_phases import PartyContext, Working
-from securefl.rounds.plan import Plan
-from securefl.rounds.reports import RoundDone, SharesReleased, SumOpened, SumsWithheld
-from securefl.rounds.server_phases import Greeting
+from securefl.base.arrays import F32
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.feasibility import limits
+from securefl.protocol.kernel.effects import Aborted, Finished
+from securefl.protocol.round.party import release as party_release
+from securefl.protocol.round.party.machine import PartyMachine
+from securefl.protocol.round.party.phases import PartyContext, Working
+from securefl.protocol.round.server import machine as server
+from securefl.protocol.round.server.phases import Greeting
+from securefl.protocol.round.shared.leakage import Question
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import RoundDone, SharesReleased, SumOpened, SumsWithheld
+from securefl.scenario.scenario import Scenario
 from tests.simulation.ledger_attacks import (
     ALONE,
     ATTACKS,

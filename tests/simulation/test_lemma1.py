@@ -18,13 +18,13 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from securefl.arrays import F32, F64
-from securefl.config.scenario import Scenario
-from securefl.config.sizes import cluster_sizes
-from securefl.errors import ConfigError
-from securefl.ids import PartyId
-from securefl.rounds.reports import ModelFinal, RoundDone
-from securefl.weighting.weights import public_weights
+from securefl.base.arrays import F32, F64
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.sizes import cluster_sizes
+from securefl.methods.weighting.weights import public_weights
+from securefl.protocol.round.shared.reports import ModelFinal, RoundDone
+from securefl.scenario.scenario import Scenario
 from tests.simulation.world import Op, World, of_work, scenario
 
 LENGTH = 5

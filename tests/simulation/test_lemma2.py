@@ -1,7 +1,7 @@
 """Lemma 2 of SHARE: Byzantine parties move a round's aggregate only as far as the rule lets so many clusters.
 
 Through the real path: encode, add up in the ring, decode, aggregate over R reclusterings. What holds, with k
-the number of clusters that the rule withstands (:func:`securefl.config.rules.withstood`):
+the number of clusters that the rule withstands (:func:`securefl.methods.robust.tolerance.withstood`):
 
 - up to k Byzantine parties, wherever they are and whatever ring words they add, leave the aggregate within
   bounds that the clean cluster means (and the server's own data) determine;
@@ -26,33 +26,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.arrays import F32, F64, I64
-from securefl.clustering.assignment import draw_assignment
-from securefl.config.aggregation import PreAggregation, Rule
-from securefl.config.rules import clusters_needed_by, withstood
-from securefl.entropy import InsecureSeededEntropy
-from securefl.ids import PartyId
-from securefl.robust.pre_aggregation.bucketing import Bucketing
-from securefl.robust.rules.bulyan import Bulyan
-from securefl.robust.rules.centred_clipping import CentredClipping
-from securefl.robust.rules.fltrust import FlTrust
-from securefl.robust.rules.geometric_median import GeometricMedian
-from securefl.robust.rules.krum import Krum
-from securefl.robust.rules.mean import Mean
-from securefl.robust.rules.mean_around_median import MeanAroundMedian
-from securefl.robust.rules.median import Median
-from securefl.robust.rules.minimum_diameter import MinimumDiameter
-from securefl.robust.rules.multi_krum import MultiKrum
-from securefl.robust.rules.sign_majority import SignMajority
-from securefl.robust.rules.trimmed_mean import TrimmedMean
-from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
-from securefl.rounds.plan import Plan
-from securefl.rounds.reports import ModelFinal, SumOpened
-from securefl.rounds.stacking import ClusterSum, RoundAggregate, aggregate_round, stack_of
-from securefl.rounds.upload import HONEST, Occasion, Seams, make_upload
+from securefl.base.arrays import F32, F64, I64
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.assignment import draw_assignment
+from securefl.methods.robust.pre_aggregation.bucketing import Bucketing
+from securefl.methods.robust.rules.bulyan import Bulyan
+from securefl.methods.robust.rules.centred_clipping import CentredClipping
+from securefl.methods.robust.rules.fltrust import FlTrust
+from securefl.methods.robust.rules.geometric_median import GeometricMedian
+from securefl.methods.robust.rules.krum import Krum
+from securefl.methods.robust.rules.mean import Mean
+from securefl.methods.robust.rules.mean_around_median import MeanAroundMedian
+from securefl.methods.robust.rules.median import Median
+from securefl.methods.robust.rules.minimum_diameter import MinimumDiameter
+from securefl.methods.robust.rules.multi_krum import MultiKrum
+from securefl.methods.robust.rules.sign_majority import SignMajority
+from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
+from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
+from securefl.methods.robust.tolerance import clusters_needed_by, withstood
+from securefl.protocol.round.party.upload import HONEST, Occasion, Seams, make_upload
+from securefl.protocol.round.server.stacking import ClusterSum, RoundAggregate, aggregate_round, stack_of
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import ModelFinal, SumOpened
+from securefl.scenario.aggregation import PreAggregation, Rule
 from tests.contracts.test_rules import assert_bounded
 from tests.simulation.world import World, scenario
-from tests.unit.rounds.samples import plan_of
+from tests.unit.round.samples import plan_of
 
 LENGTH = 16
 SEED = bytes(range(32))

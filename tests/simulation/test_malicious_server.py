@@ -16,19 +16,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from securefl.arrays import F32
-from securefl.clustering.assignment import draw_assignment
-from securefl.clustering.nonces import commitment
-from securefl.config.scenario import Scenario
-from securefl.crypto.roster import Roster
-from securefl.encoding.ring import from_ring
-from securefl.entropy import InsecureSeededEntropy
-from securefl.ids import EVERYONE, SERVER, PartyId
-from securefl.kernel.effects import Send
-from securefl.kernel.events import Place, Received
-from securefl.kernel.machine import Effect, Event
-from securefl.messages.masking import BoxList, Complaint, KeyList, Retry
-from securefl.messages.rounds import (
+from securefl.base.arrays import F32
+from securefl.base.crypto.roster import Roster
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.ids import EVERYONE, SERVER, PartyId
+from securefl.methods.clustering.assignment import draw_assignment
+from securefl.methods.clustering.nonces import commitment
+from securefl.methods.encoding.ring import from_ring
+from securefl.protocol.kernel.effects import Send
+from securefl.protocol.kernel.events import Place, Received
+from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.messages.masking import BoxList, Complaint, KeyList, Retry
+from securefl.protocol.messages.rounds import (
     Announce,
     Certificate,
     Endorse,
@@ -42,23 +41,22 @@ from securefl.messages.rounds import (
     Reveal,
     Reveals,
 )
-from securefl.messages.union import AnyMessage
-from securefl.rounds import (
-    draw,
-    party,
-    party_draw,
-    party_release,
-    server,
-    server_freeze,
-    server_gather,
-)
-from securefl.rounds.party_phases import Greeted, Outside, PartyContext, PartyPhase, Revealed, Working
-from securefl.rounds.plan import Plan
-from securefl.rounds.reports import ClustersDrawn, InstanceRetried, SharesReleased, SumOpened
-from securefl.rounds.statement import model_digest
-from securefl.secure_sum.collecting import CollectingInputs
-from securefl.secure_sum.masking import client, kind
-from securefl.wire.outbox import Outbox
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.party import draw as party_draw
+from securefl.protocol.round.party import machine as party
+from securefl.protocol.round.party import release as party_release
+from securefl.protocol.round.party.phases import Greeted, Outside, PartyContext, PartyPhase, Revealed, Working
+from securefl.protocol.round.server import freeze as server_freeze
+from securefl.protocol.round.server import gather as server_gather
+from securefl.protocol.round.server import machine as server
+from securefl.protocol.round.shared import draw
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import ClustersDrawn, InstanceRetried, SharesReleased, SumOpened
+from securefl.protocol.round.shared.statement import model_digest
+from securefl.protocol.secure_sum.collecting import CollectingInputs
+from securefl.protocol.secure_sum.masking import client, kind
+from securefl.protocol.wire.outbox import Outbox
+from securefl.scenario.scenario import Scenario
 from tests.simulation.spy import Grasp, Spy, spying
 from tests.simulation.world import RUN, Op, World, scenario
 

@@ -15,9 +15,9 @@ from unittest.mock import patch
 
 import pytest
 
-from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Reject, Send, WakeAt
-from securefl.kernel.events import (
+from securefl.base.ids import SERVER, PartyId
+from securefl.protocol.kernel.effects import Reject, Send, WakeAt
+from securefl.protocol.kernel.events import (
     Consulted,
     DeadlinePassed,
     Evaluated,
@@ -26,12 +26,12 @@ from securefl.kernel.events import (
     Received,
     Trained,
 )
-from securefl.kernel.machine import Event
-from securefl.messages.crypten import PeerBox
-from securefl.messages.masking import Retry
-from securefl.messages.rounds import SlotCounts
-from securefl.messages.union import AnyMessage
-from securefl.messages.validation import (
+from securefl.protocol.kernel.machine import Event
+from securefl.protocol.messages.crypten import PeerBox
+from securefl.protocol.messages.masking import Retry
+from securefl.protocol.messages.rounds import SlotCounts
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.messages.validation import (
     DealRequest,
     Dealt,
     DealtTo,
@@ -42,11 +42,11 @@ from securefl.messages.validation import (
     Verdict,
     Verdicts,
 )
-from securefl.rounds import server_phases
-from securefl.rounds.party_phases import PartyPhase
-from securefl.rounds.server import ServerMachine
-from securefl.rounds.server_phases import ServerPhase
-from securefl.secure_sum.store import MemoryStore
+from securefl.protocol.round.party.phases import PartyPhase
+from securefl.protocol.round.server import phases as server_phases
+from securefl.protocol.round.server.machine import ServerMachine
+from securefl.protocol.round.server.phases import ServerPhase
+from securefl.protocol.secure_sum.store import MemoryStore
 from tests.simulation.world import Node, Op, World, scenario
 
 KINDS = [kind.__name__ for kind in get_args(AnyMessage)]

@@ -6,18 +6,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from securefl.arrays import digest_of
-from securefl.config.behaviours import Drop, Phase, WrongShare
-from securefl.config.limits import check
-from securefl.encoding.ring import from_wire, to_wire
-from securefl.errors import ConfigError
-from securefl.ids import PartyId
-from securefl.messages.masking import MaskedInput, ShareBoxes
-from securefl.rounds.reports import ModelFinal, SumOpened
-from securefl.secure_sum.kinds import sums_of
+from securefl.base.arrays import digest_of
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.methods.encoding.ring import from_wire, to_wire
+from securefl.methods.feasibility.limits import check
+from securefl.protocol.messages.masking import MaskedInput, ShareBoxes
+from securefl.protocol.round.shared.reports import ModelFinal, SumOpened
+from securefl.protocol.secure_sum.kinds import sums_of
+from securefl.scenario.behaviours import Drop, Phase, WrongShare
 from tests.simulation.world import Op, World, scenario
-from tests.unit.behaviours.lab import Lab
-from tests.unit.rounds.test_dropout_exact import PRIVATE
+from tests.unit.misbehaviour.lab import Lab
+from tests.unit.round.test_dropout_exact import PRIVATE
 from tests.unit.simulation.test_against_machines import assert_same
 
 

@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from securefl.config.scenario import Scenario
-from securefl.ids import PartyId
-from securefl.kernel.effects import Finished, Reject
-from securefl.kernel.events import Received
-from securefl.kernel.machine import Effect, Event, Machine
-from securefl.messages.crypten import PeerBox
-from securefl.messages.masking import BoxList, KeyList, Retry
-from securefl.messages.rounds import Certificate, Freeze
-from securefl.messages.union import AnyMessage
-from securefl.messages.validation import DealtTo, HeldList, SketchNonces, Verdicts
-from securefl.rounds.party_phases import Working
-from securefl.rounds.reports import SumOpened, UpdatesValidated
-from securefl.secure_sum.validated import phases as validated_phases
-from securefl.secure_sum.validated.validation import CHECK_NUMBERS, SHARE_NUMBER
+from securefl.base.ids import PartyId
+from securefl.protocol.kernel.effects import Finished, Reject
+from securefl.protocol.kernel.events import Received
+from securefl.protocol.kernel.machine import Effect, Event, Machine
+from securefl.protocol.messages.crypten import PeerBox
+from securefl.protocol.messages.masking import BoxList, KeyList, Retry
+from securefl.protocol.messages.rounds import Certificate, Freeze
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.messages.validation import DealtTo, HeldList, SketchNonces, Verdicts
+from securefl.protocol.round.party.phases import Working
+from securefl.protocol.round.shared.reports import SumOpened, UpdatesValidated
+from securefl.protocol.secure_sum.validated import phases as validated_phases
+from securefl.protocol.secure_sum.validated.validation import CHECK_NUMBERS, SHARE_NUMBER
+from securefl.scenario.scenario import Scenario
 from tests.crypten_threads import crypten_threads, end_abandoned
 from tests.simulation.world import Op, World, scenario
 

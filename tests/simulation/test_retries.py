@@ -10,24 +10,24 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from securefl.config.scenario import Scenario
-from securefl.crypto.prg import Sign, add_masks
-from securefl.crypto.shamir import combine
-from securefl.encoding.ring import from_ring, from_wire
-from securefl.entropy import InsecureSeededEntropy
-from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Reject, Send
-from securefl.kernel.events import Place, Received, Trained
-from securefl.kernel.machine import Effect, Event
-from securefl.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Retry, ShareBoxes
-from securefl.messages.union import AnyMessage
-from securefl.rounds import party_sums
-from securefl.rounds.party_phases import Working
-from securefl.secure_sum.crypten.member import Submitted
-from securefl.secure_sum.masking import client
-from securefl.secure_sum.setup import self_mask_key
-from securefl.secure_sum.validated import phases as validated_phases
-from securefl.wire.outbox import Outbox
+from securefl.base.crypto.prg import Sign, add_masks
+from securefl.base.crypto.shamir import combine
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.encoding.ring import from_ring, from_wire
+from securefl.protocol.kernel.effects import Reject, Send
+from securefl.protocol.kernel.events import Place, Received, Trained
+from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Retry, ShareBoxes
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.party import sums as party_sums
+from securefl.protocol.round.party.phases import Working
+from securefl.protocol.secure_sum.crypten.member import Submitted
+from securefl.protocol.secure_sum.masking import client
+from securefl.protocol.secure_sum.setup import self_mask_key
+from securefl.protocol.secure_sum.validated import phases as validated_phases
+from securefl.protocol.wire.outbox import Outbox
+from securefl.scenario.scenario import Scenario
 from tests.crypten_threads import end_abandoned
 from tests.simulation.world import RUN, Node, World, scenario
 

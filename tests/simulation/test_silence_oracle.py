@@ -19,28 +19,32 @@ import numpy as np
 import pytest
 import torch
 
-from securefl.arrays import F32
-from securefl.config.model import Softmax
-from securefl.config.scenario import Scenario
-from securefl.entropy import InsecureSeededEntropy
-from securefl.ids import PartyId
-from securefl.kernel.events import Trained
-from securefl.learning.flatten import dimension
-from securefl.learning.groups import Chooser
-from securefl.learning.models import build_model
-from securefl.learning.outcomes import TrainingDivergedError
-from securefl.learning.shards import Shard
-from securefl.learning.trainer import LocalTrainer
-from securefl.messages.crypten import PeerBox
-from securefl.messages.masking import MaskedInput
-from securefl.messages.rounds import Hello
-from securefl.messages.union import AnyMessage
-from securefl.privacy.settling import settle
-from securefl.privacy.spending import ledger_of
-from securefl.rounds import party, party_draw, party_sums, server_open, stepping
-from securefl.rounds.party_draw import Effects
-from securefl.rounds.party_phases import PartyContext, PartyPhase, Working, sit_out
-from securefl.rounds.reports import NothingLearned, SatOut
+from securefl.base.arrays import F32
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.ids import PartyId
+from securefl.methods.privacy.settling import settle
+from securefl.methods.privacy.spending import ledger_of
+from securefl.protocol.kernel.events import Trained
+from securefl.protocol.messages.crypten import PeerBox
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.messages.rounds import Hello
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.party import draw as party_draw
+from securefl.protocol.round.party import machine as party
+from securefl.protocol.round.party import sums as party_sums
+from securefl.protocol.round.party.draw import Effects
+from securefl.protocol.round.party.phases import PartyContext, PartyPhase, Working, sit_out
+from securefl.protocol.round.server import opening as server_open
+from securefl.protocol.round.server import stepping
+from securefl.protocol.round.shared.reports import NothingLearned, SatOut
+from securefl.scenario.model import Softmax
+from securefl.scenario.scenario import Scenario
+from securefl.training.data.shards import Shard
+from securefl.training.models.catalogue import build_model
+from securefl.training.models.flatten import dimension
+from securefl.training.sgd.outcomes import TrainingDivergedError
+from securefl.training.sgd.task_groups import Chooser
+from securefl.training.sgd.trainer import LocalTrainer
 from tests.simulation.world import World, scenario
 
 CPU = torch.device("cpu")

@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from securefl.arrays import F32, I64
-from securefl.config.scenario import Scenario
-from securefl.encoding.ring import from_ring, to_ring
-from securefl.ids import PartyId
-from securefl.kernel.effects import Choose, Finished, Send
-from securefl.kernel.machine import Effect, Event
-from securefl.messages.masking import MaskedInput
-from securefl.messages.rounds import SEATS, Hello, Release, SlotCounts
-from securefl.messages.union import AnyMessage
-from securefl.rounds import party_sums
-from securefl.rounds.groups import any_group
-from securefl.rounds.plan import Plan
-from securefl.rounds.reports import (
+from securefl.base.arrays import F32, I64
+from securefl.base.ids import PartyId
+from securefl.methods.encoding.ring import from_ring, to_ring
+from securefl.protocol.kernel.effects import Choose, Finished, Send
+from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.messages.rounds import SEATS, Hello, Release, SlotCounts
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.party import sums as party_sums
+from securefl.protocol.round.party.upload import Upload
+from securefl.protocol.round.shared.groups import any_group
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
     ModelFinal,
     NothingLearned,
@@ -29,8 +29,8 @@ from securefl.rounds.reports import (
     SlotsCounted,
     SumOpened,
 )
-from securefl.rounds.slots import slot_uploads
-from securefl.rounds.upload import Upload
+from securefl.protocol.round.shared.slots import slot_uploads
+from securefl.scenario.scenario import Scenario
 from tests.simulation.world import Node, World, scenario
 
 HIDDEN = {

@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from securefl.arrays import I64
-from securefl.config.scenario import Scenario
-from securefl.encoding.ring import from_ring
-from securefl.ids import DEALER, SERVER, PartyId
-from securefl.kernel.effects import Aborted, Finished, Send
-from securefl.kernel.machine import Effect
-from securefl.messages.masking import MaskedInput
-from securefl.messages.rounds import Hello, Release
-from securefl.messages.union import AnyMessage
-from securefl.messages.validation import Dealt
-from securefl.rounds.dealer import DealerMachine
-from securefl.rounds.party_phases import Working
-from securefl.rounds.reports import (
+from securefl.base.arrays import I64
+from securefl.base.ids import DEALER, SERVER, PartyId
+from securefl.methods.encoding.ring import from_ring
+from securefl.protocol.kernel.effects import Aborted, Finished, Send
+from securefl.protocol.kernel.machine import Effect
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.messages.rounds import Hello, Release
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.messages.validation import Dealt
+from securefl.protocol.round.dealer.machine import DealerMachine
+from securefl.protocol.round.party.phases import Working
+from securefl.protocol.round.party.upload import HONEST, Occasion, Seams
+from securefl.protocol.round.shared.reports import (
     InstanceLost,
     InstanceRetried,
     RoundDone,
@@ -27,8 +27,8 @@ from securefl.rounds.reports import (
     TriplesDealt,
     UpdatesValidated,
 )
-from securefl.rounds.upload import HONEST, Occasion, Seams
-from securefl.secure_sum.validated.phases import Checking
+from securefl.protocol.secure_sum.validated.phases import Checking
+from securefl.scenario.scenario import Scenario
 from tests.crypten_threads import crypten_threads, end_abandoned
 from tests.simulation.world import Op, World, scenario
 

@@ -15,15 +15,13 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from securefl.arrays import F32, F64
-from securefl.config.cast import party_names
-from securefl.config.limits import check
-from securefl.config.load import parse_scenario
-from securefl.config.scenario import Scenario
-from securefl.entropy import Entropy, InsecureSeededEntropy
-from securefl.errors import PeerError
-from securefl.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
-from securefl.kernel.effects import (
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy, InsecureSeededEntropy
+from securefl.base.errors import PeerError
+from securefl.base.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
+from securefl.methods.attacks.assignment import party_names
+from securefl.methods.feasibility.limits import check
+from securefl.protocol.kernel.effects import (
     Aborted,
     AwaitSent,
     Choose,
@@ -37,7 +35,7 @@ from securefl.kernel.effects import (
     Train,
     WakeAt,
 )
-from securefl.kernel.events import (
+from securefl.protocol.kernel.events import (
     AllSent,
     Chosen,
     Consulted,
@@ -48,20 +46,22 @@ from securefl.kernel.events import (
     Received,
     Trained,
 )
-from securefl.kernel.machine import Effect, Event, Machine
-from securefl.messages.masking import ShareBoxes
-from securefl.messages.rounds import ModelAnnounce
-from securefl.messages.union import AnyMessage
-from securefl.rounds.dealer import DealerMachine
-from securefl.rounds.party import PartyMachine
-from securefl.rounds.party_phases import PartyContext
-from securefl.rounds.plan import Plan
-from securefl.rounds.server import ServerMachine
-from securefl.rounds.server_phases import ServerContext
-from securefl.rounds.upload import HONEST, Seams
-from securefl.secure_sum.store import MemoryStore
-from securefl.wire.inbox import Inbox
-from securefl.wire.outbox import Outbox
+from securefl.protocol.kernel.machine import Effect, Event, Machine
+from securefl.protocol.messages.masking import ShareBoxes
+from securefl.protocol.messages.rounds import ModelAnnounce
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.dealer.machine import DealerMachine
+from securefl.protocol.round.party.machine import PartyMachine
+from securefl.protocol.round.party.phases import PartyContext
+from securefl.protocol.round.party.upload import HONEST, Seams
+from securefl.protocol.round.server.machine import ServerMachine
+from securefl.protocol.round.server.phases import ServerContext
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.secure_sum.store import MemoryStore
+from securefl.protocol.wire.inbox import Inbox
+from securefl.protocol.wire.outbox import Outbox
+from securefl.scenario.load import parse_scenario
+from securefl.scenario.scenario import Scenario
 from tests.simulation.rosters import identities_of, seeded_identities
 
 ReportT = TypeVar("ReportT")

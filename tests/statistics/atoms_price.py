@@ -9,10 +9,10 @@ import random
 import statistics
 from dataclasses import dataclass
 
-from securefl.clustering.assignment import Assignment, draw_assignment
-from securefl.clustering.atoms import draw_unions, form_atoms
-from securefl.clustering.survivors import survivor_set
-from securefl.ids import PartyId
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.assignment import Assignment, draw_assignment
+from securefl.methods.clustering.atoms import draw_unions, form_atoms
+from securefl.methods.clustering.survivors import survivor_set
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from securefl.config import odds
+from securefl.methods.clustering import odds
 from tests.statistics.atoms_price import Setting, counted, never_clean
 
 SMALL = Setting(parties=24, byzantine=3, size=6, reclusterings=2, rounds=8)

@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from securefl.arrays import F64, I64
-from securefl.entropy import InsecureSeededEntropy
-from securefl.privacy.checks.evidence import Evidence
-from securefl.privacy.checks.family import CHECKS, CheckPlan, OpenedSum, SumVerdict, check_sums
-from securefl.privacy.checks.null import Null, sum_law
-from securefl.privacy.checks.outliers import tail_counts
-from securefl.privacy.checks.projection import projection
-from securefl.privacy.checks.published import first_stage
-from securefl.privacy.laws import NoiseLaw
-from securefl.privacy.table import noise_table
+from securefl.base.arrays import F64, I64
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.methods.privacy.checks.evidence import Evidence
+from securefl.methods.privacy.checks.family import CHECKS, CheckPlan, OpenedSum, SumVerdict, check_sums
+from securefl.methods.privacy.checks.null import Null, sum_law
+from securefl.methods.privacy.checks.outliers import tail_counts
+from securefl.methods.privacy.checks.projection import projection
+from securefl.methods.privacy.checks.published import first_stage
+from securefl.methods.privacy.laws import NoiseLaw
+from securefl.methods.privacy.table import noise_table
 
 ALPHA = 0.05
 UNLIKELY = 1e-6

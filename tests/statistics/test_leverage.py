@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from securefl.arrays import F64, I64
-from securefl.entropy import InsecureSeededEntropy
-from securefl.privacy.discrete import mu_slack
-from securefl.privacy.exposure import leverage
-from securefl.privacy.table import noise_table
+from securefl.base.arrays import F64, I64
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.methods.privacy.discrete import mu_slack
+from securefl.methods.privacy.exposure import leverage
+from securefl.methods.privacy.table import noise_table
 from tests.unit.privacy.oracles import exact_law, gaussian_delta
 
 STD = 4

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefl.arrays import I64, U64
-from securefl.config.norm_test import NormTest, norm_test
-from securefl.secure_sum.validated.sketch import matrix
+from securefl.base.arrays import I64, U64
+from securefl.methods.privacy.norm_test import NormTest, norm_test
+from securefl.protocol.secure_sum.validated.sketch import matrix
 
 SCALE, LENGTH, TRIALS, PROJECTIONS = 2**16, 16, 4000, 64
 TEST = norm_test(SCALE, PROJECTIONS, 1e-3)

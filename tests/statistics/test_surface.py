@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 
-from securefl.privacy.composition import Accountant
+from securefl.methods.privacy.composition import Accountant
 from tests.unit.privacy.surface import Ask, assert_as_asked
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 8.0, 16.0, 30.0)

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from securefl.arrays import digest_of, expect
-from securefl.errors import UsageError
+from securefl.base.arrays import digest_of, expect
+from securefl.base.errors import UsageError
 
 
 @pytest.mark.parametrize(

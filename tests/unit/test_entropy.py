@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefl.entropy import Entropy, InsecureSeededEntropy, OsEntropy
-from securefl.errors import UsageError
+from securefl.base.entropy import Entropy, InsecureSeededEntropy, OsEntropy
+from securefl.base.errors import UsageError
 
 LABELS = st.lists(st.one_of(st.text(max_size=4), st.integers(-3, 3)), max_size=4)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pickle
 
-from securefl.errors import ConfigError, PeerError, RunAbortedError, SecureflError, UsageError
+from securefl.base.errors import ConfigError, PeerError, RunAbortedError, SecureflError, UsageError
 
 
 def test_lines_for_people() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.ids import EVERYONE, SERVER, Instance, RunId, is_name
+from securefl.base.ids import EVERYONE, SERVER, Instance, RunId, is_name
 
 
 @pytest.mark.parametrize("name", ["a", "0", "party-01", "a_b", "a" * 32, "alle", "servers", "0-_"])

@@ -16,13 +16,13 @@ from Crypto.Cipher import AES
 from Crypto.Hash import SHA256
 from Crypto.Protocol.KDF import HKDF
 
-from securefl.crypto.agreement import BadKeyError, KeyPair, derive_key, shared_key
-from securefl.crypto.identity import Identity, PublicIdentity
-from securefl.crypto.labels import encode
-from securefl.crypto.prg import expand
-from securefl.crypto.shamir import BadShareError, combine
-from securefl.errors import UsageError
-from securefl.ids import PartyId
+from securefl.base.crypto.agreement import BadKeyError, KeyPair, derive_key, shared_key
+from securefl.base.crypto.identity import Identity, PublicIdentity
+from securefl.base.crypto.labels import encode
+from securefl.base.crypto.prg import expand
+from securefl.base.crypto.shamir import BadShareError, combine
+from securefl.base.errors import UsageError
+from securefl.base.ids import PartyId
 
 HERE = Path(__file__).parent
 NAME = PartyId("vector")

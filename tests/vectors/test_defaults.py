@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from msgspec import NODEFAULT, inspect
 
-from securefl.config.draws import DEFAULTS_VERSION, chosen_fields, drawn_digest
-from securefl.config.load import parse_scenario
-from securefl.config.parts import expanded
-from securefl.config.scenario import Scenario
-from securefl.config.section import Section
+from securefl.scenario.draws import DEFAULTS_VERSION, chosen_fields, drawn_digest
+from securefl.scenario.load import parse_scenario
+from securefl.scenario.parts import expanded
+from securefl.scenario.scenario import Scenario
+from securefl.scenario.section import Section
 
 COMMITTED = Path(__file__).parent / "defaults.json"
 SMALL = """

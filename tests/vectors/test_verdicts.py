@@ -14,12 +14,12 @@ import msgspec
 
 import scenarios
 from securefl.cli.leakage import STUDY
-from securefl.reproduce.claims import ClaimVerdict, judge, labels_of, overall
-from securefl.reproduce.exhibits import exhibits, papers, sweep_of
-from securefl.reproduce.freshness import read_check
-from securefl.reproduce.page import outdated, shown
-from securefl.reproduce.power import PowerRecord
-from securefl.reproduce.record import read_records
+from securefl.lab.experiments.claims import ClaimVerdict, judge, labels_of, overall
+from securefl.lab.experiments.exhibits import exhibits, papers, sweep_of
+from securefl.lab.experiments.freshness import read_check
+from securefl.lab.experiments.page import outdated, shown
+from securefl.lab.experiments.power import PowerRecord
+from securefl.lab.experiments.record import read_records
 
 COMMITTED = Path(__file__).parent / "verdicts.json"
 RESULTS = Path(__file__).parents[2] / "docs/results"

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from securefl.crypto.identity import Identity
-from securefl.crypto.roster import Roster
-from securefl.errors import PeerError
-from securefl.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.wire.codec import encode
-from securefl.wire.envelope import Header, peek, seal_frame
-from securefl.wire.inbox import Inbox
+from securefl.base.crypto.identity import Identity
+from securefl.base.crypto.roster import Roster
+from securefl.base.errors import PeerError
+from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.protocol.wire.codec import encode
+from securefl.protocol.wire.envelope import Header, peek, seal_frame
+from securefl.protocol.wire.inbox import Inbox
 
 HERE = Path(__file__).parent
 GOOD = json.loads((HERE / "wire.json").read_text())

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import numpy as np
 
-from securefl.arrays import F32
-from securefl.config.scenario import Scenario
-from securefl.ids import SERVER, PartyId
-from securefl.kernel.effects import Aborted, Finished, Report, Send
-from securefl.kernel.events import Received
-from securefl.kernel.machine import Effect, Event
-from securefl.messages.union import AnyMessage
-from securefl.report.metrics import RunMetrics
-from securefl.report.rundir import RunDirectory
-from securefl.report.summary import summarise
-from securefl.report.witness import ProcessWitness
-from securefl.rounds.upload import HONEST, Seams
-from securefl.runtime.ground_truth import LAB_FRAMES, recording
-from securefl.runtime.settings import ProcessSettings
-from securefl.transcript.ends import ends_in
-from securefl.transport.base import BrokerUrl
-from securefl.wire.inbox import Delivery
+from securefl.base.arrays import F32
+from securefl.base.ids import SERVER, PartyId
+from securefl.protocol.kernel.effects import Aborted, Finished, Report, Send
+from securefl.protocol.kernel.events import Received
+from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.party.upload import HONEST, Seams
+from securefl.protocol.wire.inbox import Delivery
+from securefl.runtime.process.ground_truth import LAB_FRAMES, recording
+from securefl.runtime.process.settings import ProcessSettings
+from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.rundir import RunDirectory
+from securefl.runtime.report.summary import summarise
+from securefl.runtime.report.witness import ProcessWitness
+from securefl.runtime.transcript.ends import ends_in
+from securefl.runtime.transport.base import BrokerUrl
+from securefl.scenario.scenario import Scenario
 from tests.simulation.world import RUN, Node, Op, World
 
 TrainFn = Callable[[PartyId, int, F32], F32]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from securefl.audit.chapter import Chapter
-from securefl.audit.exposed import exposed_in
-from securefl.audit.finding import Severity
-from securefl.audit.load import load, load_truth
-from securefl.audit.reconstruction import audit_reconstruction
+from securefl.lab.audit.chapter import Chapter
+from securefl.lab.audit.exposed import exposed_in
+from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.reconstruction import audit_reconstruction
 from tests.simulation.ledger_attacks import ATTACKS, Attack
 from tests.unit.audit.runs import record
 

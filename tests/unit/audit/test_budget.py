@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from securefl.audit.budget import audit_budget, releases_of
-from securefl.audit.exhibits import Plot, Table
-from securefl.audit.finding import Severity
-from securefl.audit.load import load
-from securefl.audit.recorded import Recorded
-from securefl.config.scenario import Scenario
-from securefl.privacy.mechanism import mechanism_of
-from securefl.privacy.spending import ledger_of
+from securefl.lab.audit.budget import audit_budget, releases_of
+from securefl.lab.audit.exhibits import Plot, Table
+from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.load import load
+from securefl.lab.audit.recorded import Recorded
+from securefl.methods.privacy.mechanism import mechanism_of
+from securefl.methods.privacy.spending import ledger_of
+from securefl.scenario.scenario import Scenario
 from tests.simulation.world import scenario
 
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from securefl.arrays import I64
-from securefl.audit.crypten_seeds import VICTIM, attack_sum
-from securefl.audit.finding import Severity
-from securefl.audit.seeds import audit_seeds
-from securefl.entropy import InsecureSeededEntropy
-from securefl.secure_sum.crypten.library import load
+from securefl.base.arrays import I64
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.lab.audit.crypten_seeds import VICTIM, attack_sum
+from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.seeds import audit_seeds
+from securefl.protocol.secure_sum.crypten.library import load
 from tests.simulation.world import scenario
 
 BOUND = 2**24

@@ -6,18 +6,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from securefl.audit.chapter import Chapter
-from securefl.audit.exhibits import HeatMap, Plot, Table
-from securefl.audit.exposed import exposed_in
-from securefl.audit.exposure import audit_exposure
-from securefl.audit.exposure_theory import expectation
-from securefl.audit.finding import Severity
-from securefl.audit.load import load, with_colluders
-from securefl.audit.openings import opened_versions
-from securefl.audit.recorded import Recorded
-from securefl.config.behaviours import NoNoise
-from securefl.config.scenario import Scenario
-from securefl.ids import PartyId
+from securefl.base.ids import PartyId
+from securefl.lab.audit.chapter import Chapter
+from securefl.lab.audit.exhibits import HeatMap, Plot, Table
+from securefl.lab.audit.exposed import exposed_in
+from securefl.lab.audit.exposure import audit_exposure
+from securefl.lab.audit.exposure_theory import expectation
+from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.load import load, with_colluders
+from securefl.lab.audit.openings import opened_versions
+from securefl.lab.audit.recorded import Recorded
+from securefl.scenario.behaviours import NoNoise
+from securefl.scenario.scenario import Scenario
 from tests.simulation.world import scenario
 
 

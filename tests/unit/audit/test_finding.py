@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.audit.exhibits import Curve, HeatMap, Table
-from securefl.audit.finding import Evidence, Finding, Severity, worst
-from securefl.errors import UsageError
+from securefl.base.errors import UsageError
+from securefl.lab.audit.exhibits import Curve, HeatMap, Table
+from securefl.lab.audit.finding import Evidence, Finding, Severity, worst
 
 
 def test_severities_are_ordered_from_harmless_to_bad() -> None:

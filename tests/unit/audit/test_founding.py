@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from securefl.audit.exposed import exposed_in
-from securefl.audit.exposure import audit_exposure
-from securefl.audit.finding import Finding, Severity
-from securefl.audit.founding import founded
-from securefl.audit.load import load
-from securefl.audit.recorded import Recorded
-from securefl.audit.replay import audit_replay
-from securefl.audit.wellformed import check_entries
-from securefl.clustering.atoms import form_atoms
-from securefl.errors import ConfigError
-from securefl.ids import SERVER
+from securefl.base.errors import ConfigError
+from securefl.base.ids import SERVER
+from securefl.lab.audit.exposed import exposed_in
+from securefl.lab.audit.exposure import audit_exposure
+from securefl.lab.audit.finding import Finding, Severity
+from securefl.lab.audit.founding import founded
+from securefl.lab.audit.load import load
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.replay import audit_replay
+from securefl.lab.audit.wellformed import check_entries
+from securefl.methods.clustering.atoms import form_atoms
 from tests.simulation.world import Op, scenario
 from tests.unit.audit.runs import record
 

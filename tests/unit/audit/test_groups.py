@@ -8,21 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from securefl.audit.finding import Finding, Severity
-from securefl.audit.laboratory.experiments import attacked
-from securefl.audit.load import load, load_truth
-from securefl.audit.report import AuditReport
-from securefl.audit.run import audit
-from securefl.audit.slots import slots_of
-from securefl.clustering.assignment import Assignment
-from securefl.encoding.ring import from_ring
-from securefl.ids import PartyId
-from securefl.messages.rounds import SEATS
-from securefl.rounds import draw, party_shares, party_sums, server_slots
-from securefl.rounds.groups import draw_inside_groups
-from securefl.rounds.plan import Plan
-from securefl.rounds.slots import slot_uploads
-from securefl.rounds.upload import Upload
+from securefl.base.ids import PartyId
+from securefl.lab.audit.finding import Finding, Severity
+from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.report import AuditReport
+from securefl.lab.audit.run import audit
+from securefl.lab.audit.slots import slots_of
+from securefl.lab.privacy_attacks.laboratory.experiments import attacked
+from securefl.methods.clustering.assignment import Assignment
+from securefl.methods.encoding.ring import from_ring
+from securefl.protocol.messages.rounds import SEATS
+from securefl.protocol.round.party import shares as party_shares
+from securefl.protocol.round.party import sums as party_sums
+from securefl.protocol.round.party.upload import Upload
+from securefl.protocol.round.server import slots as server_slots
+from securefl.protocol.round.shared import draw
+from securefl.protocol.round.shared.groups import draw_inside_groups
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.slots import slot_uploads
 from tests.simulation.test_task_groups import HIDDEN, OPEN, learn, lying, members_in, one_odd, parity
 from tests.simulation.world import World, scenario
 from tests.unit.audit.runs import record

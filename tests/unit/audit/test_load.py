@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from securefl.audit.finding import Severity
-from securefl.audit.load import load, load_truth
-from securefl.audit.run import audit
-from securefl.errors import ConfigError
-from securefl.ids import SERVER, PartyId
-from securefl.transcript.chain import TranscriptWriter
+from securefl.base.errors import ConfigError
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.run import audit
+from securefl.runtime.transcript.chain import TranscriptWriter
 from tests.simulation.world import Op, scenario
 from tests.unit.audit.runs import record
 

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from securefl.arrays import Ring
-from securefl.audit.finding import Severity
-from securefl.audit.load import load, load_truth
-from securefl.audit.masks import audit_masks
-from securefl.audit.uniformity import FamilyTest, against, angles_of, lags, pairs, uniform
-from securefl.errors import UsageError
-from securefl.ids import SERVER
+from securefl.base.arrays import Ring
+from securefl.base.errors import UsageError
+from securefl.base.ids import SERVER
+from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.masks import audit_masks
+from securefl.lab.audit.uniformity import FamilyTest, against, angles_of, lags, pairs, uniform
 
 
 def words(seed: int, shape: tuple[int, ...], dtype: npt.DTypeLike = np.uint32) -> Ring:

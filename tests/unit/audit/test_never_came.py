@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from securefl.audit.finding import Finding, Severity
-from securefl.audit.load import load
-from securefl.audit.never_came import never_came
-from securefl.audit.recorded import Recorded
-from securefl.behaviours.server_steering import server_machine
-from securefl.ids import SERVER, PartyId
-from securefl.transcript.chain import Entry
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.finding import Finding, Severity
+from securefl.lab.audit.load import load
+from securefl.lab.audit.never_came import never_came
+from securefl.lab.audit.recorded import Recorded
+from securefl.runtime.misbehaviour.server_steering import server_machine
+from securefl.runtime.transcript.chain import Entry
 from tests.simulation.world import Op, World, scenario
 from tests.unit.audit.runs import record
-from tests.unit.behaviours.lab import shown
+from tests.unit.misbehaviour.lab import shown
 
 VICTIM, ACCOMPLICE = PartyId("p00"), PartyId("p01")
 

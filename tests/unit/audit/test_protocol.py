@@ -9,20 +9,20 @@ from typing import Any
 
 import msgspec
 
-from securefl.audit.finding import Severity
-from securefl.audit.load import load, with_colluders
-from securefl.audit.masks import audit_masks
-from securefl.audit.openings import opened_versions
-from securefl.audit.recorded import Recorded
-from securefl.audit.replay import audit_replay
-from securefl.audit.unmasking import audit_unmasking
-from securefl.audit.views import audit_views
-from securefl.ids import EVERYONE, SERVER, PartyId
-from securefl.kernel.effects import Send
-from securefl.kernel.machine import Effect, Event
-from securefl.messages.rounds import Freeze, ModelAnnounce
-from securefl.messages.union import AnyMessage
-from securefl.transcript.chain import Entry
+from securefl.base.ids import EVERYONE, SERVER, PartyId
+from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.load import load, with_colluders
+from securefl.lab.audit.masks import audit_masks
+from securefl.lab.audit.openings import opened_versions
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.replay import audit_replay
+from securefl.lab.audit.unmasking import audit_unmasking
+from securefl.lab.audit.views import audit_views
+from securefl.protocol.kernel.effects import Send
+from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.messages.rounds import Freeze, ModelAnnounce
+from securefl.protocol.messages.union import AnyMessage
+from securefl.runtime.transcript.chain import Entry
 from tests.simulation.world import World, scenario
 from tests.unit.audit.runs import record
 

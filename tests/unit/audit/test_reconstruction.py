@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from securefl.arrays import F32, F64
-from securefl.audit.chapter import Chapter
-from securefl.audit.estimates import solve
-from securefl.audit.exposed import exposed_in
-from securefl.audit.finding import Severity
-from securefl.audit.load import load, load_truth
-from securefl.audit.reconstruction import audit_reconstruction
-from securefl.ids import PartyId
+from securefl.base.arrays import F32, F64
+from securefl.base.ids import PartyId
+from securefl.lab.audit.chapter import Chapter
+from securefl.lab.audit.estimates import solve
+from securefl.lab.audit.exposed import exposed_in
+from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.reconstruction import audit_reconstruction
 from tests.simulation.world import scenario
 from tests.unit.audit.runs import record
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from securefl.audit.finding import Finding, Severity
-from securefl.audit.load import load, load_truth
-from securefl.audit.recorded import Recorded
-from securefl.audit.replay import audit_replay
-from securefl.audit.truth import GroundTruth
-from securefl.ids import SERVER
+from securefl.base.ids import SERVER
+from securefl.lab.audit.finding import Finding, Severity
+from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.replay import audit_replay
+from securefl.lab.audit.truth import GroundTruth
 from tests.simulation.world import scenario
 from tests.unit.audit.runs import record
 

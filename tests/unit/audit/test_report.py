@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from securefl.audit.chapter import Chapter
-from securefl.audit.exhibits import Curve, HeatMap, Picture, Pictures, Plot, Table
-from securefl.audit.finding import Evidence, Finding, Severity
-from securefl.audit.load import load
-from securefl.audit.markdown import markdown
-from securefl.audit.page import page
-from securefl.audit.plots import plot_html
-from securefl.audit.report import AuditReport
-from securefl.audit.run import audit
-from securefl.audit.style import STYLE
+from securefl.lab.audit.chapter import Chapter
+from securefl.lab.audit.exhibits import Curve, HeatMap, Picture, Pictures, Plot, Table
+from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.load import load
+from securefl.lab.audit.markdown import markdown
+from securefl.lab.audit.page import page
+from securefl.lab.audit.plots import plot_html
+from securefl.lab.audit.report import AuditReport
+from securefl.lab.audit.run import audit
+from securefl.lab.audit.style import STYLE
 from tests.simulation.world import scenario
 
 EVIL = "<script>alert(1)</script>|`x`\x1b[2J"

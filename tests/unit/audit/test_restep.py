@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from securefl.audit.finding import Finding, Severity
-from securefl.audit.load import load, load_truth
-from securefl.audit.recorded import Recorded
-from securefl.audit.restepping import restepped
-from securefl.audit.wiretap import frames_of
-from securefl.errors import ConfigError
-from securefl.ids import SERVER
-from securefl.runtime.ground_truth import LAB_FRAMES
-from securefl.transcript.chain import Entry
+from securefl.base.errors import ConfigError
+from securefl.base.ids import SERVER
+from securefl.lab.audit.finding import Finding, Severity
+from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.restepping import restepped
+from securefl.lab.audit.wiretap import frames_of
+from securefl.runtime.process.ground_truth import LAB_FRAMES
+from securefl.runtime.transcript.chain import Entry
 
 
 def stepped(run: Path, recorded: Recorded | None = None) -> list[Finding]:

@@ -8,11 +8,11 @@ import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
-from securefl.bench.dpsgd import AIMS, PLAIN, DpReport, dpsgd_json, net, print_dpsgd, run_dpsgd
+from securefl.base.errors import UsageError
 from securefl.cli.bench import app
-from securefl.errors import UsageError
-from securefl.learning.dp_fleet import fits_fleet
-from securefl.learning.flatten import dimension
+from securefl.lab.bench.dpsgd import AIMS, PLAIN, DpReport, dpsgd_json, net, print_dpsgd, run_dpsgd
+from securefl.training.batched.dp_fleet import fits_fleet
+from securefl.training.models.flatten import dimension
 
 
 @pytest.fixture(scope="module")

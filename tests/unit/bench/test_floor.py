@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.bench.floor import (
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.lab.bench.floor import (
     Operations,
     Rates,
     floor_seconds,
@@ -12,8 +13,7 @@ from securefl.bench.floor import (
     server_operations,
     vector_frames,
 )
-from securefl.bench.rehearsal import Rehearsal, rehearse
-from securefl.entropy import InsecureSeededEntropy
+from securefl.lab.bench.rehearsal import Rehearsal, rehearse
 
 CASES = [(3, 1, 0), (4, 50, 1), (7, 300, 2), (3, 140_000, 1)]
 

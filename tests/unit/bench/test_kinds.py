@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from securefl.bench.kinds import KINDS, kinds_json, run_kinds
-from securefl.entropy import InsecureSeededEntropy
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.lab.bench.kinds import KINDS, kinds_json, run_kinds
 
 
 @pytest.mark.parametrize("members", [3, 4])

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from securefl.bench.order import order_json, run_order
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import UsageError
-from securefl.secure_sum.validated.order import median_trim, order_cost
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import UsageError
+from securefl.lab.bench.order import order_json, run_order
+from securefl.protocol.secure_sum.validated.order import median_trim, order_cost
 
 
 @pytest.mark.parametrize("members", [3, 4])

@@ -7,7 +7,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from securefl.bench.robust import (
+from securefl.base.errors import ConfigError, UsageError
+from securefl.cli.bench import app, parse_robust_sizes
+from securefl.lab.bench.robust import (
     FEWEST,
     ROBUST_SIZES,
     RobustReport,
@@ -17,10 +19,8 @@ from securefl.bench.robust import (
     run_robust,
     steps_for,
 )
-from securefl.cli.bench import app, parse_robust_sizes
-from securefl.config.aggregation import PreAggregation, Rule
-from securefl.config.parts import find, names
-from securefl.errors import ConfigError, UsageError
+from securefl.scenario.aggregation import PreAggregation, Rule
+from securefl.scenario.parts import find, names
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,15 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from securefl.arrays import Ring
-from securefl.bench.meter import Meter
-from securefl.bench.rehearsal import ENCODE
-from securefl.bench.report import aim, print_report, report_json
-from securefl.bench.secagg import SIZES, BenchReport, Row, run_secagg, standard_rows
+from securefl.base.arrays import Ring
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import ConfigError, UsageError
 from securefl.cli.bench import app, parse_sizes
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import ConfigError, UsageError
-from securefl.secure_sum.masking import opening
+from securefl.lab.bench.meter import Meter
+from securefl.lab.bench.rehearsal import ENCODE
+from securefl.lab.bench.report import aim, print_report, report_json
+from securefl.lab.bench.secagg import SIZES, BenchReport, Row, run_secagg, standard_rows
+from securefl.protocol.secure_sum.masking import opening
 
 ROWS = (Row(3, 10), Row(3, 20_000), Row(3, 20_000, 1), Row(9, 10), Row(6, 10_000))
 

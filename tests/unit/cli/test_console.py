@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import typer
 
-from parties.console import one_line_errors, say
-from parties.news import finish, plain_news
-from securefl.errors import ConfigError, RunAbortedError, UsageError
-from securefl.kernel.effects import Aborted, Finished
-from securefl.report.witness import Fact, News, Refusal, Remark, Traffic
-from securefl.rounds.reports import SatOut
+from securefl.base.errors import ConfigError, RunAbortedError, UsageError
+from securefl.cli.console import one_line_errors, say
+from securefl.cli.news import finish, plain_news
+from securefl.protocol.kernel.effects import Aborted, Finished
+from securefl.protocol.round.shared.reports import SatOut
+from securefl.runtime.report.witness import Fact, News, Refusal, Remark, Traffic
 from tests.unit.cli.programs import ANSI
 
 NASTY = "[bold]x[/] [/nonsense] \x1b[31mred\x1b]0;title\x07\nsecond line\r\u202eback"

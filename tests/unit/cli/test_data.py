@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from securefl.cli.data import label_counts
-from securefl.config.data import Data
-from securefl.config.load import parse_scenario
-from securefl.learning.datasets import load_data
+from securefl.scenario.data import Data
+from securefl.scenario.load import parse_scenario
+from securefl.training.data.datasets import load_data
 from tests.unit.cli.programs import SCENARIO, call, files, refusal, write_scenario
 
 KINDS = (

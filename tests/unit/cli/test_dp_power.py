@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from securefl.cli import dp_power
-from securefl.reproduce.deviations import PowerSetting
+from securefl.lab.experiments.deviations import PowerSetting
 from tests.unit.cli.programs import call
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from securefl.config.limits import check
-from securefl.config.load import load_scenario, parse_scenario
-from securefl.privacy.mechanism import mechanism_of
-from securefl.privacy.settling import settle
+from securefl.methods.feasibility.limits import check
+from securefl.methods.privacy.mechanism import mechanism_of
+from securefl.methods.privacy.settling import settle
+from securefl.scenario.load import load_scenario, parse_scenario
 from tests.unit.cli.programs import call, refusal
 
 SCENARIO = """

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from securefl.crypto.keyfiles import write_roster
-from securefl.errors import PeerError
-from securefl.ids import EVERYONE, SERVER, PartyId
-from securefl.kernel.events import Place
-from securefl.launch.eavesdropper import Eavesdropper
-from securefl.launch.observer import Observations, Watch
-from securefl.messages.control import Goodbye
-from securefl.messages.masking import KeyAdvert, MaskedInput
-from securefl.messages.rounds import Hello, Limits, ModelAnnounce, Release
-from securefl.messages.union import AnyMessage
-from securefl.runtime.ground_truth import LAB_FRAMES
-from securefl.transcript.chain import read_transcript
-from securefl.transport.base import BrokerUrl, Delivery
-from securefl.wire import topics
+from securefl.base.crypto.keyfiles import write_roster
+from securefl.base.errors import PeerError
+from securefl.base.ids import EVERYONE, SERVER, PartyId
+from securefl.protocol.kernel.events import Place
+from securefl.protocol.messages.control import Goodbye
+from securefl.protocol.messages.masking import KeyAdvert, MaskedInput
+from securefl.protocol.messages.rounds import Hello, Limits, ModelAnnounce, Release
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.wire import topics
+from securefl.runtime.launch.eavesdropper import Eavesdropper
+from securefl.runtime.launch.observer import Observations, Watch
+from securefl.runtime.process.ground_truth import LAB_FRAMES
+from securefl.runtime.transcript.chain import read_transcript
+from securefl.runtime.transport.base import BrokerUrl, Delivery
 from tests.unit.wire.ends import ROSTER, RUN, A, B, outbox, sealed
 
 ZERO = bytes(32)

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from securefl.ids import SERVER, PartyId, RunId
-from securefl.kernel.effects import Finished
-from securefl.launch.federation import Federation
-from securefl.launch.options import RunOptions
-from securefl.report.metrics import RunMetrics
-from securefl.report.progress import progress_for
-from securefl.report.rundir import RunDirectory
-from securefl.report.witness import Ending
-from securefl.runtime.children import Children, Died, Fatal, Said
+from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.protocol.kernel.effects import Finished
+from securefl.runtime.launch.federation import Federation
+from securefl.runtime.launch.options import RunOptions
+from securefl.runtime.process.children import Children, Died, Fatal, Said
+from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.progress import progress_for
+from securefl.runtime.report.rundir import RunDirectory
+from securefl.runtime.report.witness import Ending
 from tests.simulation.world import scenario
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from securefl.crypto.keyfiles import read_identity, read_public, read_roster
+from securefl.base.crypto.keyfiles import read_identity, read_public, read_roster
 from tests.unit.cli.programs import call, files, refusal
 
 

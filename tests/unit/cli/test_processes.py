@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import parties.client
-import parties.observer
-import parties.server
+import securefl.cli.observer
+import securefl.cli.party
+import securefl.cli.server
 from tests.unit.cli.programs import call, files, refusal, write_scenario
 
 NOWHERE = "mqtt://127.0.0.1:1"
@@ -184,7 +184,9 @@ def test_every_command_explains_itself() -> None:
     assert call("--version").stdout.startswith("securefl ")
 
 
-@pytest.mark.parametrize("function", [parties.client.party, parties.server.server, parties.observer.observer])
+@pytest.mark.parametrize(
+    "function", [securefl.cli.party.party, securefl.cli.server.server, securefl.cli.observer.observer]
+)
 def test_the_programs_of_parties_explain_themselves(function: object) -> None:
     assert callable(function)
     program = typer.Typer()
@@ -196,7 +198,7 @@ def test_the_programs_of_parties_explain_themselves(function: object) -> None:
 
 def test_an_observer_that_finds_no_broker_or_roster_writes_nothing(site: Path) -> None:
     program = typer.Typer()
-    program.command()(parties.observer.observer)
+    program.command()(securefl.cli.observer.observer)
     before = files(site)
     common = ["--run", "r1", "--broker", NOWHERE, "--out", str(site / "seen")]
     result = CliRunner().invoke(program, [*common, "--roster", str(site / "roster.toml")])

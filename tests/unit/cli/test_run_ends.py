@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from securefl.errors import ConfigError, RunAbortedError
-from securefl.kernel.effects import Aborted, Finished
-from securefl.report.rundir import RunDirectory
-from securefl.report.witness import Ending
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.protocol.kernel.effects import Aborted, Finished
+from securefl.runtime.report.rundir import RunDirectory
+from securefl.runtime.report.witness import Ending
 from tests.unit.cli.programs import SCENARIO, call, files, refusal, write_scenario
 
 Ends = Callable[[RunDirectory], Ending]
@@ -29,7 +29,7 @@ def run(
         def run(self) -> Ending:
             return ends(self._directory)
 
-    monkeypatch.setattr("securefl.launch.federation.Federation", StandIn)
+    monkeypatch.setattr("securefl.runtime.launch.federation.Federation", StandIn)
     return call("run", write_scenario(folder, text), "--out", folder / "run", *more)
 
 

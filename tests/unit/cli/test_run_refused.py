@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from securefl.launch.bundled import bundled
+from securefl.runtime.launch.bundled import bundled
 from tests.unit.cli.programs import SCENARIO, call, files, refusal, write_scenario
 
 
@@ -181,7 +181,7 @@ def test_a_machine_without_crypten_is_told_how_to_get_it(
     def absent(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr("securefl.secure_sum.crypten.library.importlib.metadata.version", absent)
+    monkeypatch.setattr("securefl.protocol.secure_sum.crypten.library.importlib.metadata.version", absent)
     scenario = write_scenario(tmp_path)
     reason = refusal(call("run", scenario, "--set", "secure_sum.kind=crypten", "--out", tmp_path / "run"))
     assert reason.startswith("secure_sum.kind: ")

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-import parties.client
-from parties.program import run_program
+import securefl.cli.party
+from securefl.cli.program import run_program
 from tests.unit.cli.programs import call, refusal
 
 
@@ -52,9 +52,9 @@ def test_control_characters_of_an_argument_stay_off_the_terminal() -> None:
 def test_programs_of_parties_say_it_alike(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["parties.client", "small.toml", "--name", "p00"])
+    monkeypatch.setattr("sys.argv", ["securefl.cli.party", "small.toml", "--name", "p00"])
     with pytest.raises(SystemExit) as ended:
-        run_program(parties.client.party)
+        run_program(securefl.cli.party.party)
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("refused --key: is missing (Its private key file (securefl keygen --party); see: ")

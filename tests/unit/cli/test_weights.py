@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load, save
 
-from securefl.config.load import load_scenario
-from securefl.config.scenario import Scenario
-from securefl.report import rundir
+from securefl.runtime.report import rundir
+from securefl.scenario.load import load_scenario
+from securefl.scenario.scenario import Scenario
 from tests.unit.cli.programs import SCENARIO, call, refusal, write_scenario
 
 COUNTS = "name,count\n" + "".join(f"c{n},{n}\n" for n in range(1, 10)) + "liar,10000000\n"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.clustering.assignment import Assignment, draw_assignment
-from securefl.config.sizes import cluster_sizes
-from securefl.errors import UsageError
-from securefl.ids import PartyId
+from securefl.base.errors import UsageError
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.assignment import Assignment, draw_assignment
+from securefl.methods.clustering.sizes import cluster_sizes
 
 CHI_SQUARE_1E6 = {5: 35.89, 23: 70.55}
 """Quantiles: a uniform draw exceeds them with probability 1e-6. Seeds are fixed, so the result is too."""

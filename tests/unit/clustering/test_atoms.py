@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.clustering.assignment import Assignment
-from securefl.clustering.atoms import Atom, draw_unions, form_atoms, splits, whole
-from securefl.clustering.survivors import is_closed, survivor_set
-from securefl.errors import UsageError
-from securefl.ids import PartyId
+from securefl.base.errors import UsageError
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.assignment import Assignment
+from securefl.methods.clustering.atoms import Atom, draw_unions, form_atoms, splits, whole
+from securefl.methods.clustering.survivors import is_closed, survivor_set
 
 CHI_SQUARE_1E6_OF_14 = 53.7
 """A uniform draw exceeds it with probability 1e-6. Seeds are fixed, so the result is too."""

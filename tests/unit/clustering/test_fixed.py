@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefl.clustering.fixed import fixed_assignment, fixed_seed
-from securefl.ids import PartyId, RunId
+from securefl.base.ids import PartyId, RunId
+from securefl.methods.clustering.fixed import fixed_assignment, fixed_seed
 
 SEED = fixed_seed(RunId("r"), bytes(32))
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from securefl.clustering.nonces import certified_seed, commitment
-from securefl.ids import PartyId, RunId
+from securefl.base.ids import PartyId, RunId
+from securefl.methods.clustering.nonces import certified_seed, commitment
 
 RUN = RunId("run")
 A, B, C = PartyId("a"), PartyId("b"), PartyId("c")

@@ -5,9 +5,9 @@ import itertools
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from securefl.clustering.assignment import draw_assignment
-from securefl.clustering.survivors import is_closed, survivor_set
-from securefl.ids import PartyId
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.assignment import draw_assignment
+from securefl.methods.clustering.survivors import is_closed, survivor_set
 
 A, B, C, D, E, F = (PartyId(name) for name in "abcdef")
 Instances = dict[tuple[int, int], tuple[PartyId, ...]]

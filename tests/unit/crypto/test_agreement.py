@@ -7,10 +7,10 @@ from Crypto.Protocol.KDF import HKDF
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.crypto.agreement import BadKeyError, KeyPair, check_public, derive_key, shared_key
-from securefl.crypto.labels import encode
-from securefl.entropy import InsecureSeededEntropy, OsEntropy
-from securefl.errors import UsageError
+from securefl.base.crypto.agreement import BadKeyError, KeyPair, check_public, derive_key, shared_key
+from securefl.base.crypto.labels import encode
+from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
+from securefl.base.errors import UsageError
 
 KEY = st.binary(min_size=32, max_size=32)
 

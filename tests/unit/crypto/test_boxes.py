@@ -5,9 +5,9 @@ from Crypto.Cipher import AES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefl.crypto.boxes import NONCE_BYTES, OVERHEAD, TAG_BYTES, BoxError, open_box, seal_box
-from securefl.entropy import InsecureSeededEntropy, OsEntropy
-from securefl.errors import UsageError
+from securefl.base.crypto.boxes import NONCE_BYTES, OVERHEAD, TAG_BYTES, BoxError, open_box, seal_box
+from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
+from securefl.base.errors import UsageError
 
 KEY = bytes(range(32))
 BOX = seal_box(KEY, b"share", b"place", InsecureSeededEntropy(7))

@@ -10,13 +10,13 @@ from Crypto.Signature import eddsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.crypto.agreement import BadKeyError
-from securefl.crypto.boxes import BoxError
-from securefl.crypto.identity import SEAL_OVERHEAD, Identity, PublicIdentity
-from securefl.crypto.labels import encode
-from securefl.entropy import InsecureSeededEntropy, OsEntropy
-from securefl.errors import UsageError
-from securefl.ids import SERVER, PartyId
+from securefl.base.crypto.agreement import BadKeyError
+from securefl.base.crypto.boxes import BoxError
+from securefl.base.crypto.identity import SEAL_OVERHEAD, Identity, PublicIdentity
+from securefl.base.crypto.labels import encode
+from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
+from securefl.base.errors import UsageError
+from securefl.base.ids import SERVER, PartyId
 
 ALICE = Identity.generate(PartyId("alice"), InsecureSeededEntropy(1))
 BOB = Identity.generate(PartyId("bob"), InsecureSeededEntropy(2))

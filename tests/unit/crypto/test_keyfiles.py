@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from securefl.crypto.identity import Identity
-from securefl.crypto.keyfiles import (
+from securefl.base.crypto.identity import Identity
+from securefl.base.crypto.keyfiles import (
     read_identity,
     read_public,
     read_roster,
@@ -16,10 +16,10 @@ from securefl.crypto.keyfiles import (
     write_public,
     write_roster,
 )
-from securefl.crypto.roster import Roster
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import ConfigError
-from securefl.ids import SERVER, PartyId
+from securefl.base.crypto.roster import Roster
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import ConfigError
+from securefl.base.ids import SERVER, PartyId
 
 ALICE, BOB, CHIEF = (
     Identity.generate(PartyId(name), InsecureSeededEntropy(3).child(name))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefl.crypto.labels import digest, digest_with, encode
-from securefl.errors import UsageError
+from securefl.base.crypto.labels import digest, digest_with, encode
+from securefl.base.errors import UsageError
 
 FIELDS = st.lists(st.one_of(st.binary(max_size=9), st.text(max_size=6), st.integers()), max_size=4)
 

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from securefl.crypto.merkle import merkle_paths, merkle_root, merkle_verify
-from securefl.errors import UsageError
+from securefl.base.crypto.merkle import merkle_paths, merkle_root, merkle_verify
+from securefl.base.errors import UsageError
 
 COUNTS = range(1, 41)
 

@@ -73,7 +73,7 @@ def test_the_check_finds(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["import os", "import numpy as np", "from securefl.entropy import Entropy"]
+    "source", ["import os", "import numpy as np", "from securefl.base.entropy import Entropy"]
 )
 def test_the_check_lets_pass(source: str) -> None:
     assert not other_randomness(source)

@@ -10,11 +10,11 @@ from Crypto.Cipher import AES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.arrays import Ring
-from securefl.crypto import prg
-from securefl.crypto.prg import CHUNK_BYTES, Sign, add_mask, add_masks, expand
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import UsageError
+from securefl.base.arrays import Ring
+from securefl.base.crypto import prg
+from securefl.base.crypto.prg import CHUNK_BYTES, Sign, add_mask, add_masks, expand
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import UsageError
 
 KEY = st.binary(min_size=32, max_size=32)
 RingType = type[np.uint32] | type[np.uint64]

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from securefl.crypto.identity import Identity, PublicIdentity
-from securefl.crypto.roster import Roster
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import ConfigError, PeerError
-from securefl.ids import SERVER, PartyId
+from securefl.base.crypto.identity import Identity, PublicIdentity
+from securefl.base.crypto.roster import Roster
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import ConfigError, PeerError
+from securefl.base.ids import SERVER, PartyId
 
 A, B, C = PartyId("a"), PartyId("b"), PartyId("c")
 

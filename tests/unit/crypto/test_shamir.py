@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.crypto.shamir import PRIME, SHARE_BYTES, BadShareError, combine, share_digest, split
-from securefl.entropy import InsecureSeededEntropy, OsEntropy
-from securefl.errors import UsageError
+from securefl.base.crypto.shamir import PRIME, SHARE_BYTES, BadShareError, combine, share_digest, split
+from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
+from securefl.base.errors import UsageError
 
 SECRET = st.binary(min_size=32, max_size=32)
 TOP = b"\xff" * 32

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from securefl.encoding.clip import clip_l2
-from securefl.errors import UsageError
+from securefl.base.errors import UsageError
+from securefl.methods.encoding.clip import clip_l2
 
 REALS = st.floats(-1e300, 1e300, allow_subnormal=True)
 

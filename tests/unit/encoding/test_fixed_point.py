@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from securefl.encoding.fixed_point import BLOCK, MAX_STEPS, FixedPoint
-from securefl.entropy import InsecureSeededEntropy, OsEntropy
-from securefl.errors import UsageError
+from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
+from securefl.base.errors import UsageError
+from securefl.methods.encoding.fixed_point import BLOCK, MAX_STEPS, FixedPoint
 
 GRID = FixedPoint(scale_bits=16, range=256.0)
 

@@ -5,15 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.encoding.ring import (
-    add_wire,
-    from_ring,
-    from_wire,
-    ring_dtype,
-    to_ring,
-    to_wire,
-)
-from securefl.errors import PeerError, UsageError
+from securefl.base.errors import PeerError, UsageError
+from securefl.methods.encoding.ring import add_wire, from_ring, from_wire, ring_dtype, to_ring, to_wire
 
 BITS = pytest.mark.parametrize("bits", [32, 64])
 I64_VALUES = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20)

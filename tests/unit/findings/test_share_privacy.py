@@ -11,11 +11,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from securefl.config import odds
-from securefl.crypto.prg import add_mask
-from securefl.encoding.ring import to_ring
-from securefl.ids import PartyId
-from securefl.messages.masking import MaskedInput, ShareBoxes
+from securefl.base.crypto.prg import add_mask
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import odds
+from securefl.methods.encoding.ring import to_ring
+from securefl.protocol.messages.masking import MaskedInput, ShareBoxes
 from tests.simulation.world import World, scenario
 from tests.unit.findings.partitions import Clusters, drawn, exposed, opened, partitions, rank
 

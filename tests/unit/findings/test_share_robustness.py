@@ -13,9 +13,10 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from securefl.arrays import F64
-from securefl.config.aggregation import Rule
-from securefl.config.reclustering import (
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.base.stack import Stack
+from securefl.methods.clustering.reclustering import (
     exact_variance_factor,
     p_cluster_clean,
     p_never_clean,
@@ -23,18 +24,17 @@ from securefl.config.reclustering import (
     variance_factor,
     worst_case_tolerance,
 )
-from securefl.config.rules import breakdown
-from securefl.config.sizes import cluster_sizes
-from securefl.errors import UsageError
-from securefl.robust.catalogue import aggregate
-from securefl.robust.rules.bulyan import Bulyan
-from securefl.robust.rules.fltrust import FlTrust
-from securefl.robust.rules.krum import Krum
-from securefl.robust.rules.mean import Mean
-from securefl.robust.rules.median import Median
-from securefl.robust.rules.trimmed_mean import TrimmedMean
-from securefl.robust.rules.zeno_plus_plus import ZenoPlusPlus
-from securefl.robust.stack import Stack
+from securefl.methods.clustering.sizes import cluster_sizes
+from securefl.methods.robust.catalogue import aggregate
+from securefl.methods.robust.rules.bulyan import Bulyan
+from securefl.methods.robust.rules.fltrust import FlTrust
+from securefl.methods.robust.rules.krum import Krum
+from securefl.methods.robust.rules.mean import Mean
+from securefl.methods.robust.rules.median import Median
+from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
+from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
+from securefl.methods.robust.tolerance import breakdown
+from securefl.scenario.aggregation import Rule
 from tests.unit.findings.partitions import Clusters, partitions
 
 

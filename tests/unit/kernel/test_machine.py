@@ -5,11 +5,11 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from securefl.errors import PeerError, UsageError
-from securefl.ids import PartyId
-from securefl.kernel.effects import Evaluate, Finished, Reject, Train, WakeAt
-from securefl.kernel.events import Place, Received, Trained
-from securefl.kernel.machine import guarded
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import PartyId
+from securefl.protocol.kernel.effects import Evaluate, Finished, Reject, Train, WakeAt
+from securefl.protocol.kernel.events import Place, Received, Trained
+from securefl.protocol.kernel.machine import guarded
 
 
 def test_guarded_passes_results_through() -> None:

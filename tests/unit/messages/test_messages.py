@@ -5,13 +5,13 @@ from typing import get_args
 import msgspec
 import pytest
 
-from securefl.ids import is_name
-from securefl.messages.base import MAX_CLUSTER, MAX_FRAME, MAX_PARTIES, MAX_VECTOR, Message, Name
-from securefl.messages.crypten import InstanceSeed
-from securefl.messages.masking import SharePair
-from securefl.messages.rounds import InstanceAttempt, InstanceShares, Limits, ReleasedShares
-from securefl.messages.union import KINDS, AnyMessage
-from securefl.messages.validation import CheckWords, Deals, OwnerDeal, UpdateShareBox
+from securefl.base.ids import is_name
+from securefl.protocol.messages.base import MAX_CLUSTER, MAX_FRAME, MAX_PARTIES, MAX_VECTOR, Message, Name
+from securefl.protocol.messages.crypten import InstanceSeed
+from securefl.protocol.messages.masking import SharePair
+from securefl.protocol.messages.rounds import InstanceAttempt, InstanceShares, Limits, ReleasedShares
+from securefl.protocol.messages.union import KINDS, AnyMessage
+from securefl.protocol.messages.validation import CheckWords, Deals, OwnerDeal, UpdateShareBox
 
 INSIDE = {
     SharePair,

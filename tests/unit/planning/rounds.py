@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from securefl.clustering.survivors import survivor_set
-from securefl.config.cast import party_names
-from securefl.ids import PartyId
-from securefl.planning.design import Shape
-from securefl.planning.disclosure import drawn_clusters
+from securefl.base.ids import PartyId
+from securefl.lab.planning.design import Shape
+from securefl.lab.planning.disclosure import drawn_clusters
+from securefl.methods.attacks.assignment import party_names
+from securefl.methods.clustering.survivors import survivor_set
 
 ERROR = 1e-5
 """Probability that a correct prediction fails one comparison. Seeds are fixed, so that it fails always or

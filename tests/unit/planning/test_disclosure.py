@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefl.clustering.assignment import draw_assignment
-from securefl.clustering.leakage.ledger import planned
-from securefl.clustering.leakage.modular import prime_from
-from securefl.config.cast import party_names
-from securefl.planning.design import Shape
-from securefl.planning.disclosure import dimensions_left, disclosed, mean_leverage, r_star
-from securefl.privacy.exposure import leverage
+from securefl.lab.planning.design import Shape
+from securefl.lab.planning.disclosure import dimensions_left, disclosed, mean_leverage, r_star
+from securefl.methods.attacks.assignment import party_names
+from securefl.methods.clustering.assignment import draw_assignment
+from securefl.methods.leakage.ledger import planned
+from securefl.methods.leakage.modular import prime_from
+from securefl.methods.privacy.exposure import leverage
 
 
 @pytest.mark.parametrize(("parties", "size", "enough"), [(100, 5, 6), (100, 10, 11), (60, 3, 4), (40, 5, 6)])

@@ -7,11 +7,11 @@ from itertools import product
 
 import pytest
 
-from securefl.config.sizes import cluster_sizes
-from securefl.planning.demand import Demand
-from securefl.planning.design import Shape
-from securefl.planning.freezing import p_aborted, p_any_lost, sample_freezes
-from securefl.planning.losses import freezes, p_cluster_lost, p_round_loses
+from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.design import Shape
+from securefl.lab.planning.freezing import p_aborted, p_any_lost, sample_freezes
+from securefl.lab.planning.losses import freezes, p_cluster_lost, p_round_loses
+from securefl.methods.clustering.sizes import cluster_sizes
 from tests.unit.planning.rounds import agrees, alike, rounds
 
 

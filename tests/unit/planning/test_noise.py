@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from securefl.errors import ConfigError
-from securefl.planning.demand import Demand
-from securefl.planning.design import Design, Shape
-from securefl.planning.drafting import delta_of, draft
-from securefl.planning.noise import multiplier_of
-from securefl.privacy.accountant import quick_epsilon
-from securefl.privacy.release import ReleaseEvent
-from securefl.privacy.settling import settle
-from securefl.privacy.shares import Placement
-from securefl.robust.rules.mean import Mean
+from securefl.base.errors import ConfigError
+from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.design import Design, Shape
+from securefl.lab.planning.drafting import delta_of, draft
+from securefl.lab.planning.noise import multiplier_of
+from securefl.methods.privacy.accountant import quick_epsilon
+from securefl.methods.privacy.release import ReleaseEvent
+from securefl.methods.privacy.settling import settle
+from securefl.methods.privacy.shares import Placement
+from securefl.methods.robust.rules.mean import Mean
 
 DEMAND = Demand(parties=20, colluders=1, epsilon=2.0, unit="party", rounds=5)
 DESIGN = Design(

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.config import odds
-from securefl.planning.demand import Demand
-from securefl.planning.design import Shape
-from securefl.planning.resilience import (
-    colluders_per_cluster,
-    p_clean,
-    p_exceeded,
-    spoiled_clusters,
-)
+from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.design import Shape
+from securefl.lab.planning.resilience import colluders_per_cluster, p_clean, p_exceeded, spoiled_clusters
+from securefl.methods.clustering import odds
 from tests.unit.planning.rounds import agrees, rounds
 
 GRID = [
@@ -50,7 +45,7 @@ def test_predictions_agree_with_drawn_rounds(
             exceeded += any(len(mates & curious) > f for mates in own)
     assert agrees(clean, 500, p_clean(demand, shape, withstood))
     assert trials > 250
-    # What the header says of it for a curious server (securefl.config.derived).
+    # What the header says of it for a curious server (securefl.methods.feasibility.derived).
     expected = odds.alone_among(parties, colluders, shape.atoms if shape.atoms > 1 else smallest)
     openings = 1 if shape.atoms > 1 else shape.reclusterings
     assert agrees(alone, trials, odds.once_in(expected, openings))

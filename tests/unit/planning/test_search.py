@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from securefl.config.limits import check
-from securefl.config.load import parse_scenario
-from securefl.config.resolved import to_toml
-from securefl.errors import ConfigError
-from securefl.planning.candidates import designs
-from securefl.planning.demand import Demand, check_demand
-from securefl.planning.drafting import DATA, draft, model_of
-from securefl.planning.front import merits
-from securefl.planning.search import Plan, plan
+from securefl.base.errors import ConfigError
+from securefl.lab.planning.candidates import designs
+from securefl.lab.planning.demand import Demand, check_demand
+from securefl.lab.planning.drafting import DATA, draft, model_of
+from securefl.lab.planning.front import merits
+from securefl.lab.planning.search import Plan, plan
+from securefl.methods.feasibility.limits import check
+from securefl.scenario.load import parse_scenario
+from securefl.scenario.resolved import to_toml
 
 DEMAND = Demand(parties=40, colluders=2, byzantine=0.05, dropout=0.02, rounds=10)
 ACTIVE = replace(DEMAND, server="active", lost=0.2, dropout=0.005)

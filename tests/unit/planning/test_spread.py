@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from securefl.planning.demand import Demand
-from securefl.planning.design import Design, Shape, kept_of, rules, threshold_of
-from securefl.planning.effort import Burden, cpu_seconds
-from securefl.planning.spread import noise_deviation, sampling_variance
-from securefl.robust.rules.mean import Mean
-from securefl.robust.rules.median import Median
-from securefl.robust.rules.multi_krum import MultiKrum
-from securefl.robust.rules.trimmed_mean import TrimmedMean
+from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.design import Design, Shape, kept_of, rules, threshold_of
+from securefl.lab.planning.effort import Burden, cpu_seconds
+from securefl.lab.planning.spread import noise_deviation, sampling_variance
+from securefl.methods.robust.rules.mean import Mean
+from securefl.methods.robust.rules.median import Median
+from securefl.methods.robust.rules.multi_krum import MultiKrum
+from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 
 DEMAND = Demand(parties=24, epsilon=1.0)
 DESIGN = Design(

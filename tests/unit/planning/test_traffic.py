@@ -6,18 +6,18 @@ from collections import Counter
 
 import pytest
 
-from securefl.config.limits import cluster_sizes
-from securefl.config.validation import DEAL_BYTES
-from securefl.config.validation_limits import largest_checked
-from securefl.crypto.boxes import OVERHEAD
-from securefl.ids import EVERYONE, SERVER
-from securefl.messages.validation import Deals, OwnerDeal
-from securefl.planning.frames import Cohort, SumKind
-from securefl.planning.traffic import party_says, server_says, traffic
-from securefl.rounds.plan import Plan
-from securefl.secure_sum.validated.dealing import requests_of
-from securefl.wire.codec import encode
-from securefl.wire.envelope import peek
+from securefl.base.crypto.boxes import OVERHEAD
+from securefl.base.ids import EVERYONE, SERVER
+from securefl.lab.planning.frames import Cohort, SumKind
+from securefl.lab.planning.traffic import party_says, server_says, traffic
+from securefl.methods.feasibility.limits import cluster_sizes
+from securefl.methods.feasibility.validation import largest_checked
+from securefl.protocol.messages.validation import Deals, OwnerDeal
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.secure_sum.validated.dealing import requests_of
+from securefl.protocol.wire.codec import encode
+from securefl.protocol.wire.envelope import peek
+from securefl.scenario.validation import DEAL_BYTES
 from tests.simulation.world import RUN, World, scenario
 
 _NUMBERS = 6

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from securefl.arrays import F64, I64
-from securefl.privacy.table import NoiseTable
+from securefl.base.arrays import F64, I64
+from securefl.methods.privacy.table import NoiseTable
 
 DIGITS = 60
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from securefl.arrays import F64
+from securefl.base.arrays import F64
 
 Mixture = tuple[tuple[float, float], ...]
 """(weight, mean) of each part; all have the same standard deviation."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from securefl.config.limits import check
-from securefl.config.load import parse_scenario
-from securefl.config.scenario import Scenario
+from securefl.methods.feasibility.limits import check
+from securefl.scenario.load import parse_scenario
+from securefl.scenario.scenario import Scenario
 
 LENGTH = 650
 RECORDS = 119

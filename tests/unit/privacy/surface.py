@@ -6,13 +6,13 @@ import math
 import re
 from typing import Literal, NamedTuple
 
-from securefl.config.scenario import Scenario
-from securefl.errors import ConfigError
-from securefl.privacy.accountant import epsilon
-from securefl.privacy.composition import Accountant
-from securefl.privacy.mechanism import mechanism_of
-from securefl.privacy.sensitivity import planned_releases
-from securefl.privacy.settling import settle
+from securefl.base.errors import ConfigError
+from securefl.methods.privacy.accountant import epsilon
+from securefl.methods.privacy.composition import Accountant
+from securefl.methods.privacy.mechanism import mechanism_of
+from securefl.methods.privacy.sensitivity import planned_releases
+from securefl.methods.privacy.settling import settle
+from securefl.scenario.scenario import Scenario
 from tests.unit.privacy.scenarios import PARTY, private
 
 RECORDS = 3000

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.errors import ConfigError, UsageError
-from securefl.privacy.accountant import epsilon
-from securefl.privacy.composition import Accountant
-from securefl.privacy.release import Relation, ReleaseEvent, Sampler
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.privacy.accountant import epsilon
+from securefl.methods.privacy.composition import Accountant
+from securefl.methods.privacy.release import Relation, ReleaseEvent, Sampler
 from tests.unit.privacy.pairs import Mixture, classical_epsilon, least_delta, plane_delta, renyi
 
 DELTA = 3000**-1.1

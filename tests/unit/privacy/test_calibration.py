@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from securefl.errors import ConfigError, UsageError
-from securefl.privacy.accountant import epsilon, epsilon_on_grid, settled_grid
-from securefl.privacy.calibration import calibrate, steps_of_epochs
-from securefl.privacy.composition import Accountant
-from securefl.privacy.release import ReleaseEvent
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.privacy.accountant import epsilon, epsilon_on_grid, settled_grid
+from securefl.methods.privacy.calibration import calibrate, steps_of_epochs
+from securefl.methods.privacy.composition import Accountant
+from securefl.methods.privacy.release import ReleaseEvent
 
 EVENT = ReleaseEvent(noise_multiplier=1.0, steps=100, sampler="poisson", records=1000, batch=20)
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import ConfigError, UsageError
-from securefl.privacy.components import ComponentPlan, plan_components
-from securefl.privacy.table import noise_table
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.privacy.components import ComponentPlan, plan_components
+from securefl.methods.privacy.table import noise_table
 
 
 @st.composite

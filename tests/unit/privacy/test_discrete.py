@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from securefl.arrays import F64
-from securefl.errors import UsageError
-from securefl.privacy.discrete import mu_slack
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.methods.privacy.discrete import mu_slack
 from tests.unit.privacy.oracles import exact_law, gaussian_delta
 
 

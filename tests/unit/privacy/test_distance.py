@@ -6,10 +6,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from securefl.arrays import F64
-from securefl.errors import ConfigError, UsageError
-from securefl.privacy.distance import added_delta, check_distance, gaussian_sum_divergence, summed_distance
-from securefl.privacy.table import noise_table
+from securefl.base.arrays import F64
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.privacy.distance import (
+    added_delta,
+    check_distance,
+    gaussian_sum_divergence,
+    summed_distance,
+)
+from securefl.methods.privacy.table import noise_table
 
 
 def test_the_distance_adds_up_over_draws() -> None:

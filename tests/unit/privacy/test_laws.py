@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from securefl.errors import UsageError
-from securefl.privacy.laws import PRECISION, NoiseLaw, weights
+from securefl.base.errors import UsageError
+from securefl.methods.privacy.laws import PRECISION, NoiseLaw, weights
 from tests.unit.privacy.oracles import exact_law, skellam_by_integral
 
 LAWS: tuple[NoiseLaw, ...] = ("skellam", "discrete-gaussian")

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from securefl.errors import UsageError
-from securefl.privacy.accountant import epsilon
-from securefl.privacy.ledger import Ledger
-from securefl.privacy.release import ReleaseEvent
+from securefl.base.errors import UsageError
+from securefl.methods.privacy.accountant import epsilon
+from securefl.methods.privacy.ledger import Ledger
+from securefl.methods.privacy.release import ReleaseEvent
 
 ROUND = ReleaseEvent(
     noise_multiplier=2.0, steps=50, sampler="poisson", records=1000, batch=20, denominator=20, survivors=(3,)

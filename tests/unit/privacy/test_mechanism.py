@@ -8,17 +8,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from securefl.arrays import F64
-from securefl.config.scenario import Scenario
-from securefl.encoding.fixed_point import FixedPoint
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import ConfigError, UsageError
-from securefl.privacy.checks.published import first_stage, least_std
-from securefl.privacy.mechanism import Mechanism, mechanism_of
-from securefl.privacy.rounding import BoundedRounding
-from securefl.privacy.sensitivity import COMPANY, LOST_SHARE, planned_releases
-from securefl.privacy.settling import settle
-from securefl.privacy.table import noise_table
+from securefl.base.arrays import F64
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.encoding.fixed_point import FixedPoint
+from securefl.methods.privacy.checks.published import first_stage, least_std
+from securefl.methods.privacy.mechanism import Mechanism, mechanism_of
+from securefl.methods.privacy.rounding import BoundedRounding
+from securefl.methods.privacy.sensitivity import COMPANY, LOST_SHARE, planned_releases
+from securefl.methods.privacy.settling import settle
+from securefl.methods.privacy.table import noise_table
+from securefl.scenario.scenario import Scenario
 from tests.unit.privacy.scenarios import LENGTH, PARTY, RECORDS, private
 
 

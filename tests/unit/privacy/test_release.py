@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefl.arrays import F64, I64
-from securefl.errors import UsageError
-from securefl.privacy.exposure import exposures, fresh_exposure, leverage
-from securefl.privacy.release import ReleaseEvent
+from securefl.base.arrays import F64, I64
+from securefl.base.errors import UsageError
+from securefl.methods.privacy.exposure import exposures, fresh_exposure, leverage
+from securefl.methods.privacy.release import ReleaseEvent
 
 BASE: dict[str, Any] = {"noise_multiplier": 2.0, "steps": 10}
 

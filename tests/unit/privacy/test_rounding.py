@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from securefl.arrays import F64
-from securefl.encoding.clip import clip_l2
-from securefl.encoding.fixed_point import FixedPoint
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import UsageError
-from securefl.privacy.rounding import DEFAULT_BETA, BoundedRounding
+from securefl.base.arrays import F64
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import UsageError
+from securefl.methods.encoding.clip import clip_l2
+from securefl.methods.encoding.fixed_point import FixedPoint
+from securefl.methods.privacy.rounding import DEFAULT_BETA, BoundedRounding
 
 
 class SameKey:

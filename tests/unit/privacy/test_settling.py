@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from securefl.config.limits import check
-from securefl.config.load import parse_scenario
-from securefl.config.resolved import to_toml
-from securefl.errors import ConfigError
-from securefl.privacy.accountant import epsilon
-from securefl.privacy.mechanism import mechanism_of
-from securefl.privacy.settling import check_budget, settle
+from securefl.base.errors import ConfigError
+from securefl.methods.feasibility.limits import check
+from securefl.methods.privacy.accountant import epsilon
+from securefl.methods.privacy.mechanism import mechanism_of
+from securefl.methods.privacy.settling import check_budget, settle
+from securefl.scenario.load import parse_scenario
+from securefl.scenario.resolved import to_toml
 from tests.unit.privacy.scenarios import LENGTH, PARTY, RECORDS, private
 
 SPENT = ("privacy.multiplier=", "privacy.epsilon=2")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import ConfigError, UsageError
-from securefl.privacy.shares import plan_shares
-from securefl.privacy.table import noise_table
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.privacy.shares import plan_shares
+from securefl.methods.privacy.table import noise_table
 
 
 @pytest.mark.parametrize("members", [1, 2, 3, 6, 12])

@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from securefl.privacy.mechanism import Mechanism, mechanism_of
-from securefl.privacy.settling import settle
-from securefl.privacy.spending import EXACT_UP_TO, Spending, ledger_of
+from securefl.methods.privacy.mechanism import Mechanism, mechanism_of
+from securefl.methods.privacy.settling import settle
+from securefl.methods.privacy.spending import EXACT_UP_TO, Spending, ledger_of
 from tests.unit.privacy.scenarios import LENGTH, PARTY, RECORDS, private
 
 

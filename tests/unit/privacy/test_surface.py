@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import scenarios
-from securefl.config.load import load_scenario
-from securefl.config.scenario import Scenario
-from securefl.errors import ConfigError
-from securefl.privacy.accountant import epsilon
-from securefl.privacy.composition import Accountant
-from securefl.privacy.mechanism import mechanism_of
-from securefl.privacy.settling import settle
+from securefl.base.errors import ConfigError
+from securefl.methods.privacy.accountant import epsilon
+from securefl.methods.privacy.composition import Accountant
+from securefl.methods.privacy.mechanism import mechanism_of
+from securefl.methods.privacy.settling import settle
+from securefl.scenario.load import load_scenario
+from securefl.scenario.scenario import Scenario
 from tests.unit.privacy.scenarios import private
 from tests.unit.privacy.surface import Ask, assert_as_asked
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.arrays import F64, I64, U64
-from securefl.crypto import prg
-from securefl.crypto.agreement import derive_key
-from securefl.entropy import InsecureSeededEntropy, OsEntropy
-from securefl.errors import ConfigError, UsageError
-from securefl.privacy.laws import NoiseLaw
-from securefl.privacy.table import BLOCK, MAX_STD, WORST_ERROR, NoiseTable, noise_table
+from securefl.base.arrays import F64, I64, U64
+from securefl.base.crypto import prg
+from securefl.base.crypto.agreement import derive_key
+from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.privacy.laws import NoiseLaw
+from securefl.methods.privacy.table import BLOCK, MAX_STD, WORST_ERROR, NoiseTable, noise_table
 from tests.unit.privacy.oracles import exact_law, law_of_table, masses
 
 LAWS: tuple[NoiseLaw, ...] = ("skellam", "discrete-gaussian")

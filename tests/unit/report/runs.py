@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from securefl.config.scenario import Scenario
-from securefl.ids import SERVER
-from securefl.kernel.effects import Report
-from securefl.kernel.machine import Effect
-from securefl.messages.union import AnyMessage
+from securefl.base.ids import SERVER
+from securefl.protocol.kernel.effects import Report
+from securefl.protocol.kernel.machine import Effect
+from securefl.protocol.messages.union import AnyMessage
+from securefl.scenario.scenario import Scenario
 from tests.simulation.world import Node, Op, World, scenario
 
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from securefl.report.events import event_text
-from securefl.report.live import draw
-from securefl.report.metrics import RunMetrics
-from securefl.report.present import print_summary
-from securefl.report.scene import Scene
-from securefl.report.summary import Summary, summarise
-from securefl.rounds.reports import RoundDone
+from securefl.protocol.round.shared.reports import RoundDone
+from securefl.runtime.report.events import event_text
+from securefl.runtime.report.live import draw
+from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.present import print_summary
+from securefl.runtime.report.scene import Scene
+from securefl.runtime.report.summary import Summary, summarise
 from tests.unit.report.runs import eventful
 
 

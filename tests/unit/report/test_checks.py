@@ -11,24 +11,24 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from securefl.config.behaviours import Behaviour, NoNoise, Scale
-from securefl.config.load import parse_scenario
-from securefl.errors import ConfigError
-from securefl.ids import PartyId
-from securefl.kernel.effects import Aborted
-from securefl.privacy.checks.power import floor_power
-from securefl.report.checks import check_lines, power_lines
-from securefl.report.events import round_text
-from securefl.report.metrics import RunMetrics
-from securefl.report.present import print_summary
-from securefl.report.records import RoundRecord
-from securefl.report.summary import summarise
-from securefl.report.verdict import verdict_of
-from securefl.rounds.checking import agreed_of
-from securefl.rounds.reports import ModelStepped, RoundDone
-from securefl.rounds.upload import Seams
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.methods.privacy.checks.power import floor_power
+from securefl.protocol.kernel.effects import Aborted
+from securefl.protocol.round.party.upload import Seams
+from securefl.protocol.round.server.checking import agreed_of
+from securefl.protocol.round.shared.reports import ModelStepped, RoundDone
+from securefl.runtime.report.checks import check_lines, power_lines
+from securefl.runtime.report.events import round_text
+from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.present import print_summary
+from securefl.runtime.report.records import RoundRecord
+from securefl.runtime.report.summary import summarise
+from securefl.runtime.report.verdict import verdict_of
+from securefl.scenario.behaviours import Behaviour, NoNoise, Scale
+from securefl.scenario.load import parse_scenario
 from tests.simulation.world import Op, World, scenario
-from tests.unit.config.samples import refusal
+from tests.unit.scenario.samples import refusal
 
 SETS = {
     "privacy__unit": "party",

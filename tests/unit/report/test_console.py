@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 
-from securefl.report.console import Terminal
+from securefl.runtime.report.console import Terminal
 
 _TALKER = """
 import sys
-from securefl.report.console import Terminal
+from securefl.runtime.report.console import Terminal
 sys.stdin.readline()
 Terminal().print("unheard")
 Terminal().print("unheard, too")

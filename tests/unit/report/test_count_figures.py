@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from securefl.report import figures
-from securefl.report.figures import draw_caps
+from securefl.lab.plots import figures
+from securefl.lab.plots.figures import draw_caps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from securefl.config.scenario import Expect
-from securefl.errors import ConfigError
-from securefl.privacy.settling import check_budget
-from securefl.report.expect import judge
-from securefl.report.privacy import SEEDED, header_lines
-from securefl.report.summary import Summary, summarise
+from securefl.base.errors import ConfigError
+from securefl.methods.privacy.settling import check_budget
+from securefl.runtime.report.expect import judge
+from securefl.runtime.report.privacy import SEEDED, header_lines
+from securefl.runtime.report.summary import Summary, summarise
+from securefl.scenario.scenario import Expect
 from tests.unit.cli.programs import call
 from tests.unit.report.test_privacy import LENGTH, metrics, plan, played, printed_summary
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.config.scenario import Expect
-from securefl.report.expect import exit_code, judge
-from securefl.report.outcome import Outcome
+from securefl.runtime.report.expect import exit_code, judge
+from securefl.runtime.report.outcome import Outcome
+from securefl.scenario.scenario import Expect
 
 GOOD = Outcome(
     accuracy=0.934,

@@ -8,9 +8,9 @@ from statistics import stdev
 import pytest
 from matplotlib.image import imread
 
-from securefl.errors import ConfigError
-from securefl.report import figures
-from securefl.report.figures import (
+from securefl.base.errors import ConfigError
+from securefl.lab.plots import figures
+from securefl.lab.plots.figures import (
     HeatMap,
     Histograms,
     Line,

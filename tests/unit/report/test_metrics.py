@@ -7,14 +7,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from securefl.errors import UsageError
-from securefl.ids import PartyId
-from securefl.kernel.effects import Reject
-from securefl.report.entries import brief_entry_of, entry_of
-from securefl.report.metrics import RunMetrics
-from securefl.report.records import Refusal, RoundRecord, Volume
-from securefl.report.view import server_view
-from securefl.rounds.reports import (
+from securefl.base.errors import UsageError
+from securefl.base.ids import PartyId
+from securefl.protocol.kernel.effects import Reject
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
     DrawVoided,
     InstanceLost,
@@ -27,7 +24,10 @@ from securefl.rounds.reports import (
     SumsWithheld,
     SurvivorsFrozen,
 )
-from securefl.rounds.stacking import ClusterSum
+from securefl.runtime.report.entries import brief_entry_of, entry_of
+from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.records import Refusal, RoundRecord, Volume
+from securefl.runtime.report.view import server_view
 from tests.simulation.world import scenario
 from tests.unit.report.runs import eventful
 

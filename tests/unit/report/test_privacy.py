@@ -8,21 +8,21 @@ from functools import cache
 import pytest
 from rich.console import Console
 
-from securefl.config.limits import check
-from securefl.config.scenario import Scenario
-from securefl.errors import ConfigError
-from securefl.ids import PartyId
-from securefl.privacy.settling import settle
-from securefl.privacy.spending import ledger_of
-from securefl.report.metrics import RunMetrics
-from securefl.report.present import print_summary
-from securefl.report.privacy import OMNISCIENT, SEEDED, Accounts, forgoing, header_lines, why_none
-from securefl.report.records import RoundRecord
-from securefl.report.summary import Summary, summarise
-from securefl.rounds.plan import Plan
-from securefl.rounds.reports import ClustersDrawn
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.methods.feasibility.limits import check
+from securefl.methods.privacy.settling import settle
+from securefl.methods.privacy.spending import ledger_of
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import ClustersDrawn
+from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.present import print_summary
+from securefl.runtime.report.privacy import OMNISCIENT, SEEDED, Accounts, forgoing, header_lines, why_none
+from securefl.runtime.report.records import RoundRecord
+from securefl.runtime.report.summary import Summary, summarise
+from securefl.scenario.scenario import Scenario
 from tests.simulation.world import World, scenario
-from tests.unit.rounds.samples import plan_of
+from tests.unit.round.samples import plan_of
 
 SETS = {
     "size": "6",
@@ -254,7 +254,7 @@ def test_without_the_accountants_library_only_seeded_runs_are_possible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     of = plan()
-    monkeypatch.setattr("securefl.privacy.accountant.importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setattr("securefl.methods.privacy.accountant.importlib.util.find_spec", lambda _name: None)
     with pytest.raises(ConfigError, match=r"securefl\[dp\]"):
         accounts(of)
     accounts(of, seeded=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from securefl.ids import PartyId
-from securefl.kernel.effects import Finished
-from securefl.kernel.events import Place
-from securefl.messages.control import Here
-from securefl.report.refusals import MOST, MOST_OF_ONE, RefusalLines
-from securefl.report.witness import ProcessWitness, Refusal
-from securefl.rounds.reports import ClustersDrawn
-from securefl.transcript.chain import read_transcript
-from securefl.wire.inbox import Delivery
-from tests.unit.runtime.processes import settings
+from securefl.base.ids import PartyId
+from securefl.protocol.kernel.effects import Finished
+from securefl.protocol.kernel.events import Place
+from securefl.protocol.messages.control import Here
+from securefl.protocol.round.shared.reports import ClustersDrawn
+from securefl.protocol.wire.inbox import Delivery
+from securefl.runtime.report.refusals import MOST, MOST_OF_ONE, RefusalLines
+from securefl.runtime.report.witness import ProcessWitness, Refusal
+from securefl.runtime.transcript.chain import read_transcript
+from tests.unit.process.processes import settings
 
 
 def drawn(round_: int) -> ClustersDrawn:

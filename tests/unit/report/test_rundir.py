@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from securefl.errors import ConfigError, RunAbortedError, UsageError
-from securefl.learning.checkpoint import model_path
-from securefl.report.rundir import RunDirectory
-from securefl.transcript.chain import TranscriptWriter
+from securefl.base.errors import ConfigError, RunAbortedError, UsageError
+from securefl.runtime.report.rundir import RunDirectory
+from securefl.runtime.transcript.chain import TranscriptWriter
+from securefl.training.models.checkpoint import model_path
 from tests.simulation.world import scenario
 from tests.unit.transcript.test_chain import disk_of
 

@@ -10,20 +10,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from securefl.config.scenario import Groups
-from securefl.ids import PartyId
-from securefl.report.events import sieve
-from securefl.report.expect import Judgement
-from securefl.report.live import LiveProgress, draw
-from securefl.report.metrics import RunMetrics
-from securefl.report.present import print_summary
-from securefl.report.progress import JsonProgress, PlainProgress, Progress, progress_for
-from securefl.report.records import OVERSIZED, LeftOut, SumSeen
-from securefl.report.scene import Scene
-from securefl.report.summary import Summary, summarise
-from securefl.report.text import counted, curve, listed, printable, seconds, size
-from securefl.report.view import server_view
-from securefl.rounds.reports import (
+from securefl.base.ids import PartyId
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
     ConsultingFailed,
     ModelStepped,
@@ -36,8 +25,19 @@ from securefl.rounds.reports import (
     SumOpened,
     SurvivorsFrozen,
 )
-from securefl.rounds.slots import FIRST_SLOT
-from securefl.rounds.stacking import ClusterSum
+from securefl.protocol.round.shared.slots import FIRST_SLOT
+from securefl.runtime.report.events import sieve
+from securefl.runtime.report.expect import Judgement
+from securefl.runtime.report.live import LiveProgress, draw
+from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.present import print_summary
+from securefl.runtime.report.progress import JsonProgress, PlainProgress, Progress, progress_for
+from securefl.runtime.report.records import OVERSIZED, LeftOut, SumSeen
+from securefl.runtime.report.scene import Scene
+from securefl.runtime.report.summary import Summary, summarise
+from securefl.runtime.report.text import counted, curve, listed, printable, seconds, size
+from securefl.runtime.report.view import server_view
+from securefl.scenario.scenario import Groups
 from tests.unit.report.runs import eventful
 from tests.unit.report.test_metrics import heard
 

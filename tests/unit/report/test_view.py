@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefl.ids import PartyId
-from securefl.report.records import RoundRecord, SumSeen
-from securefl.report.view import determined, server_view
-from securefl.rounds.reports import RoundDone, SlotsCounted, SumOpened
-from securefl.rounds.stacking import ClusterSum
+from securefl.base.ids import PartyId
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.reports import RoundDone, SlotsCounted, SumOpened
+from securefl.runtime.report.records import RoundRecord, SumSeen
+from securefl.runtime.report.view import determined, server_view
 from tests.unit.report.test_metrics import drive, heard
 
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from securefl.ids import PartyId
-from securefl.report.weighing import Weighing, weighing, weighing_lines
+from securefl.base.ids import PartyId
+from securefl.runtime.report.weighing import Weighing, weighing, weighing_lines
 
 A, B, C, AWAY = (PartyId(name) for name in ("a", "b", "c", "x"))
 COUNTS = {A: 30, B: 10_000_000, C: 10, AWAY: 10**9}

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from securefl.ids import PartyId
-from securefl.kernel.effects import Finished, Send
-from securefl.kernel.events import Place
-from securefl.messages.masking import MaskedInput
-from securefl.messages.rounds import Freeze
-from securefl.messages.union import AnyMessage
-from securefl.report.witness import News, ProcessWitness, Waiting
-from securefl.transcript.chain import read_transcript
-from securefl.wire.codec import encode
-from securefl.wire.inbox import Delivery
-from tests.unit.runtime.processes import settings
+from securefl.base.ids import PartyId
+from securefl.protocol.kernel.effects import Finished, Send
+from securefl.protocol.kernel.events import Place
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.messages.rounds import Freeze
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.wire.codec import encode
+from securefl.protocol.wire.inbox import Delivery
+from securefl.runtime.report.witness import News, ProcessWitness, Waiting
+from securefl.runtime.transcript.chain import read_transcript
+from tests.unit.process.processes import settings
 
 P01 = PartyId("p01")
 PLACE = Place(0, 0, 0, 0)

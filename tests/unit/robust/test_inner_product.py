@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from securefl.arrays import F64
-from securefl.config.aggregation import Aggregation
-from securefl.config.rules import breakdown, places
-from securefl.errors import UsageError
-from securefl.robust.catalogue import aggregate_all, earned_by
-from securefl.robust.pre_aggregation.bucketing import Bucketing, bucket
-from securefl.robust.pre_aggregation.norm_clipping import NormClipping
-from securefl.robust.rules.inner_product import InnerProduct, above_mean, inner_product, products
-from securefl.robust.stack import Stack
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.base.stack import Stack
+from securefl.methods.robust.catalogue import aggregate_all, earned_by
+from securefl.methods.robust.pre_aggregation.bucketing import Bucketing, bucket
+from securefl.methods.robust.pre_aggregation.norm_clipping import NormClipping
+from securefl.methods.robust.rules.inner_product import InnerProduct, above_mean, inner_product, products
+from securefl.methods.robust.tolerance import breakdown, places
+from securefl.scenario.aggregation import Aggregation
 
 QUICK = settings(max_examples=60, deadline=None)
 GAMMAS = st.sampled_from([0.1, 0.2, 0.4, 0.5, 2 / 3, 0.9, 1.0])

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from securefl.arrays import F64
-from securefl.robust.blocks import column_blocks, tag_mask
-from securefl.robust.rules.median import weighted_median
-from securefl.robust.stack import Stack
+from securefl.base.arrays import F64
+from securefl.base.stack import Stack
+from securefl.methods.robust.blocks import column_blocks, tag_mask
+from securefl.methods.robust.rules.median import weighted_median
 
 HUGE = float(np.finfo(np.float64).max) / 2
 Rows = Callable[[np.random.Generator, int], F64]

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.arrays import F64
-from securefl.errors import UsageError
-from securefl.robust.distances import in_row_order, squared_distances
-from securefl.robust.lengths import lengths, polar
-from securefl.robust.rules.centred_clipping import centred_clipping
-from securefl.robust.rules.geometric_median import geometric_median
-from securefl.robust.rules.minimum_diameter import MAX_DIAMETER_BYZANTINE, minimum_diameter
-from securefl.robust.span import Span, combine
-from securefl.robust.stack import Stack
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.base.stack import Stack
+from securefl.methods.robust.distances import in_row_order, squared_distances
+from securefl.methods.robust.lengths import lengths, polar
+from securefl.methods.robust.rules.centred_clipping import centred_clipping
+from securefl.methods.robust.rules.geometric_median import geometric_median
+from securefl.methods.robust.rules.minimum_diameter import MAX_DIAMETER_BYZANTINE, minimum_diameter
+from securefl.methods.robust.span import Span, combine
 
 
 def stack_of(means: F64, weights: F64 | None = None, reference: F64 | None = None) -> Stack:

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from securefl.arrays import F64, I64
-from securefl.robust.rules.zeno_plus_plus import PRESETS, ZenoPlusPlus, zeno_plus_plus, zeno_scores
-from securefl.robust.stack import Stack
+from securefl.base.arrays import F64, I64
+from securefl.base.stack import Stack
+from securefl.methods.robust.rules.zeno_plus_plus import PRESETS, ZenoPlusPlus, zeno_plus_plus, zeno_scores
 
 CLASSES, FEATURES, PARTIES, SIZE = 10, 40, 60, 3
 Scale = Literal["sum", "mean", "normalised"]

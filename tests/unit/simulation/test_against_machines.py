@@ -15,18 +15,14 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from securefl.arrays import F32, F64, digest_of
-from securefl.behaviours.cast import party_behaviour
-from securefl.config.behaviours import Behaviour, Drop, Kill, NoClip, NoNoise, Phase, Scale, WrongShare
-from securefl.config.cast import party_names
-from securefl.config.scenario import Scenario
-from securefl.config.sizes import works_of
-from securefl.entropy import Entropy, InsecureSeededEntropy
-from securefl.ids import PartyId
-from securefl.kernel.effects import Aborted
-from securefl.learning.outcomes import Evaluation, GradientNotFiniteError, TrainingDivergedError
-from securefl.rounds.randomness import party_entropy, training_entropy
-from securefl.rounds.reports import (
+from securefl.base.arrays import F32, F64, digest_of
+from securefl.base.entropy import Entropy, InsecureSeededEntropy
+from securefl.base.ids import PartyId
+from securefl.methods.attacks.assignment import party_names
+from securefl.methods.clustering.sizes import works_of
+from securefl.protocol.kernel.effects import Aborted
+from securefl.protocol.round.shared.randomness import party_entropy, training_entropy
+from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
     ConsultingFailed,
     InstanceLost,
@@ -46,13 +42,17 @@ from securefl.rounds.reports import (
     SumsWithheld,
     SurvivorsFrozen,
 )
-from securefl.simulation.course import Course
-from securefl.simulation.federation import Federation
-from securefl.simulation.party import SimulatedParty
-from securefl.simulation.trainings import Trainings
-from securefl.simulation.workforce import PartyByParty, Training
+from securefl.runtime.misbehaviour.cast import party_behaviour
+from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.federation import Federation
+from securefl.runtime.simulation.party import SimulatedParty
+from securefl.runtime.simulation.trainings import Trainings
+from securefl.runtime.simulation.workforce import PartyByParty, Training
+from securefl.scenario.behaviours import Behaviour, Drop, Kill, NoClip, NoNoise, Phase, Scale, WrongShare
+from securefl.scenario.scenario import Scenario
+from securefl.training.sgd.outcomes import Evaluation, GradientNotFiniteError, TrainingDivergedError
 from tests.simulation.world import of_work, scenario
-from tests.unit.behaviours.lab import Lab
+from tests.unit.misbehaviour.lab import Lab
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
 Cast = Mapping[str, tuple[Behaviour, ...]]

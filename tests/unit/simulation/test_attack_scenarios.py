@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from securefl.config.load import load_scenario
-from securefl.ids import RunId
-from securefl.report.expect import judge
-from securefl.report.metrics import RunMetrics
-from securefl.report.outcome import Outcome
-from securefl.simulation.course import Course
-from securefl.simulation.federation import assemble
+from securefl.base.ids import RunId
+from securefl.runtime.report.expect import judge
+from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.outcome import Outcome
+from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.federation import assemble
+from securefl.scenario.load import load_scenario
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 MEAN = ("aggregation.rule.type=mean", "aggregation.claim=none")

@@ -11,15 +11,15 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from securefl.errors import ConfigError
-from securefl.ids import PartyId
-from securefl.privacy.checks.evidence import Evidence
-from securefl.rounds.plan import Plan
-from securefl.rounds.server_phases import Standing
-from securefl.rounds.trust import Trust
-from securefl.simulation.checkpoint import read_checkpoint, write_checkpoint
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.methods.privacy.checks.evidence import Evidence
+from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.trust import Trust
+from securefl.protocol.round.shared.plan import Plan
+from securefl.runtime.simulation.checkpoint import read_checkpoint, write_checkpoint
 from tests.simulation.world import scenario
-from tests.unit.rounds.samples import plan_of
+from tests.unit.round.samples import plan_of
 
 A, B, C = (PartyId(f"p{i:02d}") for i in range(3))
 LENGTH = 4

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from securefl.arrays import F32, F64
-from securefl.behaviours.knowledge import tellers
-from securefl.config.behaviours import Alie, Behaviour, Drop, FallOfEmpires, LabelFlip, Phase
-from securefl.entropy import Entropy, InsecureSeededEntropy
-from securefl.ids import PartyId
-from securefl.learning.outcomes import TrainingDivergedError
-from securefl.rounds.upload import Occasion
-from securefl.simulation.grapevine import Grapevine
-from securefl.simulation.trainings import Trainings
-from securefl.simulation.workforce import PartyByParty, Training
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy, InsecureSeededEntropy
+from securefl.base.ids import PartyId
+from securefl.protocol.round.party.upload import Occasion
+from securefl.runtime.misbehaviour.knowledge import tellers
+from securefl.runtime.simulation.grapevine import Grapevine
+from securefl.runtime.simulation.trainings import Trainings
+from securefl.runtime.simulation.workforce import PartyByParty, Training
+from securefl.scenario.behaviours import Alie, Behaviour, Drop, FallOfEmpires, LabelFlip, Phase
+from securefl.training.sgd.outcomes import TrainingDivergedError
 
 NAMES = tuple(PartyId(f"p{index:02d}") for index in range(8))
 MATES = ("p00", "p01", "p02", "p03")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from securefl.simulation.limits import notes
-from tests.unit.config.samples import small
+from securefl.runtime.simulation.limits import notes
+from tests.unit.scenario.samples import small
 
 
 def test_what_only_messages_can_show_is_said_to_be_left_out() -> None:

@@ -7,14 +7,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from securefl.config.load import parse_scenario
-from securefl.encoding.ring import from_ring
-from securefl.entropy import OsEntropy
-from securefl.errors import ConfigError
-from securefl.ids import RunId
-from securefl.rounds.stacking import ClusterSum
-from securefl.simulation.course import Course
-from securefl.simulation.federation import Federation, assemble
+from securefl.base.entropy import OsEntropy
+from securefl.base.errors import ConfigError
+from securefl.base.ids import RunId
+from securefl.methods.encoding.ring import from_ring
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.federation import Federation, assemble
+from securefl.scenario.load import parse_scenario
 from tests.unit.simulation.test_workforce import Heard
 
 SCENARIO = """
@@ -141,7 +141,7 @@ def test_the_noise_is_that_of_the_survivors() -> None:
 
 
 def test_models_without_a_fleet_train_party_by_party() -> None:
-    custom = "model={ type = 'custom', factory = 'tests.unit.learning.factories:with_dropout' }"
+    custom = "model={ type = 'custom', factory = 'tests.unit.training.factories:with_dropout' }"
     made = federation(custom, "training.dp_sgd={}", "stop.rounds=1")
     assert not made.vectorised
     assert "known layers" in made.note

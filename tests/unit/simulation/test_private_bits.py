@@ -11,24 +11,24 @@ from typing import get_args
 import pytest
 import torch
 
-from securefl.behaviours.cast import party_behaviour
-from securefl.behaviours.seam import Action
-from securefl.config.behaviours import Phase
-from securefl.config.cast import behaviours_of, party_names
-from securefl.config.load import parse_scenario
-from securefl.ids import PartyId
-from securefl.kernel.effects import Finished, Train
-from securefl.kernel.events import Trained
-from securefl.learning.datasets import load_data
-from securefl.learning.models import build_model
-from securefl.learning.rounds import RoundTrainer
-from securefl.learning.shards import shards_of
-from securefl.learning.split import split
-from securefl.rounds.randomness import training_entropy
-from securefl.rounds.reports import RoundDone, SumChecked, SumOpened
-from securefl.simulation.federation import Federation, assemble
+from securefl.base.ids import PartyId
+from securefl.methods.attacks.assignment import behaviours_of, party_names
+from securefl.protocol.kernel.effects import Finished, Train
+from securefl.protocol.kernel.events import Trained
+from securefl.protocol.round.shared.randomness import training_entropy
+from securefl.protocol.round.shared.reports import RoundDone, SumChecked, SumOpened
+from securefl.runtime.misbehaviour.cast import party_behaviour
+from securefl.runtime.misbehaviour.seam import Action
+from securefl.runtime.simulation.federation import Federation, assemble
+from securefl.scenario.behaviours import Phase
+from securefl.scenario.load import parse_scenario
+from securefl.training.data.datasets import load_data
+from securefl.training.data.shards import shards_of
+from securefl.training.data.split import split
+from securefl.training.models.catalogue import build_model
+from securefl.training.rounds import RoundTrainer
 from tests.simulation.world import RUN, Node
-from tests.unit.behaviours.lab import Lab
+from tests.unit.misbehaviour.lab import Lab
 from tests.unit.simulation.test_against_machines import assert_ends_alike
 
 SEED = 1

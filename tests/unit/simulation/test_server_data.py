@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from securefl.config.load import parse_scenario
-from securefl.ids import PartyId, RunId
-from securefl.kernel.effects import Finished
-from securefl.rounds.reports import ClustersDrawn, ConsultingFailed, ModelStepped, RoundDone, SumOpened
-from securefl.simulation.course import Course
-from securefl.simulation.federation import assemble
+from securefl.base.ids import PartyId, RunId
+from securefl.protocol.kernel.effects import Finished
+from securefl.protocol.round.shared.reports import (
+    ClustersDrawn,
+    ConsultingFailed,
+    ModelStepped,
+    RoundDone,
+    SumOpened,
+)
+from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.federation import assemble
+from securefl.scenario.load import parse_scenario
 
 SCENARIO = """
 name = "server-data"

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from securefl.ids import PartyId
-from securefl.launch import simulation
-from securefl.report.rundir import RunDirectory
-from securefl.rounds.plan import Plan
-from securefl.rounds.server_phases import Standing
-from securefl.simulation.checkpoint import CHECKPOINT_FILE, write_checkpoint
+from securefl.base.ids import PartyId
+from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.shared.plan import Plan
+from securefl.runtime.launch import simulation
+from securefl.runtime.report.rundir import RunDirectory
+from securefl.runtime.simulation.checkpoint import CHECKPOINT_FILE, write_checkpoint
 from tests.unit.cli.programs import SCENARIO, call, files, refusal, write_scenario
 
 ROUNDS = SCENARIO.replace("rounds = 1", "rounds = 5").replace("parties = 6", "parties = 9")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefl.arrays import F32
-from securefl.config.load import parse_scenario
-from securefl.ids import PartyId, RunId
-from securefl.rounds.reports import ClustersDrawn, ModelFinal, ModelStepped
-from securefl.simulation.course import Course
-from securefl.simulation.federation import assemble
-from securefl.weighting.weights import cap_of, public_weights
+from securefl.base.arrays import F32
+from securefl.base.ids import PartyId, RunId
+from securefl.methods.weighting.weights import cap_of, public_weights
+from securefl.protocol.round.shared.reports import ClustersDrawn, ModelFinal, ModelStepped
+from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.federation import assemble
+from securefl.scenario.load import parse_scenario
 
 SCENARIO = """
 name = "weighting"

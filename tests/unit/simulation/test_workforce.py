@@ -10,19 +10,19 @@ import psutil
 import pytest
 import torch
 
-from securefl.arrays import F32, F64
-from securefl.config.load import parse_scenario
-from securefl.entropy import Entropy, InsecureSeededEntropy
-from securefl.errors import ConfigError, UsageError
-from securefl.ids import PartyId, RunId
-from securefl.kernel.effects import Finished
-from securefl.learning.outcomes import TrainingDivergedError
-from securefl.rounds.reports import ModelFinal, RoundDone, SumOpened
-from securefl.rounds.stacking import ClusterSum
-from securefl.simulation.course import Course
-from securefl.simulation.federation import Federation, assemble
-from securefl.simulation.staffing import available_cores
-from securefl.simulation.workforce import Carries, PartyByParty
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy, InsecureSeededEntropy
+from securefl.base.errors import ConfigError, UsageError
+from securefl.base.ids import PartyId, RunId
+from securefl.protocol.kernel.effects import Finished
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.reports import ModelFinal, RoundDone, SumOpened
+from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.federation import Federation, assemble
+from securefl.runtime.simulation.staffing import available_cores
+from securefl.runtime.simulation.workforce import Carries, PartyByParty
+from securefl.scenario.load import parse_scenario
+from securefl.training.sgd.outcomes import TrainingDivergedError
 
 SCENARIO = """
 name = "workforce"
@@ -121,7 +121,7 @@ def test_a_vectorised_round_is_exact_up_to_rounding(new_work: str) -> None:
 
 MODELS = {
     "cnn": "model={ type = 'cnn', channels = [2, 3], dense = 5 }",
-    "custom": "model={ type = 'custom', factory = 'tests.unit.learning.factories:with_dropout' }",
+    "custom": "model={ type = 'custom', factory = 'tests.unit.training.factories:with_dropout' }",
 }
 
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.errors import ConfigError, RunAbortedError, UsageError
-from securefl.transcript.canonical import JsonValue, canonical, parse
-from securefl.transcript.chain import EmptyTranscriptError, TranscriptWriter, read_transcript
+from securefl.base.errors import ConfigError, RunAbortedError, UsageError
+from securefl.runtime.transcript.canonical import JsonValue, canonical, parse
+from securefl.runtime.transcript.chain import EmptyTranscriptError, TranscriptWriter, read_transcript
 
 HEADER = {"run": "r1", "vantage": "server"}
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.arrays import digest_of
-from securefl.errors import UsageError
-from securefl.transcript.samples import SAMPLES, LabStore, sample_positions, vector_record
+from securefl.base.arrays import digest_of
+from securefl.base.errors import UsageError
+from securefl.runtime.transcript.samples import SAMPLES, LabStore, sample_positions, vector_record
 
 
 @given(st.integers(0, 20_000), st.text(max_size=8))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from securefl.errors import UsageError
-from securefl.transport.base import Delivery, Link, Transport, check_filter, topic_matches
+from securefl.base.errors import UsageError
+from securefl.runtime.transport.base import Delivery, Link, Transport, check_filter, topic_matches
 
 
 class FaultKind(Enum):

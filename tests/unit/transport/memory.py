@@ -10,8 +10,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from securefl.errors import UsageError
-from securefl.transport.base import (
+from securefl.base.errors import UsageError
+from securefl.runtime.transport.base import (
     Delivery,
     Link,
     TransportClosedError,

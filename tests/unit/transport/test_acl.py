@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.transport.acl import OBSERVER, mosquitto_acl, permits
-from securefl.transport.base import topic_matches
-from securefl.wire import topics
+from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.protocol.wire import topics
+from securefl.runtime.transport.acl import OBSERVER, mosquitto_acl, permits
+from securefl.runtime.transport.base import topic_matches
 
 RUN = RunId("r1")
 P1, P2 = PartyId("p1"), PartyId("p2")

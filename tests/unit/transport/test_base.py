@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from securefl.errors import ConfigError, UsageError
-from securefl.transport.base import (
+from securefl.base.errors import ConfigError, UsageError
+from securefl.runtime.transport.base import (
     BrokerUrl,
     check_filter,
     check_topic,

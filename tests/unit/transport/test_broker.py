@@ -10,12 +10,12 @@ import aiomqtt
 import pytest
 from aiomqtt.exceptions import MqttConnectError
 
-from securefl.errors import ConfigError, RunAbortedError
-from securefl.transport import broker
-from securefl.transport.base import BrokerUrl
-from securefl.transport.broker import broker_wish, choose_broker, start_embedded, start_mosquitto
-from securefl.transport.connecting import explain, tls_context
-from securefl.transport.local_tls import make_local_tls
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.runtime.transport import broker
+from securefl.runtime.transport.base import BrokerUrl
+from securefl.runtime.transport.broker import broker_wish, choose_broker, start_embedded, start_mosquitto
+from securefl.runtime.transport.connecting import explain, tls_context
+from securefl.runtime.transport.local_tls import make_local_tls
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, *, mosquitto: bool, amqtt: bool) -> None:

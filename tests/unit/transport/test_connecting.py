@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from securefl.errors import ConfigError
-from securefl.transport.base import BrokerUrl
-from securefl.transport.connecting import Connection
+from securefl.base.errors import ConfigError
+from securefl.runtime.transport.base import BrokerUrl
+from securefl.runtime.transport.connecting import Connection
 
 
 @pytest.mark.parametrize(("codes", "refused"), [((1, 1), None), ((1, 0x80), "b/#"), ((0x87, 1), "a/#")])

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from securefl.errors import UsageError
-from securefl.transport.base import Delivery, TransportClosedError
+from securefl.base.errors import UsageError
+from securefl.runtime.transport.base import Delivery, TransportClosedError
 from tests.unit.transport.faults import Direction, Fault, FaultKind, FaultyTransport
 from tests.unit.transport.memory import MemoryHub
 

@@ -12,8 +12,8 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from securefl.errors import UsageError
-from securefl.transport.local_tls import LocalTls, make_local_tls
+from securefl.base.errors import UsageError
+from securefl.runtime.transport.local_tls import LocalTls, make_local_tls
 
 
 @pytest.fixture(scope="module")

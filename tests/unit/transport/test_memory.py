@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
-from securefl.errors import UsageError
-from securefl.transport.base import Delivery, TransportClosedError
+from securefl.base.errors import UsageError
+from securefl.runtime.transport.base import Delivery, TransportClosedError
 from tests.unit.transport.memory import MemoryHub
 
 

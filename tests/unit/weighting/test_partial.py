@@ -6,9 +6,9 @@ from math import comb, exp
 import numpy as np
 import pytest
 
-from securefl.errors import UsageError
-from securefl.weighting.partial import averaged, partial_view, smallest_sample
-from securefl.weighting.truncation import mwp, truncated
+from securefl.base.errors import UsageError
+from securefl.methods.weighting.partial import averaged, partial_view, smallest_sample
+from securefl.methods.weighting.truncation import mwp, truncated
 
 PARTIES = 2_000
 COUNTS = {

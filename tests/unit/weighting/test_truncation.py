@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from securefl.errors import UsageError
-from securefl.weighting.truncation import (
+from securefl.base.errors import UsageError
+from securefl.methods.weighting.truncation import (
     Profile,
     curve,
     exact,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.config.scenario import Weighting
-from securefl.errors import PeerError, UsageError
-from securefl.ids import PartyId
-from securefl.weighting.truncation import mwp
-from securefl.weighting.weights import MAX_COUNT, cap_of, public_weights
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import PartyId
+from securefl.methods.weighting.truncation import mwp
+from securefl.methods.weighting.weights import MAX_COUNT, cap_of, public_weights
+from securefl.scenario.scenario import Weighting
 
 A, B, C = PartyId("a"), PartyId("b"), PartyId("c")
 COUNTS = st.dictionaries(st.text("abcdef", min_size=1).map(PartyId), st.integers(1, MAX_COUNT), min_size=2)

@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
-from securefl.crypto.identity import Identity
-from securefl.crypto.roster import Roster
-from securefl.entropy import InsecureSeededEntropy
-from securefl.ids import SERVER, PartyId, RunId
-from securefl.kernel.events import Place
-from securefl.messages.masking import MaskedInput
-from securefl.wire.codec import encode
-from securefl.wire.envelope import MIN_FRAME, MIN_PIECE, Header, seal_frame
-from securefl.wire.inbox import Inbox
-from securefl.wire.outbox import Outbox
+from securefl.base.crypto.identity import Identity
+from securefl.base.crypto.roster import Roster
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.protocol.kernel.events import Place
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.wire.codec import encode
+from securefl.protocol.wire.envelope import MIN_FRAME, MIN_PIECE, Header, seal_frame
+from securefl.protocol.wire.inbox import Inbox
+from securefl.protocol.wire.outbox import Outbox
 
 RUN = RunId("run")
 A = PartyId("a")

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from securefl.errors import PeerError
-from securefl.messages.control import Goodbye, Join, RollCall
-from securefl.messages.masking import BoxList, Complaint, MaskedInput, Retry, SharePair
-from securefl.messages.rounds import Hello, Invite, Limits
-from securefl.messages.union import AnyMessage
-from securefl.wire.codec import decode, decode_struct, encode
+from securefl.base.errors import PeerError
+from securefl.protocol.messages.control import Goodbye, Join, RollCall
+from securefl.protocol.messages.masking import BoxList, Complaint, MaskedInput, Retry, SharePair
+from securefl.protocol.messages.rounds import Hello, Invite, Limits
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.wire.codec import decode, decode_struct, encode
 
 D = bytes(range(32))
 MESSAGES: list[AnyMessage] = [

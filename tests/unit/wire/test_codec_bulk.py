@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from securefl.errors import PeerError
-from securefl.messages.masking import MaskedInput
-from securefl.messages.rounds import ModelAnnounce
-from securefl.wire.codec import decode, encode
+from securefl.base.errors import PeerError
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.messages.rounds import ModelAnnounce
+from securefl.protocol.wire.codec import decode, encode
 
 SIZES = [0, 1, 255, 256, 2**16 - 4, 2**16 - 1, 2**16, 2**16 + 4, 400_000]
 

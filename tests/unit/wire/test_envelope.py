@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from securefl.errors import PeerError
-from securefl.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.messages.base import MAX_FRAME
-from securefl.messages.union import KINDS
-from securefl.wire.envelope import (
+from securefl.base.errors import PeerError
+from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.protocol.messages.base import MAX_FRAME
+from securefl.protocol.messages.union import KINDS
+from securefl.protocol.wire.envelope import (
     DOMAIN,
     HEADER_ROOM,
     MAX_PARTS,

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.crypto.identity import Identity
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import PeerError
-from securefl.ids import EVERYONE, SERVER, PartyId
-from securefl.kernel.events import Place
-from securefl.messages.base import MAX_FRAME
-from securefl.messages.control import RollCall
-from securefl.messages.masking import MaskedInput
-from securefl.messages.rounds import Reveal
-from securefl.wire.codec import encode
-from securefl.wire.envelope import MAX_PARTS, MIN_FRAME, MIN_PIECE, seal_frame
-from securefl.wire.inbox import MAX_OPEN, MAX_SESSIONS, REMEMBERED, Delivery, Inbox, open_relayed
+from securefl.base.crypto.identity import Identity
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import PeerError
+from securefl.base.ids import EVERYONE, SERVER, PartyId
+from securefl.protocol.kernel.events import Place
+from securefl.protocol.messages.base import MAX_FRAME
+from securefl.protocol.messages.control import RollCall
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.messages.rounds import Reveal
+from securefl.protocol.wire.codec import encode
+from securefl.protocol.wire.envelope import MAX_PARTS, MIN_FRAME, MIN_PIECE, seal_frame
+from securefl.protocol.wire.inbox import MAX_OPEN, MAX_SESSIONS, REMEMBERED, Delivery, Inbox, open_relayed
 
 from .ends import (
     BODY,
@@ -217,7 +217,7 @@ def test_whoever_restarted_often_is_still_heard() -> None:
 
 
 def test_forgotten_numbers_are_stale(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("securefl.wire.inbox.REMEMBERED", 60)
+    monkeypatch.setattr("securefl.protocol.wire.inbox.REMEMBERED", 60)
     box = inbox()
     for seq in range(62):
         assert box.accept(sealed(seq=seq), "d", 0.0) is not None
@@ -235,7 +235,7 @@ def test_forgotten_numbers_are_stale(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=40, deadline=None)
 def test_no_number_is_delivered_twice(seqs: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("securefl.wire.inbox.REMEMBERED", 5)
+        patch.setattr("securefl.protocol.wire.inbox.REMEMBERED", 5)
         box = Inbox(RUN, SERVER, ROSTER, 2 * MIN_PIECE)
     delivered = []
     refused = []

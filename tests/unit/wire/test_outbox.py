@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import UsageError
-from securefl.ids import EVERYONE, SERVER
-from securefl.messages.base import MAX_FRAME
-from securefl.messages.control import RollCall
-from securefl.messages.masking import MaskedInput
-from securefl.wire.envelope import HEADER_ROOM, MAX_PARTS, MIN_FRAME, MIN_PIECE, peek
-from securefl.wire.outbox import Outbox
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import UsageError
+from securefl.base.ids import EVERYONE, SERVER
+from securefl.protocol.messages.base import MAX_FRAME
+from securefl.protocol.messages.control import RollCall
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.wire.envelope import HEADER_ROOM, MAX_PARTS, MIN_FRAME, MIN_PIECE, peek
+from securefl.protocol.wire.outbox import Outbox
 
 from .ends import IDENTITIES, PLACE, RUN, A, outbox
 
@@ -48,7 +48,7 @@ def test_frame_limits_that_are_refused(limit: int) -> None:
 
 
 def test_messages_that_need_too_many_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("securefl.wire.outbox.MAX_PARTS", 3)
+    monkeypatch.setattr("securefl.protocol.wire.outbox.MAX_PARTS", 3)
     sender = outbox()
     assert len(list(sender.frames(SERVER, PLACE, MaskedInput(vector=bytes(10_000))))) == 3
     with pytest.raises(UsageError, match="needs 4 frames"):

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from securefl.errors import PeerError, UsageError
-from securefl.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.wire import topics
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.protocol.wire import topics
 
 RUN = RunId("run")
 P = PartyId("p-1_x")

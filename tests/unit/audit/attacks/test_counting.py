@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from securefl.audit.attacks.counting import clopper_pearson, probabilities, upper_tail
-from securefl.errors import UsageError
+from securefl.base.errors import UsageError
+from securefl.lab.privacy_attacks.counting import clopper_pearson, probabilities, upper_tail
 
 
 @given(st.integers(0, 400), st.floats(0, 1), st.data())

@@ -8,8 +8,9 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from securefl.arrays import F64
-from securefl.audit.attacks.epsilon import (
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.lab.privacy_attacks.epsilon import (
     Errors,
     Guesses,
     bound_of,
@@ -20,7 +21,6 @@ from securefl.audit.attacks.epsilon import (
     one_run,
     p_value,
 )
-from securefl.errors import UsageError
 
 _Coins = npt.NDArray[np.bool_]
 

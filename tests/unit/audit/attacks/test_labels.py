@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from securefl.arrays import F64
-from securefl.audit.attacks.labels import distances, learn, on_simplex
-from securefl.errors import UsageError
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.lab.privacy_attacks.labels import distances, learn, on_simplex
 
 CLASSES = 5
 

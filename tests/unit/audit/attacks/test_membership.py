@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from securefl.audit.attacks.membership import each_in_turn, likelihood_ratios
-from securefl.audit.attacks.roc import roc_of
-from securefl.errors import UsageError
+from securefl.base.errors import UsageError
+from securefl.lab.privacy_attacks.membership import each_in_turn, likelihood_ratios
+from securefl.lab.privacy_attacks.roc import roc_of
 
 RECORDS, MODELS = 400, 24
 

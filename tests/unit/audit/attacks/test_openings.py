@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.audit.attacks.openings import best_estimate, log_ratio
-from securefl.errors import UsageError
-from securefl.privacy.exposure import leverage
+from securefl.base.errors import UsageError
+from securefl.lab.privacy_attacks.openings import best_estimate, log_ratio
+from securefl.methods.privacy.exposure import leverage
 
 
 @settings(max_examples=40)

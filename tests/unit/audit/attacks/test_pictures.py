@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from securefl.audit.attacks.pictures import best_matches, mse, ssim
-from securefl.errors import UsageError
+from securefl.base.errors import UsageError
+from securefl.lab.privacy_attacks.pictures import best_matches, mse, ssim
 
 GENERATOR = np.random.default_rng(5)
 PICTURES = GENERATOR.random((4, 12, 10))

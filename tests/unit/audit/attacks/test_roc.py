@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from securefl.audit.attacks.roc import roc_of
-from securefl.errors import UsageError
+from securefl.base.errors import UsageError
+from securefl.lab.privacy_attacks.roc import roc_of
 
 
 @settings(max_examples=30)

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from securefl.config.data import Data
-from securefl.config.load import parse_scenario
-from securefl.config.scenario import Scenario
-from securefl.learning.dataset import Dataset
-from securefl.learning.datasets import load_data
-from securefl.simulation.shadows import Pool
+from securefl.runtime.simulation.shadows import Pool
+from securefl.scenario.data import Data
+from securefl.scenario.load import parse_scenario
+from securefl.scenario.scenario import Scenario
+from securefl.training.data.dataset import Dataset
+from securefl.training.data.datasets import load_data
 
 SCENARIO = """
 name = "members"

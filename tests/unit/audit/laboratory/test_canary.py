@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from securefl.audit.laboratory.canary import CanaryAudit, audit_canaries
-from securefl.config.load import parse_scenario
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import ConfigError, UsageError
-from securefl.ids import RunId
-from securefl.simulation.federation import Federation, assemble
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import ConfigError, UsageError
+from securefl.base.ids import RunId
+from securefl.lab.privacy_attacks.laboratory.canary import CanaryAudit, audit_canaries
+from securefl.runtime.simulation.federation import Federation, assemble
+from securefl.scenario.load import parse_scenario
 
 SCENARIO = """
 name = "audited"

@@ -7,32 +7,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from securefl.arrays import I64
-from securefl.audit.chapter import Chapter
-from securefl.audit.exhibits import Pictures, Table
-from securefl.audit.finding import Evidence, Severity
-from securefl.audit.laboratory.about_epsilon import audit_epsilon
-from securefl.audit.laboratory.about_labels import audit_properties
-from securefl.audit.laboratory.about_members import audit_membership
-from securefl.audit.laboratory.about_pictures import audit_inversion
-from securefl.audit.laboratory.case import Case, Uploads, case_of
-from securefl.audit.laboratory.experiments import EXPERIMENTS
-from securefl.audit.laboratory.growing import growing, sizes_up_to
-from securefl.audit.load import load, load_truth
-from securefl.audit.recorded import Recorded
-from securefl.audit.replay_rounds import Model, ReplayRound
+from securefl.base.arrays import I64
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId, RunId
 from securefl.cli.audit import _EXPERIMENTS, _experiments
-from securefl.config.cast import party_names
-from securefl.config.limits import check
-from securefl.config.scenario import Scenario
-from securefl.encoding.ring import from_ring
-from securefl.errors import ConfigError
-from securefl.ids import PartyId, RunId
-from securefl.learning.split import split
-from securefl.rounds.reports import ModelFinal, SumOpened
-from securefl.rounds.stacking import ClusterSum
-from securefl.simulation.course import Course
-from securefl.simulation.federation import assemble
+from securefl.lab.audit.chapter import Chapter
+from securefl.lab.audit.exhibits import Pictures, Table
+from securefl.lab.audit.finding import Evidence, Severity
+from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.replay_rounds import Model, ReplayRound
+from securefl.lab.privacy_attacks.laboratory.about_epsilon import audit_epsilon
+from securefl.lab.privacy_attacks.laboratory.about_labels import audit_properties
+from securefl.lab.privacy_attacks.laboratory.about_members import audit_membership
+from securefl.lab.privacy_attacks.laboratory.about_pictures import audit_inversion
+from securefl.lab.privacy_attacks.laboratory.case import Case, Uploads, case_of
+from securefl.lab.privacy_attacks.laboratory.experiments import EXPERIMENTS
+from securefl.lab.privacy_attacks.laboratory.growing import growing, sizes_up_to
+from securefl.methods.attacks.assignment import party_names
+from securefl.methods.encoding.ring import from_ring
+from securefl.methods.feasibility.limits import check
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.reports import ModelFinal, SumOpened
+from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.federation import assemble
+from securefl.scenario.scenario import Scenario
+from securefl.training.data.split import split
 from tests.unit.audit.laboratory.scenarios import digits, scenario
 
 SEED = 3

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from securefl.audit.laboratory.clusters import opened_in_a_round
-from securefl.audit.laboratory.inversion import Inversion, compared, reconstructed
-from securefl.config.model import Mlp
-from securefl.errors import ConfigError
-from securefl.ids import RunId
-from securefl.learning.inversion import Search
-from securefl.simulation.federation import assemble
-from securefl.simulation.shadows import one_cluster
+from securefl.base.errors import ConfigError
+from securefl.base.ids import RunId
+from securefl.lab.privacy_attacks.laboratory.clusters import opened_in_a_round
+from securefl.lab.privacy_attacks.laboratory.inversion import Inversion, compared, reconstructed
+from securefl.runtime.simulation.federation import assemble
+from securefl.runtime.simulation.shadows import one_cluster
+from securefl.scenario.model import Mlp
+from securefl.training.sgd.inversion import Search
 from tests.unit.audit.laboratory.scenarios import digits, scenario
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import scenarios
-from securefl.audit.laboratory.membership import shadow_scores
-from securefl.config.limits import check
-from securefl.config.load import load_scenario
-from securefl.errors import UsageError
-from securefl.simulation.shadows import one_cluster
+from securefl.base.errors import UsageError
+from securefl.lab.privacy_attacks.laboratory.membership import shadow_scores
+from securefl.methods.feasibility.limits import check
+from securefl.runtime.simulation.shadows import one_cluster
+from securefl.scenario.load import load_scenario
 from tests.unit.audit.laboratory.scenarios import pool, scenario
 
 

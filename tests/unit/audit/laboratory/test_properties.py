@@ -3,13 +3,18 @@
 import numpy as np
 import pytest
 
-from securefl.audit.laboratory.clusters import opened_in_a_round
-from securefl.audit.laboratory.properties import LabelAttack, infer_labels, learn_labels, shares_in
-from securefl.config.cast import party_names
-from securefl.errors import ConfigError
-from securefl.ids import RunId
-from securefl.learning.split import split
-from securefl.simulation.federation import assemble
+from securefl.base.errors import ConfigError
+from securefl.base.ids import RunId
+from securefl.lab.privacy_attacks.laboratory.clusters import opened_in_a_round
+from securefl.lab.privacy_attacks.laboratory.properties import (
+    LabelAttack,
+    infer_labels,
+    learn_labels,
+    shares_in,
+)
+from securefl.methods.attacks.assignment import party_names
+from securefl.runtime.simulation.federation import assemble
+from securefl.training.data.split import split
 from tests.unit.audit.laboratory.scenarios import digits, scenario
 
 PARTIES = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from securefl.clustering.leakage.ledger import LeakageLedger
-from securefl.errors import UsageError
+from securefl.base.errors import UsageError
+from securefl.methods.leakage.ledger import LeakageLedger
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from securefl.clustering.assignment import draw_assignment
-from securefl.clustering.leakage.ledger import LeakageLedger, UpdateVersion, planned
-from securefl.clustering.leakage.modular import prime_from
-from securefl.ids import PartyId
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.assignment import draw_assignment
+from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion, planned
+from securefl.methods.leakage.modular import prime_from
 
 PRIME = prime_from(b"tests")
 VERSION = UpdateVersion(1)

@@ -1,7 +1,7 @@
 """The smallest groups whose sum is determined: a set of fewer than k parties breaches k-anonymity.
 
 Such a sum is a row of equal entries in the row space: a set of parties whose points (see
-:mod:`securefl.clustering.leakage.points`) add up to 0. Sets are halved, and halves meet by value.
+:mod:`securefl.methods.leakage.points`) add up to 0. Sets are halved, and halves meet by value.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from securefl.arrays import I64
-from securefl.clustering.leakage.ledger import LeakageLedger
-from securefl.clustering.leakage.proofs import Combination, prove_sum
-from securefl.clustering.leakage.support import image
-from securefl.errors import UsageError
-from securefl.ids import PartyId
+from securefl.base.arrays import I64
+from securefl.base.errors import UsageError
+from securefl.base.ids import PartyId
+from securefl.methods.leakage.ledger import LeakageLedger
+from securefl.methods.leakage.proofs import Combination, prove_sum
+from securefl.methods.leakage.support import image
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def smallest_group(ledger: LeakageLedger, below: int, budget: int = 2_000_000) -
     """The smallest determined group of fewer than ``below`` parties: an exhaustive search.
 
     None says that there is no such group, right but for the doubt of the ledger. It is a proof where
-    :func:`securefl.clustering.leakage.proofs.rank_is_proved`.
+    :func:`securefl.methods.leakage.proofs.rank_is_proved`.
 
     Args:
         ledger: the sums, without the columns of known colluders.

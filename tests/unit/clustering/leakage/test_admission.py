@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.clustering.assignment import Assignment, draw_assignment
-from securefl.clustering.leakage import admission
-from securefl.clustering.leakage.admission import Admission, admit
-from securefl.clustering.leakage.ledger import LeakageLedger, UpdateVersion
-from securefl.clustering.leakage.limits import Crossing, LeakageLimits, crossings
-from securefl.ids import PartyId
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.assignment import Assignment, draw_assignment
+from securefl.methods.leakage import admission
+from securefl.methods.leakage.admission import Admission, admit
+from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion
+from securefl.methods.leakage.limits import Crossing, LeakageLimits, crossings
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import names
 

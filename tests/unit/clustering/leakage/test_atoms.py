@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.clustering.atoms import Atom, draw_unions, form_atoms
-from securefl.clustering.leakage.ledger import LeakageLedger, UpdateVersion
-from securefl.clustering.leakage.support import least_support
-from securefl.clustering.survivors import survivor_set
-from securefl.ids import PartyId
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.atoms import Atom, draw_unions, form_atoms
+from securefl.methods.clustering.survivors import survivor_set
+from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion
+from securefl.methods.leakage.support import least_support
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import rows_of
 from tests.unit.clustering.leakage.smallest_groups import smallest_group

@@ -5,10 +5,10 @@ import itertools
 import pytest
 from hypothesis import given, settings
 
-from securefl.clustering.leakage.colluders import coalitions, prove_coalitions
-from securefl.clustering.leakage.ledger import LeakageLedger
-from securefl.errors import UsageError
-from securefl.ids import PartyId
+from securefl.base.errors import UsageError
+from securefl.base.ids import PartyId
+from securefl.methods.leakage.colluders import coalitions, prove_coalitions
+from securefl.methods.leakage.ledger import LeakageLedger
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import drawn, ledger_of, names, rows_of
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from securefl.arrays import I64
-from securefl.clustering.leakage.echelon import Echelon
-from securefl.errors import UsageError
+from securefl.base.arrays import I64
+from securefl.base.errors import UsageError
+from securefl.methods.leakage.echelon import Echelon
 from tests.unit.clustering.leakage.oracle import PRIME
 
 

@@ -5,8 +5,8 @@ import itertools
 import pytest
 from hypothesis import given, settings
 
-from securefl.clustering.leakage.ledger import LeakageLedger
-from securefl.errors import UsageError
+from securefl.base.errors import UsageError
+from securefl.methods.leakage.ledger import LeakageLedger
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import ledger_of, rows_of
 from tests.unit.clustering.leakage.smallest_groups import smallest_group

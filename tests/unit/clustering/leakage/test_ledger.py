@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.clustering.assignment import Assignment, draw_assignment
-from securefl.clustering.leakage.ledger import LeakageLedger, UpdateVersion, planned
-from securefl.clustering.leakage.proofs import decide
-from securefl.errors import UsageError
+from securefl.base.errors import UsageError
+from securefl.methods.clustering.assignment import Assignment, draw_assignment
+from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion, planned
+from securefl.methods.leakage.proofs import decide
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import PRIME, VERSION, drawn, ledger_of, names, rows_of
 

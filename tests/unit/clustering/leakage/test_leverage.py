@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.clustering.leakage.ledger import LeakageLedger
-from securefl.clustering.leakage.leverage import computable, leverages
-from securefl.errors import UsageError
-from securefl.privacy.exposure import leverage
+from securefl.base.errors import UsageError
+from securefl.methods.leakage.ledger import LeakageLedger
+from securefl.methods.leakage.leverage import computable, leverages
+from securefl.methods.privacy.exposure import leverage
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import drawn, ledger_of
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.clustering.leakage.ledger import LeakageLedger
-from securefl.clustering.leakage.limits import Crossing, LeakageLimits, crossings
-from securefl.ids import PartyId
+from securefl.base.ids import PartyId
+from securefl.methods.leakage.ledger import LeakageLedger
+from securefl.methods.leakage.limits import Crossing, LeakageLimits, crossings
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import drawn, ledger_of, names, rows_of
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.errors import UsageError
+from securefl.base.errors import UsageError
 from tests.unit.clustering.leakage.margins import margin
 from tests.unit.clustering.leakage.oracle import drawn, ledger_of
 

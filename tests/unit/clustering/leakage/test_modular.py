@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from securefl.arrays import I64
-from securefl.clustering.leakage.modular import (
+from securefl.base.arrays import I64
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import UsageError
+from securefl.methods.leakage.modular import (
     draw_prime,
     inverses,
     is_prime,
@@ -17,8 +19,6 @@ from securefl.clustering.leakage.modular import (
     total,
     wrapped_product,
 )
-from securefl.entropy import InsecureSeededEntropy
-from securefl.errors import UsageError
 
 LARGEST = 2**61 - 1
 SMALLEST = 2**60 + 33

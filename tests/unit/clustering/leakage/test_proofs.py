@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from securefl.clustering.leakage.ledger import LeakageLedger
-from securefl.clustering.leakage.lifting import solve
-from securefl.clustering.leakage.proofs import (
+from securefl.base.errors import UsageError
+from securefl.methods.leakage.ledger import LeakageLedger
+from securefl.methods.leakage.lifting import solve
+from securefl.methods.leakage.proofs import (
     decide,
     find_witness,
     prove_exposed,
@@ -17,7 +18,6 @@ from securefl.clustering.leakage.proofs import (
     prove_support,
     rank_is_proved,
 )
-from securefl.errors import UsageError
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import PRIME, drawn, ledger_of, names, rows_of
 

@@ -5,8 +5,8 @@ import itertools
 import pytest
 from hypothesis import given, settings
 
-from securefl.clustering.leakage.ledger import LeakageLedger
-from securefl.clustering.leakage.support import least_support
+from securefl.methods.leakage.ledger import LeakageLedger
+from securefl.methods.leakage.support import least_support
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import drawn, ledger_of, rows_of
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
-from securefl.arrays import F64, I64
-from securefl.entropy import Entropy, InsecureSeededEntropy
-from securefl.privacy.checks.null import Null, SumLaw
-from securefl.privacy.table import noise_table
+from securefl.base.arrays import F64, I64
+from securefl.base.entropy import Entropy, InsecureSeededEntropy
+from securefl.methods.privacy.checks.null import Null, SumLaw
+from securefl.methods.privacy.table import noise_table
 
 
 def noise(null: Null, dim: int, entropy: Entropy | int) -> I64:

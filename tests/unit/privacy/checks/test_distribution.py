@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from securefl.arrays import F64
-from securefl.privacy.checks.distribution import (
+from securefl.base.arrays import F64
+from securefl.methods.privacy.checks.distribution import (
     coordinate_allowance,
     coordinates,
     magnitude_allowance,
     magnitudes,
 )
-from securefl.privacy.checks.null import Null, sum_law
+from securefl.methods.privacy.checks.null import Null, sum_law
 from tests.unit.privacy.checks.sums import law_on_line, noise, norm, signals
 
 DIM = 100

@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefl.arrays import F64, I64
-from securefl.errors import UsageError
-from securefl.privacy.checks.energy import excess_energy, noise_floor
-from securefl.privacy.checks.family import Check
-from securefl.privacy.checks.null import Null, SumLaw, sum_law
-from securefl.privacy.laws import NoiseLaw
+from securefl.base.arrays import F64, I64
+from securefl.base.errors import UsageError
+from securefl.methods.privacy.checks.energy import excess_energy, noise_floor
+from securefl.methods.privacy.checks.family import Check
+from securefl.methods.privacy.checks.null import Null, SumLaw, sum_law
+from securefl.methods.privacy.laws import NoiseLaw
 from tests.unit.privacy.checks.sums import law_on_line, noise
 
 DIM = 64

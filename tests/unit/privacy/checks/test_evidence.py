@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
 
-from securefl.config import odds
-from securefl.errors import UsageError
-from securefl.privacy.checks.evidence import STAKE, Evidence, calibrate, gather, presence
+from securefl.base.errors import UsageError
+from securefl.methods.clustering import odds
+from securefl.methods.privacy.checks.evidence import STAKE, Evidence, calibrate, gather, presence
 
 
 def test_the_calibrator_is_the_mean_of_powers() -> None:

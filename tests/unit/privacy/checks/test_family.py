@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.errors import UsageError
-from securefl.privacy.checks.evidence import calibrate
-from securefl.privacy.checks.family import CHECKS, CheckPlan, OpenedSum, check_sums, holm_levels
-from securefl.privacy.checks.null import Null
-from securefl.privacy.checks.verdict import KINDS
+from securefl.base.errors import UsageError
+from securefl.methods.privacy.checks.evidence import calibrate
+from securefl.methods.privacy.checks.family import CHECKS, CheckPlan, OpenedSum, check_sums, holm_levels
+from securefl.methods.privacy.checks.null import Null
+from securefl.methods.privacy.checks.verdict import KINDS
 from tests.unit.privacy.checks.sums import noise
 
 PLAN = CheckPlan(law="skellam", std=16.0, member_norm=16.0, alpha=0.01)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.errors import UsageError
-from securefl.privacy.checks.null import MAX_SUM_STD, Null, check_values, sum_law
-from securefl.privacy.laws import NoiseLaw, weights
+from securefl.base.errors import UsageError
+from securefl.methods.privacy.checks.null import MAX_SUM_STD, Null, check_values, sum_law
+from securefl.methods.privacy.laws import NoiseLaw, weights
 from tests.unit.privacy.checks.sums import law_on_line
 
 LAWS: tuple[NoiseLaw, ...] = ("skellam", "discrete-gaussian")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from securefl.privacy.checks.null import Null, sum_law
-from securefl.privacy.checks.outliers import expected_counts, maximum, tail_counts
-from securefl.privacy.checks.tails import poisson_tail
+from securefl.methods.privacy.checks.null import Null, sum_law
+from securefl.methods.privacy.checks.outliers import expected_counts, maximum, tail_counts
+from securefl.methods.privacy.checks.tails import poisson_tail
 from tests.unit.privacy.checks.sums import noise, norm, outside, signals
 
 DIM = 200

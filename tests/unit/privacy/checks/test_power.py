@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from securefl.arrays import I64
-from securefl.entropy import InsecureSeededEntropy
-from securefl.privacy.checks.energy import noise_floor
-from securefl.privacy.checks.null import Null
-from securefl.privacy.checks.power import floor_power, hidden_by
-from securefl.privacy.laws import NoiseLaw
-from securefl.privacy.table import noise_table
+from securefl.base.arrays import I64
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.methods.privacy.checks.energy import noise_floor
+from securefl.methods.privacy.checks.null import Null
+from securefl.methods.privacy.checks.power import floor_power, hidden_by
+from securefl.methods.privacy.laws import NoiseLaw
+from securefl.methods.privacy.table import noise_table
 
 DIM, STD, SURVIVORS, ALPHA = 600, 20.0, 5, 1e-3
 TRIALS = 400

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefl.errors import UsageError
-from securefl.privacy.checks.null import Null, sum_law
-from securefl.privacy.checks.projection import projection
-from securefl.privacy.checks.tails import normal_tail
+from securefl.base.errors import UsageError
+from securefl.methods.privacy.checks.null import Null, sum_law
+from securefl.methods.privacy.checks.projection import projection
+from securefl.methods.privacy.checks.tails import normal_tail
 from tests.unit.privacy.checks.sums import noise
 
 DIM = 100

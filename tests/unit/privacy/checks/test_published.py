@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from securefl.errors import UsageError
-from securefl.privacy.checks.null import Null
-from securefl.privacy.checks.published import first_stage, ks_test, norm_test
+from securefl.base.errors import UsageError
+from securefl.methods.privacy.checks.null import Null
+from securefl.methods.privacy.checks.published import first_stage, ks_test, norm_test
 from tests.unit.privacy.checks.sums import noise
 
 FINE = Null("skellam", 4096.0, 1, 0.0)

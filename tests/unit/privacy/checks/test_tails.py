@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from securefl.privacy.checks.tails import (
+from securefl.methods.privacy.checks.tails import (
     band_tail,
     band_width,
     gamma_tails,

@@ -1,1 +1,0 @@
-"""Attacks on privacy as statistics: pure functions on arrays. What trains or inverts lies in other layers."""

@@ -1,0 +1,147 @@
+"""Key agreement: X25519 (RFC 7748), then HKDF-SHA256 (RFC 5869) with a label and a context.
+
+Hazards:
+
+- A raw X25519 output is not a uniformly random string and is never used as a key; :func:`shared_key` always
+  goes through HKDF.
+- The context must bind everything that both ends have to agree on (instance, key list, model digest, ...) and
+  with it both public keys: X25519 alone does not bind them, several public keys lead to the same shared
+  secret.
+- Public keys of low order force the shared secret to zero. They are refused (RFC 7748, section 6.1), here as
+  ``BadKeyError``; the caller knows whose key it was.
+- A key pair serves one purpose and one attempt (protocol.md, step 3). Nothing here can check that.
+- Python cannot wipe ``bytes``: a private key stays in memory until its page is reused. Short-lived keys limit
+  the loss, they do not prevent it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from securefl.base.crypto.labels import encode
+from securefl.base.entropy import Entropy
+from securefl.base.errors import SecureflError, UsageError
+
+KEY_BYTES = 32
+
+_FIELD = 2**255 - 19
+_LOW_ORDER = frozenset(
+    {
+        0,
+        1,
+        _FIELD - 1,
+        0x00B8495F16056286FDB1329CEB8D09DA6AC49FF1FAE35616AEB8413B7C7AEBE0,
+        0x57119FD0DD4E22D8868E1C58C45C44045BEF839C55B1D0B1248C50A3BC959C5F,
+    }
+)
+"""u of all points whose order divides 8, on the curve and on its twist."""
+
+
+class BadKeyError(SecureflError):
+    """A public key cannot be used: wrong length or low order (whoever published it is at fault)."""
+
+
+@dataclass(frozen=True, repr=False)
+class KeyPair:
+    """An X25519 key pair for one purpose: ``private`` and ``public``, 32 bytes each.
+
+    ``private`` is the scalar before clamping, as RFC 7748 (section 5) stores it.
+    """
+
+    private: bytes
+    public: bytes
+
+    @classmethod
+    def generate(cls, entropy: Entropy) -> KeyPair:
+        """A fresh pair; the private key is 32 bytes drawn from ``entropy``."""
+        return cls.from_private(entropy.draw(KEY_BYTES))
+
+    @classmethod
+    def from_private(cls, private: bytes) -> KeyPair:
+        """The pair that belongs to a private key (a reconstructed one, for instance).
+
+        Raises:
+            UsageError: the private key is not 32 bytes long.
+        """
+        return cls(private, _private_key(private).public_key().public_bytes_raw())
+
+    def agree(self, peer_public: bytes, context: bytes, *labels: str) -> tuple[bytes, ...]:
+        """One agreement, a key for each label: what :func:`shared_key` gives, for a pair that is used often.
+
+        Raises:
+            BadKeyError: the peer's key has the wrong length or low order: the peer's fault.
+        """
+        secret = _exchange(self._own, peer_public)
+        return tuple(derive_key(secret, label, context) for label in labels)
+
+    def __repr__(self) -> str:
+        return f"KeyPair(public={self.public.hex()[:16]}...)"
+
+    @cached_property
+    def _own(self) -> X25519PrivateKey:
+        # The library computes the public key each time that it reads a private one, which costs as much as an
+        # agreement.
+        return _private_key(self.private)
+
+
+def shared_key(private: bytes, peer_public: bytes, label: str, context: bytes) -> bytes:
+    """The 32-byte key that both ends of an agreement derive for one purpose.
+
+    X25519 of the two keys, then :func:`derive_key`. Both ends pass the same ``label`` and ``context``, so the
+    context must not depend on who computes it (name the two parties in sorted order).
+
+    Raises:
+        BadKeyError: the peer's key has the wrong length or low order: the peer's fault.
+        UsageError: our private key is not 32 bytes long.
+    """
+    return derive_key(_exchange(_private_key(private), peer_public), label, context)
+
+
+def check_public(public: bytes) -> None:
+    """Refuse a public key that no agreement could use, when it arrives rather than when it is needed.
+
+    Raises:
+        BadKeyError: wrong length or low order.
+    """
+    # An agreement would tell, too, at a hundred times the price. Clamped scalars are multiples of the
+    # cofactors 8 and 4 and not of the large prime orders, so exactly the points of low order lead to zero.
+    if len(public) != KEY_BYTES:
+        raise BadKeyError(f"an X25519 public key has {KEY_BYTES} bytes, not {len(public)}")
+    if (int.from_bytes(public, "little") & (2**255 - 1)) % _FIELD in _LOW_ORDER:
+        raise BadKeyError("the X25519 public key has low order")
+
+
+def derive_key(secret: bytes, label: str, context: bytes) -> bytes:
+    """A 32-byte key from a secret: HKDF-SHA256, no salt, info = encode("securefl/1", label, context).
+
+    Two derivations from one secret are independent as soon as label or context differ. ``secret`` must hold
+    at least 32 bytes and 128 bits of entropy: HKDF does not slow down guessing.
+
+    Raises:
+        UsageError: the secret is shorter than 32 bytes.
+    """
+    if len(secret) < KEY_BYTES:
+        raise UsageError(f"a secret to derive keys from has at least {KEY_BYTES} bytes, not {len(secret)}")
+    info = encode("securefl/1", label, context)
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(secret)
+
+
+def _exchange(own: X25519PrivateKey, peer_public: bytes) -> bytes:
+    if len(peer_public) != KEY_BYTES:
+        raise BadKeyError(f"an X25519 public key has {KEY_BYTES} bytes, not {len(peer_public)}")
+    try:
+        return own.exchange(X25519PublicKey.from_public_bytes(peer_public))
+    except ValueError:
+        # The library refuses an all-zero secret, in constant time, by this error.
+        raise BadKeyError("the X25519 public key has low order") from None
+
+
+def _private_key(private: bytes) -> X25519PrivateKey:
+    if len(private) != KEY_BYTES:
+        raise UsageError(f"an X25519 private key has {KEY_BYTES} bytes, not {len(private)}")
+    return X25519PrivateKey.from_private_bytes(private)

@@ -1,0 +1,72 @@
+"""Authenticated encryption of short messages under a shared 32-byte key: AES-256-GCM (NIST SP 800-38D).
+
+Hazards:
+
+- The nonce is 96 random bits, so one key is for at most 2^32 boxes (SP 800-38D, section 8.3). Keys here live
+  for one secure sum or for one sealed message, far below that.
+- GCM does not commit to its key: a box may open under two keys that its maker chose together. Nothing may be
+  concluded from "it opened" beyond "somebody who knows this key made it"; who that is, the signed envelope
+  says.
+- A box hides content, not length.
+- ``associated`` must name the box's place (instance, sender, recipient, purpose), or an honest box can be
+  moved.
+"""
+
+from __future__ import annotations
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from securefl.base.entropy import Entropy
+from securefl.base.errors import SecureflError, UsageError
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+TAG_BYTES = 16
+OVERHEAD = NONCE_BYTES + TAG_BYTES
+"""How many bytes longer a box is than its plaintext."""
+
+
+class BoxError(SecureflError):
+    """A box does not open: cut off, altered, moved to another context, or made under another key.
+
+    The text never says which, so that nobody can use the answer as an oracle.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the box does not open under this key and context")
+
+
+def seal_box(key: bytes, plaintext: bytes, associated: bytes, entropy: Entropy) -> bytes:
+    """Encrypt ``plaintext`` and bind it to ``associated``, which is not part of the box.
+
+    Returns:
+        Nonce (12 bytes, from ``entropy``), ciphertext (as long as ``plaintext``), tag (16 bytes).
+
+    Raises:
+        UsageError: the key is not 32 bytes long.
+    """
+    nonce = entropy.draw(NONCE_BYTES)
+    return nonce + _cipher(key).encrypt(nonce, plaintext, associated)
+
+
+def open_box(key: bytes, box: bytes, associated: bytes) -> bytes:
+    """The plaintext of a box that :func:`seal_box` made with the same ``key`` and ``associated``.
+
+    Raises:
+        BoxError: anything is wrong with the box; the caller knows who sent it and turns this into a
+        PeerError. UsageError: the key is not 32 bytes long.
+    """
+    cipher = _cipher(key)
+    if len(box) < OVERHEAD:
+        raise BoxError
+    try:
+        return cipher.decrypt(box[:NONCE_BYTES], box[NONCE_BYTES:], associated)
+    except InvalidTag:
+        raise BoxError from None
+
+
+def _cipher(key: bytes) -> AESGCM:
+    if len(key) != KEY_BYTES:
+        raise UsageError(f"a box key has {KEY_BYTES} bytes, not {len(key)}")
+    return AESGCM(key)

@@ -1,0 +1,169 @@
+"""Long-term identities: an Ed25519 key that signs (RFC 8032) and an X25519 key that others seal messages to.
+
+Two keys, because one key for two algorithms has no proof of safety. A sealed message is made under a fresh
+ephemeral key: ephemeral X25519 with the recipient's sealing key, HKDF-SHA256 bound to both public keys and
+the caller's context, AES-256-GCM. The sender stays anonymous at this layer (the envelope's signature names
+it). There is no forward secrecy towards the recipient: who takes its private file later, opens recorded
+boxes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from securefl.base.crypto import boxes
+from securefl.base.crypto.agreement import BadKeyError, KeyPair, check_public, shared_key
+from securefl.base.crypto.boxes import BoxError
+from securefl.base.crypto.labels import digest, encode
+from securefl.base.entropy import Entropy
+from securefl.base.errors import UsageError
+from securefl.base.ids import SERVER, PartyId, is_name
+
+KEY_BYTES = 32
+SEAL_OVERHEAD = KEY_BYTES + boxes.OVERHEAD
+"""How many bytes longer a sealed message is than its plaintext."""
+_SEAL_LABEL = "seal"
+_FIELD = 2**255 - 19
+
+
+@dataclass(frozen=True)
+class PublicIdentity:
+    """What everybody may know of a party or the server: its name and its two 32-byte public keys.
+
+    Raises:
+        UsageError: no valid name, or a key is not 32 bytes long (readers of files check before they build
+        one).
+    """
+
+    name: PartyId
+    verify_key: bytes
+    seal_key: bytes
+
+    def __post_init__(self) -> None:
+        _check(self.name, self.verify_key, self.seal_key)
+
+    def __repr__(self) -> str:
+        return f"PublicIdentity({self.name!r}, {self.fingerprint()})"
+
+    def verify(self, message: bytes, signature: bytes) -> bool:
+        """Whether this identity signed exactly these bytes; False too for a signature of another length."""
+        if self._verifier is None:
+            return False
+        try:
+            self._verifier.verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+    def seal(self, plaintext: bytes, context: bytes, entropy: Entropy) -> bytes:
+        """Encrypt so that only this identity can open it, and only with the same ``context``.
+
+        Returns:
+            Ephemeral public key (32 bytes), then a box: ``SEAL_OVERHEAD`` bytes more than the plaintext.
+
+        Raises:
+            BadKeyError: this identity's sealing key has low order.
+        """
+        ephemeral = KeyPair.generate(entropy)
+        key = shared_key(
+            ephemeral.private, self.seal_key, _SEAL_LABEL, encode(ephemeral.public, self.seal_key, context)
+        )
+        return ephemeral.public + boxes.seal_box(key, plaintext, context, entropy)
+
+    def has_weak_key(self) -> bool:
+        """Whether a key has low order: anybody could open what is sealed to it, or forge for it.
+
+        An Ed25519 point maps to the X25519 point u = (1 + y) / (1 - y) of the same order (RFC 7748, 4.1), so
+        one test serves both keys.
+        """
+        y = int.from_bytes(self.verify_key, "little") & (2**255 - 1)
+        u = (1 + y) * pow(1 - y, _FIELD - 2, _FIELD) % _FIELD
+        try:
+            check_public(u.to_bytes(KEY_BYTES, "little"))
+            check_public(self.seal_key)
+        except BadKeyError:
+            return True
+        return False
+
+    def fingerprint(self) -> str:
+        """Short hex text by which people compare two copies: 80 bits over the name and both keys.
+
+        80 bits withstand a search for a second identity with a given fingerprint. They do not withstand one
+        party that looks for two identities of its own with equal fingerprints; the roster digest, at full
+        length, is what the protocol relies on.
+        """
+        text = digest("fingerprint", self.name, self.verify_key, self.seal_key).hex()[:20]
+        return "-".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+    @cached_property
+    def _verifier(self) -> Ed25519PublicKey | None:
+        try:
+            return Ed25519PublicKey.from_public_bytes(self.verify_key)
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, repr=False)
+class Identity:
+    """A name with its two private keys, 32 bytes each. Stays with its owner; never logged, never sent."""
+
+    name: PartyId
+    signing_key: bytes = field(repr=False)
+    sealing_key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        _check(self.name, self.signing_key, self.sealing_key)
+
+    @classmethod
+    def generate(cls, name: PartyId, entropy: Entropy) -> Identity:
+        """A fresh identity; each private key is 32 bytes drawn from ``entropy``."""
+        return cls(name, entropy.draw(KEY_BYTES), entropy.draw(KEY_BYTES))
+
+    def __repr__(self) -> str:
+        return f"Identity({self.name!r}, {self.public.fingerprint()})"
+
+    def __reduce__(self) -> tuple[type[Identity], tuple[PartyId, bytes, bytes]]:
+        # For the pipe from a launcher to the process that the identity is for; what is derived stays here.
+        return Identity, (self.name, self.signing_key, self.sealing_key)
+
+    @cached_property
+    def public(self) -> PublicIdentity:
+        """The part that others need."""
+        verify_key = self._signer.public_key().public_bytes_raw()
+        return PublicIdentity(self.name, verify_key, KeyPair.from_private(self.sealing_key).public)
+
+    def sign(self, message: bytes) -> bytes:
+        """The Ed25519 signature of ``message`` (64 bytes); the caller has put a label into the message."""
+        return self._signer.sign(message)
+
+    def open_sealed(self, box: bytes, context: bytes) -> bytes:
+        """The plaintext of a message sealed to this identity with the same ``context``.
+
+        Raises:
+            BoxError: cut off, altered, sealed to somebody else or in another context.
+        """
+        if len(box) < SEAL_OVERHEAD:
+            raise BoxError
+        ephemeral, inner = box[:KEY_BYTES], box[KEY_BYTES:]
+        binding = encode(ephemeral, self.public.seal_key, context)
+        try:
+            key = shared_key(self.sealing_key, ephemeral, _SEAL_LABEL, binding)
+        except BadKeyError:
+            raise BoxError from None
+        return boxes.open_box(key, inner, context)
+
+    @cached_property
+    def _signer(self) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(self.signing_key)
+
+
+def _check(name: PartyId, *keys: bytes) -> None:
+    if not (is_name(name) or name == SERVER):
+        raise UsageError(f"{name!r} is neither a party name nor {SERVER!r}")
+    for key in keys:
+        if len(key) != KEY_BYTES:
+            raise UsageError(f"a key of {name} has {len(key)} bytes, expected {KEY_BYTES}")

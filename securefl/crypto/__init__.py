@@ -1,1 +1,0 @@
-"""The hazardous layer: identities, key agreement, AEAD boxes, mask streams, Shamir shares."""

@@ -1,1 +1,0 @@
-"""From real updates to ring elements and back."""

@@ -1,1 +1,0 @@
-"""The sans-IO contract: events, effects, machines."""

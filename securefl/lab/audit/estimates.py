@@ -1,0 +1,180 @@
+"""Least squares on opened sums: the best that linear algebra makes of them, against the truth.
+
+The server takes every update for mu plus something unknown, and solves A (X - mu) = S - A mu with the least
+norm. The prior mu is the coordinate-wise median of the sums' means, which one attacker does not move. For
+updates that differ from mu independently and equally, the error of party i is sqrt(1 - P_ii) of the prior's,
+mu itself; P_ii is its leverage (privacy-notes, section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from securefl.base.arrays import F64, Ring
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.exposed import Exposed
+from securefl.lab.audit.openings import Opening
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.truth import GroundTruth
+from securefl.methods.encoding import from_ring, ring_dtype
+from securefl.runtime.transcript import sample_positions
+
+_RANK_TOLERANCE = 1e-9
+_RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+_ROUNDING = 1e-11
+"""Of the largest sum: what double precision adds to an error of whole steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Sums of one update version, the updates in them, and who the unknown parties are."""
+
+    parties: tuple[PartyId, ...]
+    """The columns: whoever is in a sum and does not collude."""
+    rows: F64
+    """A, (openings, parties)."""
+    reclusterings: tuple[int, ...]
+    """Of each row."""
+    sums: F64
+    """S, (openings, coordinates), in steps; colluders' updates are taken off."""
+    updates: F64
+    """X, (parties, coordinates), in steps: the truth."""
+    unsaid: int = 0
+    """Sums that members released for and the server does not say that it opened: added up from the truth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """How near the estimates come, by party of the system."""
+
+    error: F64
+    """Norm of the estimate's error over that of the prior's; 0 where the prior is right already."""
+    predicted: F64
+    """sqrt(1 - leverage)."""
+    recovered: tuple[bool, ...]
+    """Whether every coordinate is right to less than half a step."""
+
+
+def system_of(recorded: Recorded, truth: GroundTruth, one: Exposed) -> System | None:
+    """The equations of one update version; None where no sum was opened or the truth was not kept.
+
+    A server that opened more than it says has the sum of what the survivors encoded; with dropout-exact noise
+    it has less than that, and such sums are left out.
+    """
+    version = one.opened.version
+    rings = _rings(recorded, version.round)
+    whole = recorded.scenario.privacy.placement != "dropout-exact"
+    known = [o for o in one.opened.openings if whole or o.key in rings]
+    counted = sorted({party for opening in known for party in opening.survivors})
+    uploads = {party: truth.upload(party, version.round, version.work) for party in counted}
+    parties = tuple(party for party in counted if party not in recorded.colluders)
+    if not known or not parties or any(upload is None for upload in uploads.values()):
+        return None
+    length = len(cast("Any", uploads[counted[0]]))
+    places = sample_positions(recorded.run, length)
+    values = {p: cast("Any", upload)[places].astype(np.float64) for p, upload in uploads.items()}
+    sums = np.stack(
+        [
+            from_ring(rings[o.key]).astype(np.float64)
+            if o.key in rings
+            else np.sum([values[party] for party in o.survivors], axis=0)
+            for o in known
+        ]
+    )
+    rows = np.zeros((len(known), len(parties)))
+    for number, opening in enumerate(known):
+        for party in opening.survivors:
+            if party in recorded.colluders:
+                sums[number] -= values[party]
+            else:
+                rows[number, parties.index(party)] = 1.0
+    return System(
+        parties,
+        rows,
+        tuple(o.reclustering for o in known),
+        sums,
+        np.stack([values[p] for p in parties]),
+        sum(o.key not in rings for o in known),
+    )
+
+
+def estimate(system: System, below: int | None = None) -> Estimated:
+    """Solve for all updates, from the first ``below`` reclusterings only if that is given."""
+    used = [below is None or r < below for r in system.reclusterings]
+    rows, sums = system.rows[used], system.sums[used]
+    return solve(rows, sums, system.updates)
+
+
+def solve(rows: F64, sums: F64, updates: F64, ridge: float = 0.0) -> Estimated:
+    """Estimate ``updates`` (n, d) from ``sums`` (m, d) over ``rows`` (m, n), and judge the estimates.
+
+    ``ridge`` is the variance of what sums hold besides the updates, over that of the updates.
+    """
+    left, singular, right = np.linalg.svd(rows, full_matrices=False)
+    large = singular > _RANK_TOLERANCE * singular.max(initial=0.0)
+    left, singular, right = left[:, large], singular[large], right[large]
+    inverse = (right.T * (singular / (singular**2 + ridge))) @ left.T
+    sizes = rows.sum(axis=1, keepdims=True)
+    prior = np.median(sums / np.maximum(sizes, 1.0), axis=0)
+    found = prior + inverse @ (sums - sizes * prior)
+    missed = np.abs(found - updates)
+    # Below half a step nothing is left that rounding would not take away.
+    limit = 0.5 + _ROUNDING * float(np.abs(sums).max(initial=0.0)) * len(rows)
+    recovered = (missed.max(axis=1, initial=0.0) < limit).tolist()
+    before = np.linalg.norm(prior - updates, axis=1)
+    error = np.divide(np.linalg.norm(missed, axis=1), before, out=np.zeros(len(before)), where=before > 0)
+    leverage = np.clip((right**2).sum(axis=0), 0.0, 1.0)
+    return Estimated(error, np.sqrt(1 - leverage), tuple(recovered))
+
+
+def over_rounds(systems: Sequence[System], recorded: Recorded) -> list[Estimated]:
+    """Estimates of each party's mean update from the first 1, 2, ... versions, as if it never changed.
+
+    Participation that varies gives away what updates have in common (So et al. 2021, arXiv 2106.03328). What
+    changes from round to round acts as noise; of several ridges the one that does best is taken, with a
+    knowledge of the truth that an attacker does not have.
+    """
+    everybody = tuple(p for p in recorded.parties if any(p in s.parties for s in systems))
+    found = []
+    for number in range(1, len(systems) + 1):
+        some = systems[:number]
+        present = [p for p in everybody if any(p in s.parties for s in some)]
+        rows = np.zeros((sum(len(s.rows) for s in some), len(present)))
+        start = 0
+        for system in some:
+            columns = [present.index(party) for party in system.parties]
+            rows[start : start + len(system.rows), columns] = system.rows
+            start += len(system.rows)
+        means = [
+            np.mean([s.updates[s.parties.index(p)] for s in some if p in s.parties], axis=0) for p in present
+        ]
+        sums, truth = np.concatenate([s.sums for s in some]), np.stack(means)
+        tried = [solve(rows, sums, truth, ridge) for ridge in _RIDGES]
+        found.append(min(tried, key=lambda one: float(np.median(one.error))))
+    return found
+
+
+def rings_of(recorded: Recorded, one: Exposed) -> tuple[tuple[Opening, Ring], ...]:
+    """The sums of one update version that the server opened, at the sampled coordinates."""
+    rings = _rings(recorded, one.opened.version.round)
+    return tuple((o, rings[o.key]) for o in one.opened.openings if o.key in rings)
+
+
+def _rings(recorded: Recorded, round_: int) -> dict[tuple[int, int, tuple[PartyId, ...]], Ring]:
+    """The opened sums of a round at the sampled coordinates."""
+    dtype = ring_dtype(recorded.limits.ring_bits)
+    found = {}
+    for entry, _ in recorded.of(SERVER, "sum_opened"):
+        if entry.fields["round"] == round_:
+            opened: Any = entry.fields["opened"]
+            key = (
+                opened["reclustering"],
+                opened["cluster"],
+                tuple(sorted(map(PartyId, opened["survivors"]))),
+            )
+            found[key] = cast("Ring", np.array(opened["ring"]["samples"], dtype=dtype))
+    return found

@@ -1,0 +1,99 @@
+"""Tables and plots of an audit as values; :mod:`securefl.lab.audit.page` and its neighbours draw them.
+
+No exhibit holds a secret unless its audit says so: reconstructions are shown in lab mode only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from securefl.base.errors import UsageError
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of figures. Floats are written with four digits, None as a dash."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise UsageError(f"table {self.title!r}: a row does not have {len(self.columns)} cells")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Points that belong together, in the order in which a line joins them."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    predicted: bool = False
+    """Drawn broken: what theory or a simulation says, beside what was measured."""
+    dots: bool = False
+    """Points only, no line."""
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise UsageError(f"curve {self.label!r}: {len(self.x)} x and {len(self.y)} y")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """Curves over common axes. Points that a logarithmic axis cannot show are left out."""
+
+    title: str
+    x_name: str
+    y_name: str
+    curves: tuple[Curve, ...]
+    note: str = ""
+    x_log: bool = False
+    y_log: bool = False
+    x_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None
+    diagonal: bool = False
+    """With the line x = y, as for a ROC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatMap:
+    """Values by row and column in colours, from ``low`` to ``high``; None is a gap."""
+
+    title: str
+    row_name: str
+    column_name: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]
+    low: float = 0.0
+    high: float = 1.0
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.rows) or any(len(row) != len(self.columns) for row in self.values):
+            raise UsageError(f"heat map {self.title!r}: values do not fit rows and columns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """Grey values 0 to 255 by row and column, with a caption."""
+
+    caption: str
+    pixels: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pictures:
+    """Small pictures side by side, such as originals above their reconstructions."""
+
+    title: str
+    rows: tuple[tuple[Picture, ...], ...]
+    note: str = ""
+
+
+Exhibit = Table | Plot | HeatMap | Pictures

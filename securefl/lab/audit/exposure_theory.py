@@ -1,0 +1,139 @@
+"""What random reclusterings of a scenario's size expose: bounds, estimates, and a simulation of draws."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from securefl.base.ids import PartyId
+from securefl.lab.audit.recorded import Recorded
+from securefl.methods.attacks import party_names
+from securefl.methods.clustering import (
+    Assignment,
+    atom_sizes,
+    atoms_per_cluster,
+    cluster_sizes,
+    draw_assignment,
+    draw_unions,
+    form_atoms,
+    participants_of,
+)
+from securefl.methods.feasibility import leaks_all_at
+from securefl.methods.leakage import LeakageLedger, UpdateVersion, prime_from
+from securefl.scenario import Scenario
+
+_ROWS = 4_000
+"""Sums that are simulated in all, at a millisecond each or less."""
+_DRAWS = 5
+_MOST = 40
+"""Reclusterings that are looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """Of random reclusterings without dropouts, of one update."""
+
+    participants: int
+    atoms: int
+    """Blocks that are only opened together; as many as participants where each is one of its own."""
+    clusters: int
+    """C of each reclustering."""
+    share_bound: int
+    """ceil(n / c), n counted in atoms: so many are needed at least (SHARE, section on privacy)."""
+    estimate: int
+    """R* = ceil((N - 1) / (C - 1)), N in atoms: at which every atom's sum is determined, as a rule."""
+    most: int
+    """Reclusterings up to which draws were simulated."""
+    alone: tuple[float, ...]
+    """By R from 1 to ``most``: parties exposed to the server alone, mean of the draws."""
+    pooled: tuple[float, ...]
+    """With ``colluders`` drawn parties; they do not count themselves."""
+    determined: tuple[float, ...]
+    """By R, atoms whose sum the server alone can compute; without atoms the same as ``alone``."""
+    colluders: int
+    draws: int
+
+    @property
+    def measured(self) -> int | None:
+        """Fewest reclusterings at which every draw gives the server alone each atom's sum."""
+        return next((r for r, mean in enumerate(self.determined, start=1) if mean == self.atoms), None)
+
+
+def expectation(recorded: Recorded, colluders: int | None = None) -> Expectation | None:
+    """Simulate draws of the scenario's size.
+
+    Args:
+        recorded: whose scenario and supposed colluders.
+        colluders: their number, if it is not that of the supposed ones or, without any, 2.
+
+    Returns:
+        None where there is one cluster only, too many parties for a simulation, or task groups, which
+        recluster nothing.
+    """
+    scenario = recorded.scenario
+    count, size = participants_of(scenario), scenario.clustering.size
+    clusters = len(cluster_sizes(count, size))
+    if clusters < 2 or scenario.clustering.fixed or scenario.groups.count > 1:
+        return None
+    pooled = min(colluders or len(recorded.colluders) or 2, count - 1)
+    atoms, estimate = len(atom_sizes(count, scenario.clustering.atoms)), leaks_all_at(scenario, clusters)
+    most = min(max(estimate + 2, scenario.clustering.reclusterings), _MOST)
+    draws = min(_DRAWS, _ROWS // (2 * most * clusters))
+    if draws < 1:
+        return None
+    alone, together, determined = [0.0] * most, [0.0] * most, [0.0] * most
+    for draw in range(draws):
+        seed = hashlib.sha256(f"securefl/1/audit draw {recorded.run} {draw}".encode()).digest()
+        drawn = _drawn(scenario, seed, party_names(count), most)
+        # The draw is random, so that its first parties are as good as any others.
+        others = drawn.participants[pooled:]
+        curves = [(alone, drawn.participants), (together, others)]
+        if drawn.atoms:
+            curves.append((determined, tuple(atom[0] for atom in drawn.atoms)))
+        for curve, of in curves:
+            for r, exposed in enumerate(_exposed(drawn, of, prime_from(seed))):
+                curve[r] += exposed / draws
+    return Expectation(
+        participants=count,
+        atoms=atoms,
+        clusters=clusters,
+        share_bound=-(-atoms // clusters),
+        estimate=estimate,
+        most=most,
+        alone=tuple(alone),
+        pooled=tuple(together),
+        determined=tuple(determined if atoms < count else alone),
+        colluders=pooled,
+        draws=draws,
+    )
+
+
+def _drawn(scenario: Scenario, seed: bytes, names: tuple[PartyId, ...], reclusterings: int) -> Assignment:
+    clustering, count = scenario.clustering, len(names)
+    if clustering.atoms == 1:
+        return draw_assignment(seed, names, count, clustering.size, reclusterings)
+    return draw_unions(
+        seed,
+        form_atoms(seed, names, clustering.atoms),
+        atoms_per_cluster(scenario),
+        reclusterings,
+        fewest=count,
+        wanted=count,
+        largest=count,
+    )
+
+
+def _exposed(drawn: Assignment, of: Collection[PartyId], prime: int) -> list[int]:
+    """How many of these parties are exposed after each reclustering, if everybody else's update is known.
+
+    The updates of an atom's members have equal columns: of one member each, it says which atoms' sums follow.
+    """
+    ledger = LeakageLedger.begin(UpdateVersion(0), of, prime)
+    exposed = []
+    for row in drawn.clusters:
+        for members in row:
+            if left := set(members).intersection(of):
+                ledger = ledger.open(left)
+        exposed.append(len(ledger.exposed))
+    return exposed

@@ -1,0 +1,209 @@
+"""Whether a run's clusters and sums keep the atoms that its founding seed forms (ADR 0019).
+
+Atoms protect over all rounds only if they are the same in all of them, and if nobody chose them: they are
+formed again from the seed that the transcripts state, and what was drawn, frozen and opened is held against
+them. Nothing is believed of the atoms but that seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.openings import opened_versions
+from securefl.lab.audit.recorded import Recorded
+from securefl.methods.clustering import Atom, atoms_per_cluster, form_atoms
+from securefl.runtime.report import counted, listed
+
+_REMEDY: Final = (
+    "do not count on atoms in this run: what updates have in common over rounds may be known of parts of"
+    " them; an honest party endorses and releases nothing that splits an atom"
+)
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """What one vantage point says of one draw of clusters."""
+
+    vantage: PartyId
+    round: int
+    seed: str
+    founding: str
+    clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
+    evidence: Evidence
+
+
+def founded(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    """Yield findings of ``audit`` on a recorded run with atoms; none on others.
+
+    A breach: several founding seeds, one that no draw had although all parties left a transcript, clusters
+    that are no unions of two atoms or more, and sums that were released for a part of an atom. A warning: a
+    survivor set that splits an atom and for which nobody released.
+    """
+    if recorded.scenario.clustering.atoms == 1 or recorded.simulated:
+        return
+    drawn = tuple(_drawn(recorded))
+    if not drawn:
+        return
+    stated = sorted({one.founding for one in drawn})
+    if len(stated) > 1 or not stated[0]:
+        yield _seeds(audit, drawn, stated)
+        return
+    seed = bytes.fromhex(stated[0])
+    atoms = form_atoms(seed, recorded.parties, recorded.scenario.clustering.atoms)
+    found = [
+        *_unknown(recorded, audit, drawn),
+        *_clusters(recorded, audit, drawn, atoms),
+        *_released(recorded, audit, atoms),
+    ]
+    yield from found
+    if all(finding.severity < Severity.WARNING for finding in found):
+        rounds = len({one.round for one in drawn})
+        yield Finding(
+            audit=audit,
+            severity=Severity.HOLDS,
+            claim=(
+                f"The {len(atoms)} atoms that the founding seed forms are kept: the clusters of"
+                f" {counted(rounds, 'round')} are unions of {atoms_per_cluster(recorded.scenario)} or more,"
+                " and every sum has all of an atom or nothing of it."
+            ),
+        )
+
+
+def _drawn(recorded: Recorded) -> Iterator[_Drawn]:
+    for vantage in (SERVER, *recorded.watched):
+        for entry, evidence in recorded.of(vantage, "clusters_drawn"):
+            fields: Any = entry.fields
+            clusters = tuple(tuple(tuple(map(PartyId, m)) for m in row) for row in fields["clusters"])
+            yield _Drawn(
+                vantage,
+                int(fields["round"]),
+                str(fields.get("seed", "")),
+                str(fields.get("founding", "")),
+                clusters,
+                evidence,
+            )
+
+
+def _seeds(audit: str, drawn: Sequence[_Drawn], stated: Sequence[str]) -> Finding:
+    """No seed, or several."""
+    first = {seed: next(one for one in drawn if one.founding == seed) for seed in stated}
+    without = {one.vantage for one in drawn if not one.founding}
+    what = f"{len(stated)} founding seeds" if all(stated) else "clusters without a founding seed"
+    return Finding(
+        audit=audit,
+        severity=Severity.BREACH,
+        claim=f"There are {what}: the atoms of this run are not the same everywhere and in all rounds.",
+        evidence=tuple(
+            Evidence(
+                one.evidence.source,
+                one.evidence.entry,
+                f"round {one.round}, founding seed {seed[:16] or 'none'}",
+            )
+            for seed, one in first.items()
+        ),
+        remedy=_REMEDY,
+        parties=tuple(sorted(without - {SERVER})),
+    )
+
+
+def _unknown(recorded: Recorded, audit: str, drawn: Sequence[_Drawn]) -> Iterator[Finding]:
+    """The founding seed is the certified one of a draw: nobody chose it."""
+    if any(one.seed == one.founding for one in drawn):
+        return
+    whole = set(recorded.watched) == set(recorded.parties)
+    yield Finding(
+        audit=audit,
+        severity=Severity.BREACH if whole else Severity.NOTE,
+        claim=(
+            "The founding seed is that of no draw in the transcripts"
+            + (
+                ", and all parties left one: somebody may have chosen it, and with it everybody's atom mates."
+                if whole
+                else ": that nobody chose it cannot be checked."
+            )
+        ),
+        evidence=(min(drawn, key=lambda one: one.round).evidence,),
+        remedy=_REMEDY if whole else "collect the transcripts of all parties",
+    )
+
+
+def _clusters(
+    recorded: Recorded, audit: str, drawn: Sequence[_Drawn], atoms: Sequence[Atom]
+) -> Iterator[Finding]:
+    fewest = atoms_per_cluster(recorded.scenario)
+    seen: set[tuple[int, object]] = set()
+    for one in drawn:
+        bad = [m for row in one.clusters for m in row if not _union(m, atoms, fewest)]
+        # Everybody who was told the same says the same.
+        if not bad or (one.round, one.clusters) in seen or len(seen) >= _SHOWN:
+            continue
+        seen.add((one.round, one.clusters))
+        yield Finding(
+            audit=audit,
+            severity=Severity.BREACH,
+            claim=(
+                f"In round {one.round} {counted(len(bad), 'cluster')} of"
+                f" {sum(map(len, one.clusters))} are no unions of {fewest} or more of the atoms that the"
+                f" founding seed forms; the first is {listed(bad[0])}."
+            ),
+            evidence=(one.evidence,),
+            remedy=_REMEDY,
+            parties=_torn(bad[0], atoms),
+        )
+
+
+def _released(recorded: Recorded, audit: str, atoms: Sequence[Atom]) -> Iterator[Finding]:
+    opened: set[int] = set()
+    for version in opened_versions(recorded):
+        for opening in version.openings:
+            torn = _torn(opening.survivors, atoms)
+            if not torn or version.version.round in opened or len(opened) >= _SHOWN:
+                continue
+            opened.add(version.version.round)
+            yield Finding(
+                audit=audit,
+                severity=Severity.BREACH,
+                claim=(
+                    f"In round {version.version.round} a sum was released that has only a part of an atom:"
+                    f" {listed(torn)} are not in it with all their mates."
+                ),
+                evidence=(opening.evidence,),
+                remedy=_REMEDY,
+                parties=torn,
+            )
+    asked: set[int] = set()
+    for vantage in (SERVER, *recorded.watched):
+        for entry, evidence in recorded.of(vantage, "survivors_frozen"):
+            fields: Any = entry.fields
+            torn, round_ = _torn(tuple(map(PartyId, fields["survivors"])), atoms), int(fields["round"])
+            if torn and round_ not in opened | asked and len(asked) < _SHOWN:
+                asked.add(round_)
+                yield Finding(
+                    audit=audit,
+                    severity=Severity.WARNING,
+                    claim=(
+                        f"The survivors of round {round_} split an atom ({listed(torn)}); nobody says that it"
+                        " released anything for them."
+                    ),
+                    evidence=(evidence,),
+                    remedy=_REMEDY,
+                    parties=torn,
+                )
+
+
+def _union(members: Collection[PartyId], atoms: Sequence[Atom], fewest: int) -> bool:
+    """Whether a cluster is a union of so many atoms or more."""
+    there = frozenset(members)
+    return not _torn(there, atoms) and sum(there.issuperset(atom) for atom in atoms) >= fewest
+
+
+def _torn(members: Collection[PartyId], atoms: Sequence[Atom]) -> tuple[PartyId, ...]:
+    """The members that are there without some of their mates."""
+    there = frozenset(members)
+    parts = (there.intersection(atom) for atom in atoms if not there.issuperset(atom))
+    return tuple(sorted(party for part in parts for party in part))

@@ -1,0 +1,219 @@
+"""*masks*: masked inputs are uniform, unrelated to each other, and to what they hide.
+
+From the 4,096 sampled coordinates that transcripts hold (``securefl/runtime/transcript/samples.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+
+from securefl.base.arrays import F64, Ring
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.chapter import Chapter
+from securefl.lab.audit.exhibits import Curve, Exhibit, Plot, Table
+from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.truth import GroundTruth
+from securefl.lab.audit.uniformity import FamilyTest, against, detectable, lags, pairs, uniform
+from securefl.methods.clustering import COUNTS, hides_groups, work_of
+from securefl.methods.encoding import ring_dtype
+from securefl.runtime.report import counted
+from securefl.runtime.transcript import sample_positions
+
+AUDIT: Final = "masks"
+LEVEL: Final = 1e-3
+"""Family-wise rate of false alarms of the whole audit, shared equally by its four families."""
+_VECTORS: Final = 600
+"""Masked inputs that are compared, evenly chosen: all pairs of these are."""
+_BINS: Final = 64
+_MEANING: Final = {
+    "uniform": "each masked input, bit by bit",
+    "pairs": "differences and sums of any two: across members, rounds, reclusterings and attempts",
+    "lags": "coordinates of one masked input against later ones",
+    "truth": "each masked input against the true updates of its cluster",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Masked:
+    """One masked input as it came in, or went out."""
+
+    party: PartyId
+    place: tuple[int, int, int, int]
+    samples: Ring
+    length: int
+    evidence: Evidence
+
+
+def audit_masks(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
+    """Uniformity, correlations, and with ground truth correlations with what is hidden."""
+    masked, hidden = _masked(recorded), hides_groups(recorded.scenario)
+    counts = [one for one in masked if hidden and one.place[1] == COUNTS]
+    seen = [one for one in masked if not hidden or one.place[1] != COUNTS]
+    findings: list[Finding] = []
+    exhibits: tuple[Exhibit, ...] = ()
+    if not seen:
+        findings.append(
+            Finding(
+                audit=AUDIT, severity=Severity.NOTE, claim="No masked input is recorded: nothing to test."
+            )
+        )
+    else:
+        chosen = _thinned(seen)
+        vectors = cast("Ring", np.stack([one.samples for one in chosen]))
+        known = [] if truth is None else _known(recorded, truth, chosen)
+        tests = [t for t in (uniform(vectors), pairs(vectors), lags(vectors), against(vectors, known)) if t]
+        findings += [_finding(test, chosen) for test in tests if test.p_value < LEVEL / len(_MEANING)]
+        if not findings:
+            findings.append(_clean(tests, vectors, seen))
+        if counts:
+            findings.append(_untested(counts))
+        exhibits = (_table(tests, vectors), _histogram(vectors))
+    return Chapter(
+        audit=AUDIT,
+        title="Masks: whether masked inputs look like noise",
+        method=(
+            "Masked inputs must be uniform modulo 2^b and unrelated to each other, or the server learns"
+            " something before any release. Resultants of their angles, of differences and of sums are tested"
+            " with proved bounds on false alarms; nothing is approximated."
+        ),
+        findings=tuple(findings),
+        exhibits=exhibits,
+    )
+
+
+def _masked(recorded: Recorded) -> list[_Masked]:
+    dtype = ring_dtype(recorded.limits.ring_bits)
+    found = []
+    if recorded.has_server:
+        entries = [
+            (str(e.fields["from"]), e, at) for e, at in recorded.said(SERVER, "received", "MaskedInput")
+        ]
+    else:
+        entries = [(p, e, at) for p in recorded.watched for e, at in recorded.said(p, "sent", "MaskedInput")]
+    for party, entry, evidence in entries:
+        vector: Any = entry.fields["vector"]
+        place: Any = entry.fields["place"]
+        samples = cast("Ring", np.array(vector["samples"], dtype=dtype))
+        found.append(_Masked(PartyId(party), tuple(place), samples, vector["length"], evidence))
+    return found
+
+
+def _thinned(seen: Sequence[_Masked]) -> Sequence[_Masked]:
+    """Evenly: what is compared in pairs grows with the square of its number."""
+    return seen[:: -(-len(seen) // _VECTORS)]
+
+
+def _known(recorded: Recorded, truth: GroundTruth, chosen: Sequence[_Masked]) -> list[tuple[int, F64]]:
+    """Each masked input with the updates of all members of its cluster, at the sampled coordinates."""
+    clusters: dict[int, Any] = {}
+    for entry, _ in recorded.of(SERVER, "clusters_drawn"):
+        clusters[int(str(entry.fields["round"]))] = entry.fields["clusters"]
+    positions = sample_positions(recorded.run, chosen[0].length)
+    updates: dict[tuple[str, int, int], F64 | None] = {}
+    known = []
+    for number, one in enumerate(chosen):
+        round_, r, j, _ = one.place
+        work = work_of(recorded.scenario, r)
+        members = clusters[round_][r][j] if round_ in clusters else [one.party]
+        for member in members:
+            key = (member, round_, work)
+            if key not in updates:
+                upload = truth.upload(*key)
+                updates[key] = None if upload is None else upload[positions].astype(np.float64)
+            values = updates[key]
+            if values is not None:
+                known.append((number, values))
+    return known
+
+
+def _finding(test: FamilyTest, chosen: Sequence[_Masked]) -> Finding:
+    worst = [chosen[number] for number in test.worst]
+    which = " and ".join(f"{one.party} (round {one.place[0]}, reclustering {one.place[1]})" for one in worst)
+    return Finding(
+        audit=AUDIT,
+        severity=Severity.BREACH,
+        claim=(
+            f"Masked inputs are no noise: {_MEANING[test.name]}. The worst is {which} with a resultant of"
+            f" {test.resultant:.3g}, in {test.comparisons:,} comparisons."
+        ),
+        evidence=tuple(one.evidence for one in worst),
+        remedy="masks were left out, used twice or are predictable: take what they hid for known",
+        parties=tuple(sorted({one.party for one in worst})),
+        error_rate=test.p_value,
+    )
+
+
+def _untested(counts: Sequence[_Masked]) -> Finding:
+    return Finding(
+        audit=AUDIT,
+        severity=Severity.NOTE,
+        claim=(
+            f"Not tested: {len(counts):,} masked inputs of {counted(counts[0].length, 'word')}, the counts of"
+            " hidden groups: what is tested together has one length. Their masks are made as all others are."
+        ),
+    )
+
+
+def _clean(tests: Sequence[FamilyTest], vectors: Ring, seen: Sequence[_Masked]) -> Finding:
+    count, length = vectors.shape
+    part = "" if len(seen) == count else f" ({count} of them evenly chosen)"
+    most = max(detectable(t.comparisons, length, LEVEL / len(_MEANING)) for t in tests)
+    return Finding(
+        audit=AUDIT,
+        severity=Severity.HOLDS,
+        claim=(
+            f"{len(seen):,} masked inputs{part} look uniform and unrelated on {length:,} coordinates:"
+            f" {sum(t.comparisons for t in tests):,} comparisons, the most extreme with an adjusted p of"
+            f" {min(t.p_value for t in tests):.2g}. A pattern in {100 * min(1.0, most):.0f} % of the"
+            " coordinates"
+            " would have been seen."
+        ),
+        error_rate=LEVEL,
+    )
+
+
+def _table(tests: Sequence[FamilyTest], vectors: Ring) -> Table:
+    length = vectors.shape[1]
+    return Table(
+        title="Tests of masks",
+        columns=("test", "what", "comparisons", "largest resultant", "reported from", "adjusted p"),
+        rows=tuple(
+            (
+                test.name,
+                _MEANING[test.name],
+                test.comparisons,
+                test.resultant,
+                detectable(test.comparisons, length, LEVEL / len(_MEANING)),
+                test.p_value,
+            )
+            for test in tests
+        ),
+        note=(
+            f"All families together raise a false alarm in at most {LEVEL:g} of honest runs. A resultant of"
+            " 1 is a"
+            ' perfect pattern. "Reported from" is for sums over all coordinates; long lags have fewer.'
+        ),
+    )
+
+
+def _histogram(vectors: Ring) -> Plot:
+    bits = 8 * vectors.dtype.itemsize
+    bins = (vectors >> vectors.dtype.type(bits - 6)).astype(np.int64)
+    shares = np.bincount(bins.ravel(), minlength=_BINS) / vectors.size * _BINS
+    x = tuple((k + 0.5) / _BINS for k in range(_BINS))
+    return Plot(
+        title="Values of all masked inputs",
+        x_name="value / 2^b",
+        y_name="frequency over that of uniform",
+        curves=(
+            Curve(label=f"measured, {vectors.size:,} values", x=x, y=tuple(shares.tolist())),
+            Curve(label="uniform", x=(0.0, 1.0), y=(1.0, 1.0), predicted=True),
+        ),
+        x_range=(0.0, 1.0),
+        y_range=(0.0, max(2.0, float(shares.max()))),
+    )

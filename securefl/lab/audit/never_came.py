@@ -1,0 +1,160 @@
+"""What a server said never came: nonces, which void a draw, and masked inputs, which make a dropout.
+
+Both steer who is summed with whom (protocol.md, steps 2 and 6), and a message that was lost looks the same.
+What tells them apart is whether it was sent, and whether the server's own transcript has it in time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.recorded import Recorded
+from securefl.methods.clustering import survivor_set
+from securefl.runtime.report import listed
+from securefl.runtime.transcript import Entry
+
+_REMEDY: Final = (
+    "the network loses messages, or the server chooses who is summed with whom: what it gains is bounded by"
+    " colluders_per_cluster, min_survivors and the leakage ledger"
+)
+
+
+def never_came(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    """Yield a finding of ``audit`` for each voided draw, and for each freeze without what was sent.
+
+    A breach where the server's own transcript has what it said never came; a warning where a party says that
+    it sent it; a note where nobody says so. With atoms, who drops out along with others does not follow from
+    the transcripts, and freezes are not looked at.
+    """
+    for entry, evidence in recorded.of(SERVER, "draw_voided"):
+        yield _voided(recorded, audit, entry, evidence)
+    if recorded.scenario.clustering.atoms == 1:
+        for entry, evidence in recorded.of(SERVER, "survivors_frozen"):
+            yield from _dropped(recorded, audit, entry, evidence)
+
+
+def _voided(recorded: Recorded, audit: str, entry: Entry, evidence: Evidence) -> Finding:
+    fields: Mapping[str, Any] = entry.fields
+    round_, draw = fields["round"], fields["draw"]
+    blamed = tuple(map(PartyId, fields["withheld"]))
+    came = {
+        who: where
+        for who, at, where in _received(recorded, "Reveal", entry)
+        if who in blamed and (at[0], at[3]) == (round_, draw)
+    }
+    sent = {
+        who: where
+        for who, at, where in _sent(recorded, "Reveal")
+        if who in blamed and (at[0], at[3]) == (round_, draw)
+    }
+    claim = (
+        f"Draw {draw} of round {round_} was voided: the nonce of {listed(blamed)} never came, says the server"
+    )
+    return _finding(audit, claim, blamed, evidence, came, sent)
+
+
+def _dropped(recorded: Recorded, audit: str, frozen: Entry, evidence: Evidence) -> Iterator[Finding]:
+    """Compare a freeze with what it should have been by the server's transcript, and by the parties'."""
+    fields: Mapping[str, Any] = frozen.fields
+    round_, survivors = fields["round"], frozenset(map(PartyId, fields["survivors"]))
+    drawn: Any = [e.fields for e, _ in recorded.of(SERVER, "clusters_drawn") if e.fields["round"] == round_]
+    if not drawn or not survivors:
+        return
+    clusters = {(r, j): m for r, row in enumerate(drawn[-1]["clusters"]) for j, m in enumerate(row)}
+    least = recorded.scenario.secure_sum.min_survivors
+    came = _submitted(round_, (_received(recorded, kind, frozen) for kind in ("MaskedInput", "Receipt")))
+    sent = _submitted(round_, (_sent(recorded, kind) for kind in ("MaskedInput", "Receipt")))
+    for inputs in (*came.values(), *sent.values()):
+        # Left out by the checks of the others, not for silence; their shares of the others' updates came.
+        for party in _refused_updates(recorded, round_) & inputs.keys():
+            del inputs[party]
+    either = {key: {**sent.get(key, {}), **came.get(key, {})} for key in clusters}
+    ought = survivor_set(clusters, either, least) - survivors
+    if not ought:
+        return
+    known = survivor_set(clusters, came, least) - survivors
+    # Without a lie on record: those whose inputs were lost, and not those who dropped out along with them.
+    unheard = {who for key, inputs in sent.items() for who in inputs.keys() - came.get(key, {}).keys()}
+    missing = tuple(sorted(known or ought & unheard))
+    yield _finding(
+        audit,
+        f"In round {round_} {listed(missing)} dropped out before submitting, says the server",
+        missing,
+        evidence,
+        {who: where for inputs in came.values() for who, where in inputs.items() if who in known},
+        {who: where for inputs in sent.values() for who, where in inputs.items() if who in missing},
+    )
+
+
+def _refused_updates(recorded: Recorded, round_: int) -> frozenset[PartyId]:
+    """Whose updates were too long, says the server."""
+    told = (entry.fields for entry, _ in recorded.of(SERVER, "updates_validated"))
+    names: list[Any] = [fields["rejected"] for fields in told if fields["round"] == round_]
+    return frozenset(PartyId(name) for group in names for name in group)
+
+
+_Message = tuple[PartyId, Any, Evidence]
+"""Sender, place, and where it stands."""
+
+
+def _received(recorded: Recorded, kind: str, before: Entry) -> Iterator[_Message]:
+    """Yield what the server took in before it said so; not of parties of which it had refused something."""
+    refused = {e.fields["culprit"] for e, _ in recorded.of(SERVER, "refused") if e.n < before.n}
+    for entry, where in recorded.messages(SERVER, "received", kind):
+        sender = PartyId(str(entry.fields["from"]))
+        if entry.n < before.n and sender not in refused:
+            yield sender, entry.fields["place"], where
+
+
+def _sent(recorded: Recorded, kind: str) -> Iterator[_Message]:
+    for party in recorded.watched:
+        for entry, where in recorded.messages(party, "sent", kind):
+            yield party, entry.fields["place"], where
+
+
+def _submitted(
+    round_: int, kinds: Iterable[Iterable[_Message]]
+) -> dict[tuple[int, int], dict[PartyId, Evidence]]:
+    """By instance, who has sent a message of each kind in its last attempt."""
+    both: list[dict[tuple[int, int, int], dict[PartyId, Evidence]]] = []
+    for messages in kinds:
+        found: dict[tuple[int, int, int], dict[PartyId, Evidence]] = defaultdict(dict)
+        for sender, place, where in messages:
+            if place[0] == round_:
+                found[place[1], place[2], place[3]][sender] = where
+        both.append(found)
+    inputs, receipts = both
+    complete = {}
+    for r, j, attempt in sorted(inputs):
+        witnessed = receipts.get((r, j, attempt), {})
+        complete[r, j] = {who: at for who, at in inputs[r, j, attempt].items() if who in witnessed}
+    return complete
+
+
+def _finding(
+    audit: str,
+    claim: str,
+    blamed: tuple[PartyId, ...],
+    said: Evidence,
+    came: Mapping[PartyId, Evidence],
+    sent: Mapping[PartyId, Evidence],
+) -> Finding:
+    if came:
+        severity, more = Severity.BREACH, f"; its own transcript has what {listed(sorted(came))} sent before"
+    elif sent:
+        severity = Severity.WARNING
+        more = f"; by their transcripts {listed(sorted(sent))} sent it: it was lost, late or suppressed"
+    else:
+        severity, more = Severity.NOTE, "; no transcript says that it was sent"
+    return Finding(
+        audit=audit,
+        severity=severity,
+        claim=f"{claim}{more}.",
+        evidence=(said, *came.values(), *sent.values()),
+        remedy="" if severity is Severity.NOTE else _REMEDY,
+        parties=blamed,
+    )

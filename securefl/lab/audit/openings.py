@@ -1,0 +1,119 @@
+"""Which sums were opened, as the parties that released for them saw it: the rows of the leakage ledger.
+
+A sum counts as opened once one member has released its shares for it, whether or not the server says that it
+succeeded (protocol.md, step 10). Members that were told different survivors give different rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.finding import Evidence
+from securefl.lab.audit.recorded import Recorded
+from securefl.methods.clustering import upload_of
+from securefl.methods.leakage import LeakageLedger, UpdateVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """One sum that must be taken to be open."""
+
+    reclustering: int
+    cluster: int
+    survivors: tuple[PartyId, ...]
+    """Whose updates it contains, ascending."""
+    evidence: Evidence
+
+    @property
+    def key(self) -> tuple[int, int, tuple[PartyId, ...]]:
+        """What makes it another sum than others of its version."""
+        return self.reclustering, self.cluster, self.survivors
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedVersion:
+    """All sums of one update version."""
+
+    version: UpdateVersion
+    participants: tuple[PartyId, ...]
+    openings: tuple[Opening, ...]
+    """In the order of reclusterings and clusters."""
+
+    def ledger(self, prime: int, below: int | None = None) -> LeakageLedger:
+        """The ledger of its sums, of the first ``below`` reclusterings only if that is given."""
+        ledger = LeakageLedger.begin(self.version, self.participants, prime)
+        for opening in self.openings:
+            if below is None or opening.reclustering < below:
+                ledger = ledger.open(opening.survivors)
+        return ledger
+
+
+def opened_versions(recorded: Recorded) -> tuple[OpenedVersion, ...]:
+    """All update versions of which a sum was opened, in order."""
+    found: dict[UpdateVersion, dict[tuple[int, int, tuple[PartyId, ...]], Opening]] = defaultdict(dict)
+    rows = _from_records(recorded) if recorded.simulated else _from_transcripts(recorded)
+    for round_, opening in rows:
+        version = UpdateVersion(round_, upload_of(recorded.scenario, opening.reclustering))
+        found[version].setdefault(opening.key, opening)
+    present = _participants(recorded)
+    return tuple(
+        OpenedVersion(
+            version,
+            tuple(sorted(present[version.round].union(*(o.survivors for o in openings.values())))),
+            tuple(opening for _, opening in sorted(openings.items())),
+        )
+        for version, openings in sorted(found.items())
+    )
+
+
+def _from_records(recorded: Recorded) -> Iterator[tuple[int, Opening]]:
+    for record in recorded.records:
+        for seen in record.sums:
+            evidence = Evidence("metrics.jsonl", None, f"round {record.round}")
+            survivors = tuple(sorted(seen.counted))
+            yield record.round, Opening(seen.reclustering, seen.cluster, survivors, evidence)
+
+
+def _from_transcripts(recorded: Recorded) -> Iterator[tuple[int, Opening]]:
+    for entry, evidence in recorded.of(SERVER, "sum_opened"):
+        opened: Mapping[str, Any] = entry.fields["opened"]  # type: ignore[assignment] # its writer made it one
+        survivors = tuple(sorted(map(PartyId, opened["survivors"])))
+        yield _round(entry.fields), Opening(opened["reclustering"], opened["cluster"], survivors, evidence)
+    for party in recorded.watched:
+        yield from _released_by(recorded, party)
+
+
+def _released_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[int, Opening]]:
+    told = {_round(e.fields): e.fields["survivors"] for e, _ in recorded.of(party, "survivors_frozen")}
+    drawn = {_round(e.fields): e.fields["clusters"] for e, _ in recorded.of(party, "clusters_drawn")}
+    for entry, evidence in recorded.of(party, "shares_released"):
+        fields: Mapping[str, Any] = entry.fields
+        round_ = _round(fields)
+        seeds = fields.get("seeds_of") or [None] * len(fields["instances"])
+        for (r, j), seeds_of in zip(fields["instances"], seeds, strict=True):
+            counted = seeds_of
+            if counted is None:
+                # Earlier versions did not record the seeds; then what the party was told has to do.
+                clusters: Any = drawn[round_]
+                counted = set(cast("list[str]", told[round_])).intersection(clusters[r][j])
+            yield round_, Opening(r, j, tuple(sorted(map(PartyId, counted))), evidence)
+
+
+def _participants(recorded: Recorded) -> dict[int, set[PartyId]]:
+    """By round, who was in a cluster."""
+    found: dict[int, set[PartyId]] = defaultdict(set)
+    for record in recorded.records:
+        found[record.round] |= set(record.participants)
+    for vantage in (SERVER, *recorded.watched):
+        for entry, _ in recorded.of(vantage, "clusters_drawn"):
+            clusters: Any = entry.fields["clusters"]
+            found[_round(entry.fields)] |= {PartyId(p) for members in clusters[0] for p in members}
+    return found
+
+
+def _round(fields: Mapping[str, Any]) -> int:
+    return int(fields["round"])

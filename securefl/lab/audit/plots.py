@@ -1,0 +1,142 @@
+"""Plots, heat maps and pictures of an audit as images inside its page, drawn by matplotlib.
+
+Names come from outside: an image cannot run or load anything, and no name in it is taken for markup or a
+formula.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+import zlib
+from html import escape
+
+from securefl.lab.audit.exhibits import HeatMap, Picture, Plot
+from securefl.lab.plots import COLOURS, blank, has_matplotlib, render
+from securefl.runtime.report import printable
+
+_WIDTH = 7.6
+"""Inches."""
+_MANY = 80
+"""Points of a curve that are no longer marked one by one."""
+_GREY = "#DDDDDD"
+
+
+def plot_html(plot: Plot) -> str:
+    """The plot with axes, legend and a title for readers that do not see it."""
+    about = f"{plot.title}: {plot.y_name} against {plot.x_name}. " + "; ".join(c.label for c in plot.curves)
+    if not has_matplotlib():
+        return _missing(about)
+    legend = 0.22 * len(plot.curves)
+    figure = blank(_WIDTH, 3.4 + legend)
+    height = 3.4 + legend
+    axes = figure.add_axes((0.1, (0.55 + legend) / height, 0.87, 2.7 / height))
+    drawn = {True: 0, False: 0}
+    for curve in plot.curves:
+        # A prediction has the colour of the measurement that has its place among the measured curves.
+        colour = COLOURS[drawn[curve.predicted] % len(COLOURS)]
+        drawn[curve.predicted] += 1
+        shown = [
+            (x, y)
+            for x, y in zip(curve.x, curve.y, strict=True)
+            if math.isfinite(x)
+            and math.isfinite(y)
+            and (x > 0 or not plot.x_log)
+            and (y > 0 or not plot.y_log)
+        ]
+        axes.plot(
+            [x for x, _ in shown],
+            [y for _, y in shown],
+            color=colour,
+            linestyle="none" if curve.dots else "--" if curve.predicted else "-",
+            marker="o" if curve.dots or len(shown) <= _MANY else "none",
+            markersize=4,
+            markerfacecolor="white" if curve.predicted else colour,
+            label=_plain(curve.label),
+        )
+    if plot.diagonal:
+        axes.axline((0.5, 0.5), (1, 1), color="#777777", linestyle=":")
+    if plot.x_log:
+        axes.set_xscale("log")
+    elif all(float(x).is_integer() for curve in plot.curves for x in curve.x):
+        axes.locator_params(axis="x", integer=True)
+    if plot.y_log:
+        axes.set_yscale("log")
+    if plot.x_range:
+        axes.set_xlim(*plot.x_range)
+    if plot.y_range:
+        axes.set_ylim(*plot.y_range)
+    axes.set_xlabel(_plain(plot.x_name))
+    axes.set_ylabel(_plain(plot.y_name))
+    axes.grid(visible=True, color=_GREY, linewidth=0.6)
+    axes.set_axisbelow(True)
+    figure.legend(loc="lower left", bbox_to_anchor=(0.09, 0.0), frameon=False, fontsize=9)
+    return _image(render(figure, "svg"), "svg+xml", about)
+
+
+def heat_map_html(table: HeatMap) -> str:
+    """The cells, and the scale of colours."""
+    about = f"{table.title}: {table.low:g} to {table.high:g}, by {table.row_name} and {table.column_name}"
+    if not has_matplotlib():
+        return _missing(about)
+    left = min(0.4, 0.04 + 0.011 * max(map(len, (*table.rows, table.row_name))))
+    height = 0.9 + max(0.8, 0.2 * len(table.rows))
+    figure = blank(_WIDTH, height)
+    axes = figure.add_axes((left, 0.6 / height, 0.86 - left, 1 - 0.7 / height))
+    values = [[math.nan if value is None else value for value in row] for row in table.values]
+    cells = axes.imshow(values, cmap="viridis", vmin=table.low, vmax=table.high, aspect="auto")
+    axes.set_facecolor(_GREY)
+    every = max(1, -(-len(table.columns) // 20))
+    columns = range(0, len(table.columns), every)
+    axes.set_xticks(columns, [_plain(table.columns[k]) for k in columns], fontsize=8)
+    axes.set_yticks(range(len(table.rows)), [_plain(name) for name in table.rows], fontsize=8)
+    axes.set_xlabel(_plain(table.column_name))
+    axes.set_ylabel(_plain(table.row_name))
+    axes.tick_params(length=0)
+    figure.colorbar(cells, cax=figure.add_axes((0.89, 0.6 / height, 0.02, 1 - 0.7 / height)))
+    return _image(render(figure, "svg"), "svg+xml", about)
+
+
+def picture_html(picture: Picture, about: str) -> str:
+    """The picture as PNG inside the page, enlarged without smoothing, with its caption.
+
+    ``about`` is what readers hear that do not see it.
+    """
+    image = _image(_png(picture.pixels), "png", about)
+    return f'<figure class="picture">{image}<figcaption>{_safe(picture.caption)}</figcaption></figure>'
+
+
+def _can_show(value: float, *, log: bool) -> bool:
+    return math.isfinite(value) and (value > 0 or not log)
+
+
+def _image(content: bytes, kind: str, about: str) -> str:
+    code = base64.b64encode(content).decode("ascii")
+    return f'<img alt="{_safe(about)}" src="data:image/{kind};base64,{code}"/>'
+
+
+def _missing(about: str) -> str:
+    needs = "not drawn: it needs matplotlib (pip install 'securefl[plots]'); its numbers are in audit.json"
+    return f"<p class='note-text'>{_safe(about)} ({escape(needs)})</p>"
+
+
+def _safe(text: str) -> str:
+    """No markup and no control characters are in it."""
+    return escape(printable(text, 400))
+
+
+def _plain(text: str) -> str:
+    """No control characters are in it, and no formula."""
+    return printable(text).replace("$", r"\$")
+
+
+def _png(pixels: tuple[tuple[int, ...], ...]) -> bytes:
+    """Eight-bit greys, no filter (PNG specification, sections 5 and 11)."""
+    rows = b"".join(b"\x00" + bytes(row) for row in pixels)
+    header = struct.pack(">IIBBBBB", len(pixels[0]), len(pixels), 8, 0, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        for kind, body in chunks
+    )

@@ -1,0 +1,156 @@
+"""Tables and plots of the reconstruction audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefl.base.ids import PartyId
+from securefl.lab.audit.estimates import Estimated, System, estimate
+from securefl.lab.audit.exhibits import Curve, Exhibit, Plot, Table
+from securefl.lab.audit.exposed import Exposed
+from securefl.lab.audit.recorded import Recorded
+
+_HIGHEST = 2.0
+"""Where larger errors are drawn."""
+_DIGITS = 9
+"""What double precision leaves of a recovered update is none of its error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attacked:
+    """One update version: what the ledger says, and what came out."""
+
+    one: Exposed
+    system: System
+    found: Estimated
+
+    @property
+    def exposed(self) -> frozenset[PartyId]:
+        """Whom the ledger gives away, to the server and the supposed colluders."""
+        return frozenset(self.one.pooled.exposed)
+
+
+def reconstruction_exhibits(
+    recorded: Recorded, attacked: Sequence[Attacked], together: Sequence[Estimated]
+) -> tuple[Exhibit, ...]:
+    """Errors against leverage, reclusterings and rounds, and a table of all versions."""
+    return (
+        _against_leverage(attacked),
+        *_against_r(recorded, attacked),
+        *_against_rounds(together),
+        _table(attacked),
+    )
+
+
+def _against_leverage(attacked: Sequence[Attacked]) -> Plot:
+    points = sorted(
+        (float(1 - p**2), float(e))
+        for done in attacked
+        for p, e in zip(done.found.predicted, done.found.error, strict=True)
+    )[:: max(1, sum(len(done.system.parties) for done in attacked) // 1500)]
+    axis = tuple(k / 100 for k in range(101))
+    return Plot(
+        title="Error of the reconstruction against leverage",
+        x_name="leverage",
+        y_name="error / error of the prior",
+        curves=(
+            Curve(
+                label="one update of one party",
+                x=tuple(x for x, _ in points),
+                y=tuple(min(y, _HIGHEST) for _, y in points),
+                dots=True,
+            ),
+            Curve(
+                label="sqrt(1 - leverage), for updates that differ equally",
+                x=axis,
+                y=tuple(float(np.sqrt(1 - x)) for x in axis),
+                predicted=True,
+            ),
+        ),
+        x_range=(0.0, 1.02),
+        y_range=(0.0, _HIGHEST),
+        note=(
+            "0 is recovered, 1 no better than the prior. Errors above 2 are drawn at 2: whoever is in a sum"
+            " with"
+            " an outlier is estimated badly."
+        ),
+    )
+
+
+def _against_r(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[Plot]:
+    most = recorded.scenario.clustering.reclusterings
+    if most < 2 or recorded.scenario.clustering.new_work:
+        return
+    axis = range(1, most + 1)
+    found = [[estimate(done.system, below=r) for done in attacked] for r in axis]
+    yield Plot(
+        title="Error of the reconstruction against the number of reclusterings",
+        x_name="reclusterings R",
+        y_name="error / error of the prior",
+        curves=tuple(
+            Curve(
+                label=label,
+                x=tuple(map(float, axis)),
+                y=tuple(float(np.median(np.concatenate([getattr(e, kind) for e in some]))) for some in found),
+                predicted=kind == "predicted",
+            )
+            for label, kind in (("measured, median of all updates", "error"), ("by leverage", "predicted"))
+        ),
+    )
+
+
+def _against_rounds(together: Sequence[Estimated]) -> Iterator[Plot]:
+    if len(together) < 2:
+        return
+    axis = tuple(float(k) for k in range(1, len(together) + 1))
+    yield Plot(
+        title="Differencing over rounds: error of a party's mean update",
+        x_name="update versions together",
+        y_name="error / error of the prior",
+        curves=(
+            Curve(
+                label="median of the parties", x=axis, y=tuple(float(np.median(e.error)) for e in together)
+            ),
+            Curve(label="nearest party", x=axis, y=tuple(float(e.error.min()) for e in together)),
+            Curve(
+                label="if updates never changed",
+                x=axis,
+                y=tuple(float(np.median(e.predicted)) for e in together),
+                predicted=True,
+            ),
+        ),
+        note="The sums of all rounds are taken for sums of the same updates; what changes acts as noise.",
+    )
+
+
+def _table(attacked: Sequence[Attacked]) -> Table:
+    return Table(
+        title="By update version",
+        columns=(
+            "round",
+            "work",
+            "updates",
+            "exposed",
+            "recovered",
+            "median error",
+            "by leverage",
+            "nearest",
+        ),
+        rows=tuple(
+            (
+                done.one.opened.version.round,
+                done.one.opened.version.work,
+                len(done.system.parties),
+                len(done.exposed.intersection(done.system.parties)),
+                sum(done.found.recovered),
+                round(float(np.median(done.found.error)), _DIGITS),
+                round(float(np.median(done.found.predicted)), _DIGITS),
+                round(float(done.found.error.min()), _DIGITS),
+            )
+            for done in attacked
+        ),
+        note="Errors are parts of the prior's error. Colluders know their own updates and are not counted.",
+    )

@@ -1,0 +1,115 @@
+"""What must not happen twice: releases, openings, inputs after a release, keys (protocol.md, steps 9, 10)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.recorded import Recorded, words_of
+from securefl.methods.clustering import COUNTS, hides_groups
+from securefl.runtime.transcript import Entry
+
+
+def repeats(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    """Yield a breach for each; ``audit`` is the name of the chapter."""
+    for look in (_twice, _after_release, _opened_twice, _repeated_keys):
+        yield from look(recorded, audit)
+
+
+def _twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    seen: dict[tuple[str, PartyId, int], list[Evidence]] = defaultdict(list)
+    for party in recorded.watched:
+        for entry, evidence in recorded.of(party, "shares_released"):
+            what = f"released{_of_what(recorded, entry)}"
+            seen[what, party, int(str(entry.fields["round"]))].append(evidence)
+    for entry, evidence in recorded.said(SERVER, "received", "Release"):
+        place: Any = entry.fields["place"]
+        seen["was received", PartyId(str(entry.fields["from"])), place[0]].append(evidence)
+    # A release is sealed: of hidden groups there are two, for counts and for slots.
+    often = 2 if hides_groups(recorded.scenario) else 1
+    for (what, party, round_), evidence_ in sorted(seen.items()):
+        if len(evidence_) > (often if what == "was received" else 1):
+            yield Finding(
+                audit=audit,
+                severity=Severity.BREACH,
+                claim=f"{party} {what} {len(evidence_)} times in round {round_}.",
+                evidence=tuple(evidence_),
+                remedy="keep the party's journal: it says what was released before a restart",
+                parties=(party,),
+            )
+
+
+def _of_what(recorded: Recorded, entry: Entry) -> str:
+    """For what a party released, where it does so in two steps."""
+    if not hides_groups(recorded.scenario):
+        return ""
+    instances: Any = entry.fields["instances"]
+    return " for slots" if any(r != COUNTS for r, _ in instances) else " for counts"
+
+
+def _after_release(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    for party in recorded.watched:
+        released: dict[int, Evidence] = {}
+        known = set()
+        for number, transcript in enumerate(recorded.transcripts[party]):
+            source = party if not number else f"{party}.{number + 1}"
+            for entry in transcript.entries:
+                place: Any = entry.fields.get("place")
+                if entry.kind == "shares_released":
+                    released[int(str(entry.fields["round"]))] = Evidence(source, entry.n, "released")
+                    continue
+                if entry.kind != "sent" or entry.fields.get("message") != "MaskedInput":
+                    continue
+                if place[0] in released and words_of(entry) not in known:
+                    yield Finding(
+                        audit=audit,
+                        severity=Severity.BREACH,
+                        claim=f"{party} submitted another masked input in round {place[0]}, after releasing.",
+                        evidence=(released[place[0]], Evidence(source, entry.n, "masked input")),
+                        remedy=(
+                            "two sums with different members give one update by subtraction; use this"
+                            " version's party"
+                        ),
+                        parties=(party,),
+                    )
+                known.add(words_of(entry))
+
+
+def _opened_twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    seen: dict[tuple[int, int, int], list[Evidence]] = defaultdict(list)
+    for entry, evidence in recorded.of(SERVER, "sum_opened"):
+        opened: Any = entry.fields["opened"]
+        seen[int(str(entry.fields["round"])), opened["reclustering"], opened["cluster"]].append(evidence)
+    for (round_, r, j), evidence_ in sorted(seen.items()):
+        if len(evidence_) > 1:
+            yield Finding(
+                audit=audit,
+                severity=Severity.BREACH,
+                claim=(
+                    f"The sum of round {round_}, reclustering {r}, cluster {j} was opened"
+                    f" {len(evidence_)} times."
+                ),
+                evidence=tuple(evidence_),
+                remedy="two sums of one cluster differ by single parties: take the updates for known",
+            )
+
+
+def _repeated_keys(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    for party in recorded.watched:
+        adverts = [
+            (str(entry.fields["sha256"]), evidence)
+            for entry, evidence in recorded.said(party, "sent", "KeyAdvert")
+        ]
+        repeated = {digest for digest, times in Counter(d for d, _ in adverts).items() if times > 1}
+        if repeated:
+            yield Finding(
+                audit=audit,
+                severity=Severity.BREACH,
+                claim=f"{party} advertised the same keys for {len(repeated) + 1} sums or more.",
+                evidence=tuple(e for d, e in adverts if d in repeated),
+                remedy="a key that is opened after a dropout opens its other sums, too: fresh keys for each",
+                parties=(party,),
+            )

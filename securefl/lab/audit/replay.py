@@ -1,0 +1,295 @@
+"""*replay*: the server's arithmetic done again, bit for bit, from what it recorded.
+
+The server's aggregate is not proved to the parties; this is the check that anyone with the opened sums can
+make (protocol.md). From the certified seed follow the clusters, from sums and counts the update, from the
+model and the update the next model. Each round starts from its own record, so that an error counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+
+from securefl.base.arrays import F64, I64, Ring
+from securefl.base.crypto import make_identities
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.ids import PartyId, RunId
+from securefl.lab.audit.chapter import Chapter
+from securefl.lab.audit.exhibits import Table
+from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.replay_rounds import ReplayRound, Vectors, replay_rounds
+from securefl.lab.audit.restepping import restepped
+from securefl.lab.audit.truth import GroundTruth
+from securefl.methods.clustering import Assignment, hides_groups, work_of
+from securefl.methods.encoding import to_ring
+from securefl.methods.robust import needs_server_gradient
+from securefl.methods.weighting import public_weights
+from securefl.protocol.round import (
+    Draw,
+    Plan,
+    RoundAggregate,
+    aggregate_groups,
+    aggregate_round,
+    clusters_of,
+    model_digest,
+    next_models,
+    past_update,
+)
+from securefl.runtime.report import counted
+
+AUDIT: Final = "replay"
+_REMEDY: Final = "the server did not compute what the scenario says: do not use its model"
+
+
+@dataclass(frozen=True, slots=True)
+class _Stepped:
+    """What came out of doing a round again."""
+
+    same: bool
+    difference: float
+    """Largest difference of a coordinate."""
+    choices: bool
+    """Whether the rule kept and rejected the same sums."""
+
+
+def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
+    """Clusters, sums and models, recomputed."""
+    vectors = Vectors(recorded, truth)
+    rounds = tuple(replay_rounds(recorded, vectors))
+    findings = [*_draws(recorded, rounds), *_sums(recorded, truth, rounds)]
+    whole = vectors.whole()
+    reason = _why_not(recorded, whole=whole)
+    rows: list[tuple[int, int, str, float | None]] = []
+    if reason is None and rounds:
+        stepped = _models(recorded, rounds)
+        findings += _judged(rounds, stepped, whole=whole)
+        rows = [
+            (one.round, len(one.sums), "same bits" if again.same else "differs", again.difference)
+            for one, again in zip(rounds, stepped, strict=True)
+        ]
+    findings += [
+        *restepped(recorded, truth),
+        _limits(truth, rounds, reason, whole=whole, seeded=recorded.seeded),
+    ]
+    return Chapter(
+        audit=AUDIT,
+        title="Replay: the server's arithmetic done again",
+        method=(
+            "Clusters are drawn again from the certified seed, weights follow from the declared counts, the"
+            " rule"
+            " is applied to the opened sums, and the optimiser's step to the announced model. The next"
+            " announced"
+            " model must have the same bits."
+        ),
+        findings=tuple(findings),
+        exhibits=(
+            Table(
+                title="Models",
+                columns=("round", "sums", "next model", "largest difference"),
+                rows=tuple(rows),
+            ),
+        )
+        if rows
+        else (),
+    )
+
+
+def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
+    aggregation = recorded.scenario.aggregation
+    if recorded.simulated:
+        return "a simulation leaves no transcript; repeat it with the same seed instead"
+    if needs_server_gradient(aggregation.rule):
+        return f"the rule {aggregation.rule.name} looks at gradients of the server's own data"
+    if not whole and recorded.scenario.groups.count > 1:
+        return "with task groups models and sums are sampled at other coordinates; --lab keeps whole vectors"
+    if not whole and (aggregation.pre_aggregation or not aggregation.rule.by_coordinate):
+        return "the rule needs whole vectors, which only runs with --lab keep (and audits with --lab read)"
+    return None
+
+
+def _plan(recorded: Recorded, length: int) -> Plan:
+    """For the arithmetic only; the roster stands in for the real one, no key of it is used.
+
+    ``length`` is that of what is announced: all models.
+    """
+    _, roster = make_identities(recorded.parties, InsecureSeededEntropy(0))
+    each = length // recorded.scenario.groups.count
+    return Plan(RunId(recorded.run), recorded.scenario, recorded.limits, roster, each)
+
+
+def _drawn(one: ReplayRound, weights: Mapping[PartyId, float]) -> Draw:
+    """The round's draw as its models follow from it."""
+    assignment = Assignment(tuple(sorted(one.participants)), one.clusters, tasks=one.tasks)
+    return Draw(one.seed, assignment, weights, one.resting, one.founding)
+
+
+def _aggregate(plan: Plan, one: ReplayRound, drawn: Draw, reference: F64) -> RoundAggregate:
+    if plan.models == 1:
+        return aggregate_round(plan, one.sums, drawn.weights, one.seed, reference, excluded=one.excluded)
+    return aggregate_groups(plan, one.sums, drawn, reference, one.totals)
+
+
+def _models(recorded: Recorded, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
+    plan = _plan(recorded, rounds[0].before.values.size)
+    weighting = recorded.scenario.weighting
+    velocity: F64 = np.zeros(plan.broadcast)
+    done = []
+    for one in rounds:
+        weights = public_weights(weighting, one.counts, one.participants)
+        reference = past_update(plan.optimiser, velocity)
+        drawn = _drawn(one, weights)
+        result = _aggregate(plan, one, drawn, reference)
+        params, velocity = next_models(
+            plan, one.round, one.before.values, velocity, result, one.sums, drawn, one.totals
+        )
+        # Coordinates that are not finite are null in samples, whatever they were.
+        finite = np.isfinite(one.after.values)
+        made, recorded_ = params[finite], one.after.values[finite]
+        same = made.tobytes() == recorded_.tobytes() and np.array_equal(np.isfinite(params), finite)
+        gap = np.abs(made.astype(np.float64) - recorded_)
+        done.append(
+            _Stepped(
+                same,
+                float(gap.max(initial=0.0)),
+                (result.kept, result.rejected) == (one.kept, one.rejected),
+            )
+        )
+    return done
+
+
+def _judged(rounds: Sequence[ReplayRound], stepped: Sequence[_Stepped], *, whole: bool) -> Iterator[Finding]:
+    bad = [(one, again) for one, again in zip(rounds, stepped, strict=True) if not again.same]
+    for one, again in bad[:5]:
+        yield _breach(
+            f"The model after round {one.round} does not follow from its sums: coordinates differ by up to"
+            f" {again.difference:.3g}.",
+            (one.before.evidence, one.stepped, one.after.evidence),
+        )
+    chose = [one for one, again in zip(rounds, stepped, strict=True) if whole and not again.choices]
+    for one in chose[:5]:
+        yield _breach(f"In round {one.round} the rule keeps other sums than the server did.", (one.stepped,))
+    digests = [one for one in rounds if whole and model_digest(one.before.values).hex() != one.announced]
+    for one in digests[:5]:
+        yield _breach(
+            f"The model of round {one.round} is not the one that the parties signed.", (one.before.evidence,)
+        )
+    if not bad and not chose and not digests:
+        size = rounds[0].before.values.size
+        what = f"all {size:,} coordinates" if whole else f"{size:,} sampled coordinates"
+        also = ", and the rule chose the same sums" if whole else ""
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.HOLDS,
+            claim=(
+                f"The models of {counted(len(rounds), 'round')} follow from the opened sums, bit for bit on"
+                f" {what}{also}."
+            ),
+            evidence=(rounds[-1].after.evidence,),
+        )
+
+
+def _draws(recorded: Recorded, rounds: Sequence[ReplayRound]) -> Iterator[Finding]:
+    clustering = recorded.scenario.clustering
+    if clustering.fixed or not rounds:
+        return
+    plan = _plan(recorded, rounds[0].before.values.size)
+    bad = []
+    for one in rounds:
+        present = {*one.resting, *(p for members in one.clusters[0] for p in members)}
+        told = one.groups or dict.fromkeys(present, 0)
+        again = clusters_of(plan, one.seed, present, one.founding, told)
+        if (again.clusters, again.tasks) != (one.clusters, one.tasks) or bool(one.founding) != (
+            clustering.atoms > 1
+        ):
+            bad.append(one)
+    if bad:
+        yield _breach(
+            f"The clusters of {counted(len(bad), 'round')} do not follow from the certified seed.",
+            tuple(one.drawn for one in bad),
+        )
+    else:
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.HOLDS,
+            claim=f"The clusters of {counted(len(rounds), 'round')} follow from their certified seeds.",
+        )
+
+
+def _sums(recorded: Recorded, truth: GroundTruth | None, rounds: Sequence[ReplayRound]) -> Iterator[Finding]:
+    """With ground truth: each sum is that of what its survivors encoded."""
+    if truth is None or recorded.scenario.privacy.placement == "dropout-exact":
+        # There noise is added after the encoding, and some of it is taken out again.
+        return
+    bits, checked, bad = recorded.limits.ring_bits, 0, False
+    for one in rounds:
+        for opened in one.sums:
+            work = work_of(recorded.scenario, opened.reclustering)
+            parts = [truth.upload(party, one.round, work) for party in opened.survivors]
+            known = [part for part in parts if part is not None]
+            if len(known) < len(parts) or len(known[0]) != len(opened.ring):
+                continue
+            checked += 1
+            # Who is in a slot of hidden groups is not recorded: any of so many members will do.
+            count = len(known) if one.totals is None else one.totals.get(opened.key, len(known))
+            if not _made_of(opened.ring, known, count, bits):
+                bad = True
+                whose = "its survivors" if count == len(known) else f"{count} of its {len(known)} survivors"
+                yield _breach(
+                    f"The sum of cluster {opened.key} in round {one.round} is not that of what {whose}"
+                    " encoded.",
+                    (one.drawn,),
+                )
+    if checked and not bad:
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.HOLDS,
+            claim=(
+                f"{counted(checked, 'opened sum')} are those of what their survivors encoded, exactly"
+                + (": of as many of them as the counts say." if hides_groups(recorded.scenario) else ".")
+            ),
+        )
+
+
+def _made_of(ring: Ring, encoded: Sequence[I64], count: int, bits: int) -> bool:
+    """Whether ``ring`` is the sum of ``count`` of what was encoded."""
+    if not 0 <= count <= len(encoded):
+        return False
+    some = combinations(encoded, count)
+    return any(np.array_equal(to_ring(np.sum(parts, axis=0), bits), ring) for parts in some)
+
+
+def _limits(
+    truth: GroundTruth | None,
+    rounds: Sequence[ReplayRound],
+    reason: str | None,
+    *,
+    whole: bool,
+    seeded: bool,
+) -> Finding:
+    """Say what was not replayed."""
+    if reason is not None:
+        return Finding(audit=AUDIT, severity=Severity.NOTE, claim=f"Models were not replayed: {reason}.")
+    if not rounds:
+        return Finding(
+            audit=AUDIT,
+            severity=Severity.NOTE,
+            claim=(
+                "No round has model, seed, sums and successor in the server's transcript: nothing to replay."
+            ),
+        )
+    parts = [] if whole else ["coordinates that are not sampled (--lab keeps whole vectors)"]
+    if truth is None:
+        parts.append("whether sums are those of what was encoded (--lab)")
+    parts.append("training")
+    if not seeded:
+        parts.append("keys and masks, which are secret and not recorded")
+    return Finding(audit=AUDIT, severity=Severity.NOTE, claim=f"Not replayed: {'; '.join(parts)}.")
+
+
+def _breach(claim: str, evidence: tuple[Evidence, ...]) -> Finding:
+    return Finding(audit=AUDIT, severity=Severity.BREACH, claim=claim, evidence=evidence, remedy=_REMEDY)

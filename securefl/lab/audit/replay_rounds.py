@@ -1,0 +1,201 @@
+"""What a replay of the server's arithmetic starts from: models, draws and sums of each round."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F32, Ring
+from securefl.base.ids import EVERYONE, SERVER, PartyId
+from securefl.lab.audit.finding import Evidence
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.truth import GroundTruth
+from securefl.methods.clustering import hides_groups
+from securefl.protocol.round import ClusterKey, ClusterSum, SlotsCounted, totals_of
+
+Key = tuple[int, int]
+Counts = Mapping[PartyId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model as the server announced it, or as it ended."""
+
+    values: F32 = field(repr=False)
+    """Shape (d,), or the sampled coordinates."""
+    digest: str
+    """Of all of it, hex: of dtype, shape and bytes."""
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRound:
+    """One round that ended, with what follows from it."""
+
+    round: int
+    before: Model
+    after: Model
+    announced: str
+    """The digest of ``before`` that parties sign, hex."""
+    clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
+    resting: tuple[PartyId, ...]
+    seed: bytes
+    founding: bytes
+    """The seed of the run's atoms; empty where there are none."""
+    counts: Counts
+    """Declared by all who were there."""
+    sums: tuple[ClusterSum, ...] = field(repr=False)
+    excluded: frozenset[Key]
+    """Sums that failed a check."""
+    kept: tuple[Key, ...]
+    rejected: tuple[Key, ...]
+    norm: float | None
+    drawn: Evidence
+    stepped: Evidence
+    tasks: tuple[int, ...] = ()
+    """The task group of each cluster, where parties tell theirs."""
+    groups: Mapping[PartyId, int] = field(default_factory=dict)
+    """What each party that was there told; empty where groups are hidden, or where there are none."""
+    totals: Mapping[ClusterKey, int] | None = None
+    """Members in the sum of each slot that may be opened; None without hidden groups."""
+
+    @property
+    def participants(self) -> frozenset[PartyId]:
+        """Who was drawn, of those who were there."""
+        return frozenset(self.counts.keys() - set(self.resting))
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Whole vectors where they were kept, else their samples: all of the same kind."""
+
+    recorded: Recorded
+    truth: GroundTruth | None
+
+    def of(self, record: Mapping[str, Any]) -> npt.NDArray[Any]:
+        """The vector of a transcript's record of it, in its own dtype."""
+        whole = None if self.truth is None else self.truth.vector(record["digest"])
+        if whole is not None:
+            return whole
+        # A destroyed model is not finite, and JSON has no word for that.
+        samples = [float("nan") if value is None else value for value in record["samples"]]
+        return np.array(samples, dtype=record["dtype"])
+
+    def whole(self) -> bool:
+        """Whether every model and every sum is there as a whole."""
+        records = [*_records(self.recorded)]
+        return bool(records) and all(
+            len(record["samples"]) == record["length"]
+            or (self.truth is not None and self.truth.has(record["digest"]))
+            for record in records
+        )
+
+
+def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]:
+    """The rounds that can be replayed, in order.
+
+    A round without clusters is left out, and so is the last one of a run that broke off.
+    """
+    models = _models(recorded, vectors)
+    drawn = {_round(e.fields): (e.fields, at) for e, at in recorded.of(SERVER, "clusters_drawn")}
+    stepped = {_round(e.fields): (e.fields, at) for e, at in recorded.of(SERVER, "model_stepped")}
+    started = {
+        _round(e.fields): str(e.fields["model_digest"]) for e, _ in recorded.of(SERVER, "round_started")
+    }
+    sums: dict[int, list[ClusterSum]] = {}
+    for entry, _ in recorded.of(SERVER, "sum_opened"):
+        sums.setdefault(_round(entry.fields), []).append(_sum(cast("Any", entry.fields["opened"]), vectors))
+    failed: dict[int, set[Key]] = {}
+    for entry, _ in recorded.of(SERVER, "sum_checked"):
+        fields: Any = entry.fields
+        if not fields["ok"]:
+            failed.setdefault(_round(fields), set()).add((fields["reclustering"], fields["cluster"]))
+    totals = _totals(recorded)
+    for round_, (given, at) in sorted(drawn.items()):
+        draw: Any = given
+        if round_ not in stepped or round_ not in models or round_ + 1 not in models or not draw.get("seed"):
+            continue
+        told, where = cast("tuple[Any, Evidence]", stepped[round_])
+        yield ReplayRound(
+            round=round_,
+            before=models[round_],
+            after=models[round_ + 1],
+            announced=started[round_],
+            clusters=tuple(tuple(tuple(map(PartyId, m)) for m in row) for row in draw["clusters"]),
+            resting=tuple(map(PartyId, draw["resting"])),
+            seed=bytes.fromhex(draw["seed"]),
+            founding=bytes.fromhex(draw.get("founding", "")),
+            counts={PartyId(party): int(count) for party, count in draw["counts"]},
+            sums=tuple(sorted(sums.get(round_, []), key=lambda one: one.key)),
+            excluded=frozenset(failed.get(round_, ())),
+            kept=tuple((r, j) for r, j in told["kept"]),
+            rejected=tuple((r, j) for r, j in told["rejected"]),
+            norm=told["update_norm"],
+            tasks=tuple(draw.get("tasks", ())),
+            groups={PartyId(party): group for party, group in draw.get("groups", ())},
+            totals=totals.get(round_, {}) if hides_groups(recorded.scenario) else None,
+            drawn=at,
+            stepped=where,
+        )
+
+
+def _models(recorded: Recorded, vectors: Vectors) -> dict[int, Model]:
+    """By round its model, that of most parties if there are several; the final one as that of the next."""
+    versions: dict[int, Counter[str]] = defaultdict(Counter)
+    where: dict[tuple[int, str], tuple[Any, Evidence]] = {}
+    for entry, at in recorded.messages(SERVER, "sent", "ModelAnnounce"):
+        record, place = cast("Any", entry.fields.get("params")), cast("Any", entry.fields["place"])
+        if record is not None:
+            to_all = entry.fields["to"] == EVERYONE
+            versions[place[0]][record["digest"]] += len(recorded.parties) if to_all else 1
+            where.setdefault((place[0], record["digest"]), (record, at))
+    found: dict[int, Model] = {}
+    for round_, counts in versions.items():
+        ((digest, _),) = counts.most_common(1)
+        record, at = where[round_, digest]
+        found[round_] = Model(vectors.of(record), digest, at)
+    for entry, at in recorded.of(SERVER, "model_final"):
+        record = cast("Any", entry.fields["params"])
+        found[_round(entry.fields) + 1] = Model(vectors.of(record), record["digest"], at)
+    return found
+
+
+def _totals(recorded: Recorded) -> dict[int, dict[ClusterKey, int]]:
+    """By round, what the server's counts say."""
+    found: dict[int, dict[ClusterKey, int]] = defaultdict(dict)
+    for entry, _ in recorded.of(SERVER, "slots_counted"):
+        fields: Any = entry.fields
+        told = SlotsCounted(
+            fields["round"], fields["cluster"], tuple(fields["counts"]), tuple(fields["slots"])
+        )
+        found[told.round].update(totals_of((told,)))
+    return found
+
+
+def _sum(opened: Mapping[str, Any], vectors: Vectors) -> ClusterSum:
+    return ClusterSum(
+        reclustering=opened["reclustering"],
+        cluster=opened["cluster"],
+        members=tuple(map(PartyId, opened["members"])),
+        survivors=tuple(map(PartyId, opened["survivors"])),
+        ring=cast("Ring", vectors.of(opened["ring"])),
+    )
+
+
+def _records(recorded: Recorded) -> Iterator[Mapping[str, Any]]:
+    for entry, _ in recorded.messages(SERVER, "sent", "ModelAnnounce"):
+        if "params" in entry.fields:
+            yield cast("Any", entry.fields["params"])
+    for entry, _ in recorded.of(SERVER, "model_final"):
+        yield cast("Any", entry.fields["params"])
+    for entry, _ in recorded.of(SERVER, "sum_opened"):
+        yield cast("Any", entry.fields["opened"])["ring"]
+
+
+def _round(fields: Mapping[str, Any]) -> int:
+    return int(fields["round"])

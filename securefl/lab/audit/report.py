@@ -1,0 +1,163 @@
+"""All chapters of one audit together, and their JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from securefl.base.errors import EXIT_EXPECTED, EXIT_UNEXPECTED
+from securefl.base.version import __version__
+from securefl.lab.audit.chapter import Chapter
+from securefl.lab.audit.exhibits import Exhibit, HeatMap, Pictures, Plot, Table
+from securefl.lab.audit.finding import Finding, Severity, worst
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.verdict import allowed, exceeding
+from securefl.runtime.report import listed
+from securefl.runtime.transcript import JsonValue
+
+FORMAT: Final = "securefl audit 1"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What is said about one recorded run."""
+
+    recorded: Recorded
+    lab: bool
+    """Whether ground truth was looked at."""
+    chapters: tuple[Chapter, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All of them, in the order of the chapters."""
+        return tuple(finding for chapter in self.chapters for finding in chapter.findings)
+
+    @property
+    def exceeding(self) -> tuple[Finding, ...]:
+        """Those that are worse than the scenario allows."""
+        return exceeding(self.recorded.scenario, self.chapters)
+
+    @property
+    def exit_code(self) -> int:
+        """1 where something is worse than the scenario allows, else 0."""
+        return EXIT_UNEXPECTED if self.exceeding else EXIT_EXPECTED
+
+    @property
+    def verdict(self) -> str:
+        """In one sentence."""
+        bad, breaches = len(self.exceeding), sum(f.severity is Severity.BREACH for f in self.findings)
+        if bad:
+            return f"{bad} of {len(self.findings)} findings are worse than the scenario allows"
+        if breaches:
+            known = listed(sorted({f.audit for f in self.findings if f.severity is Severity.BREACH}))
+            return f"nothing is worse than the scenario allows; it states the breaches found ({known})"
+        return f"nothing wrong in {len(self.findings)} findings" + (
+            ", with warnings" if worst(self.findings) is Severity.WARNING else ""
+        )
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """About the run and the audit, label and text, for the head of a report."""
+        recorded, scenario = self.recorded, self.recorded.scenario
+        clustering = scenario.clustering
+        return (
+            ("scenario", scenario.name + (f": {scenario.description}" if scenario.description else "")),
+            ("run", recorded.run + (" (simulated)" if recorded.simulated else "")),
+            (
+                "size",
+                f"{scenario.parties} parties, clusters of {clustering.size}, R = {clustering.reclusterings},"
+                f" {len(recorded.records)} rounds",
+            ),
+            ("secrets", _secrets(recorded)),
+            ("transcripts", _transcripts(recorded)),
+            ("supposed colluders", listed(sorted(recorded.colluders)) or "none"),
+            ("ground truth", "looked at" if self.lab else "not looked at"),
+            ("allowed breaches", listed(sorted(allowed(scenario))) or "none"),
+        )
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """For programs: everything but pictures. Numbers that are not finite are null."""
+        return {
+            "format": FORMAT,
+            "securefl": __version__,
+            "run": self.recorded.run,
+            "scenario": self.recorded.scenario.name,
+            "colluders": sorted(self.recorded.colluders),
+            "lab": self.lab,
+            "heads": {
+                vantage: [transcript.head for transcript in some]
+                for vantage, some in sorted(self.recorded.transcripts.items())
+            },
+            "verdict": self.verdict,
+            "exit_code": self.exit_code,
+            "audits": [
+                {
+                    "audit": chapter.audit,
+                    "title": chapter.title,
+                    "worst": worst(chapter.findings).label,
+                    "findings": [_finding(one) for one in chapter.findings],
+                    "exhibits": [_exhibit(one) for one in chapter.exhibits],
+                }
+                for chapter in self.chapters
+            ],
+        }
+
+
+def _transcripts(recorded: Recorded) -> str:
+    kept = [transcript for some in recorded.transcripts.values() for transcript in some]
+    if not kept:
+        return "none"
+    ended = sum(transcript.complete for transcript in kept)
+    empty = f"; {len(recorded.blank)} more without an entry" if recorded.blank else ""
+    return f"{len(kept)}, all chains hold, {ended} of them to their end{empty}"
+
+
+def _secrets(recorded: Recorded) -> str:
+    if recorded.simulated:
+        return "none: simulated"
+    return "INSECURE, from a seed" if recorded.seeded else "from the operating system"
+
+
+def _finding(finding: Finding) -> JsonValue:
+    return {
+        "severity": finding.severity.label,
+        "claim": finding.claim,
+        "parties": list(finding.parties),
+        "evidence": [{"source": e.source, "entry": e.entry, "text": e.text} for e in finding.evidence],
+        "remedy": finding.remedy,
+        "error_rate": finding.error_rate,
+    }
+
+
+def _exhibit(exhibit: Exhibit) -> JsonValue:
+    match exhibit:
+        case Table():
+            rows = [
+                [_number(cell) if isinstance(cell, float) else cell for cell in row] for row in exhibit.rows
+            ]
+            return {"table": exhibit.title, "columns": list(exhibit.columns), "rows": rows}
+        case Plot():
+            curves: list[JsonValue] = [
+                {
+                    "label": curve.label,
+                    "predicted": curve.predicted,
+                    "x": [_number(v) for v in curve.x],
+                    "y": [_number(v) for v in curve.y],
+                }
+                for curve in exhibit.curves
+            ]
+            return {"plot": exhibit.title, "x": exhibit.x_name, "y": exhibit.y_name, "curves": curves}
+        case HeatMap():
+            return {
+                "heat_map": exhibit.title,
+                "rows": list(exhibit.rows),
+                "columns": list(exhibit.columns),
+                "values": [[_number(v) for v in row] for row in exhibit.values],
+            }
+        case Pictures():
+            return {"pictures": exhibit.title, "captions": [[p.caption for p in row] for row in exhibit.rows]}
+
+
+def _number(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

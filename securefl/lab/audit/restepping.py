@@ -1,0 +1,191 @@
+"""Which machines of a run can be stepped again, and what came of it: part of *replay*."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+
+from securefl.base.crypto import make_identities
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.restep import Restepped, Restepper, truth_seams
+from securefl.lab.audit.truth import GroundTruth
+from securefl.lab.audit.wiretap import Wiretap, frames_of
+from securefl.methods.attacks import behaviours_of
+from securefl.methods.clustering import hides_groups
+from securefl.protocol.kernel import PresenceHint
+from securefl.protocol.round import (
+    PartyContext,
+    PartyMachine,
+    Plan,
+    ServerContext,
+    ServerMachine,
+    party_entropy,
+    server_entropy,
+)
+from securefl.protocol.secure_sum import MemoryStore
+from securefl.protocol.wire import status_party
+from securefl.runtime.process import GONE
+from securefl.runtime.report import counted, listed
+
+_AUDIT: Final = "replay"
+_MESSAGES: Final = 20_000
+"""Entries that are stepped again in all: some milliseconds each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """What all machines of a seeded run start from."""
+
+    plan: Plan
+    root: InsecureSeededEntropy
+    tap: Wiretap
+    first: Any
+    """Parameters before the first round, f32 ``(d,)``."""
+    identities: Any
+
+
+def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Finding]:
+    """Findings on machines that were stepped again, or why none was."""
+    why = _why_not(recorded, truth)
+    stage = None if why or truth is None else _stage(recorded, truth)
+    if truth is None or stage is None:
+        why = why or "the first model is not kept as a whole"
+        yield _note(f"No machine was stepped again: {why}.")
+        return
+    dishonest = behaviours_of(recorded.scenario, recorded.seed or 0)
+    done: list[Restepped] = []
+    left = _MESSAGES
+    skipped = []
+    for vantage in (SERVER, *recorded.watched):
+        some = recorded.transcripts.get(vantage, ())
+        if vantage != SERVER and hides_groups(recorded.scenario):
+            continue
+        if vantage in dishonest or len(some) != 1 or len(some[0].entries) > left:
+            skipped.append(vantage)
+            continue
+        left -= len(some[0].entries)
+        machine = _machine(recorded, truth, stage, vantage)
+        hints = tuple(_hints(recorded)) if vantage == SERVER else ()
+        groups = _told(recorded, vantage)
+        done.append(Restepper(vantage, machine, stage.plan, stage.tap, hints, groups).run(some[0]))
+    yield from _judged(done)
+    if hides_groups(recorded.scenario):
+        yield _note("No party was stepped again: which model it chose is hidden, and not recorded anywhere.")
+    if skipped:
+        yield _note(
+            f"Not stepped again: {listed(sorted(skipped))}, which misbehave, were restarted, or are beyond"
+            f" {_MESSAGES:,} entries in all."
+        )
+
+
+def _judged(done: list[Restepped]) -> Iterator[Finding]:
+    for one in done:
+        if one.differing is not None:
+            yield Finding(
+                audit=_AUDIT,
+                severity=Severity.BREACH,
+                claim=(
+                    f"{one.vantage} did not do what its machine does: it differs after {one.agreed} entries."
+                ),
+                evidence=(one.differing,),
+                remedy="it runs another program, or its transcript is not its own: do not count on it",
+                parties=() if one.vantage == SERVER else (one.vantage,),
+            )
+    whole = [one for one in done if one.differing is None and not one.stopped]
+    if whole:
+        total = sum(one.agreed for one in whole)
+        yield Finding(
+            audit=_AUDIT,
+            severity=Severity.HOLDS,
+            claim=(
+                f"{counted(len(whole), 'machine')} ({listed(one.vantage for one in whole)}) stepped again"
+                " from"
+                f" the seed: all {total:,} messages and reports come out with the same bits."
+            ),
+            evidence=(Evidence("lab/broker.frames", None, "the messages"),),
+        )
+    for one in (one for one in done if one.stopped):
+        yield _note(
+            f"{one.vantage} could be followed for {one.agreed} messages and reports, which agree;"
+            f" {one.stopped}."
+        )
+
+
+def _why_not(recorded: Recorded, truth: GroundTruth | None) -> str | None:
+    if recorded.simulated:
+        return "a simulation has none"
+    if not recorded.seeded or recorded.seed is None:
+        return "their secrets are not known, which takes a run with --insecure-seeded-entropy"
+    if truth is None:
+        return "that takes --lab"
+    if not frames_of(truth.folder):
+        return "transcripts have digests of messages only, and the run had no observer (--observe)"
+    return None
+
+
+def _stage(recorded: Recorded, truth: GroundTruth) -> _Stage | None:
+    root = InsecureSeededEntropy(recorded.seed or 0)
+    identities, roster = make_identities(recorded.parties, root)
+    run = RunId(recorded.run)
+    tap = Wiretap(frames_of(truth.folder), run, roster, recorded.limits.ring_bits)
+    entry = next((entry for entry, _ in recorded.messages(SERVER, "sent", "ModelAnnounce")), None)
+    record: Any = {} if entry is None else entry.fields.get("params", {})
+    params = truth.vector(str(record.get("digest")))
+    if params is None:
+        return None
+    length = params.size // recorded.scenario.groups.count
+    plan = Plan(run, recorded.scenario, recorded.limits, roster, length)
+    return _Stage(plan, root, tap, np.array(params, dtype=np.float32), identities)
+
+
+def _told(recorded: Recorded, party: PartyId) -> dict[int, int | None]:
+    """By round with clusters, the group that a party told; None where it was not there."""
+    return {
+        int(str(entry.fields["round"])): dict(cast("Any", entry.fields.get("groups", ()))).get(party)
+        for vantage in (SERVER, party)
+        for entry, _ in recorded.of(vantage, "clusters_drawn")
+    }
+
+
+def _machine(
+    recorded: Recorded, truth: GroundTruth, stage: _Stage, vantage: PartyId
+) -> PartyMachine | ServerMachine:
+    if vantage == SERVER:
+        context = ServerContext(
+            stage.plan, stage.identities[SERVER], MemoryStore(), stage.first, server_entropy(stage.root)
+        )
+        return ServerMachine(context)
+    own, seams = party_entropy(stage.root, vantage), truth_seams(truth, vantage)
+    samples, sums = _samples(recorded, vantage), stage.plan.sums.prepared()
+    return PartyMachine(PartyContext(stage.plan, vantage, samples, own, seams, prepared=sums))
+
+
+def _hints(recorded: Recorded) -> Iterator[PresenceHint]:
+    """What the broker told of parties' connections, as the observer heard it."""
+    gone = hashlib.sha256(GONE).hexdigest()
+    for entry, _ in recorded.of("broker", "frame"):
+        party = status_party(str(entry.fields["topic"]))
+        if party is not None and entry.fields["sha256"] == gone:
+            yield PresenceHint(entry.time or 0.0, party)
+
+
+def _samples(recorded: Recorded, party: PartyId) -> int:
+    """What the party declared, from any draw that it is in."""
+    for vantage in (party, SERVER):
+        for entry, _ in recorded.of(vantage, "clusters_drawn"):
+            counts: Any = entry.fields.get("counts", ())
+            for name, count in counts:
+                if name == party:
+                    return int(count)
+    return 1
+
+
+def _note(claim: str) -> Finding:
+    return Finding(audit=_AUDIT, severity=Severity.NOTE, claim=claim)

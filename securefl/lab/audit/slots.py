@@ -1,0 +1,209 @@
+"""What opened slots of hidden groups give away: how many members are in each, as counts say (ADR 0026).
+
+The ledger knows a slot's sum as one over its whole cluster, with zeros of whoever chose another model. Counts
+say how many updates are really in it, and never whose: a slot of one *is* somebody's update.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.openings import Opening, opened_versions
+from securefl.lab.audit.recorded import Recorded
+from securefl.methods.clustering import hides_groups
+from securefl.protocol.round import FIRST_SLOT, open_slots
+from securefl.runtime.report import counted, listed
+
+_REMEDY: Final = (
+    "take these updates for known, not by name; an honest member releases a slot only once it was told counts"
+    " of f + k_anonymity or more"
+)
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Counts of one cluster, as one process says that they were opened or told."""
+
+    vantage: PartyId
+    counts: tuple[int, ...]
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One slot that must be taken to be open."""
+
+    round: int
+    opening: Opening
+    counts: tuple[tuple[int, ...], ...]
+    """All that anybody says of its cluster."""
+    count: int | None
+    """Members in it, the fewest that anybody says; None where nobody does."""
+    allowed: bool
+    """Whether it may be opened by all that was said."""
+
+
+def least_in_slot(recorded: Recorded) -> int:
+    """Fewest members of a slot that may be opened: f + k_anonymity."""
+    sums = recorded.scenario.secure_sum
+    return sums.colluders_per_cluster + sums.k_anonymity
+
+
+def told_counts(recorded: Recorded) -> Mapping[tuple[int, int], Sequence[Told]]:
+    """By round and cluster, the counts that the server opened and that members were told."""
+    found: dict[tuple[int, int], list[Told]] = defaultdict(list)
+    for vantage in (SERVER, *recorded.watched):
+        for entry, evidence in recorded.of(vantage, "slots_counted"):
+            fields: Any = entry.fields
+            told = Told(vantage, tuple(map(int, fields["counts"])), evidence)
+            found[int(fields["round"]), int(fields["cluster"])].append(told)
+    return found
+
+
+def slots_of(recorded: Recorded) -> tuple[Slot, ...]:
+    """All opened slots of a run with hidden groups, in order."""
+    told, least = told_counts(recorded), least_in_slot(recorded)
+    rows = {(r.round, s.reclustering, s.cluster): s.inside for r in recorded.records for s in r.sums}
+    found = []
+    for version in opened_versions(recorded):
+        for opening in version.openings:
+            round_, group = version.version.round, opening.reclustering - FIRST_SLOT
+            if group < 0:
+                continue
+            said = tuple(dict.fromkeys(one.counts for one in told.get((round_, opening.cluster), ())))
+            here = [counts[group] for counts in said if group < len(counts)]
+            members = len(opening.survivors)
+            allowed = bool(said) and all(group in open_slots(counts, members, least) for counts in said)
+            if recorded.simulated:
+                # Rows have the counts of what was opened only.
+                count = rows.get((round_, opening.reclustering, opening.cluster))
+                here = [] if count is None else [count]
+                allowed = count is not None and least <= count <= members
+            found.append(Slot(round_, opening, said, min(here, default=None), allowed))
+    return tuple(found)
+
+
+def slotted(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    """Yield findings of ``audit`` on the slots of a run with hidden groups; none on others.
+
+    A breach: a slot that was opened without counts, with impossible ones, or with fewer members than
+    f + k_anonymity. A warning: with the supposed colluders, fewer than k_anonymity may be left in one.
+    """
+    if not hides_groups(recorded.scenario):
+        return
+    slots, least = slots_of(recorded), least_in_slot(recorded)
+    if recorded.simulated and any(slot.count is None for slot in slots):
+        claim = "How many are in slots is not known: rows of metrics.jsonl by an earlier version do not say."
+        yield Finding(audit=audit, severity=Severity.NOTE, claim=claim)
+        return
+    bad = [slot for slot in slots if not slot.allowed]
+    for slot in bad[:_SHOWN]:
+        yield _broken(recorded, audit, slot, least)
+    if len(bad) > _SHOWN:
+        yield _finding(audit, Severity.BREACH, f"{len(bad) - _SHOWN} more slots were opened like these.")
+    if slots and not bad:
+        smallest = min(slots, key=lambda slot: slot.count or 0)
+        closed = _closed(recorded, slots)
+        yield Finding(
+            audit=audit,
+            severity=Severity.HOLDS,
+            claim=(
+                f"All {counted(len(slots), 'opened slot')} of hidden groups have f + k_anonymity = {least}"
+                f" members or more by the counts, the smallest {smallest.count} of"
+                f" {len(smallest.opening.survivors)} survivors."
+                + (f" {counted(closed, 'slot')} with fewer stayed closed." if closed else "")
+            ),
+            evidence=(smallest.opening.evidence,),
+        )
+    yield from _pooled(recorded, audit, slots)
+    yield from _known(recorded, audit)
+
+
+def _broken(recorded: Recorded, audit: str, slot: Slot, least: int) -> Finding:
+    place = f"round {slot.round}, cluster {slot.opening.cluster}"
+    name = f"The slot of model {slot.opening.reclustering - FIRST_SLOT} in {place}"
+    members = slot.opening.survivors
+    if slot.count is None:
+        claim = f"{name} was opened, and nobody says how many of {listed(members)} are in it."
+    elif slot.count == 1:
+        claim = (
+            f"{name} was opened with a count of 1: it is the update of one of {listed(members)};"
+            f" f + k_anonymity = {least} are needed."
+        )
+    elif slot.count < least:
+        claim = f"{name} was opened with a count of {slot.count}; f + k_anonymity = {least} are needed."
+    else:
+        said = " or ".join(str(list(counts)) for counts in slot.counts)
+        claim = f"{name} was opened, and the counts of its {len(members)} survivors cannot be {said}."
+    told = told_counts(recorded).get((slot.round, slot.opening.cluster), ())
+    evidence = (
+        slot.opening.evidence,
+        *(Evidence(t.evidence.source, t.evidence.entry, "counts") for t in told),
+    )
+    return _finding(audit, Severity.BREACH, claim, evidence[:4], members)
+
+
+def _pooled(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iterator[Finding]:
+    """Colluders know what they put in; at worst all of them are in the same slot."""
+    k = recorded.scenario.secure_sum.k_anonymity
+    left = [
+        (max(slot.count - len(among), 0), slot)
+        for slot in slots
+        if slot.count is not None and (among := recorded.colluders.intersection(slot.opening.survivors))
+    ]
+    short = [(rest, slot) for rest, slot in left if 0 < rest < k]
+    if short:
+        rest, slot = min(short, key=lambda item: item[0])
+        others = tuple(sorted(set(slot.opening.survivors) - recorded.colluders))
+        yield _finding(
+            audit,
+            Severity.WARNING,
+            f"With {listed(sorted(recorded.colluders))}, {counted(len(short), 'slot')} may be left with fewer"
+            f" than k_anonymity = {k} updates, if they chose the same model: in round {slot.round},"
+            f" {rest} of {listed(others)}.",
+            (slot.opening.evidence,),
+            others,
+        )
+
+
+def _known(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    """Counts by themselves: who is in a cluster all of one group has no secret. In warm-up nobody chooses."""
+    warmup = recorded.scenario.groups.warmup
+    counts = {key: told[0] for key, told in told_counts(recorded).items() if key[0] >= warmup}
+    whole = [(key, told) for key, told in counts.items() if sum(c > 0 for c in told.counts) == 1]
+    if counts:
+        known = f"{len(whole)} of {counted(len(counts), 'time')} all members of a cluster had chosen the same"
+        yield Finding(
+            audit=audit,
+            severity=Severity.NOTE,
+            claim=f"Of groups, counts say how many and not who; but {known} model, and that is then known.",
+            evidence=tuple(told.evidence for _, told in whole[:1]),
+        )
+
+
+def _closed(recorded: Recorded, slots: Sequence[Slot]) -> int:
+    """Slots with somebody in them that were not opened."""
+    opened = {(slot.round, slot.opening.cluster, slot.opening.reclustering) for slot in slots}
+    return sum(
+        count > 0 and (round_, cluster, FIRST_SLOT + group) not in opened
+        for (round_, cluster), told in told_counts(recorded).items()
+        for group, count in enumerate(told[0].counts)
+    )
+
+
+def _finding(
+    audit: str,
+    severity: Severity,
+    claim: str,
+    evidence: tuple[Evidence, ...] = (),
+    parties: tuple[PartyId, ...] = (),
+) -> Finding:
+    return Finding(
+        audit=audit, severity=severity, claim=claim, evidence=evidence, remedy=_REMEDY, parties=parties
+    )

@@ -1,0 +1,62 @@
+"""Ground truth of a run with ``--lab``: encoded updates and whole vectors, read when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import I64, digest_of
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.runtime.process import upload_file
+
+
+@dataclass(frozen=True, slots=True)
+class GroundTruth:
+    """The folder ``lab`` of a run directory."""
+
+    folder: Path
+
+    def upload(self, party: PartyId, round_: int, work: int = 0) -> I64 | None:
+        """What the party encoded, noise included, i64 ``(d,)``; None where it made no such update.
+
+        Raises:
+            ConfigError: the file is no such vector.
+        """
+        path = upload_file(self.folder.parent, party, round_, work)
+        if not path.exists():
+            return None
+        values = _read(path)
+        if values.dtype != np.int64 or values.ndim != 1:
+            raise ConfigError(str(path), f"is no update: {values.dtype} of shape {values.shape}")
+        return values
+
+    def has(self, digest: str) -> bool:
+        """Whether the whole vector of this digest (hex) was kept."""
+        return (self.folder / f"{digest}.npy").exists()
+
+    def vector(self, digest: str) -> npt.NDArray[Any] | None:
+        """The whole vector of this digest (hex); None where it was not kept.
+
+        Raises:
+            ConfigError: the file does not have the digest that it is named after.
+        """
+        path = self.folder / f"{digest}.npy"
+        if not path.exists():
+            return None
+        values = _read(path)
+        if digest_of(values).hex() != digest:
+            raise ConfigError(str(path), "was altered: its digest does not fit")
+        return values
+
+
+def _read(path: Path) -> npt.NDArray[Any]:
+    try:
+        values: npt.NDArray[Any] = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise ConfigError(str(path), f"cannot be read: {error}") from error
+    return values

@@ -1,0 +1,218 @@
+"""*unmasking*: the seed share of a survivor or the key share of a dropped member, never both, and once.
+
+Whoever holds the threshold of both kinds for one member takes off all of its masks (Bonawitz et al. 2017). A
+second release, or a masked input after a release, lets the server subtract two sums (protocol.md, steps 9 and
+10).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from securefl.base.ids import PartyId
+from securefl.lab.audit.chapter import Chapter
+from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.pooled_shares import opened_by_colluders
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.repeats import repeats
+from securefl.lab.audit.slots import least_in_slot
+from securefl.methods.clustering import COUNTS, hides_groups
+from securefl.protocol.round import FIRST_SLOT, open_slots
+from securefl.runtime.report import counted, listed
+
+AUDIT: Final = "unmasking"
+_CERTIFY: Final = (
+    'one survivor set for all: with server = "active" parties release only under a certificate over it'
+)
+_Where = tuple[int, int, int, int]
+"""Round, reclustering, cluster, attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """One party's shares of one instance."""
+
+    giver: PartyId
+    seeds_of: frozenset[PartyId]
+    keys_of: frozenset[PartyId]
+    evidence: Evidence
+
+
+def audit_unmasking(recorded: Recorded) -> Chapter:
+    """Both kinds of share, second releases, resubmissions and repeated keys."""
+    given, old = _given(recorded)
+    findings = [
+        *_both_kinds(recorded, given),
+        *_asked_for_both(recorded),
+        *_untold(recorded),
+        *repeats(recorded, AUDIT),
+    ]
+    pooled = list(opened_by_colluders(recorded, AUDIT))
+    if not findings and given:
+        releases = sum(map(len, given.values()))
+        findings.append(
+            Finding(
+                audit=AUDIT,
+                severity=Severity.HOLDS,
+                claim=(
+                    f"In {counted(releases, 'release')} of shares for {counted(len(given), 'sum')} nobody"
+                    " gave or was"
+                    " asked for both kinds of one member, nobody released twice or submitted after"
+                    " releasing, no"
+                    " sum was opened twice, and no key was advertised twice."
+                ),
+            )
+        )
+    findings += pooled
+    if old:
+        findings.append(
+            Finding(
+                audit=AUDIT,
+                severity=Severity.NOTE,
+                claim=(
+                    f"{counted(old, 'release')} do not say whose shares they held: recorded by an earlier"
+                    " version."
+                ),
+            )
+        )
+    if recorded.simulated:
+        findings = [
+            Finding(
+                audit=AUDIT, severity=Severity.NOTE, claim="A simulation has no masks: nothing to unmask."
+            )
+        ]
+    return Chapter(
+        audit=AUDIT,
+        title="Unmasking: what was released, and how often",
+        method=(
+            "Every party's transcript says of whom it released a share, and of which kind, and what survivor"
+            " set"
+            " it was told. They are put together by sum and attempt: what no single party sees can still add"
+            " up"
+            " to both kinds."
+        ),
+        findings=tuple(findings),
+    )
+
+
+def _given(recorded: Recorded) -> tuple[Mapping[_Where, list[_Given]], int]:
+    """What was given, by instance; and releases of which it is not known."""
+    found: dict[_Where, list[_Given]] = defaultdict(list)
+    old = 0
+    for party in recorded.watched:
+        for entry, evidence in recorded.of(party, "shares_released"):
+            fields: Mapping[str, Any] = entry.fields
+            if not fields.get("attempts"):
+                old += 1
+                continue
+            columns = (fields["instances"], fields["attempts"], fields["seeds_of"], fields["keys_of"])
+            for (r, j), attempt, seeds, keys in zip(*columns, strict=True):
+                found[fields["round"], r, j, attempt].append(
+                    _Given(party, frozenset(seeds), frozenset(keys), evidence)
+                )
+    return found, old
+
+
+def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Iterator[Finding]:
+    threshold = recorded.scenario.secure_sum.threshold
+    for where, some in sorted(given.items()):
+        for member in sorted(
+            {m for one in some for m in one.seeds_of} & {m for one in some for m in one.keys_of}
+        ):
+            seeds = [one for one in some if member in one.seeds_of]
+            keys = [one for one in some if member in one.keys_of]
+            alone = sorted({one.giver for one in seeds} & {one.giver for one in keys})
+            open_ = min(len(seeds), len(keys)) >= threshold
+            yield Finding(
+                audit=AUDIT,
+                severity=Severity.BREACH if open_ or alone else Severity.WARNING,
+                claim=(
+                    f"Of {member}, in {_place(where)}, {counted(len(seeds), 'share')} of the seed and"
+                    f" {len(keys)} of"
+                    f" the key were released; {threshold} of each open its update alone."
+                    + (f" {listed(alone)} gave both." if alone else "")
+                    + (" They are there: the update is open." if open_ else "")
+                ),
+                evidence=tuple(
+                    Evidence(one.evidence.source, one.evidence.entry, f"{kind} of {member}")
+                    for kind, them in (("seed share", seeds), ("key share", keys))
+                    for one in them
+                ),
+                remedy=_CERTIFY,
+                parties=(member,),
+            )
+
+
+def _asked_for_both(recorded: Recorded) -> Iterator[Finding]:
+    """Members of one cluster who were told different things about one of them."""
+    for round_, told in sorted(_told(recorded).items()):
+        for member in sorted(set().union(*(survivors for _, survivors, _ in told))):
+            without = [(p, e) for p, survivors, e in told if member not in survivors]
+            if without:
+                with_ = [(p, e) for p, survivors, e in told if member in survivors]
+                yield Finding(
+                    audit=AUDIT,
+                    severity=Severity.BREACH,
+                    claim=(
+                        f"In round {round_} the server said that {member} survived to"
+                        f" {listed(sorted(p for p, _ in with_))}, and that it did not to"
+                        f" {listed(sorted(p for p, _ in without))}: it asked for both kinds of its shares."
+                    ),
+                    evidence=tuple(
+                        Evidence(e.source, e.entry, f"{member} {what}")
+                        for what, them in (("survives", with_[:3]), ("is dropped", without[:3]))
+                        for _, e in them
+                    ),
+                    remedy='the server is not honest; server = "active" withstands this',
+                    parties=(member,),
+                )
+
+
+def _told(recorded: Recorded) -> Mapping[int, list[tuple[PartyId, frozenset[PartyId], Evidence]]]:
+    """By round, each survivor set that a party was told."""
+    found: dict[int, list[tuple[PartyId, frozenset[PartyId], Evidence]]] = defaultdict(list)
+    for party in recorded.watched:
+        for entry, evidence in recorded.of(party, "survivors_frozen"):
+            survivors: Any = entry.fields["survivors"]
+            told = frozenset(map(PartyId, survivors))
+            found[int(str(entry.fields["round"]))].append((party, told, evidence))
+    return found
+
+
+def _untold(recorded: Recorded) -> Iterator[Finding]:
+    """Slots of hidden groups for which a member released before it was told a count that allows it."""
+    if not hides_groups(recorded.scenario):
+        return
+    least = least_in_slot(recorded)
+    for party in recorded.watched:
+        may: set[tuple[int, int, int]] = set()
+        for number, transcript in enumerate(recorded.transcripts[party]):
+            source = party if not number else f"{party}.{number + 1}"
+            for entry in transcript.entries:
+                fields: Any = entry.fields
+                if entry.kind == "slots_counted":
+                    slots = open_slots(fields["counts"], sum(fields["counts"]), least)
+                    may |= {(fields["round"], FIRST_SLOT + slot, fields["cluster"]) for slot in slots}
+                elif entry.kind == "shares_released":
+                    given = {(fields["round"], r, j) for r, j in fields["instances"] if r != COUNTS}
+                    for _, r, j in sorted(given - may):
+                        yield Finding(
+                            audit=AUDIT,
+                            severity=Severity.BREACH,
+                            claim=(
+                                f"{party} released shares for the slot of model {r - FIRST_SLOT} of cluster"
+                                f" {j} in round {fields['round']}, and was told no count of {least} or more."
+                            ),
+                            evidence=(Evidence(source, entry.n, "released"),),
+                            remedy="it runs another program, or counts came late: exposure says what is open",
+                            parties=(party,),
+                        )
+
+
+def _place(where: _Where) -> str:
+    round_, r, j, attempt = where
+    again = f", attempt {attempt}" if attempt else ""
+    return f"round {round_}, reclustering {r}, cluster {j}{again}"

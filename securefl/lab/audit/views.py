@@ -1,0 +1,236 @@
+"""*views*: did the server tell everybody the same story?
+
+A server that shows one party another model, assignment, set of hellos or survivor set can single it out
+(Pasquini et al., arXiv 2111.07380; protocol.md, steps 2, 6 and 7). The parties' transcripts are compared.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.chapter import Chapter
+from securefl.lab.audit.exhibits import Table
+from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.never_came import never_came
+from securefl.lab.audit.recorded import Recorded
+from securefl.runtime.report import counted, listed
+
+AUDIT: Final = "views"
+
+
+class _Topic(NamedTuple):
+    key: str
+    name: str
+    stops: str
+    """What the protocol does about it."""
+
+
+_TOPICS: Final = (
+    _Topic(
+        "model", "model", "masks are bound to the model's digest: sums of parties that saw two do not open"
+    ),
+    _Topic("hellos", "list of hellos", "masks are bound to all hellos"),
+    _Topic("assignment", "assignment, seed and sample counts", "every party recomputes it from all nonces"),
+    _Topic("survivors", "survivor set", 'with server = "active" a certificate over one set is needed'),
+    _Topic("certificate", "certificate", "signatures are over one statement"),
+    _Topic("counts", "counts of hidden groups", "nothing: members believe the server"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    party: PartyId
+    value: str
+    evidence: Evidence
+
+
+Sightings = Mapping[tuple[str, int, int], tuple[_Seen, ...]]
+"""By topic, round and draw of nonces, or cluster of counts: what each party saw, once for each time."""
+
+
+def audit_views(recorded: Recorded) -> Chapter:
+    """One model, one assignment, one survivor set for everybody in each round."""
+    found = _sightings(recorded)
+    findings: list[Finding] = []
+    rows = []
+    for topic in _TOPICS:
+        mine = {key: seen for key, seen in found.items() if key[0] == topic.key}
+        split = {key: seen for key, seen in mine.items() if len({one.value for one in seen}) > 1}
+        findings += [_split(recorded, topic, key, seen) for key, seen in sorted(split.items())]
+        compared = sum(map(len, mine.values()))
+        rows.append((topic.name, len({key[1] for key in mine}), compared, len(split)))
+    if not findings and recorded.watched:
+        server = " and with the server's" if recorded.has_server else ""
+        findings.append(
+            Finding(
+                audit=AUDIT,
+                severity=Severity.HOLDS,
+                claim=(
+                    f"{counted(len(recorded.watched), 'party transcript')} agree with each other{server}: one"
+                    " model, one assignment and one survivor set in each of"
+                    f" {counted(len({key[1] for key in found}), 'round')}."
+                ),
+            )
+        )
+    return Chapter(
+        audit=AUDIT,
+        title="Views: whether everybody was told the same",
+        method=(
+            "Each party's transcript has the SHA-256 of every message it received, the assignment that it"
+            " computed itself and the survivor set that it was told. They are compared with each other and"
+            " with the server's. So is what the server says never came: nonces of voided draws, and inputs."
+        ),
+        findings=(*findings, *never_came(recorded, AUDIT), *_missing(recorded)),
+        exhibits=(
+            Table(
+                title="What was compared", columns=("what", "rounds", "sightings", "splits"), rows=tuple(rows)
+            ),
+        ),
+    )
+
+
+def _sightings(recorded: Recorded) -> Sightings:
+    found: dict[tuple[str, int, int], list[_Seen]] = defaultdict(list)
+    for party in (*recorded.watched, *((SERVER,) if recorded.has_server else ())):
+        for topic, round_, draw, value, evidence in _seen_by(recorded, party):
+            found[topic, round_, draw].append(_Seen(party, value, evidence))
+    return {key: tuple(seen) for key, seen in found.items()}
+
+
+def _seen_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[str, int, int, str, Evidence]]:
+    messages = {"ModelAnnounce": "model", "Announce": "hellos", "Certificate": "certificate"}
+    direction = "sent" if party == SERVER else "received"
+    for message, topic in messages.items():
+        for entry, evidence in recorded.messages(party, direction, message):
+            place: Any = entry.fields["place"]
+            yield topic, place[0], place[3], str(entry.fields["sha256"]), evidence
+    for entry, evidence in recorded.of(party, "clusters_drawn"):
+        fields: Mapping[str, Any] = entry.fields
+        value = f"{fields['assignment_digest']} {fields.get('seed')} {fields.get('counts')}"
+        yield "assignment", fields["round"], 0, value, evidence
+    for entry, evidence in recorded.of(party, "survivors_frozen"):
+        survivors: Any = entry.fields["survivors"]
+        yield "survivors", int(str(entry.fields["round"])), 0, ",".join(sorted(survivors)), evidence
+    for entry, evidence in recorded.of(party, "slots_counted"):
+        counts: Any = entry.fields
+        yield "counts", counts["round"], counts["cluster"], str((counts["counts"], counts["seats"])), evidence
+
+
+def _split(recorded: Recorded, topic: _Topic, key: tuple[str, int, int], seen: tuple[_Seen, ...]) -> Finding:
+    groups: dict[str, list[_Seen]] = defaultdict(list)
+    for one in seen:
+        groups[one.value].append(one)
+    ordered = sorted(groups.values(), key=lambda group: (len(group), group[0].party))
+    odd = sorted({one.party for group in ordered[:-1] for one in group} - {SERVER})
+    round_ = key[1]
+    released = {
+        party
+        for party in recorded.watched
+        for entry, _ in recorded.of(party, "shares_released")
+        if entry.fields["round"] == round_
+    }
+    sizes = ", ".join(str(len({one.party for one in group})) for group in ordered)
+    went = sorted(released.intersection(odd))
+    return Finding(
+        audit=AUDIT,
+        severity=Severity.BREACH,
+        claim=(
+            f"In round {round_} there were {len(groups)} versions of the {topic.name}, seen by {sizes} of"
+            " those"
+            f" who left a transcript; {listed(odd)} saw another than most."
+            + (
+                f" Of these, {listed(went)} released shares all the same."
+                if went
+                else " None of them released."
+            )
+        ),
+        evidence=tuple(
+            Evidence(group[0].evidence.source, group[0].evidence.entry, f"{topic.name} {group[0].value[:24]}")
+            for group in ordered
+        ),
+        remedy=f"the server split its parties: do not trust it; {topic.stops}",
+        parties=tuple(odd),
+    )
+
+
+def _missing(recorded: Recorded) -> Iterator[Finding]:
+    """Whose view is not known."""
+    if recorded.simulated:
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.NOTE,
+            claim="A simulation has one view: there is nothing to compare.",
+        )
+        return
+    gone = recorded.gone
+    if gone:
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.WARNING,
+            claim=(
+                f"{counted(len(gone), 'transcript')} that the run left, says summary.json, gone"
+                f" ({listed(gone)}): what they would show is not known."
+            ),
+            remedy="put them back: somebody took them out after the run",
+        )
+    yield from _gaps(recorded)
+    absent = sorted(set(recorded.parties).difference(recorded.watched, gone, recorded.blank))
+    if absent:
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.NOTE,
+            claim=(
+                f"{counted(len(absent), 'transcript')} missing ({listed(absent)}): what they were told is"
+                " not known."
+            ),
+            remedy="collect the transcripts of all parties in one transcripts folder",
+        )
+    cut = sorted(
+        vantage
+        for vantage, some in recorded.transcripts.items()
+        if not all(transcript.complete or transcript.torn for transcript in some)
+    )
+    if cut:
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.NOTE,
+            claim=f"{listed(cut)} did not end in good order: what came after the last entry is not known.",
+        )
+
+
+def _gaps(recorded: Recorded) -> Iterator[Finding]:
+    """What killed processes left: transcripts that break off in the middle of a line, and empty ones."""
+    torn = {
+        transcript.path.stem: len(transcript.entries) + 1
+        for some in recorded.transcripts.values()
+        for transcript in some
+        if transcript.torn
+    }
+    if torn:
+        names = listed(sorted(torn))
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.NOTE,
+            claim=(
+                f"{counted(len(torn), 'transcript')} broken off in the middle of a line ({names}): what came"
+                " from there on is not known."
+            ),
+            evidence=tuple(
+                Evidence(name, entry, "broken off, as by a killed process or a full disk")
+                for name, entry in sorted(torn.items())
+            ),
+        )
+    if recorded.blank:
+        yield Finding(
+            audit=AUDIT,
+            severity=Severity.NOTE,
+            claim=(
+                f"{counted(len(recorded.blank), 'transcript')} without a single whole entry"
+                f" ({listed(sorted(recorded.blank))}): what they would show is not known."
+            ),
+            evidence=tuple(Evidence(f"transcripts/{name}.jsonl", None, "empty") for name in recorded.blank),
+        )

@@ -1,0 +1,104 @@
+"""The frames that an observer in lab mode kept, as the messages that each process took from them."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from securefl.base.arrays import digest_of
+from securefl.base.crypto import Roster
+from securefl.base.errors import ConfigError, PeerError
+from securefl.base.ids import EVERYONE, PartyId, RunId
+from securefl.methods.encoding import ring_dtype
+from securefl.protocol.messages import AnyMessage, MaskedInput
+from securefl.protocol.wire import Delivery, Inbox, encode, peek
+from securefl.runtime.process import LAB_FRAMES
+from securefl.runtime.transcript import Entry
+
+_LARGEST = 1 << 31
+
+MessageKey = tuple[str, str, tuple[int, ...], str]
+"""Sender, kind, place and digest: what a transcript says of a message."""
+
+
+def frames_of(folder: Path) -> tuple[bytes, ...]:
+    """The frames in a lab folder, in the order in which the broker passed them on; none without an observer.
+
+    Raises:
+        ConfigError: the file is cut off.
+    """
+    path = folder / LAB_FRAMES
+    if not path.exists():
+        return ()
+    raw = path.read_bytes()
+    found: list[bytes] = []
+    position = 0
+    while position < len(raw):
+        if position + 4 > len(raw):
+            raise ConfigError(str(path), f"is cut off after {len(found)} frames")
+        (length,) = struct.unpack_from("<I", raw, position)
+        position += 4 + length
+        if position > len(raw):
+            raise ConfigError(str(path), f"is cut off after {len(found)} frames")
+        found.append(raw[position - length : position])
+    return tuple(found)
+
+
+class Wiretap:
+    """Messages by who took them and by what transcripts say of them.
+
+    Args:
+        frames: all that passed the broker.
+        run: frames of other runs are left out.
+        roster: whose signatures count.
+        ring_bits: of masked inputs.
+    """
+
+    def __init__(self, frames: tuple[bytes, ...], run: RunId, roster: Roster, ring_bits: int) -> None:
+        self._run = run
+        self._roster = roster
+        self._bits = ring_bits
+        self._frames: dict[str, list[bytes]] = defaultdict(list)
+        for frame in frames:
+            try:
+                self._frames[peek(frame, "broker").header.recipient].append(frame)
+            except PeerError:
+                # Last wills, probes and garbage have no envelope.
+                continue
+
+    def taken_by(self, vantage: PartyId) -> dict[MessageKey, list[Delivery]]:
+        """What this process can have taken, oldest first where messages are alike."""
+        inbox = Inbox(self._run, vantage, self._roster, max_message=_LARGEST)
+        found: dict[MessageKey, list[Delivery]] = defaultdict(list)
+        for frame in self._for(vantage):
+            try:
+                delivery = inbox.accept(frame, "broker", 0.0)
+            except PeerError:
+                continue
+            if delivery is not None:
+                found[self.key(delivery.sender, delivery.place, delivery.message)].append(delivery)
+        return found
+
+    def key(self, sender: str, place: tuple[int, ...], message: AnyMessage) -> MessageKey:
+        """What a transcript says of this message."""
+        if isinstance(message, MaskedInput):
+            words = np.frombuffer(message.vector, dtype=ring_dtype(self._bits))
+            return sender, type(message).__name__, tuple(place), digest_of(words).hex()
+        return sender, type(message).__name__, tuple(place), hashlib.sha256(encode(message)).hexdigest()
+
+    def _for(self, vantage: PartyId) -> Iterator[bytes]:
+        yield from self._frames[EVERYONE]
+        yield from self._frames[vantage]
+
+
+def key_of(entry: Entry, who: str) -> MessageKey:
+    """The key of a ``received`` or ``sent`` entry; ``who`` is its sender (or, sent, its recipient)."""
+    fields: Any = entry.fields
+    digest = fields["sha256"] if "sha256" in fields else fields["vector"]["digest"]
+    return who, str(fields["message"]), tuple(fields["place"]), str(digest)

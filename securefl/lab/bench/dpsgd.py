@@ -1,0 +1,191 @@
+"""`securefl bench dpsgd`: CPU time of a step of DP-SGD per example, beside plain SGD, on one thread.
+
+The nets are those of Xiang et al. 2023 (Tables 7 and 8): 784-32-10 with ELU (25,450 parameters), and three
+5x5 convolutions of 16 channels with GroupNorm on 28x28 images (21,802). A step of DP-SGD is a round's: it
+copies the parameters into the model, draws a batch of fixed size from 3,000 records, and makes one update.
+Plain SGD goes through as many examples of one epoch, in batches of the same size. Each repetition measures
+all ways in turn, and ratios are medians over repetitions, so that what else the machine does slows all.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+import torch
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+from securefl.base.arrays import F64
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import UsageError
+from securefl.scenario import DpSgd, GroupNormCnn, Mlp, Training
+from securefl.training.batched import DpFleet, DpJob
+from securefl.training.data import Shard, pool_samples
+from securefl.training.dpsgd import DpSgdTrainer, DpStep, Drawn, Mapped, draw_batch
+from securefl.training.models import build_model, to_vector
+from securefl.training.sgd import LocalTrainer
+
+RECORDS = 3_000
+PARTIES = 20
+PLAIN = "plain SGD"
+AIMS = {"mlp": 40.0, "cnn": 500.0}
+"""Microseconds per example that DP-SGD may take at batches of 16."""
+
+_SHAPE, _CLASSES = (28, 28), 10
+_CPU = torch.device("cpu")
+_Work = tuple[Callable[[], object], int]
+"""Some work, and how many examples it goes through."""
+
+
+@dataclass(frozen=True, slots=True)
+class DpRow:
+    """One way of training one net."""
+
+    net: str
+    parameters: int
+    way: str
+    microseconds: float
+    """CPU time per example, median over the repetitions."""
+    ratio: float
+    """Over plain SGD's in the same repetition, median."""
+
+
+@dataclass(frozen=True, slots=True)
+class DpReport:
+    """What `securefl bench dpsgd` found."""
+
+    batch: int
+    repetitions: int
+    torch: str
+    """Its version."""
+    rows: tuple[DpRow, ...]
+
+
+def run_dpsgd(batch: int = 16, repetitions: int = 5, steps: int = 40) -> DpReport:
+    """Measure both nets.
+
+    Args:
+        batch: examples of one step.
+        repetitions: of each measurement.
+        steps: of each repetition.
+
+    Raises:
+        UsageError: a batch outside [1, 3000], no repetition or no step.
+    """
+    if not 1 <= batch <= RECORDS or repetitions < 1 or steps < 1:
+        raise UsageError(f"cannot measure {repetitions} times {steps} steps of {batch} of {RECORDS} records")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        rows = [row for name in AIMS for row in _measure(name, net(name), batch, repetitions, steps)]
+    finally:
+        torch.set_num_threads(threads)
+    return DpReport(batch, repetitions, str(torch.__version__), tuple(rows))
+
+
+def net(name: str) -> nn.Module:
+    """``mlp`` (Xiang et al. 2023, Table 8) or ``cnn`` (Table 7), for 28x28 images and ten classes."""
+    model = Mlp(hidden=(32,), activation="elu") if name == "mlp" else GroupNormCnn()
+    return build_model(model, _SHAPE, _CLASSES, seed=1)
+
+
+def _measure(name: str, module: nn.Module, batch: int, repetitions: int, steps: int) -> list[DpRow]:
+    ways = _ways(module, batch, steps)
+    for work, _ in ways.values():
+        work()  # whatever the first call prepares
+    runs = [
+        {way: _seconds(work) / examples for way, (work, examples) in ways.items()} for _ in range(repetitions)
+    ]
+    return [
+        DpRow(
+            name,
+            len(to_vector(module)),
+            way,
+            1e6 * statistics.median(run[way] for run in runs),
+            statistics.median(run[way] / run[PLAIN] for run in runs),
+        )
+        for way in ways
+    ]
+
+
+def _ways(module: nn.Module, batch: int, steps: int) -> dict[str, _Work]:
+    """What is measured, by name."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((RECORDS, *_SHAPE)).astype(np.float32)
+    y = rng.integers(0, _CLASSES, RECORDS)
+    shard = Shard(x, y, _CLASSES, _SHAPE)
+    params, own = to_vector(module), InsecureSeededEntropy(1)
+    carry = rng.standard_normal(len(params)) / 100
+    dp = DpSgd(sampler="fixed-size", momentum=0.1, carry="own")
+    config = Training(batch_size=batch, learning_rate=0.01)
+    examples = min(steps * batch, RECORDS)
+    plain = LocalTrainer(module, replace(shard, x=x[:examples], y=y[:examples]), config, _CPU)
+    trainer = DpSgdTrainer(module, shard, config, dp, _CPU)
+    pool, (portion,) = pool_samples([(x, y)], _CPU)
+    mapped = DpStep(module, pool, _SHAPE, batch, dp)
+    mapped.way = Mapped(module)
+    fleet = DpFleet(module, pool, _SHAPE, config, dp)
+    rounds = -(-steps // PARTIES)
+
+    def update(carry: F64 | None) -> None:
+        for step in range(steps):
+            trainer.update(params, carry, own.child(step))
+
+    def together() -> None:
+        for step in range(rounds):
+            jobs = [DpJob(portion, own.child(step, party), None) for party in range(PARTIES)]
+            list(fleet.updates(params, jobs))
+
+    def one_by_vmap() -> None:
+        for step in range(steps):
+            mapped.load(params)
+            drawn = draw_batch("fixed-size", RECORDS, batch, own.child(step))
+            mapped.updates([Drawn(drawn, drawn, None)])
+
+    return {
+        PLAIN: (lambda: plain.train(params, own), examples),
+        "DP-SGD": (lambda: update(None), steps * batch),
+        "with a carry": (lambda: update(carry), steps * batch),
+        f"{PARTIES} parties at once": (together, rounds * PARTIES * batch),
+        "vmap(grad)": (one_by_vmap, steps * batch),
+    }
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def dpsgd_json(report: DpReport) -> bytes:
+    """The whole report; field names are those of :class:`DpReport`."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2)
+
+
+def print_dpsgd(console: Console, report: DpReport) -> None:
+    """One table."""
+    title = f"DP-SGD, batches of {report.batch}: CPU us per example, medians of {report.repetitions}"
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    table.caption = "aim, at batches of 16: " + ", ".join(f"{name} {aim:g} us" for name, aim in AIMS.items())
+    table.pad_edge, table.padding = False, (0, 1, 0, 0)
+    for column in ("net", "way"):
+        table.add_column(column, no_wrap=True)
+    for column in ("parameters", "us", "times plain"):
+        table.add_column(column, justify="right")
+    for row in report.rows:
+        style = "green" if row.microseconds <= AIMS[row.net] else "yellow"
+        table.add_row(
+            row.net,
+            row.way,
+            f"{row.parameters:,}",
+            f"[{style}]{row.microseconds:,.1f}[/]",
+            f"{row.ratio:.2f}",
+        )
+    console.print(table)

@@ -1,0 +1,303 @@
+"""`securefl bench crypten`: the same cluster sum by masks and by CrypTen, through the machines of a round.
+
+All parties and the server run in one process, one step at a time, every hop through the wire's code; only the
+network and the training are left out. What is counted is the sum's: the steps that its messages and the
+update cause, and the bytes of their frames. The round around it (model, hellos, nonces, evaluation) is the
+same for all kinds and left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from securefl.base.crypto import make_identities
+from securefl.base.entropy import Entropy, OsEntropy
+from securefl.base.errors import UsageError
+from securefl.base.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
+from securefl.methods.feasibility import check
+from securefl.protocol.kernel import (
+    Aborted,
+    Effect,
+    Evaluate,
+    Evaluated,
+    Event,
+    Machine,
+    Received,
+    Report,
+    Send,
+    Train,
+    Trained,
+)
+from securefl.protocol.messages import AnyMessage
+from securefl.protocol.round import (
+    DealerMachine,
+    PartyContext,
+    PartyMachine,
+    Plan,
+    ServerContext,
+    ServerMachine,
+    SumOpened,
+)
+from securefl.protocol.secure_sum import MemoryStore, sums_of
+from securefl.protocol.wire import Inbox, Outbox
+from securefl.scenario import parse_scenario
+
+KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "masking": (),
+    "CrypTen": ("secure_sum.kind=crypten", "secure_sum.device=cpu"),
+    "CrypTen validated": (
+        "secure_sum.kind=crypten",
+        "secure_sum.device=cpu",
+        "secure_sum.validate={norm = 2.0}",
+        "encoding.clip=1.8",
+        "weighting.mode=ignore",
+    ),
+    "CrypTen insecure": (
+        "secure_sum.kind=crypten",
+        "secure_sum.device=cpu",
+        "secure_sum.mask_source=crypten-insecure",
+    ),
+}
+"""What is measured, and the settings that make it."""
+SIZES: Final = ((3, 25_450), (5, 25_450), (3, 1_000_000))
+"""(members, words) of the default rows."""
+
+_RUN = RunId("bench")
+_AROUND: Final = frozenset(
+    {"Here", "RollCall", "Join", "Goodbye", "Invite", "ModelAnnounce"}
+    | {"Hello", "Announce", "Reveal", "Reveals"}
+)
+"""Messages of the round around the sum."""
+_SCENARIO = """
+name = "bench"
+parties = {members}
+[clustering]
+size = {members}
+[secure_sum]
+threshold = 2
+min_survivors = 2
+[stop]
+rounds = 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One kind at one size; medians over repetitions, of a member also over the members."""
+
+    kind: str
+    members: int
+    length: int
+    """d: words of the vector."""
+    rounds: int
+    """Times that a message of the sum waits for another one."""
+    sent: float
+    """Bytes of a member's frames."""
+    received: float
+    member_seconds: float
+    """Of processor time."""
+    server_seconds: float
+    wall_seconds: float
+    """From the first key to the opened sum, all members and the server one after another."""
+
+
+@dataclass(slots=True)
+class _Node:
+    machine: Machine[Any, Event[AnyMessage], Effect[AnyMessage]]
+    outbox: Outbox
+    inbox: Inbox
+    phase: object = None
+    seconds: float = 0.0
+    sent: int = 0
+    received: int = 0
+
+
+@dataclass(slots=True)
+class _Tally:
+    """One round's counts."""
+
+    waves: int = 0
+    began: float | None = None
+    ended: float = 0.0
+    opened: list[SumOpened] = field(default_factory=list)
+
+
+def run_kinds(
+    sizes: Iterable[tuple[int, int]] = SIZES,
+    repetitions: int = 3,
+    kinds: Sequence[str] = tuple(KINDS),
+    entropy: Entropy | None = None,
+) -> tuple[Cost, ...]:
+    """Measure every kind at every size.
+
+    Raises:
+        ConfigError: CrypTen is missing.
+        UsageError: a round opened no sum, or another one than that of its updates: a bug.
+    """
+    costs = []
+    for members, length in sizes:
+        for kind in kinds:
+            _Round(kind, members, min(length, 1000), entropy or OsEntropy()).run()  # imports and caches
+            runs = [_Round(kind, members, length, entropy or OsEntropy()).run() for _ in range(repetitions)]
+            costs.append(_middle(runs))
+    return tuple(costs)
+
+
+def _middle(runs: Sequence[Cost]) -> Cost:
+    first = runs[0]
+    return Cost(
+        first.kind,
+        first.members,
+        first.length,
+        max(run.rounds for run in runs),
+        *(
+            median(getattr(run, name) for run in runs)
+            for name in ("sent", "received", "member_seconds", "server_seconds", "wall_seconds")
+        ),
+    )
+
+
+class _Round:
+    """One round of one cluster."""
+
+    def __init__(self, kind: str, members: int, length: int, entropy: Entropy) -> None:
+        scenario = parse_scenario(_SCENARIO.format(members=members), KINDS[kind])
+        limits = check(scenario)
+        names = [PartyId(f"p{i:02d}") for i in range(members)]
+        dealt = sums_of(scenario).dealer is not None
+        keys, roster = make_identities(names, entropy, with_dealer=dealt)
+        plan = Plan(_RUN, scenario, limits, roster, length)
+        sums = plan.sums.prepared()
+        words = np.random.default_rng(1).standard_normal((members, length))
+        self._kind, self._length = kind, length
+        self._updates = dict(zip(names, words, strict=True))
+        initial = np.zeros(length, dtype=np.float32)
+        store = MemoryStore()
+        server = ServerMachine(ServerContext(plan, keys[SERVER], store, initial, entropy.child("server")))
+        machines: dict[PartyId, Machine[Any, Event[AnyMessage], Effect[AnyMessage]]] = {SERVER: server}
+        for name in names:
+            own = entropy.child("party", name)
+            machines[name] = PartyMachine(PartyContext(plan, name, 10, own, prepared=sums))
+        if dealt:
+            machines[DEALER] = DealerMachine(_RUN, scenario, roster, entropy.child("party", DEALER))
+        largest = 64 * length + 2**20
+        self._nodes = {
+            name: _Node(
+                machine,
+                Outbox(_RUN, keys[name], entropy.child("outbox", name)),
+                Inbox(_RUN, name, roster, max_message=largest),
+            )
+            for name, machine in machines.items()
+        }
+        self._tally = _Tally()
+        self._wave: list[tuple[PartyId, list[bytes] | Event[AnyMessage], bool]] = []
+
+    def run(self) -> Cost:
+        """Run to the opened sum."""
+        for name, node in self._nodes.items():
+            node.phase, effects = node.machine.start(0.0)
+            self._perform(name, effects)
+        while self._wave and not self._tally.opened:
+            wave, self._wave = self._wave, []
+            self._tally.waves += any(counts and isinstance(item, list) for _, item, counts in wave)
+            for name, item, counts in wave:
+                self._take(name, item, counts)
+        tally, server = self._tally, self._nodes.pop(SERVER)
+        if len(tally.opened) != 1 or tally.began is None:
+            raise UsageError(f"the benchmark of {self._kind} opened {len(tally.opened)} sums")
+        self._nodes.pop(DEALER, None)
+        members = list(self._nodes.values())
+        return Cost(
+            self._kind,
+            len(members),
+            self._length,
+            tally.waves,
+            median(node.sent for node in members),
+            median(node.received for node in members),
+            median(node.seconds for node in members),
+            server.seconds,
+            tally.ended - tally.began,
+        )
+
+    def _take(self, name: PartyId, item: list[bytes] | Event[AnyMessage], counts: bool) -> None:
+        node = self._nodes[name]
+        start = time.process_time()
+        event = self._received(node, item, counts) if isinstance(item, list) else item
+        node.phase, effects = node.machine.step(node.phase, event)
+        node.seconds += (time.process_time() - start) * counts
+        self._perform(name, effects)
+
+    def _received(self, node: _Node, frames: list[bytes], counts: bool) -> Event[AnyMessage]:
+        delivery = None
+        for frame in frames:
+            delivery = node.inbox.accept(frame, "bench", 0.0)
+            node.received += len(frame) * counts
+        if delivery is None:
+            raise UsageError("the benchmark lost a message")
+        return Received(0.0, delivery.sender, delivery.place, delivery.message, delivery.signed)
+
+    def _perform(self, name: PartyId, effects: tuple[Effect[AnyMessage], ...]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self._send(name, effect)
+                case Train():
+                    update = self._updates[name].copy()
+                    self._wave.append((name, Trained(0.0, effect.round, effect.work, update), True))
+                case Evaluate():
+                    self._wave.append((name, Evaluated(0.0, effect.round, 0.5, 1.0), False))
+                case Report(item=SumOpened() as opened):
+                    self._tally.opened.append(opened)
+                    self._tally.ended = time.perf_counter()
+                case Aborted():
+                    raise UsageError(f"the benchmark was aborted: {effect.reason}")
+                case _:
+                    pass
+
+    def _send(self, name: PartyId, effect: Send[AnyMessage]) -> None:
+        node, counts = self._nodes[name], type(effect.message).__name__ not in _AROUND
+        if counts and self._tally.began is None:
+            self._tally.began = time.perf_counter()
+        start = time.process_time()
+        frames = list(node.outbox.frames(effect.to, effect.place, effect.message))
+        node.seconds += (time.process_time() - start) * counts
+        node.sent += sum(map(len, frames)) * counts
+        targets = (
+            [other for other in self._nodes if other != SERVER] if effect.to == EVERYONE else [effect.to]
+        )
+        self._wave += [(target, frames, counts) for target in targets]
+
+
+def kinds_json(costs: Iterable[Cost]) -> bytes:
+    """The report; field names are those of :class:`Cost`."""
+    return msgspec.json.format(msgspec.json.encode(list(costs)), indent=2)
+
+
+def print_kinds(console: Console, costs: Iterable[Cost]) -> None:
+    """Print one line for each kind at each size."""
+    table = Table(box=box.SIMPLE_HEAD, title="one cluster sum by kind: CPU and wall ms, medians")
+    for column in ("m", "d", "kind", "rounds", "kB up", "kB down", "member", "server", "wall"):
+        table.add_column(column, justify="left" if column == "kind" else "right")
+    for cost in costs:
+        table.add_row(
+            str(cost.members),
+            f"{cost.length:,}",
+            cost.kind,
+            str(cost.rounds),
+            f"{cost.sent / 1000:,.1f}",
+            f"{cost.received / 1000:,.1f}",
+            f"{1000 * cost.member_seconds:.1f}",
+            f"{1000 * cost.server_seconds:.1f}",
+            f"{1000 * cost.wall_seconds:.0f}",
+        )
+    console.print(table)

@@ -1,0 +1,251 @@
+"""One whole secure sum in one process, every hop through the wire's code, with a meter at each end.
+
+Nothing is simulated but the network: all members really run, so one rehearsal gives a sample per member.
+Stages of the round around the sum are in when they are per instance (the freeze with its receipts, the sealed
+release) and out when they are once per round: hello, nonces, certificate, ledger, the model itself. The disk
+(journal, spool) is out, too.
+
+Stages of a member: ``keys`` (key pairs, shares, their digests), ``key list`` (check the adverts, seal
+boxes), ``box list`` (open boxes, agree on masks), ``mask``, ``receipts`` (those of the freeze), ``release``.
+Stages of the server: ``adverts``, ``boxes``, ``inputs`` (and receipts), ``releases`` (open, check), ``open``
+(rebuild secrets, add, unmask). Both: ``sign`` (encode, cut, sign what is sent), ``verify`` (and reassemble,
+decode).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from securefl.base.arrays import F64, Ring
+from securefl.base.crypto import Identity, Roster, _weights_at_zero
+from securefl.base.entropy import Entropy
+from securefl.base.errors import UsageError
+from securefl.base.ids import SERVER, Instance, PartyId, RunId
+from securefl.lab.bench.meter import Meter
+from securefl.methods.encoding import FixedPoint, to_ring
+from securefl.protocol.kernel import Place
+from securefl.protocol.messages import (
+    AnyMessage,
+    BoxList,
+    Freeze,
+    InstanceShares,
+    KeyAdvert,
+    KeyList,
+    MaskedInput,
+    Message,
+    Receipt,
+    Release,
+    ReleasedShares,
+    ShareBoxes,
+)
+from securefl.protocol.secure_sum import MemoryStore, Setup, collecting
+from securefl.protocol.secure_sum.masking import client, opening, server
+from securefl.protocol.wire import Delivery, Inbox, Outbox, decode_struct, encode, open_relayed
+
+RUN = RunId("bench")
+RING_BITS = 32
+ENCODE = "encode"
+"""The stage that is shown apart: clip, rounding and ring belong to the update, not to the sum."""
+_MessageT = TypeVar("_MessageT", bound=Message)
+_PLACE = Place(0, 0, 0, 0)
+_CONTEXT = b"securefl bench release"
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What was spent."""
+
+    members: tuple[Meter, ...]
+    """The members that survived."""
+    server: Meter
+
+
+@dataclass(slots=True)
+class _End:
+    """One process: its meter and its ends of the wire."""
+
+    name: PartyId
+    identity: Identity
+    outbox: Outbox
+    inbox: Inbox
+    meter: Meter
+
+    def send(self, to: PartyId, message: AnyMessage) -> list[bytes]:
+        with self.meter.stage("sign"):
+            frames = list(self.outbox.frames(to, _PLACE, message))
+        self.meter.signed(frames)
+        return frames
+
+    def receive(self, frames: list[bytes]) -> Delivery:
+        delivery = None
+        with self.meter.stage("verify"):
+            for frame in frames:
+                delivery = self.inbox.accept(frame, "broker", 0.0)
+        for frame in frames:
+            self.meter.verified(frame)
+        if delivery is None:
+            raise UsageError("a message of the benchmark did not arrive whole")
+        return delivery
+
+
+class _Sum:
+    """The two sides of one instance, step by step."""
+
+    def __init__(self, members: int, length: int, entropy: Entropy) -> None:
+        names = tuple(PartyId(f"p{index:04d}") for index in range(members))
+        identities = {name: Identity.generate(name, entropy.child("identity", name)) for name in names}
+        identities[SERVER] = Identity.generate(SERVER, entropy.child("identity", SERVER))
+        publics = {name: identity.public for name, identity in identities.items()}
+        self.roster = Roster(publics.pop(SERVER), publics)
+        limit = 8 * length + 2**22
+        self.ends = {
+            name: _End(
+                name,
+                identity,
+                Outbox(RUN, identity, entropy.child("outbox", name)),
+                Inbox(RUN, name, self.roster, max_message=limit),
+                Meter(),
+            )
+            for name, identity in identities.items()
+        }
+        self.server = self.ends[SERVER]
+        self.names = names
+        self.entropy = entropy
+        threshold = -(-2 * members // 3)
+        instance = Instance(RUN, _PLACE.round, _PLACE.reclustering, _PLACE.cluster, _PLACE.attempt)
+        self.setup = Setup(instance, names, threshold, threshold, bytes(32), length, RING_BITS)
+        self.store = MemoryStore()
+
+    def keys(self) -> tuple[dict[PartyId, client.Boxed], server.CollectingBoxes]:
+        """Steps "keys" and the members' half of "shares"."""
+        advertised: dict[PartyId, client.Advertised] = {}
+        phase = collecting.CollectingKeys(self.setup)
+        for name in self.names:
+            end = self.ends[name]
+            with end.meter.stage("keys"):
+                advertised[name], advert = client.advertise(self.setup, name, self._entropy(name))
+            delivery = self.server.receive(end.send(SERVER, advert))
+            with self.server.meter.stage("adverts"):
+                phase = collecting.on_advert(phase, name, _of(KeyAdvert, delivery), delivery.signed)
+        with self.server.meter.stage("adverts"):
+            boxing, key_list = server.close_keys(phase)
+        boxed: dict[PartyId, client.Boxed] = {}
+        if not isinstance(boxing, server.CollectingBoxes) or key_list is None:
+            raise UsageError("the benchmark lost its own instance")
+        for name in self.names:
+            end = self.ends[name]
+            received = _of(KeyList, end.receive(self.server.send(name, key_list)))
+            with end.meter.stage("key list"):
+                boxed[name], boxes = client.on_key_list(
+                    advertised.pop(name), received, self.roster, self._entropy(name)
+                )
+            for index, frame in enumerate(received.adverts):
+                if self.names[index] != name:
+                    end.meter.relayed(frame)
+            delivery = self.server.receive(end.send(SERVER, boxes))
+            with self.server.meter.stage("boxes"):
+                boxing = server.on_boxes(boxing, name, _of(ShareBoxes, delivery))
+        return boxed, boxing
+
+    def inputs(
+        self,
+        boxed: dict[PartyId, client.Boxed],
+        boxing: server.CollectingBoxes,
+        encoded: Ring,
+        alive: tuple[PartyId, ...],
+    ) -> tuple[dict[PartyId, client.Submitted], server.MaskedInputs]:
+        """Box lists out, masked inputs and receipts of those who are still alive in."""
+        with self.server.meter.stage("boxes"):
+            phase, lists = server.close_boxes(boxing)
+        if not isinstance(phase, server.MaskedInputs):
+            raise UsageError("the benchmark lost its own instance")
+        submitted: dict[PartyId, client.Submitted] = {}
+        for name in self.names:
+            frames = self.server.send(name, lists[name])
+            if name not in alive:
+                continue
+            end = self.ends[name]
+            received = _of(BoxList, end.receive(frames))
+            with end.meter.stage("box list"):
+                ready = client.on_box_list(boxed.pop(name), received)
+            with end.meter.stage("mask"):
+                submitted[name], masked, receipt = client.mask(ready, encoded)
+            delivery = self.server.receive(end.send(SERVER, masked))
+            with self.server.meter.stage("inputs"):
+                phase = collecting.on_input(phase, name, _of(MaskedInput, delivery), self.store)
+            delivery = self.server.receive(end.send(SERVER, receipt))
+            with self.server.meter.stage("inputs"):
+                phase = collecting.on_receipt(phase, name, _of(Receipt, delivery), delivery.signed)
+        return submitted, phase
+
+    def open(self, submitted: Mapping[PartyId, client.Submitted], phase: server.MaskedInputs) -> Ring:
+        """Freeze, sealed releases, and the sum."""
+        survivors = phase.submitted
+        releases: dict[PartyId, InstanceShares] = {}
+        for name, held in submitted.items():
+            receipts = tuple(frame for i, frame in phase.receipts.items() if self.names[i] != name)
+            freeze = Freeze(survivors=tuple(sorted(survivors)), attempts=(), receipts=receipts)
+            release = self._release(self.ends[name], held, self.server.send(name, freeze))
+            delivery = self.server.receive(release)
+            with self.server.meter.stage("releases"):
+                sealed = _of(Release, delivery).sealed
+                opened = self.server.identity.open_sealed(sealed, _CONTEXT)
+                shares = decode_struct(ReleasedShares, opened, name).instances[0]
+                if not isinstance(shares, InstanceShares):
+                    raise UsageError("the benchmark of masking opens a sum of another kind")
+                opening.check_release(phase, survivors, name, shares)
+                releases[name] = shares
+        with self.server.meter.stage("open"):
+            return opening.open_sum(phase, survivors, releases, self.store)
+
+    def _release(self, end: _End, held: client.Submitted, frames: list[bytes]) -> list[bytes]:
+        freeze = _of(Freeze, end.receive(frames))
+        with end.meter.stage("receipts"):
+            for frame in freeze.receipts:
+                receipt = _of(Receipt, open_relayed(frame, self.roster, RUN, SERVER, SERVER))
+                if receipt.lists_digest != held.lists_digest:
+                    raise UsageError("the benchmark showed its members different lists")
+        for frame in freeze.receipts:
+            end.meter.relayed(frame)
+        with end.meter.stage("release"):
+            shares = client.shares_for(held, frozenset(PartyId(name) for name in freeze.survivors))
+            plaintext = encode(ReleasedShares(instances=(shares,)))
+            sealed = self.roster.server.seal(plaintext, _CONTEXT, self._entropy(end.name))
+        return end.send(SERVER, Release(sealed=sealed))
+
+    def _entropy(self, name: PartyId) -> Entropy:
+        return self.entropy.child("member", name)
+
+
+def rehearse(members: int, length: int, dropped: int, entropy: Entropy) -> Rehearsal:
+    """Run one secure sum of ``members``, of which the last ``dropped`` fall silent after their shares.
+
+    Raises:
+        UsageError: the opened sum is not the sum of what went in, or too few members are left to open it.
+    """
+    # A round with the survivors of the last one finds its Lagrange weights in the cache; this one shall not.
+    _weights_at_zero.cache_clear()
+    run = _Sum(members, length, entropy)
+    update: F64 = np.sin(np.arange(length, dtype=np.float64))
+    meter = Meter()
+    with meter.stage(ENCODE):
+        encoded = to_ring(FixedPoint(16, 256.0).encode(update, entropy.child("rounding")).values, RING_BITS)
+    alive = run.names[: members - dropped]
+    submitted, phase = run.inputs(*run.keys(), encoded, alive)
+    opened = run.open(submitted, phase)
+    if not np.array_equal(opened, encoded * encoded.dtype.type(len(alive))):
+        raise UsageError("the benchmark opened a wrong sum")
+    meters = tuple(run.ends[name].meter for name in alive)
+    for each in meters:
+        each.seconds[ENCODE] = meter.seconds[ENCODE]
+    return Rehearsal(meters, run.server.meter)
+
+
+def _of(kind: type[_MessageT], delivery: Delivery) -> _MessageT:
+    if not isinstance(delivery.message, kind):
+        raise UsageError(f"expected {kind.__name__}, got {type(delivery.message).__name__}")
+    return delivery.message

@@ -1,0 +1,238 @@
+"""`securefl bench robust`: every rule, and what may stand in front of it, beside what it cannot avoid.
+
+That is one ``np.sort`` along the clusters for rules that go coordinate by coordinate, one Gram matrix for
+those that look at distances, both for Bulyan, and a Gram matrix and a product of its size with the rows for
+nearest-neighbour mixing. The mean and the rules with a server gradient have neither and are held against the
+Gram matrix, too; clipping and bucketing, whose result is a stack, against a copy of the rows. Seconds are
+CPU seconds of all threads. Each repetition takes the floor's time again, just before the rule's: ratios are
+medians over such pairs, so that what else the machine does meanwhile slows both. The threads of a matrix
+product that wait for each other count as working: on a busy machine measure with OPENBLAS_NUM_THREADS=1.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import msgspec
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from securefl.base.errors import UsageError
+from securefl.base.stack import Stack
+from securefl.methods.robust import (
+    AdaptiveClipping,
+    Bucketing,
+    Bulyan,
+    CentredClipping,
+    FlTrust,
+    GeometricMedian,
+    InnerProduct,
+    Krum,
+    Mean,
+    MeanAroundMedian,
+    Median,
+    MinimumDiameter,
+    MultiKrum,
+    NearestNeighbourMixing,
+    NormClipping,
+    SignMajority,
+    TrimmedMean,
+    ZenoPlusPlus,
+    aggregate,
+    prepare,
+)
+from securefl.scenario import PreAggregation, Rule
+
+ROBUST_SIZES = ((20, 1_000_000), (60, 100_000), (100, 1_000_000))
+"""(clusters, coordinates) of the default rows."""
+AIM = 2.0
+"""At most so many times the floor."""
+FEWEST = 7
+"""Clusters that every measured rule can do with."""
+
+Floor = Literal["sort", "gram", "sort + gram", "gram + product", "copy"]
+_SEED = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class RobustRow:
+    """One rule at one size."""
+
+    name: str
+    clusters: int
+    dimension: int
+    seconds: float
+    floor: Floor
+    floor_seconds: float
+    ratio: float
+    """Median over the repetitions, each with its own floor; infinite where a floor took no time at all."""
+    memory: float
+    """Most that was allocated besides the input, in multiples of the input's 8 c d bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RobustReport:
+    """What `securefl bench robust` found."""
+
+    repetitions: int
+    rows: tuple[RobustRow, ...]
+
+
+def run_robust(sizes: Iterable[tuple[int, int]] = ROBUST_SIZES, repetitions: int = 3) -> RobustReport:
+    """Measure every rule at every size.
+
+    Raises:
+        UsageError: no repetition, fewer than ``FEWEST`` clusters, or no coordinate.
+    """
+    sizes = tuple(sizes)
+    if repetitions < 1 or any(c < FEWEST or d < 1 for c, d in sizes):
+        raise UsageError(f"cannot measure {sizes}, {repetitions} times")
+    rows = [row for c, d in sizes for row in _measure_size(c, d, repetitions)]
+    return RobustReport(repetitions, tuple(rows))
+
+
+def rules_for(clusters: int) -> tuple[tuple[Rule, Floor], ...]:
+    """The measured rules with demanding parameters, and their floors."""
+    third, quarter = (clusters - 1) // 3, (clusters - 3) // 4
+    return (
+        (Mean(), "gram"),
+        (Median(), "sort"),
+        (TrimmedMean(trim=third), "sort"),
+        (MeanAroundMedian(byzantine=third), "sort"),
+        (SignMajority(step=1.0), "sort"),
+        (Krum(byzantine=third), "gram"),
+        (MultiKrum(byzantine=third), "gram"),
+        (Bulyan(byzantine=quarter), "sort + gram"),
+        (GeometricMedian(), "gram"),
+        (CentredClipping(radius=1.0, iterations=3), "gram"),
+        (MinimumDiameter(byzantine=min(third, 20)), "gram"),
+        (FlTrust(), "gram"),
+        (ZenoPlusPlus(), "gram"),
+        (InnerProduct(gamma=0.5), "gram"),
+    )
+
+
+def steps_for(clusters: int) -> tuple[tuple[PreAggregation, Floor], ...]:
+    """The measured pre-aggregators and their floors."""
+    third = (clusters - 1) // 3
+    return (
+        (NormClipping(radius=1.0), "copy"),
+        (Bucketing(size=2), "copy"),
+        (NearestNeighbourMixing(byzantine=third), "gram + product"),
+        (AdaptiveClipping(byzantine=third), "copy"),
+    )
+
+
+def sample_stack(clusters: int, dimension: int) -> Stack:
+    """Normal rows of unequal weight around a common update; a tenth of them is -10 times an honest one."""
+    rng = np.random.default_rng(1)
+    means = rng.standard_normal((clusters, dimension))
+    means += 0.5
+    means[: clusters // 10] *= -10.0
+    weights = rng.uniform(0.5, 1.0, clusters)
+    return Stack(means, weights, np.full(clusters, 3), server_gradient=rng.standard_normal(dimension) - 0.5)
+
+
+def _measure_size(clusters: int, dimension: int, repetitions: int) -> Iterable[RobustRow]:
+    stack = sample_stack(clusters, dimension)
+    floors = _floors(stack)
+
+    def row(what: object, floor: Floor, call: Callable[[], object]) -> RobustRow:
+        pairs = [(_seconds(floors[floor]), _seconds(call)) for _ in range(repetitions)]
+        ratio = statistics.median(taken / least if least else math.inf for least, taken in pairs)
+        least, taken = (statistics.median(column) for column in zip(*pairs, strict=True))
+        memory = _peak(call) / stack.means.nbytes
+        return RobustRow(_name(what), clusters, dimension, taken, floor, least, ratio, memory)
+
+    for rule, floor in rules_for(clusters):
+        yield row(rule, floor, partial(aggregate, rule, stack))
+    for step, floor in steps_for(clusters):
+        yield row(step, floor, partial(prepare, step, stack, _SEED))
+
+
+def _floors(stack: Stack) -> dict[Floor, Callable[[], object]]:
+    means = stack.means
+    square = means @ means.T
+
+    def sort() -> object:
+        return np.sort(means, axis=0)
+
+    def gram() -> object:
+        return means @ means.T
+
+    return {
+        "sort": sort,
+        "gram": gram,
+        "sort + gram": lambda: (sort(), gram()),
+        "gram + product": lambda: (gram(), square @ means),
+        "copy": means.copy,
+    }
+
+
+def _name(what: object) -> str:
+    return str(msgspec.to_builtins(what)["type"])
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    collected = gc.isenabled()
+    gc.disable()  # as timeit does: a collection would be counted as the rule's
+    try:
+        start = time.process_time()
+        call()
+        return time.process_time() - start
+    finally:
+        if collected:
+            gc.enable()
+
+
+def _peak(call: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def robust_json(report: RobustReport) -> bytes:
+    """The whole report; field names are those of :class:`RobustReport`."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2)
+
+
+def print_robust(console: Console, report: RobustReport) -> None:
+    """One table for each size."""
+    sizes = dict.fromkeys((row.clusters, row.dimension) for row in report.rows)
+    for size in sizes:
+        rows = [row for row in report.rows if (row.clusters, row.dimension) == size]
+        console.print(_table(rows, report.repetitions))
+
+
+def _table(rows: Sequence[RobustRow], repetitions: int) -> Table:
+    title = f"{rows[0].clusters} clusters x {rows[0].dimension:,}: CPU ms, medians of {repetitions}"
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    table.caption = f"aim: ratio at most {AIM:g}. memory: besides the input, in multiples of it"
+    table.pad_edge, table.padding = False, (0, 1, 0, 0)
+    table.add_column("rule", no_wrap=True)
+    for column in ("time", "floor", "ms", "ratio", "memory"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        style = "green" if row.ratio <= AIM else "yellow"
+        table.add_row(
+            row.name,
+            f"{1e3 * row.seconds:,.1f}",
+            row.floor,
+            f"{1e3 * row.floor_seconds:,.1f}",
+            f"[{style}]{row.ratio:.2f}[/]",
+            f"{row.memory:.2f}",
+        )
+    return table

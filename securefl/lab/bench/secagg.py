@@ -1,0 +1,192 @@
+"""`securefl bench secagg`: one secure sum, measured beside the floor of the same run.
+
+Seconds are CPU seconds of one thread, the median over repetitions, and for the members over all survivors,
+too. Rows follow Bonawitz et al. 2017 in counting one instance; the round around it is named in
+:mod:`securefl.lab.bench.rehearsal`.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from securefl.base.entropy import Entropy, OsEntropy
+from securefl.base.errors import UsageError
+from securefl.lab.bench.floor import (
+    Operations,
+    Rates,
+    floor_seconds,
+    measure_rates,
+    median_rates,
+    member_operations,
+    server_operations,
+)
+from securefl.lab.bench.meter import Meter
+from securefl.lab.bench.rehearsal import ENCODE, rehearse
+from securefl.protocol.messages import MAX_CLUSTER, MAX_VECTOR
+
+SIZES = ((10, 100_000), (10, 1_000_000), (32, 100_000), (32, 1_000_000), (100, 100_000))
+"""(members, words) of the default rows; each is measured without dropouts and with 10 %."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Row:
+    """What to measure.
+
+    Raises:
+        UsageError: fewer than 3 members, an empty vector, more than messages allow of either, or more than a
+            third of the members dropped.
+    """
+
+    members: int
+    length: int
+    """d: 32-bit words of the vector."""
+    dropped: int = 0
+    """Members whose masked input never arrives."""
+
+    def __post_init__(self) -> None:
+        if (
+            not 3 <= self.members <= MAX_CLUSTER
+            or not 1 <= self.length <= MAX_VECTOR // 4
+            or not 0 <= 3 * self.dropped <= self.members
+        ):
+            raise UsageError(f"cannot measure {self.members} members, {self.length} words, -{self.dropped}")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One member, or the server, in one row. All seconds are CPU seconds."""
+
+    seconds: float
+    """Everything but ``encode``."""
+    floor: float
+    ratio: float
+    encode: float
+    """Clip, stochastic rounding and ring (members only): part of the update, not of the sum."""
+    stages: dict[str, float]
+    """``seconds`` by stage."""
+    floor_parts: dict[str, float]
+    """``floor`` by operation."""
+    operations: Operations
+    sent: int
+    """Bytes of frames."""
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """One row, measured."""
+
+    row: Row
+    member: Side
+    server: Side
+    rates: Rates
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Bytes as ``per_word * d + per_member * m + constant``, by least squares over the rows without dropouts.
+
+    SHARE (Velicheti et al. 2021), appendix C.5: a client sends and receives O(Rm + Rd), the server
+    O(Rnm + Rdn). Here R = 1 and n = m, and the server's bytes are fitted per member.
+    """
+
+    per_word: float
+    per_member: float
+    constant: float
+    error: float
+    """Largest relative distance of a row from the fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchReport:
+    """What `securefl bench secagg` found."""
+
+    repetitions: int
+    rows: tuple[RowResult, ...]
+    member_bytes: Fit | None
+    """None: fewer than three different rows without dropouts."""
+    server_bytes: Fit | None
+
+
+def standard_rows(sizes: Iterable[tuple[int, int]] = SIZES) -> tuple[Row, ...]:
+    """Each size without dropouts and with 10 % of the members (one at least)."""
+    return tuple(Row(m, d, dropped) for m, d in sizes for dropped in (0, max(1, m // 10)))
+
+
+def run_secagg(rows: Sequence[Row], repetitions: int = 3, entropy: Entropy | None = None) -> BenchReport:
+    """Measure ``rows`` in order, each ``repetitions`` times with the rates of the floor in between.
+
+    Raises:
+        UsageError: no repetition; or a sum came out wrong.
+    """
+    if repetitions < 1:
+        raise UsageError("a benchmark runs at least once")
+    source = entropy or OsEntropy()
+    # Not measured: first calls into libraries, and tables that are computed once per process.
+    rehearse(4, 1_000, 1, source)
+    results = tuple(_measure(row, repetitions, source) for row in rows)
+    whole = [result for result in results if not result.row.dropped]
+    return BenchReport(
+        repetitions,
+        results,
+        _fit([(r.row, r.member.sent + r.member.received) for r in whole]),
+        _fit([(r.row, (r.server.sent + r.server.received) / r.row.members) for r in whole]),
+    )
+
+
+def _measure(row: Row, repetitions: int, entropy: Entropy) -> RowResult:
+    members: list[Meter] = []
+    servers: list[Meter] = []
+    rates: list[Rates] = []
+    for _ in range(repetitions):
+        gc.collect()
+        rates.append(measure_rates(row.length))
+        rehearsal = rehearse(row.members, row.length, row.dropped, entropy)
+        members += rehearsal.members
+        servers.append(rehearsal.server)
+        # Before and after, since on a busy machine the rates drift.
+        rates.append(measure_rates(row.length))
+    rate, alive = median_rates(rates), row.members - row.dropped
+    hashed = round(median(meter.hashed for meter in members))
+    server_hashed = round(median(meter.hashed for meter in servers))
+    return RowResult(
+        row,
+        _side(members, member_operations(row.members, alive, row.length, hashed), rate),
+        _side(servers, server_operations(row.members, alive, row.length, server_hashed), rate),
+        rate,
+    )
+
+
+def _side(meters: Sequence[Meter], operations: Operations, rates: Rates) -> Side:
+    stages = {name: median(m.seconds[name] for m in meters) for name in meters[0].seconds if name != ENCODE}
+    seconds = median(sum(m.seconds.values()) - m.seconds.get(ENCODE, 0.0) for m in meters)
+    parts = floor_seconds(operations, rates)
+    floor = sum(parts.values())
+    return Side(
+        seconds=seconds,
+        floor=floor,
+        ratio=seconds / floor,
+        encode=median(m.seconds.get(ENCODE, 0.0) for m in meters),
+        stages=stages,
+        floor_parts=parts,
+        operations=operations,
+        sent=round(median(m.sent for m in meters)),
+        received=round(median(m.received for m in meters)),
+    )
+
+
+def _fit(points: Sequence[tuple[Row, float]]) -> Fit | None:
+    if len({row for row, _ in points}) < 3:
+        return None
+    design = np.array([[row.length, row.members, 1.0] for row, _ in points])
+    sizes = np.array([size for _, size in points])
+    solution, _, rank, _ = np.linalg.lstsq(design, sizes, rcond=None)
+    if rank < 3:
+        return None
+    error = float(np.max(np.abs(design @ solution - sizes) / sizes))
+    return Fit(float(solution[0]), float(solution[1]), float(solution[2]), error)

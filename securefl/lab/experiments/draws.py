@@ -1,0 +1,111 @@
+"""Draws of a setting: clusters and dropouts at random, and what the opened sums then determine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from securefl.base.entropy import Entropy, InsecureSeededEntropy
+from securefl.base.ids import PartyId
+from securefl.lab.experiments.experiment import Place
+from securefl.lab.experiments.noise import honest, relative_exposure, spent
+from securefl.lab.experiments.record import SeedRecord
+from securefl.lab.experiments.sweep import Sweep, SweepSetting
+from securefl.methods.clustering import Assignment, draw_assignment, draw_unions, form_atoms, survivor_set
+from securefl.methods.leakage import LeakageLedger, draw_prime, leverages, planned
+from securefl.methods.privacy import fresh_exposure
+
+LEAST_SURVIVORS = 2
+"""A cluster with fewer is not opened: a sum of one is that one's update."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the server and the colluders learn from one draw."""
+
+    counted: float
+    """Share of the parties that are in the opened sums. 0: a cascade of dropouts left none to be opened."""
+    exposed: float
+    """Share of those, colluders apart, whose updates are determined."""
+    once: float
+    """Largest leverage: exposure under noise that is added once, from 1 / h to 1 for the exposed."""
+    fresh: float
+    """The same under noise that is fresh in each opening: the largest sum of 1 / h over its openings."""
+
+
+def look(setting: SweepSetting, reclusterings: int, seed: int) -> Found:
+    """Draw clusters, dropouts and colluders, and look through the sums that are opened.
+
+    Draws with the same seed share their clusters, dropouts and colluders, as far as they have as many.
+    """
+    entropy = InsecureSeededEntropy(seed).child("leakage", setting.parties, setting.size)
+    names = tuple(PartyId(f"p{number:04d}") for number in range(setting.parties))
+    drawn = _drawn(setting, reclusterings, names, entropy)
+    silent = {name for name in names if _chance(entropy, "dropout", name) < setting.dropout}
+    instances = {(r, j): cluster for r, row in enumerate(drawn.clusters) for j, cluster in enumerate(row)}
+    arrived = {key: set(members) - silent for key, members in instances.items()}
+    survivors = survivor_set(instances, arrived, LEAST_SURVIVORS, drawn.atoms)
+    order = sorted(names, key=lambda name: _chance(entropy, "colluder", name))
+    colluders = survivors.intersection(order[: setting.colluders])
+    if len(survivors) <= len(colluders):
+        return Found(0.0, 0.0, 0.0, 0.0)
+    prime = draw_prime(entropy.child("prime"))
+    ledgers = planned(drawn, survivors, 0, prime, new_work=setting.work == "new")
+    works = [_seen(ledger.without(colluders), survivors - colluders) for ledger in ledgers]
+    # Of several works, each of which has an update of its own.
+    return Found(len(survivors) / len(names), *map(max, zip(*works, strict=True)))
+
+
+def draw_cell(sweep: Sweep, place: Place) -> tuple[tuple[SeedRecord, ...], dict[str, float]]:
+    """All draws of a cell, and what follows from them together.
+
+    Where noise is accounted for that is the ``exposure`` of the worst draw (mu^2 sigma^2,
+    :mod:`securefl.lab.experiments.noise`), and its ``epsilon`` over the whole run.
+
+    Raises:
+        ConfigError: noise is accounted for, and dp_accounting is missing.
+    """
+    setting, reclusterings = sweep.at(place)
+    found = [look(setting, reclusterings, seed) for seed in range(sweep.draws)]
+    draws = tuple(
+        SeedRecord(
+            seed=seed,
+            accuracies=(round(one.exposed, 4),) if one.counted else (),
+            values={name: round(getattr(one, name), 4) for name in ("counted", "exposed", "once", "fresh")},
+        )
+        for seed, one in enumerate(found)
+    )
+    if sweep.accounting is None or setting.noise is None:
+        return draws, {}
+    h = honest(setting.size, setting.colluders)
+    exposure = max(relative_exposure(setting.noise, h, once=one.once, fresh=one.fresh) for one in found)
+    works = reclusterings if setting.work == "new" else 1
+    epsilon = spent(sweep.accounting, exposure, works)
+    return draws, {"exposure": round(exposure, 4), "epsilon": round(epsilon, 3)}
+
+
+def _drawn(
+    setting: SweepSetting, reclusterings: int, names: tuple[PartyId, ...], entropy: Entropy
+) -> Assignment:
+    seed = entropy.child("clusters").draw(32)
+    if setting.atoms == 1:
+        return draw_assignment(seed, names, len(names), setting.size, reclusterings)
+    atoms = form_atoms(entropy.child("atoms").draw(32), names, setting.atoms)
+    per_cluster = setting.size // setting.atoms
+    return draw_unions(
+        seed, atoms, per_cluster, reclusterings, fewest=1, wanted=len(names), largest=len(names)
+    )
+
+
+def _seen(ledger: LeakageLedger, others: frozenset[PartyId]) -> tuple[float, float, float]:
+    """Exposed, once and fresh of one update version."""
+    rows = ledger.matrix
+    counts = rows.sum(axis=1)
+    hidden = [column for column, name in enumerate(ledger.parties) if name in others]
+    once = float(leverages(ledger)[hidden].max())
+    fresh = max(fresh_exposure(counts[rows[:, column] == 1].tolist()) for column in hidden)
+    return len(ledger.exposed & others) / len(others), once, fresh
+
+
+def _chance(entropy: Entropy, purpose: str, name: PartyId) -> float:
+    """Uniform in [0, 1)."""
+    return int.from_bytes(entropy.child(purpose, name).draw(7), "big") / 2**56

@@ -1,0 +1,379 @@
+"""Files of experiments, found, read and checked; and what the scenarios of their cells are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+from securefl.base.errors import ConfigError
+from securefl.lab.experiments.experiment import (
+    JOINT,
+    UNNAMED,
+    CellChoice,
+    Comparison,
+    Experiment,
+    Item,
+    Kind,
+    Numbers,
+    Overrides,
+    Panel,
+    ScaleName,
+    Study,
+    StudyDataset,
+    Values,
+)
+from securefl.lab.experiments.quantities import derived, fill
+from securefl.lab.experiments.reading import check_labels, read_section, read_toml
+from securefl.lab.experiments.sources import Source
+from securefl.lab.experiments.sweep import Sweep, read_sweep
+from securefl.lab.experiments.trials import Trials, read_trials
+from securefl.methods.feasibility import check
+from securefl.scenario import Scenario, own_parts_from, scenario_of
+
+_STUDY: Final = "_study.toml"
+"""What the experiments of a paper share; a folder without has panels."""
+_TRIALS: Final = "_trials.toml"
+"""Marks a folder whose figures are trials on drawn problems, without a federation."""
+ALL: Final = "all"
+"""Instead of numbers: every one of them."""
+_MOST: Final = 1_000
+"""Cells of a comparison. More of them are a slip of the pen, or no longer one comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellPlan:
+    """What is to be simulated, and what cannot be."""
+
+    scenarios: dict[str, Scenario]
+    """By label, each one feasible; at least one."""
+    refused: dict[str, str]
+    """By label: why no run can be like that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One numbered table or figure, with the experiment and the study that it belongs to."""
+
+    paper: str
+    """Empty of a comparison."""
+    path: Path
+    """Of the experiment's file."""
+    study: Study
+    sheet: Experiment
+    item: Item
+    drawn: Trials | Sweep | None = None
+    """What its numbers are drawn from, where they are not of a federation or of a split of data."""
+    base: Mapping[str, Any] | None = None
+    """The scenario of a comparison, which is in no file of its own."""
+
+    @property
+    def title(self) -> str:
+        """Of the experiment, and what tells this item from its others."""
+        title, own = self.sheet.title, self.item.title
+        return title if own == title else f"{title}: {own}"
+
+    @property
+    def claim(self) -> str:
+        """What the paper says, on one line."""
+        return " ".join(self.sheet.claim.split())
+
+    @property
+    def named(self) -> bool:
+        """Whether its data sets have names, of which some may be missing or chosen."""
+        return self.study.datasets != (UNNAMED,)
+
+    def stem(self, dataset: str, scale: ScaleName) -> str:
+        """Of the names of its files."""
+        if isinstance(self.drawn, Sweep) or self.base is not None:
+            return self.item.number
+        return f"{self.item.key}-{dataset}-{scale}" if dataset else f"{self.item.number}-{scale}"
+
+    def datasets(self) -> tuple[StudyDataset, ...]:
+        """Those of the study that it is about."""
+        only = self.item.only
+        return tuple(one for one in self.study.datasets if not only or one.name in only)
+
+    def kept(self, scale: ScaleName) -> tuple[CellChoice, ...]:
+        """The cells that are run at a scale.
+
+        Raises:
+            ConfigError: the experiment has no such scale.
+        """
+        if scale not in self.sheet.scale:
+            there = ", ".join(self.sheet.scale)
+            raise ConfigError("--scale", f"{self.item.kind} {self.item.number} has no {scale!r} scale", there)
+        cells = self.sheet.kept(scale, JOINT if self.drawn is None else self.drawn.joint)
+        return tuple(one for one in cells if self.drawn is None or self.drawn.has(one.place))
+
+    def seeds(self, scale: ScaleName) -> int:
+        """How many simulations or draws a cell has where nothing is said."""
+        if self.drawn is not None:
+            return self.drawn.draws_at(scale)
+        return 2 if not self.named else 1 if scale == "desk" else 3
+
+    def values(self, scale: ScaleName, dataset: StudyDataset, cell: CellChoice) -> Values:
+        """Every number of one cell, those that follow from others included.
+
+        Raises:
+            ConfigError: one of them is out of range.
+        """
+        study, sheet, item = self.study, self.sheet, self.item
+        given = (study.values, dataset.values, sheet.values, sheet.scale[scale].values, item.values)
+        merged: Values = {}
+        for values in (*given, *(level.values for level in cell.levels)):
+            merged |= values
+        return derived(merged)
+
+    def overrides(self, scale: ScaleName, source: Source, cell: CellChoice) -> Overrides:
+        """What makes the scale's scenario that of a cell.
+
+        Raises:
+            ConfigError: there is no value for one of the names in it.
+        """
+        sheet, dataset = self.sheet, source.dataset
+        templates = (
+            *self.study.overrides,
+            *dataset.overrides,
+            *dataset.at.get(scale, ()),
+            *sheet.overrides,
+            *sheet.scale[scale].overrides,
+            *self.item.overrides,
+            *(override for level in cell.levels for override in level.overrides),
+        )
+        values = self.values(scale, dataset, cell)
+        if source.auxiliary:
+            values["auxiliary"] = source.auxiliary
+        # The path comes last and is no template: a folder may be called what it likes.
+        return (*fill(templates, values), *((f"data.set={source.quoted}",) if dataset.name else ()))
+
+    def plan(self, scale: ScaleName, source: Source | None = None) -> CellPlan:
+        """The scenario of every cell. A field that is wrong is an error; numbers that do not fit are not.
+
+        Args:
+            scale: one of the experiment's.
+            source: the data; None: those of an exhibit that names none.
+
+        Raises:
+            ConfigError: the experiment has no such scale; a file or an override is refused; or every cell is.
+        """
+        cells = self.kept(scale)
+        if self.drawn is not None:
+            return CellPlan({}, {})
+        item, file = self.item, self.path.name
+        own_parts_from(self.path.parent)
+        base = self.base or read_toml(self.path.parent / self.sheet.scale[scale].scenario)
+        name, short = file, not self.named
+        if self.base is None:
+            name += f", {scale} scale" if short else f", {item.kind} {item.number}, {scale} scale"
+        scenarios: dict[str, Scenario] = {}
+        refused: dict[str, str] = {}
+        for cell in cells:
+            where = f"{name}, {'curve' if short else 'cell'} {cell.label!r}"
+            try:
+                made = scenario_of(base, self.overrides(scale, source or Source(UNNAMED), cell))
+            except ConfigError as error:
+                raise ConfigError(f"{where}: {error.path}", error.reason, error.remedy) from error
+            try:
+                check(made)
+            except ConfigError as error:
+                refused[cell.label] = str(error)
+            else:
+                scenarios[cell.label] = made
+        if not scenarios:
+            raise self.all_refused(refused)
+        return CellPlan(scenarios, refused)
+
+    def all_refused(self, refused: Mapping[str, str]) -> ConfigError:
+        """The error for an exhibit of which every cell is refused."""
+        label, reason = next(iter(refused.items()))
+        what = "cells" if self.named else "curves"
+        where = self.path.name + ("" if self.base is not None else f", {self.item.kind} {self.item.number}")
+        return ConfigError(where, f"all {len(refused)} {what} are refused; {label!r}: {reason}")
+
+
+def papers(root: Path) -> tuple[str, ...]:
+    """All papers below a folder, in the order of their names: each a folder with files of experiments."""
+    return tuple(sorted(folder.name for folder in root.iterdir() if folder.is_dir() and _files(folder)))
+
+
+def exhibits(root: Path, paper: str) -> tuple[Exhibit, ...]:
+    """All tables and figures of a paper, file by file; tables first, in the order of their numbers.
+
+    Args:
+        root: folder with one folder per paper.
+        paper: one of :func:`papers`.
+
+    Raises:
+        ConfigError: a file is refused; two items have one number.
+    """
+    folder = root / paper
+    if (folder / _TRIALS).exists():
+        drawn = read_trials(folder)
+        return tuple(Exhibit(paper, one.path, one.study, one.whole(), one.item, one) for one in drawn)
+    if (folder / _STUDY).exists():
+        study = read_study(folder / _STUDY)
+        sheets = [(path, read_sheet(path, study)) for path in _files(folder)]
+    else:
+        study = Study(title=f"Figures of {paper.upper()}, reproduced", datasets=(UNNAMED,))
+        sheets = [(path, read_panel(path)) for path in _files(folder)]
+    found: dict[tuple[Kind, str], Exhibit] = {}
+    for path, sheet in sheets:
+        for item in sheet.items:
+            former = found.setdefault((item.kind, item.number), Exhibit(paper, path, study, sheet, item))
+            if former.item is not item:
+                where = former.path.name
+                raise ConfigError(f"{path}, items", f"{item.kind} {item.number} is in {where} already")
+    by_sheet = sorted(found.values(), key=lambda one: _order(one.item))
+    first = {path: index for index, path in reversed(list(enumerate(one.path for one in by_sheet)))}
+    return tuple(sorted(by_sheet, key=lambda one: first[one.path]))
+
+
+def comparison_of(path: Path) -> Exhibit:
+    """A comparison as an exhibit of no paper.
+
+    Raises:
+        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; two
+            axes, choices or curves have one label; a claim names a curve that there is not.
+    """
+    own_parts_from(path.parent)
+    comparison = read_section(path, Comparison)
+    if not (comparison.axes or comparison.curves):
+        raise ConfigError(f"{path}, axes", "nothing to compare", "add [[axes]] or [[curves]]")
+    number = prod(len(axis.choices) for axis in comparison.axes)
+    if number > _MOST:
+        raise ConfigError(f"{path}, axes", f"{number:,} combinations, at most {_MOST:,}", "split the file")
+    sheet = comparison.whole(path.stem)
+    _check_cells(path, sheet)
+    try:
+        scenario_of(comparison.scenario)
+    except ConfigError as error:
+        raise ConfigError(f"{path}, scenario: {error.path}", error.reason, error.remedy) from error
+    study = Study(title=comparison.title, ours=True, datasets=(UNNAMED,))
+    return Exhibit("", path, study, sheet, sheet.items[0], base=comparison.scenario)
+
+
+def sweep_of(path: Path, study: Study) -> Exhibit:
+    """A sweep over random reclusterings as an exhibit.
+
+    Raises:
+        ConfigError: as of :func:`securefl.lab.experiments.sweep.read_sweep`.
+    """
+    sweep = read_sweep(path)
+    sheet = sweep.whole()
+    return Exhibit("leakage", path, study, sheet, sheet.items[0], sweep)
+
+
+def choose_exhibits(known: Sequence[Exhibit], wanted: Sequence[tuple[Kind, str]]) -> tuple[Exhibit, ...]:
+    """What ``wanted`` names, by kind and number (``5``: all panels of figure 5, too) or ``all``, in order.
+
+    Raises:
+        ConfigError: there is no such table or figure.
+    """
+    chosen: set[str] = set()
+    for kind, number in wanted:
+        of_kind = [one.item for one in known if one.item.kind == kind]
+        panel = re.compile(re.escape(number) + "[a-z]")
+        named = {one.key for one in of_kind if number in {one.number, ALL} or panel.fullmatch(one.number)}
+        if not named:
+            there = of_kind or [one.item for one in known]
+            numbers = ", ".join([*(item.number for item in sorted(there, key=_order)), f"or {ALL}"])
+            if not of_kind:
+                numbers = f"{known[0].paper} has no {kind}s; --{there[0].kind} {numbers}"
+            raise ConfigError(f"--{kind}", f"there is no {kind} {number!r}", numbers)
+        chosen |= named
+    return tuple(one for one in known if one.item.key in chosen)
+
+
+def read_study(path: Path) -> Study:
+    """Read and check a study file.
+
+    Raises:
+        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range.
+    """
+    study = read_section(path, Study)
+    names = [one.name for one in study.datasets]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{path}, datasets", "two data sets have the same name")
+    schemes = [one.scheme for one in study.datasets if one.scheme]
+    if len(set(schemes)) < len(schemes):
+        raise ConfigError(f"{path}, datasets", "two data sets have the same scheme")
+    return study
+
+
+def read_panel(path: Path) -> Experiment:
+    """Read and check a panel.
+
+    Raises:
+        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; a claim
+            names a curve that there is not; two curves have one label; the panel is not the file's name.
+    """
+    panel = read_section(path, Panel)
+    sheet = panel.whole()
+    _check_cells(path, sheet)
+    if panel.panel != path.stem:
+        raise ConfigError(f"{path}, panel", f"is {panel.panel!r}, and the file is called {path.name}")
+    return sheet
+
+
+def read_sheet(path: Path, study: Study) -> Experiment:
+    """Read and check the file of an experiment.
+
+    Raises:
+        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; a claim,
+            a scale, or published numbers that are about cells, choices or data sets that there are not.
+    """
+    sheet = read_section(path, Experiment)
+    labels = _check_cells(path, sheet)
+    for name, scale in sheet.scale.items():
+        for axis, kept in scale.keep.items():
+            known = {level.label for one in sheet.axes if one.name == axis for level in one.choices}
+            for missing in sorted(set(kept) - known):
+                raise ConfigError(f"{path}, scale.{name}.keep.{axis}", f"there is no choice {missing!r}")
+    for index, item in enumerate(sheet.items):
+        where = f"{path}, items.{index}"
+        check_labels(Path(where), labels, item.claims)
+        for dataset, claims in item.claims_on.items():
+            check_labels(Path(f"{where}.claims_on.{dataset}"), labels, claims)
+        for problem, reason in _problems(item, sheet, study):
+            raise ConfigError(f"{where}.{problem}", reason)
+    return sheet
+
+
+def _check_cells(path: Path, sheet: Experiment) -> list[str]:
+    names = [axis.name for axis in sheet.axes]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{path}, axes", "two axes have the same name")
+    labels = [cell.label for cell in sheet.cells()]
+    check_labels(path, labels, sheet.claims)
+    return labels
+
+
+def _problems(item: Item, sheet: Experiment, study: Study) -> Iterator[tuple[str, str]]:
+    known = {one.name for one in study.datasets}
+    tables: dict[str, dict[str, Numbers]] = {"published": item.published, "spread": item.spread}
+    for name in sorted(set(item.only) - known):
+        yield "only", f"there is no data set {name!r}"
+    for name in sorted(item.claims_on.keys() - known):
+        yield f"claims_on.{name}", f"there is no data set {name!r}"
+    for field, table in tables.items():
+        for name, numbers in table.items():
+            if name not in known:
+                yield f"{field}.{name}", f"there is no data set {name!r}"
+            shape = (len(numbers), *sorted({len(row) for row in numbers}))
+            if shape != sheet.shape:
+                wanted = f"{sheet.shape[0]} rows of {sheet.shape[1]} numbers"
+                yield f"{field}.{name}", f"is not {wanted}, as the axes have it"
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*.toml")) if not path.name.startswith("_")]
+
+
+def _order(item: Item) -> tuple[bool, bool, int, str]:
+    digits = re.match(r"[0-9]*", item.number)
+    first = int(digits[0]) if digits and digits[0] else None
+    return item.kind == "figure", first is None, first or 0, item.number

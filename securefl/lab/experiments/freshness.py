@@ -1,0 +1,145 @@
+"""Whether committed results are what the program still computes: a part of each, computed again.
+
+``securefl reproduce PAPER --check`` writes what it found beside the page, as ``<paper>-checked.json``; lists
+and pages say from it which results are stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from securefl.base.crypto import digest
+from securefl.base.errors import ConfigError
+from securefl.runtime.report import counted
+
+OTHER_DRAWS: Final = ", most likely under other draws of clusters"
+LAST_BITS: Final = ", and differ by what the order of a sum changes"
+Numbers = Sequence[float]
+"""Accuracies by round; of a trial what it measured."""
+
+
+class CheckedResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One table, figure or panel, of which one cell was computed again."""
+
+    stem: str
+    """Of the names of its files."""
+    result: str
+    """Fingerprint of the result that was checked: a later one was not."""
+    cell: str = ""
+    """What was computed again: cell and seed."""
+    compared: int = 0
+    """Numbers compared: rounds, as a rule."""
+    difference: float = 0.0
+    """The largest between the committed numbers and those of today."""
+    unchecked: str = ""
+    """Why nothing was computed."""
+    commit: str = ""
+    """That computed again, where it is not the one of the last check."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether the program of today computes other numbers."""
+        return not self.unchecked and self.difference > 0
+
+    def __str__(self) -> str:
+        if self.unchecked:
+            return f"not checked: {self.unchecked}"
+        over = f"{self.cell}, {counted(self.compared, 'number')} compared"
+        return f"stale: differs by up to {self.difference:.6f} ({over})" if self.stale else f"same ({over})"
+
+
+class CheckRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a check of a paper's results found."""
+
+    paper: str
+    commit: str
+    """Of the last check; what was found before keeps its own."""
+    versions: dict[str, str]
+    """Of the last check."""
+    checked: tuple[CheckedResult, ...]
+
+    def of(self, stem: str, result: str) -> CheckedResult | None:
+        """What was found of a result; None if it was not checked, or run again since."""
+        return next((one for one in self.checked if (one.stem, one.result) == (stem, result)), None)
+
+    def mark(self, stem: str, result: str) -> str:
+        """What goes behind a verdict in a list."""
+        found = self.of(stem, result)
+        return " (stale)" if found is not None and found.stale else ""
+
+    def note(self, stem: str, result: str) -> str:
+        """A sentence for a page, in Markdown; empty where there is nothing to warn of."""
+        found = self.of(stem, result)
+        if found is None or not found.stale:
+            return ""
+        why = LAST_BITS if found.difference < 0.001 else OTHER_DRAWS
+        return (
+            f"**Stale:** computed again at commit {found.commit or self.commit or 'unknown'},"
+            f" {found.cell} differs by up to {found.difference:.4f} from what stands here."
+            f" These numbers are an earlier program's{why}; they cannot be made again bit for bit."
+        )
+
+
+NEVER_CHECKED = CheckRecord(paper="", commit="", versions={}, checked=())
+
+
+def fingerprint(results: Mapping[str, Iterable[Numbers]]) -> str:
+    """Digest (32 hex digits) of all numbers of a result, by label and seed."""
+    plain = {label: [list(one) for one in seeds] for label, seeds in results.items()}
+    return digest("checked result", msgspec.json.encode(plain, order="sorted")).hex()[:32]
+
+
+def compare(stem: str, result: str, cell: str, committed: Numbers, again: Numbers) -> CheckedResult:
+    """Set numbers computed again against as many of the committed ones.
+
+    Fewer committed numbers than computed ones are a difference of 1: the run ends elsewhere today.
+    """
+    pairs = zip(committed, again, strict=False)
+    difference = max((abs(former - now) for former, now in pairs), default=1.0)
+    if len(again) > len(committed):
+        difference = 1.0
+    return CheckedResult(
+        stem=stem, result=result, cell=cell, compared=len(again), difference=round(difference, 9)
+    )
+
+
+def check_file(results: Path) -> Path:
+    """Where the check of a folder of results is kept: beside it, as its page."""
+    return results.parent / f"{results.name}-checked.json"
+
+
+def read_check(results: Path) -> CheckRecord:
+    """The last check of a folder of results; an empty one if there was none.
+
+    Raises:
+        ConfigError: the file cannot be read or holds no check.
+    """
+    path = check_file(results)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=CheckRecord)
+    except FileNotFoundError:
+        return NEVER_CHECKED
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise ConfigError(str(path), f"holds no check: {error}", "remove it and check again") from error
+
+
+def merged(former: CheckRecord, now: CheckRecord) -> CheckRecord:
+    """A check of some results beside what was found of the others, and where it computed nothing, before."""
+    if former.paper != now.paper:
+        return now
+    found = {one.stem: one for one in former.checked}
+    if former.commit != now.commit:
+        keep = msgspec.structs.replace
+        found = {stem: keep(one, commit=one.commit or former.commit) for stem, one in found.items()}
+    for one in now.checked:
+        before = found.get(one.stem)
+        if not (one.unchecked and before and not before.unchecked and before.result == one.result):
+            found[one.stem] = one
+    return msgspec.structs.replace(now, checked=tuple(found[stem] for stem in sorted(found)))

@@ -1,0 +1,256 @@
+"""One simulation for a curve: its accuracy by round, resumable. Imports torch."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, cast
+
+import msgspec
+
+from securefl.base.arrays import F32
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId, RunId
+from securefl.lab.experiments.provenance import commit, draws_of
+from securefl.lab.experiments.record import SeedRecord, encode, nameless, scenario_key, write_whole
+from securefl.lab.experiments.task_groups import GroupWatch
+from securefl.methods.attacks import party_names
+from securefl.methods.privacy import Guarantee, ledger_of, planned_releases
+from securefl.protocol.kernel import Aborted
+from securefl.protocol.round import Standing
+from securefl.runtime.report import why_none
+from securefl.runtime.simulation import Course, Federation, assemble, read_checkpoint, write_checkpoint
+from securefl.scenario import Scenario
+from securefl.training.data import turns_of
+from securefl.training.models import pick_device
+from securefl.training.sgd import Evaluation
+
+BETWEEN_CHECKPOINTS = 20.0
+"""Seconds. A simulation that is shorter is not worth one."""
+
+OnRound = Callable[[int], None]
+"""Told how many rounds are done."""
+
+
+class _EnoughError(Exception):
+    """As many rounds are simulated as were asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationJob:
+    """One simulation: a scenario and a seed, and where it leaves what it has."""
+
+    scenario: Scenario
+    seed: int
+    folder: Path
+    """Of results and checkpoints, shared by all figures."""
+    data_dir: Path | None = None
+    device: str | None = None
+    threads: int = 1
+    """Parties, or groups of them, that train at the same time; no result depends on it."""
+    every: int = 1
+    """The model is tested after every so many rounds, 1 or more ..."""
+    last: int = 1
+    """... and after each of the last so many."""
+
+    @property
+    def rounds(self) -> int:
+        """How many are planned."""
+        return self.scenario.stop.rounds
+
+    @property
+    def draws(self) -> str:
+        """What its clusters are drawn under."""
+        return draws_of(self.scenario)
+
+    def check_device(self) -> None:
+        """Refuse a device that is not there, before anything is done.
+
+        Raises:
+            ConfigError: it is not.
+        """
+        pick_device(cast("Literal['auto', 'cpu', 'cuda']", self.device or self.scenario.training.device))
+
+    @property
+    def stem(self) -> str:
+        """Of the names of its files: equal for equal scenarios with equal seeds."""
+        thinned = f"-{self.every}-{self.last}" if self.every > 1 else ""
+        return f"{scenario_key(self.scenario)}-{self.seed}{thinned}"
+
+    def finished(self) -> SeedRecord | None:
+        """The result, if this simulation was run before; what cannot be read was not."""
+        if self.every > 1:
+            # One that tested every model serves as well.
+            full = replace(self, every=1).finished()
+            if full is not None:
+                return full
+        try:
+            return msgspec.json.decode(self._result.read_bytes(), type=SeedRecord)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def forget(self) -> None:
+        """Take away whatever an earlier run of this simulation left."""
+        for left in (self._result, self._part, self._checkpoint):
+            left.unlink(missing_ok=True)
+
+    def measure(self, on_round: OnRound) -> SeedRecord:
+        """Simulate to the end, from the last checkpoint if there is one, and keep the result.
+
+        Where groups are watched (:mod:`securefl.lab.experiments.task_groups`) there are no checkpoints.
+
+        Raises:
+            ConfigError: data or device are missing, or the scenario is refused.
+            RunAbortedError: the disk is full or gone.
+        """
+        scenario = nameless(self.scenario)
+        federation = self._assemble(scenario)
+        tasks = turns_of(scenario.groups, party_names(scenario.parties))
+        watch = GroupWatch(scenario, self.seed, tasks) if tasks else None
+        part, standing, dead = self._former(federation)
+        accuracies, before, began = list(part.accuracies), part.seconds, time.monotonic()
+        saved = began
+        latest: Evaluation | None = None
+
+        def evaluate(params: F32) -> Evaluation:
+            nonlocal latest
+            if latest is None or self._tests(len(accuracies)):
+                latest = federation.evaluator.evaluate(params)
+            accuracies.append(round(latest.accuracy, 6))
+            on_round(len(accuracies))
+            return latest
+
+        def so_far(ended: str) -> SeedRecord:
+            why = why_none(scenario, seeded=False)
+            spent = None if why else _spent(federation, len(accuracies))
+            return SeedRecord(
+                seed=self.seed,
+                accuracies=tuple(accuracies),
+                ended=ended,
+                seconds=round(before + time.monotonic() - began, 3),
+                device=device_of(federation),
+                dataset=federation.data,
+                epsilon=None if spent is None else round(spent.epsilon, 6),
+                guarantee=str(spent) if spent else (why or "") if federation.plan.mechanism else "",
+                tested_every=self.every,
+                groups=watch.conclude() if watch else None,
+                commit=commit(),
+                draws=self.draws,
+            )
+
+        def after_round(standing: Standing, dead: Collection[PartyId]) -> None:
+            nonlocal saved
+            if time.monotonic() - saved >= BETWEEN_CHECKPOINTS:
+                # The accuracies first: a checkpoint without those before it would be of no use.
+                write_whole(self._part, encode(so_far("interrupted")))
+                write_checkpoint(
+                    self._checkpoint, federation.plan, standing, dead, training=federation.training
+                )
+                saved = time.monotonic()
+
+        on_round(len(accuracies))
+        if watch is None:
+            course = Course(federation, (), after_round, standing, dead)
+        else:
+            # What it saw is not in a checkpoint.
+            course = Course(federation, (watch,), on_choice=watch.on_choice)
+        outcome = course.run(evaluate)
+        record = so_far(outcome.reason if isinstance(outcome, Aborted) else "")
+        write_whole(self._result, encode(record))
+        for left in (self._part, self._checkpoint):
+            left.unlink(missing_ok=True)
+        return record
+
+    def measure_again(self, tests: int) -> tuple[float, ...]:
+        """Accuracy by round of a simulation from the start, up to its ``tests``-th test; nothing is kept.
+
+        Raises:
+            ConfigError: data or device are missing, or the scenario is refused.
+        """
+        federation = self._assemble(nameless(self.scenario))
+        accuracies: list[float] = []
+        tested: list[Evaluation] = []
+
+        def evaluate(params: F32) -> Evaluation:
+            if not tested or self._tests(len(accuracies)):
+                tested.append(federation.evaluator.evaluate(params))
+            accuracies.append(round(tested[-1].accuracy, 6))
+            if len(tested) == tests:
+                raise _EnoughError
+            return tested[-1]
+
+        with contextlib.suppress(_EnoughError):
+            Course(federation, ()).run(evaluate)
+        return tuple(accuracies)
+
+    def _assemble(self, scenario: Scenario) -> Federation:
+        # Clusters follow from run, seed and what the scenario chose: no two curves see the same ones.
+        run = RunId(f"figure-{self.seed}")
+        return assemble(scenario, run, self.seed, self.data_dir, self.device, threads=self.threads)
+
+    def _tests(self, round_: int) -> bool:
+        """Whether the model of a round is tested: counted from the end, so that the last one always is."""
+        stop = self.scenario.stop
+        if stop.target_accuracy is not None or stop.patience is not None:
+            # It may be the last round.
+            return True
+        left = stop.rounds - 1 - round_
+        return left < self.last or left % self.every == 0
+
+    def _former(self, federation: Federation) -> tuple[SeedRecord, Standing | None, Collection[PartyId]]:
+        """Where an interrupted simulation was; at the beginning if that cannot be told."""
+        new = SeedRecord(seed=self.seed, accuracies=(), ended="", seconds=0.0, device="", dataset="")
+        try:
+            standing, dead = read_checkpoint(self._checkpoint, federation.plan, training=federation.training)
+            part = msgspec.json.decode(self._part.read_bytes(), type=SeedRecord)
+        except (ConfigError, OSError, msgspec.DecodeError):
+            return new, None, ()
+        if len(part.accuracies) < standing.round:
+            return new, None, ()
+        return (
+            msgspec.structs.replace(part, accuracies=part.accuracies[: standing.round]),
+            standing,
+            dead,
+        )
+
+    @property
+    def _result(self) -> Path:
+        return self.folder / f"{self.stem}.json"
+
+    @property
+    def _part(self) -> Path:
+        return self.folder / f"{self.stem}.part.json"
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.folder / f"{self.stem}.safetensors"
+
+
+def _spent(federation: Federation, rounds: int) -> Guarantee | None:
+    """What a party that was in every round has released, had its noise been secret.
+
+    None without noise, or where nobody can account for it.
+    """
+    plan, mechanism = federation.plan, federation.plan.mechanism
+    if mechanism is None:
+        return None
+    scenario = plan.scenario
+    releases = rounds * planned_releases(scenario) // scenario.stop.rounds
+    kept = releases if mechanism.allowed is None else min(releases, mechanism.allowed)
+    shared = scenario.privacy.shared
+    try:
+        return ledger_of(mechanism, kept).guarantee(
+            colluders=scenario.secure_sum.colluders_per_cluster if shared else None,
+            failure=plan.limits.p_shares_fail if shared else 0.0,
+        )
+    except ConfigError:
+        # Without dp_accounting a scenario with a multiplier is simulated all the same.
+        return None
+
+
+def device_of(federation: Federation) -> str:
+    """The kind of device that a federation computes on."""
+    return next(federation.module.parameters()).device.type

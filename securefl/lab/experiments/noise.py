@@ -1,0 +1,85 @@
+"""What privacy noise is worth where one update is opened in several sums, by where and how often it is added.
+
+The R openings of an update are one Gaussian release with mu = sensitivity / s * sqrt(exposure), s being one
+party's noise (privacy-notes, section 2); only then does sampling amplify. At equal noise in a sum, parties
+that share it add 1 / h of its variance each, so that what saves noise in one opening loses it in the next.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from securefl.methods.privacy import ReleaseEvent, epsilon
+from securefl.scenario import Positive, PositiveReal, Section
+
+Noise = Literal["once", "fresh", "local"]
+"""``once``: each party adds its share of a sum's noise to its update, which is opened R times. ``fresh``: it
+adds such a share to each opening, drawn anew. ``local``: it adds all of the noise to its update, once."""
+
+IN_WORDS: Final[dict[Noise, str]] = {
+    "once": "shared noise once",
+    "fresh": "fresh shared noise",
+    "local": "local noise",
+}
+
+
+class Accounting(Section, frozen=True, kw_only=True):
+    """A run over which noise is accounted for: records, Poisson sampling, add-remove."""
+
+    multiplier: PositiveReal
+    """sigma: noise in a sum of h that the adversary does not know, over the sensitivity."""
+    rounds: Positive
+    """In each of which every party's update is opened R times."""
+    records: Positive = 1
+    """Of a party. 1, with a batch of 1: there is no sampling."""
+    batch: Positive = 1
+    delta: Annotated[float, Meta(ge=1e-12, lt=1)]
+
+
+def honest(size: int, colluders: int) -> int:
+    """h: members of a cluster of ``size`` whose noise is counted on, where all ``colluders`` may be in it."""
+    return max(size - colluders, 1)
+
+
+def relative_exposure(noise: Noise, h: int, *, once: float, fresh: float) -> float:
+    """mu^2 sigma^2 of all openings of an update: 1 is one opening of a sum of h with all of its noise.
+
+    Args:
+        noise: where it is added.
+        h: members that share a sum's noise.
+        once: the party's leverage.
+        fresh: its exposure under fresh noise, in the same units of one party's noise.
+    """
+    match noise:
+        case "once":
+            return h * once
+        case "fresh":
+            return h * fresh
+        case "local":
+            return once
+
+
+def spent(accounting: Accounting, exposure: float, works: int) -> float:
+    """Epsilon of the whole run, by PLD, for an update of this :func:`relative_exposure`.
+
+    Args:
+        accounting: the run.
+        exposure: above 0, of all openings of one update.
+        works: updates that a party makes in a round, each with a batch of its own.
+
+    Raises:
+        ConfigError: dp_accounting is missing.
+    """
+    sampled = accounting.batch < accounting.records
+    event = ReleaseEvent(
+        noise_multiplier=accounting.multiplier / math.sqrt(exposure),
+        steps=accounting.rounds * works,
+        sampler="poisson" if sampled else "none",
+        records=accounting.records,
+        batch=accounting.batch,
+        denominator=accounting.batch,
+    )
+    return epsilon([event], accounting.delta)

@@ -1,0 +1,153 @@
+"""How often each check fails honest and deviating sums: the table behind ``docs/results/checks.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from securefl.base.arrays import I64
+from securefl.base.entropy import Entropy, InsecureSeededEntropy
+from securefl.lab.experiments.deviations import DEVIATIONS, STD, Deviation, PowerSetting
+from securefl.lab.experiments.provenance import commit
+from securefl.methods.privacy import CHECKS, CheckPlan, OpenedSum, check_sums, first_stage, projection
+
+FORMAT: Final = 1
+ALPHA: Final = 0.01
+"""Of all checks together, on one sum."""
+_BATCHES: Final = "DP-SGD at record level: sigma = 0.8 for a record, 16 of which may point the same way."
+SETTINGS: Final = (
+    PowerSetting(dim=25_450, members=5),
+    PowerSetting(dim=25_450, members=20),
+    PowerSetting(dim=25_450, members=5, multiplier=0.05, note=_BATCHES),
+    PowerSetting(dim=25_450, members=1, multiplier=0.05, note=_BATCHES),
+    PowerSetting(dim=1_000, members=5),
+    PowerSetting(dim=100_000, members=5),
+)
+PUBLISHED: Final = ("published norm", "published KS", "published pair")
+ALL: Final = "all checks"
+"""Those of a run (:func:`securefl.protocol.round.server.checking.checks_of`), where there is no projection."""
+
+
+class PowerRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often one kind of sum failed each check."""
+
+    deviation: str
+    honest: bool
+    failed: dict[str, int]
+    """Of :attr:`PowerRecord.trials` sums, by check."""
+
+
+class PowerBlock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All rows of one setting."""
+
+    dim: int
+    members: int
+    multiplier: float
+    note: str
+    allowance: float
+    """In standard deviations of a sum's noise."""
+    rows: tuple[PowerRow, ...]
+
+
+class PowerRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole measurement."""
+
+    format: int
+    trials: int
+    seed: int
+    alpha: float
+    std: float
+    """Standard deviation of one party's noise, steps."""
+    blocks: tuple[PowerBlock, ...]
+    commit: str = ""
+    """That measured; empty: not known."""
+
+
+def measure(
+    trials: int,
+    seed: int,
+    settings: Sequence[PowerSetting],
+    on_trial: Callable[[PowerSetting, Deviation], None],
+) -> PowerRecord:
+    """Make ``trials`` sums of every kind in every setting, and check them all.
+
+    Args:
+        trials: >= 1.
+        seed: of all noise; the same one gives the same record.
+        settings: what is summed.
+        on_trial: told after each sum.
+    """
+    root = InsecureSeededEntropy(seed)
+    blocks = []
+    for setting in settings:
+        here = root.child(setting.dim, setting.members, str(setting.multiplier))
+        rows = tuple(
+            _row(setting, deviation, trials, here.child(deviation.name), on_trial)
+            for deviation in DEVIATIONS
+            if setting.members >= deviation.fewest
+        )
+        blocks.append(
+            PowerBlock(
+                dim=setting.dim,
+                members=setting.members,
+                multiplier=setting.multiplier,
+                note=setting.note,
+                allowance=setting.plan(ALPHA).null(setting.members).allowance / setting.spread,
+                rows=rows,
+            )
+        )
+    return PowerRecord(
+        format=FORMAT, trials=trials, seed=seed, alpha=ALPHA, std=STD, blocks=tuple(blocks), commit=commit()
+    )
+
+
+def kinds(setting: PowerSetting) -> int:
+    """How many rows a setting has."""
+    return sum(setting.members >= deviation.fewest for deviation in DEVIATIONS)
+
+
+def failures(values: I64, before: I64, setting: PowerSetting, plan: CheckPlan) -> dict[str, bool]:
+    """Which checks a sum fails, by name: the published pair at its own levels, ours at theirs.
+
+    The projection is judged at the level of one of ours, by itself.
+
+    Args:
+        values: the sum, i64 ``(d,)``, steps.
+        before: the last round's, with the same deviation: the reference.
+        setting: what is summed.
+        plan: of the checks.
+    """
+    published = first_stage(values.astype(np.float64), setting.spread)
+    judged = check_sums([OpenedSum(values, setting.members)], plan)[0]
+    null, level = plan.null(setting.members), plan.alpha / len(CHECKS)
+    along = projection(values, before.astype(np.float64), null, level)
+    return {
+        PUBLISHED[0]: not published.norm.ok,
+        PUBLISHED[1]: not published.distribution.ok,
+        PUBLISHED[2]: not published.ok,
+        **{check.check: not check.ok for check in judged.checks},
+        ALL: not judged.ok,
+        along.check: not along.ok,
+    }
+
+
+def _row(
+    setting: PowerSetting,
+    deviation: Deviation,
+    trials: int,
+    entropy: Entropy,
+    on_trial: Callable[[PowerSetting, Deviation], None],
+) -> PowerRow:
+    plan = setting.plan(ALPHA)
+    failed: dict[str, int] = {}
+    for trial in range(trials):
+        here = entropy.child(trial)
+        fixed, before, now = (here.child(name) for name in ("fixed", "before", "now"))
+        last, values = (deviation.make(setting, fixed, fresh) for fresh in (before, now))
+        for check, bad in failures(values, last, setting, plan).items():
+            failed[check] = failed.get(check, 0) + bad
+        on_trial(setting, deviation)
+    return PowerRow(deviation=deviation.name, honest=deviation.honest, failed=failed)

@@ -1,0 +1,73 @@
+"""Where a result comes from: the program that computed it, and the draws of its clusters."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from securefl.base.errors import ConfigError
+from securefl.base.version import __version__, package_folder
+from securefl.scenario import Scenario, drawn_digest
+
+_ROOT = package_folder().parent
+_PROGRAM = ("securefl", "parties", "scenarios")
+
+
+def versions() -> dict[str, str]:
+    """Of what computes, for records."""
+    return {
+        "securefl": __version__,
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "numpy": version("numpy"),
+    }
+
+
+@functools.cache
+def commit() -> str:
+    """The commit that computes, 12 hex digits; ``+`` behind it: with changes. Empty outside a checkout."""
+    git = shutil.which("git")
+    # An installed package may lie inside somebody else's checkout.
+    if git is None or not (_ROOT / "pyproject.toml").exists():
+        return ""
+
+    def ask(*words: str) -> str | None:
+        call = [git, "-C", str(_ROOT), *words]
+        done = subprocess.run(call, capture_output=True, text=True, check=False)  # noqa: S603 - git, and words of ours
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    head = ask("rev-parse", "--short=12", "HEAD")
+    if not head:
+        return ""
+    return head + ("+" if ask("status", "--porcelain", "--", *_PROGRAM) else "")
+
+
+def draws_of(scenario: Scenario) -> str:
+    """Digest (32 hex digits) of what the clusters of a scenario are drawn under, whatever run and seed."""
+    return drawn_digest(scenario).hex()[:32]
+
+
+def refuse_mixed(label: str, draws: Mapping[int, str]) -> None:
+    """Refuse to average over seeds whose clusters were drawn under different digests.
+
+    Args:
+        label: of the curve or cell.
+        draws: by seed; empty of results from before these were noted.
+
+    Raises:
+        ConfigError: there are several.
+    """
+    if len(set(draws.values())) > 1:
+        by_digest: dict[str, list[str]] = {}
+        for seed, digest in sorted(draws.items()):
+            by_digest.setdefault(digest[:8] or "an earlier program", []).append(str(seed))
+        drawn = " and ".join(f"seed {', '.join(seeds)} under {name}" for name, seeds in by_digest.items())
+        raise ConfigError(
+            f"curve {label!r}",
+            f"clusters were drawn differently: {drawn}; their mean would be of two experiments",
+            "--fresh runs all of them again",
+        )

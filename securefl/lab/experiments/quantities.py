@@ -1,0 +1,99 @@
+"""Numbers that follow from other numbers of an experiment, and overrides with both put in.
+
+Papers state a share of Byzantine workers on top of a number of honest ones, and epochs; a scenario has
+parties and rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from string import Template
+
+from securefl.base.errors import ConfigError
+from securefl.lab.experiments.experiment import Overrides, Values
+from securefl.methods.attacks import party_names
+from securefl.methods.privacy import steps_of_epochs
+
+_SLACK = 1e-9
+"""3 * 0.1 / 0.3 is below 1 in floating point: an exact count must not lose a worker by rounding."""
+
+
+def derived(values: Values) -> Values:
+    """``values`` and what follows from them; a number that is given is never replaced.
+
+    ================ ======================== ==========================================================
+    name             from                     meaning
+    ================ ======================== ==========================================================
+    ``byzantine``    ``honest``, ``share``    floor(honest share / (1 - share)): the workers that come on
+                                              top so that ``share`` of all are Byzantine
+    ``parties``      ``honest``, ``byzantine`` their sum
+    ``gamma``        the same                 honest / parties
+    ``minority``     the same                 the Byzantine workers, but fewer than half of all
+    ``liars``        the same                 names of the last ``byzantine`` parties, as in a TOML list:
+                                              for workers that show two behaviours
+    ``clean``        the same and ``m``       probability that a random cluster of m holds no Byzantine
+                                              worker; at least 1 / parties
+    ``root``         ``honest``               its square root
+    ``records``      ``train``, ``honest``    floor(train / honest), records of a worker
+    ``rounds``       ``records``, ``epochs``, ceil(epochs records / batch)
+                     ``batch``
+    ================ ======================== ==========================================================
+
+    Raises:
+        ConfigError: one of them is no number, or out of range.
+    """
+    known = dict(values)
+    if "honest" in known and "share" in known:
+        honest, share = _number(known, "honest", least=1), _number(known, "share", least=0)
+        if share >= 1:
+            raise ConfigError("values.share", f"is {share:g}", "below 1: some workers are honest")
+        known.setdefault("byzantine", math.floor(honest * share / (1 - share) + _SLACK))
+        known.setdefault("parties", int(honest) + int(_number(known, "byzantine", least=0)))
+        parties = int(_number(known, "parties", least=1))
+        known.setdefault("gamma", honest / parties)
+        byzantine = int(_number(known, "byzantine", least=0))
+        last = party_names(parties)[parties - byzantine :]
+        known.setdefault("liars", ", ".join(f"'{name}'" for name in last))
+        known.setdefault("minority", min(parties - int(honest), (parties - 1) // 2))
+        if "m" in known:
+            odds = _all_honest(int(honest), parties, int(_number(known, "m", least=1)))
+            known.setdefault("clean", max(odds, 1 / parties))
+    if "honest" in known:
+        known.setdefault("root", math.sqrt(_number(known, "honest", least=1)))
+        if "train" in known:
+            share_of = _number(known, "train", least=1) / _number(known, "honest", least=1)
+            known.setdefault("records", math.floor(share_of))
+    if {"records", "epochs", "batch"} <= known.keys():
+        epochs, records = _number(known, "epochs", least=0), _number(known, "records", least=1)
+        known.setdefault("rounds", steps_of_epochs(epochs, records, _number(known, "batch", least=1)))
+    return known
+
+
+def fill(overrides: Overrides, values: Values) -> Overrides:
+    """The overrides with ``$name`` replaced by the value of that name.
+
+    Raises:
+        ConfigError: there is no such value, or a ``$`` without a name.
+    """
+    known = derived(values)
+    filled = []
+    for override in overrides:
+        try:
+            filled.append(Template(override).substitute(known))
+        except KeyError as error:
+            there = ", ".join(f"${name}" for name in sorted(known))
+            raise ConfigError(f"{override!r}", f"there is no value ${error.args[0]}", there) from None
+        except ValueError:
+            raise ConfigError(f"{override!r}", "has a $ without a name", "as in $epsilon") from None
+    return tuple(filled)
+
+
+def _all_honest(honest: int, parties: int, m: int) -> float:
+    return math.comb(honest, m) / math.comb(parties, m) if m <= parties else 0.0
+
+
+def _number(values: Values, name: str, *, least: float) -> float:
+    value = values[name]
+    if isinstance(value, str) or not math.isfinite(value) or value < least:
+        raise ConfigError(f"values.{name}", f"is {value!r}", f"a number of at least {least:g}")
+    return value

@@ -1,0 +1,66 @@
+"""TOML files as tables, with errors that name file and field."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from securefl.base.errors import ConfigError
+from securefl.lab.experiments.claims import AnyClaim, labels_of
+from securefl.scenario import Section, decoded
+
+_WHERE = re.compile(r" - at `\$\.?(?P<path>.*)`$")
+_Table = TypeVar("_Table", bound=Section)
+
+
+def read_section(path: Path, kind: type[_Table]) -> _Table:
+    """Read a TOML file as one table.
+
+    Raises:
+        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range.
+    """
+    table = read_toml(path)
+    try:
+        return decoded(table, kind)
+    except ConfigError as error:
+        raise ConfigError(f"{path}, {error.path}", error.reason, error.remedy) from error
+    except msgspec.ValidationError as error:
+        where = _WHERE.search(str(error))
+        reason = _WHERE.sub("", str(error))
+        field = f", {where['path']}" if where and where["path"] else ""
+        raise ConfigError(f"{path}{field}", reason[:1].lower() + reason[1:]) from error
+
+
+def check_labels(path: Path, labels: Sequence[str], claims: Sequence[AnyClaim]) -> None:
+    """Refuse labels that cannot be told apart, and claims about cells that there are not.
+
+    Raises:
+        ConfigError: with the file and the claim.
+    """
+    if len(set(labels)) < len(labels):
+        raise ConfigError(f"{path}, curves", "two curves have the same label")
+    for index, claim in enumerate(claims):
+        unknown = sorted(labels_of(claim) - set(labels))
+        if unknown:
+            raise ConfigError(
+                f"{path}, claims.{index}", f"there is no curve {unknown[0]!r}", f"one of {', '.join(labels)}"
+            )
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What is in a TOML file.
+
+    Raises:
+        ConfigError: it cannot be read, or is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(str(path), f"is not TOML: {error}") from error

@@ -1,0 +1,379 @@
+"""The record of an experiment that was run: one JSON file, of which list, page and pictures are made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import stdev
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from securefl.base.crypto import digest
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.lab.experiments.claims import Accuracies, ClaimVerdict, measured
+from securefl.lab.experiments.experiment import JOINT, Kind, Place, ScaleName, Shows
+from securefl.lab.experiments.freshness import fingerprint
+from securefl.lab.experiments.provenance import refuse_mixed
+from securefl.lab.experiments.task_groups import GroupsRecord, found_of, heard_of, losses_of
+from securefl.scenario import Scenario, chosen_fields
+
+FORMAT = 1
+"""Of simulations. Counted up when those of the same scenario would give other numbers."""
+LEAKAGE_REPORTED: Final = "LEAKAGE ONLY REPORTED: sums cross the published limits"
+"""Stands on the results of such scenarios, in pictures and on terminals."""
+_OF_SPLITS: Final = {
+    "labels": "distance of a worker's classes from everybody's (total variation), mean over the workers",
+    "sizes": "share of all samples that the two largest parties hold",
+    "caps": "share of all samples that truncation leaves",
+}
+
+
+class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One simulation, or one draw of a problem, of clusters or of a split."""
+
+    seed: int
+    accuracies: Accuracies
+    """By round, on the test set; of a round whose model was not tested, that of the last one that was. Of a
+    drawn problem the one number that claims are about; empty where there is none."""
+    ended: str = ""
+    """Why it ended, where that was not after the last round: destroyed, aborted."""
+    seconds: float = 0.0
+    device: str = ""
+    dataset: str = ""
+    """Title of the data set, as its loader gives it."""
+    values: dict[str, float] = {}
+    """All that was measured of a drawn problem, by name."""
+    epsilon: float | None = None
+    """As accounted for a party that was in every round, had its noise been secret; None: no noise, or nothing
+    that it could hide."""
+    guarantee: str = ""
+    """The same with unit, neighbouring relation, sampler, denominator and delta, or why there is none."""
+    tested_every: int = 1
+    """Rounds from test to test, those before the last ``last`` ones, which are all tested."""
+    groups: GroupsRecord | None = None
+    """What became of task groups; None where there are none, or nobody knows who is in which."""
+    commit: str = ""
+    """That computed it (:func:`securefl.lab.experiments.provenance.commit`); empty: not known."""
+    draws: str = ""
+    """Digest that its clusters were drawn under; empty: of a program that noted none."""
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """All that was measured, time apart."""
+        return tuple(self.values.values()) or self.accuracies
+
+
+class AxisRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was varied, and to what in this run."""
+
+    name: str
+    choices: tuple[str, ...]
+
+
+class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One cell. Without ``final`` there is no result, and ``refused`` says why."""
+
+    label: str
+    place: Place
+    """Its choice of each axis; empty of a cell apart from the axes."""
+    baseline: bool = False
+    scenario: str = ""
+    """Digest of its scenario."""
+    rounds: int = 0
+    parties: int = 0
+    asked: str = ""
+    """Of privacy, what the scenario asks for: ``epsilon = 2 per record, local noise``, or ``none``; nothing
+    where nothing is trained."""
+    final: float | None = None
+    """Mean accuracy over the last rounds and the seeds."""
+    refused: str = ""
+    published: float | None = None
+    spread: float | None = None
+    """What the paper prints behind its plus-minus sign."""
+    text: str = ""
+    """What a table shows of a drawn problem, in lines."""
+    marked: bool = False
+    """Whether a table shows it in bold."""
+    seeds: tuple[SeedRecord, ...] = ()
+    shares: tuple[tuple[float, ...], ...] = ()
+    """Of a split, with the first seed. ``labels``: by party, and last of all together, the share of each
+    class. ``sizes``: one row, everybody's samples. ``caps``: a row of alphas and one of caps."""
+    values: dict[str, float] = {}
+    """What follows from all draws together, by name."""
+
+    def finals(self, last: int) -> tuple[float, ...]:
+        """By seed, the mean of the ``last`` rounds; of those that have a number."""
+        known = (seed.accuracies for seed in self.seeds if seed.accuracies)
+        return tuple(measured(one, "final", last, self.rounds) for one in known)
+
+    def deviation(self, last: int) -> float | None:
+        """Standard deviation over the seeds, of a sample; None with fewer than two."""
+        finals = self.finals(last)
+        return stdev(finals) if len(finals) > 1 else None
+
+    @property
+    def groups(self) -> tuple[GroupsRecord, ...]:
+        """What became of task groups, by seed; empty where there are none."""
+        return tuple(seed.groups for seed in self.seeds if seed.groups is not None)
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        if self.final is None or self.published is None:
+            return None
+        return self.final - self.published
+
+    def agrees(self, tolerance: float) -> bool | None:
+        """Whether it is as published, within the larger of ``tolerance`` and the spread; None: no numbers."""
+        if self.difference is None:
+            return None
+        # The paper prints two digits, so that a difference of exactly the tolerance is none of rounding's.
+        return abs(self.difference) <= max(tolerance, self.spread or 0.0) + 1e-9
+
+
+class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One table or figure on one data set at one scale."""
+
+    format: int
+    paper: str
+    """Empty of a comparison."""
+    kind: Kind
+    number: str
+    dataset: str
+    """Empty where the scenario says what the data are."""
+    scale: ScaleName
+    stem: str
+    """Of the names of its files."""
+    title: str
+    settings: str
+    """Digest of cells, claims and published numbers, seeds apart."""
+    note: str
+    """What the scale leaves out or replaces."""
+    shows: Shows
+    axes: tuple[AxisRecord, ...]
+    last: int
+    tolerance: float
+    leakage_reported: bool
+    cells: tuple[CellRecord, ...]
+    verdicts: tuple[ClaimVerdict, ...]
+    unjudged: tuple[str, ...]
+    """Claims about cells that were not run, each with the reason."""
+    seconds: float
+    """Computing time of all simulations together."""
+    jobs: int
+    """How many of them ran side by side."""
+    versions: dict[str, str]
+    """Of the program that judged and drew; results that were kept may be older."""
+    commit: str = ""
+    """The same; empty: not known."""
+    drawn: str = ""
+    """What the numbers of a drawn problem are; empty: they are accuracies, or follow from ``shows``."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all its numbers."""
+        return fingerprint({cell.label: [seed.numbers for seed in cell.seeds] for cell in self.cells})
+
+    @property
+    def seeds(self) -> int:
+        """Simulations per cell."""
+        return max((len(cell.seeds) for cell in self.cells), default=0)
+
+    @property
+    def rounds(self) -> int:
+        """Of the longest cell."""
+        return max((cell.rounds for cell in self.cells), default=0)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Kinds of devices that computed it, each once."""
+        return tuple(sorted({seed.device for cell in self.cells for seed in cell.seeds if seed.device}))
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """A line per reason: the cells that were refused for it."""
+        reasons = dict.fromkeys(cell.refused for cell in self.cells if cell.refused)
+        labels = {why: [cell.label for cell in self.cells if cell.refused == why] for why in reasons}
+        return tuple(f"{'; '.join(labels[why])}: refused, {why}" for why in reasons)
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """A line per simulation that ended early."""
+        return tuple(
+            f"{cell.label}, seed {seed.seed}: ended in round {len(seed.accuracies)}, {seed.ended}"
+            for cell in self.cells
+            for seed in cell.seeds
+            if seed.ended
+        )
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """A line per cell in which task groups were lost or idle: why."""
+        said = ((cell.label, losses_of(cell.groups)) for cell in self.cells)
+        return tuple(f"groups lost or idle, {label}: {why}" for label, why in said if why)
+
+    @property
+    def measure(self) -> str:
+        """What the numbers are."""
+        if self.drawn:
+            return self.drawn
+        if self.shows in _OF_SPLITS:
+            return _OF_SPLITS[self.shows]
+        rounds = sorted({cell.rounds for cell in self.cells if cell.seeds})
+        span = "-".join(f"{one:,}" for one in dict.fromkeys((rounds[0], rounds[-1]))) if rounds else "no"
+        return f"accuracy on the test set, mean of the last {self.last} of {span} rounds"
+
+    @property
+    def spreads(self) -> str:
+        """How many draws there are, and what stands behind plus-minus signs."""
+        kind = "draws" if self.drawn else "seeds"
+        return f"{self.seeds} {kind}, ± their standard deviation" if self.seeds > 1 else f"one {kind[:-1]}"
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Of the data, as their loader gives them, each once."""
+        return tuple(sorted({seed.dataset for cell in self.cells for seed in cell.seeds if seed.dataset}))
+
+    @property
+    def within(self) -> tuple[int, int]:
+        """Cells that are as published, and cells of which the paper has a number."""
+        known = [agrees for cell in self.cells if (agrees := cell.agrees(self.tolerance)) is not None]
+        return sum(known), len(known)
+
+    def agreement(self) -> str:
+        """:attr:`within` in words."""
+        within, known = self.within
+        if not known:
+            return "no published numbers"
+        return f"{within} of {known} cells within {self.tolerance:g} of the paper's number"
+
+    def value(self, cell: CellRecord) -> str:
+        """The final number of a cell for people: ``0.912``, or ``0.912 ± 0.004`` (standard deviation).
+
+        Of task groups also how many were found, and how many updates were heard.
+        """
+        if cell.text:
+            return cell.text
+        if cell.final is None:
+            return "refused" if cell.refused else "-"
+        deviation = cell.deviation(self.last)
+        span = "" if deviation is None else f" ± {deviation:.3f}"
+        groups = f"; {found_of(cell.groups)}, {heard_of(cell.groups)}" if cell.groups else ""
+        return f"{cell.final:.3f}{span}{groups}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The cells row by row: the last axis gives the columns, all others the rows."""
+
+    row_name: str
+    column_name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[CellRecord | None, ...]], ...]
+    """With one axis there is a single row without a name. None: there is no such cell."""
+
+
+def grid(record: Record) -> Grid:
+    """The record as a table, without cells apart from the axes."""
+    *others, across = record.axes
+    rows: dict[str, dict[str, CellRecord]] = {}
+    for cell in record.cells:
+        if cell.place:
+            rows.setdefault(JOINT.join(cell.place[:-1]), {})[cell.place[-1]] = cell
+    return Grid(
+        JOINT.join(axis.name for axis in others),
+        across.name,
+        across.choices,
+        tuple((name, tuple(map(row.get, across.choices))) for name, row in rows.items()),
+    )
+
+
+def nameless(scenario: Scenario) -> Scenario:
+    """The scenario without what does not change its course, so that equal curves of two panels are equal."""
+    return replace(scenario, description="", expect=(), observer=False)
+
+
+def scenario_key(scenario: Scenario) -> str:
+    """Digest (32 hex digits) of everything that the rounds of a scenario follow from, seed apart.
+
+    Fields at their default do not count: a field that comes to the schema makes no result an old one.
+    """
+    chosen = msgspec.json.encode(chosen_fields(nameless(scenario)), order="sorted")
+    return digest("figure scenario", FORMAT, chosen).hex()[:32]
+
+
+def final_of(label: str, seeds: Sequence[SeedRecord], last: int, rounds: int) -> float:
+    """Mean final accuracy over the seeds.
+
+    Raises:
+        ConfigError: their clusters were drawn differently.
+    """
+    refuse_mixed(label, {seed.seed: seed.draws for seed in seeds})
+    return sum(measured(seed.accuracies, "final", last, rounds) for seed in seeds) / len(seeds)
+
+
+def encode(record: Struct) -> bytes:
+    """The record as JSON for people: indented, a line per list of numbers, a newline at the end."""
+    text = msgspec.json.format(msgspec.json.encode(record), indent=1)
+    return _folded(text.decode()).encode() + b"\n"
+
+
+def read_record(path: Path) -> Record:
+    """A table or figure that was run before.
+
+    Raises:
+        ConfigError: the file cannot be read or holds no such record.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Record)
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise ConfigError(str(path), f"holds no result: {error}", "remove it and run it again") from error
+
+
+def read_records(folder: Path) -> tuple[Record, ...]:
+    """All tables and figures in a folder.
+
+    Raises:
+        ConfigError: one of the files is no such record.
+    """
+    return tuple(read_record(path) for path in sorted(folder.glob("*.json")))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it appears whole or not at all; its folder is made where it is missing.
+
+    Raises:
+        RunAbortedError: the disk is full or gone, or the folder cannot be made.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise RunAbortedError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _folded(text: str) -> str:
+    """Lists of numbers on one line: hundreds of accuracies would fill hundreds of lines."""
+    out: list[str] = []
+    numbers: list[str] | None = None
+    for line in text.splitlines():
+        bare = line.strip().rstrip(",")
+        if numbers is not None and bare[:1] in {"]", "}"}:
+            out[-1] += ", ".join(numbers) + line.strip()
+            numbers = None
+        elif numbers is not None:
+            numbers.append(bare)
+        else:
+            out.append(line)
+            numbers = [] if bare.endswith(('"accuracies": [', '"values": {')) else None
+    return "\n".join(out)

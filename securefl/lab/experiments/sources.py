@@ -1,0 +1,144 @@
+"""Where a study's data sets are: below the data directory, or where ``--dataset`` says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from securefl.base.errors import ConfigError
+from securefl.lab.experiments.experiment import Auxiliary, StudyDataset
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A data set that is there."""
+
+    dataset: StudyDataset
+    path: Path | None = None
+    """Of a data set with a scheme: its file or folder."""
+    auxiliary: str = ""
+    """The value of ``$auxiliary``, for items that need one."""
+    instead: str = ""
+    """By what people call it: the auxiliary set that ``--aux`` put in the place of the item's own."""
+
+    @property
+    def quoted(self) -> str:
+        """The value of ``data.set`` in an override."""
+        dataset = self.dataset
+        return json.dumps(f"{dataset.scheme}{self.path}" if dataset.scheme else dataset.name)
+
+
+def asked_for(wanted: str, known: Sequence[StudyDataset], data_dir: Path | None) -> Source:
+    """The data set that ``--dataset`` names, with its files.
+
+    Args:
+        wanted: a name, or a scheme and a path (``npz:/data/usps.npz``) for the data set of that scheme.
+        known: all that there could be.
+        data_dir: where names are looked for.
+
+    Raises:
+        ConfigError: it is none of these, or its files are not there.
+    """
+    for dataset in known:
+        scheme = dataset.scheme
+        if scheme and wanted.startswith(scheme):
+            path = Path(wanted.removeprefix(scheme))
+            if not path.exists():
+                raise ConfigError(f"--dataset {wanted}", "no such file or folder", dataset.remedy)
+            return Source(dataset, path.absolute())
+        if wanted == dataset.name:
+            found = _in(dataset, data_dir)
+            if found is None:
+                raise ConfigError(f"--dataset {wanted}", *_absent(dataset, data_dir))
+            return found
+    names = [one.name for one in known] + [f"{one.scheme}PATH" for one in known if one.scheme]
+    raise ConfigError("--dataset", f"there is no data set {wanted!r} here", f"one of {', '.join(names)}")
+
+
+def present(known: Sequence[StudyDataset], data_dir: Path | None) -> tuple[list[Source], list[str]]:
+    """The data sets whose files are in the data directory, and of each other one a line on why it is not.
+
+    Raises:
+        ConfigError: none is there.
+    """
+    found = [_in(dataset, data_dir) for dataset in known]
+    lacking = [
+        f"{dataset.name}: {reason}" + (f" ({remedy})" if remedy else "")
+        for dataset, source in zip(known, found, strict=True)
+        if source is None
+        for reason, remedy in [_absent(dataset, data_dir)]
+    ]
+    there = [source for source in found if source is not None]
+    if not there:
+        if data_dir is None:
+            verb = "is" if len(known) == 1 else "are"
+            remedy = "name the folder that holds one of them" if len(known) > 1 else "name its folder"
+            raise ConfigError("--data-dir", f"is missing, and {_names(known)} {verb} read from files", remedy)
+        raise ConfigError("--data-dir", f"{data_dir} holds none of {_names(known)}", "; ".join(lacking))
+    return there, lacking
+
+
+def with_auxiliary(
+    source: Source, needed: Auxiliary | None, data_dir: Path | None, given: str = ""
+) -> Source:
+    """The source with the further data set that an item needs.
+
+    Args:
+        source: the data set itself.
+        needed: what the item says; None: it needs nothing.
+        data_dir: where that is looked for.
+        given: by ``--aux``, instead: the name of a data set, or a scheme and a path.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    if needed is None:
+        return source
+    if given:
+        return _with_given(source, given)
+    if data_dir is None:
+        raise ConfigError(
+            "--data-dir", f"{needed.place} is read from files", "name their folder by --data-dir"
+        )
+    path = (data_dir / needed.place).absolute()
+    if not path.exists():
+        raise ConfigError("--data-dir", f"there is no {needed.place} in {data_dir}", needed.remedy)
+    return replace(source, auxiliary=json.dumps(f"{needed.scheme}{path}"))
+
+
+def _with_given(source: Source, given: str) -> Source:
+    scheme, colon, place = given.partition(":")
+    if not colon:
+        return replace(source, auxiliary=json.dumps(given), instead=given)
+    if not Path(place).exists():
+        raise ConfigError(
+            f"--aux {given}", "no such file or folder", "a data set's name, npz:FILE or folder:DIR"
+        )
+    path = Path(place).absolute()
+    return replace(source, auxiliary=json.dumps(f"{scheme}:{path}"), instead=path.name)
+
+
+def nowhere(dataset: StudyDataset, needed: Auxiliary | None) -> Source:
+    """The data set at a place that stands for any, where only the scenarios matter."""
+    return Source(dataset, Path("-"), json.dumps(f"{needed.scheme}--") if needed else "")
+
+
+def _in(dataset: StudyDataset, data_dir: Path | None) -> Source | None:
+    if not dataset.place:
+        return Source(dataset)
+    if data_dir is None or not (data_dir / dataset.place).exists():
+        return None
+    return Source(dataset, (data_dir / dataset.place).absolute())
+
+
+def _absent(dataset: StudyDataset, data_dir: Path | None) -> tuple[str, str]:
+    if data_dir is None:
+        other = f", or the data by --dataset {dataset.scheme}PATH" if dataset.scheme else ""
+        return "is read from files", f"name their folder by --data-dir{other}"
+    return f"there is no {dataset.place} in {data_dir}", dataset.remedy
+
+
+def _names(known: Sequence[StudyDataset]) -> str:
+    return ", ".join(one.name for one in known)

@@ -1,0 +1,259 @@
+"""The sweep file: over which settings reclusterings are drawn and their sums looked through.
+
+Nothing is trained and nobody's data are needed: what sums determine follows from who is in them
+(:mod:`securefl.methods.leakage`). ``docs/leakage.md`` is the reference for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from securefl.base.crypto import digest
+from securefl.base.errors import ConfigError
+from securefl.lab.experiments.claims import Text
+from securefl.lab.experiments.experiment import (
+    Choice,
+    Dimension,
+    Experiment,
+    Item,
+    Place,
+    RunScale,
+    ScaleName,
+)
+from securefl.lab.experiments.noise import IN_WORDS, Accounting, Noise
+from securefl.lab.experiments.reading import read_section
+from securefl.lab.experiments.record import FORMAT, CellRecord
+from securefl.scenario import Name, Positive, Section
+
+MATES: Final = "mates"
+"""As many colluders as a party has mates in a cluster: m - 1."""
+BEYOND: Final = 1
+"""Reclusterings above R* that are looked at where the file gives no numbers."""
+MOST_SUMS: Final = 2_000
+"""Of one draw: the ledger takes seconds for it."""
+
+Work = Literal["same", "new"]
+Colluders = Annotated[int, Meta(ge=0, le=10_000)] | Literal["mates"]
+Share = Annotated[float, Meta(ge=0, lt=1)]
+
+
+class Sweep(Section, frozen=True, kw_only=True):
+    """Every combination of the lists is a setting; the reclusterings are the columns."""
+
+    name: Name
+    title: Text
+    claim: Text
+    """What is expected, and where that is from."""
+    draws: Annotated[int, Meta(ge=1, le=1_000)] = 10
+    """Independent ones per cell."""
+    parties: Annotated[tuple[Positive, ...], Meta(min_length=1)]
+    sizes: Annotated[tuple[Positive, ...], Meta(min_length=1)]
+    """m of the clusters."""
+    reclusterings: tuple[Positive, ...] = ()
+    """R; from 1 to one above R* = ceil((N - 1) / (C - 1)) where nothing is said."""
+    colluders: Annotated[tuple[Colluders, ...], Meta(min_length=1)] = (0,)
+    """Parties, drawn at random, that tell the server all they know."""
+    dropout: Annotated[tuple[Share, ...], Meta(min_length=1)] = (0.0,)
+    """Probability of each party to fall silent before the freeze."""
+    work: Annotated[tuple[Work, ...], Meta(min_length=1)] = ("same",)
+    """Whether reclusterings sum the same updates, or each one of its own."""
+    atoms: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (1,)
+    """Fewest members of an atom (:mod:`securefl.methods.clustering.atoms`); 1: there are none."""
+    noise: tuple[Noise, ...] = ()
+    """Where privacy noise is added, of which ``accounting`` says how much; nothing is said of it without."""
+    accounting: Accounting | None = None
+
+    def settings(self) -> Iterator[SweepSetting]:
+        """The rows, without sizes that make a single cluster, which exposes nobody, or do not hold atoms.
+
+        New work has noise of its own each time, so that it is not shown as if that was added once.
+        """
+        lists = (self.parties, self.sizes, self.colluders, self.dropout, self.work, self.atoms)
+        made = (
+            SweepSetting(
+                parties, size, size - 1 if colluders == MATES else colluders, dropout, work, atoms, noise
+            )
+            for parties, size, colluders, dropout, work, atoms, noise in product(
+                *lists, self.noise or (None,)
+            )
+            if parties // size >= 2
+            and (atoms == 1 or (size % atoms == 0 and size // atoms >= 2))
+            and not (work == "new" and noise == "once")
+        )
+        yield from dict.fromkeys(made)
+
+    def columns(self, setting: SweepSetting) -> tuple[int, ...]:
+        """The reclusterings at which a setting is looked at."""
+        return self.reclusterings or tuple(range(1, setting.threshold + BEYOND + 1))
+
+    @property
+    def joint(self) -> str:
+        """Between setting and reclusterings, in the label of a cell."""
+        return ", "
+
+    @property
+    def measures(self) -> str:
+        """What the numbers are."""
+        return (
+            "exposed parties (share)" if self.accounting is None else "epsilon of the run, worst of the draws"
+        )
+
+    def whole(self) -> Experiment:
+        """The same as an experiment."""
+        columns = sorted({column for setting in self.settings() for column in self.columns(setting)})
+        axes = (
+            Dimension(name="setting", choices=tuple(Choice(label=one.label()) for one in self.settings())),
+            Dimension(
+                name="reclusterings of one update", choices=tuple(Choice(label=f"R = {r}") for r in columns)
+            ),
+        )
+        return Experiment(
+            title=self.title,
+            claim=self.claim,
+            settings="",
+            shows="lines",
+            last=1,
+            axes=axes,
+            scale={"desk": RunScale(scenario="")},
+            items=(Item(kind="figure", number=self.name, title=self.title),),
+        )
+
+    def at(self, place: Place) -> tuple[SweepSetting, int]:
+        """The setting of a cell, and its reclusterings."""
+        label, column = place
+        setting = next(one for one in self.settings() if one.label() == label)
+        return setting, int(column.removeprefix("R = "))
+
+    def has(self, place: Place) -> bool:
+        """Whether a setting is looked at with so many reclusterings."""
+        setting, column = self.at(place)
+        return column in self.columns(setting)
+
+    def draws_at(self, _scale: ScaleName) -> int:
+        """Of a cell."""
+        return self.draws
+
+    def key(self, _scale: ScaleName) -> str:
+        """Digest (32 hex digits) of what the numbers follow from."""
+        plain = msgspec.structs.replace(self, title="-", claim="-")
+        return digest("sweep", FORMAT, msgspec.json.encode(plain, order="sorted")).hex()[:32]
+
+    def shown(self, cell: CellRecord) -> CellRecord:
+        """The cell with what a table shows of it: its share of exposed parties or epsilon, and exposures."""
+        setting, column = self.at(cell.place)
+        seen, epsilon = cell.finals(1), cell.values.get("epsilon")
+        if epsilon is not None:
+            text = f"{epsilon:.3g}\n{cell.values['exposure']:.2f}"
+        elif not seen:
+            text = "nothing is opened"
+        else:
+            empty = len(cell.seeds) - len(seen)
+            deviation = cell.deviation(1)
+            text = f"{sum(seen) / len(seen):.0%}" + (f" ± {deviation:.0%}" if deviation else "")
+            once, fresh = (max(seed.values[name] for seed in cell.seeds) for name in ("once", "fresh"))
+            text += f"\n{once:.2f} / {fresh:.2f}"
+            text += f"\n{empty} draw{'s open' if empty > 1 else ' opens'} nothing" if empty else ""
+        final = epsilon if epsilon is not None else sum(seen) / len(seen) if seen else None
+        marked = column == setting.threshold and bool(seen)
+        return msgspec.structs.replace(cell, final=final, text=text, marked=marked)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSetting:
+    """One row of a sweep."""
+
+    parties: int
+    """N."""
+    size: int
+    """m."""
+    colluders: int
+    dropout: float
+    work: Work
+    atoms: int = 1
+    noise: Noise | None = None
+
+    @property
+    def clusters(self) -> int:
+        """C of one reclustering, when nobody is missing."""
+        return self.parties // self.size
+
+    @property
+    def threshold(self) -> int:
+        """R* = ceil((N - 1) / (C - 1)): where random reclusterings expose everybody, as a rule."""
+        return -(-(self.parties - 1) // (self.clusters - 1))
+
+    def label(self) -> str:
+        """For tables: ``N = 60, m = 3, 2 colluders``."""
+        parts = [f"N = {self.parties}, m = {self.size}"]
+        if self.colluders:
+            parts.append(f"{self.colluders} colluder{'s' if self.colluders > 1 else ''}")
+        if self.dropout:
+            parts.append(f"{self.dropout:.0%} drop out")
+        if self.atoms > 1:
+            parts.append(f"atoms of {self.atoms}")
+        if self.work == "new":
+            parts.append("new work")
+        if self.noise:
+            parts.append(IN_WORDS[self.noise])
+        return ", ".join(parts)
+
+
+def read_sweep(path: Path) -> Sweep:
+    """Read and check a sweep file.
+
+    Raises:
+        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; no
+            setting has two clusters; more colluders than parties; more sums than the ledger should take;
+            noise that nothing is known of, or that dropouts would take away.
+    """
+    sweep = read_section(path, Sweep)
+    if sweep.name != path.stem:
+        raise ConfigError(f"{path}, name", f"is {sweep.name!r}, and the file is called {path.name}")
+    settings = tuple(sweep.settings())
+    if not settings:
+        raise ConfigError(
+            f"{path}, sizes",
+            f"{max(sweep.parties)} parties make no two clusters of {min(sweep.sizes)}",
+            "a single cluster opens one sum, again and again: smaller sizes",
+        )
+    _check_noise(path, sweep)
+    for setting in settings:
+        if setting.colluders > setting.parties - 2:
+            raise ConfigError(
+                f"{path}, colluders", f"{setting.colluders} of {setting.parties} leave nobody to protect"
+            )
+        sums = setting.clusters * max(sweep.columns(setting))
+        if sums > MOST_SUMS:
+            raise ConfigError(
+                f"{path}, reclusterings",
+                f"{setting.label()} makes {sums:,} sums",
+                f"at most {MOST_SUMS:,}: fewer reclusterings or parties",
+            )
+    return sweep
+
+
+def _check_noise(path: Path, sweep: Sweep) -> None:
+    accounting = sweep.accounting
+    if bool(sweep.noise) != (accounting is not None):
+        raise ConfigError(
+            f"{path}, {'accounting' if sweep.noise else 'noise'}",
+            "is missing: noise is added somewhere, and there is so much of it",
+            "both or neither",
+        )
+    if sweep.noise and any(sweep.dropout):
+        raise ConfigError(
+            f"{path}, dropout",
+            "parties share the noise of a sum of whole clusters, which dropouts would make less",
+            "leave it out, or noise",
+        )
+    if accounting is not None and accounting.batch > accounting.records:
+        raise ConfigError(
+            f"{path}, accounting.batch", f"a batch of {accounting.batch} from {accounting.records} records"
+        )

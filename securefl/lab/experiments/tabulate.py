@@ -1,0 +1,185 @@
+"""From what was run of a table or figure on one data set to its record: cells, differences, verdicts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from securefl.lab.experiments.claims import AnyClaim, judge, labels_of
+from securefl.lab.experiments.exhibits import CellPlan, Exhibit
+from securefl.lab.experiments.experiment import SPLITS, CellChoice, Dimension, ScaleName, StudyDataset
+from securefl.lab.experiments.provenance import commit
+from securefl.lab.experiments.record import (
+    FORMAT,
+    AxisRecord,
+    CellRecord,
+    Record,
+    SeedRecord,
+    final_of,
+    scenario_key,
+)
+from securefl.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExhibitResults:
+    """The simulations, or the draws, of one table or figure on one data set."""
+
+    exhibit: Exhibit
+    dataset: StudyDataset
+    scale: ScaleName
+    plan: CellPlan
+    results: dict[str, list[SeedRecord]] = field(default_factory=dict)
+    """By label of the cell, one per seed; a cell without is in ``refused``."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """By label: why it has no result."""
+    jobs: int
+    versions: Mapping[str, str]
+    auxiliary: str = ""
+    """The auxiliary set that was taken instead of the item's own (:attr:`~.sources.Source.instead`)."""
+    shares: dict[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
+    """By label, for sheets that show a split (:attr:`CellRecord.shares`)."""
+    values: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By label (:attr:`CellRecord.values`)."""
+
+
+def tabulate(done: ExhibitResults) -> Record:
+    """Set our numbers beside the paper's, and judge the claims."""
+    exhibit, scale = done.exhibit, done.scale
+    sheet, item = exhibit.sheet, exhibit.item
+    cells = tuple(_cell(done, cell) for cell in exhibit.kept(scale))
+    accuracies = {cell.label: [seed.accuracies for seed in cell.seeds] for cell in cells if cell.seeds}
+    rounds = max((cell.rounds for cell in cells), default=0)
+    claims = (*sheet.claims, *item.claims_about(done.dataset.name))
+    judged = [claim for claim in claims if labels_of(claim) <= accuracies.keys()]
+    placed = [cell.place for cell in cells if cell.place]
+    kept = {axis.name: [place[at] for place in placed] for at, axis in enumerate(sheet.axes)}
+    drawn = exhibit.drawn
+    scenarios, trains = done.plan.scenarios, sheet.shows not in SPLITS and drawn is None
+    return Record(
+        format=FORMAT,
+        paper=exhibit.paper,
+        kind=item.kind,
+        number=item.number,
+        dataset=done.dataset.name,
+        scale=scale,
+        stem=exhibit.stem(done.dataset.name, scale),
+        title=exhibit.title,
+        settings=sheet_key(exhibit, scale, done.dataset, scenarios),
+        note=_note(done, scenarios if trains else {}),
+        shows=sheet.shows,
+        axes=tuple(
+            AxisRecord(name=axis.name, choices=_in_order(axis, kept[axis.name])) for axis in sheet.axes
+        ),
+        last=min(sheet.last, rounds or sheet.last),
+        tolerance=sheet.tolerance,
+        leakage_reported=trains and any(s.leakage.mode == "report" for s in scenarios.values()),
+        cells=cells,
+        verdicts=tuple(judge(claim, accuracies, sheet.last, rounds) for claim in judged),
+        unjudged=tuple(_unjudged(claim, cells) for claim in claims if claim not in judged),
+        seconds=round(sum(seed.seconds for cell in cells for seed in cell.seeds), 1),
+        jobs=done.jobs,
+        versions=dict(done.versions),
+        commit=commit(),
+        drawn="" if drawn is None else drawn.measures,
+    )
+
+
+def sheet_key(
+    exhibit: Exhibit, scale: ScaleName, dataset: StudyDataset, scenarios: Mapping[str, Scenario]
+) -> str:
+    """Digest (32 hex digits) of what the verdicts follow from, seeds and the place of the data apart.
+
+    An auxiliary set that the item leaves open does not count either: the note names it.
+    """
+    if exhibit.drawn is not None:
+        return exhibit.drawn.key(scale)
+    sheet, item = exhibit.sheet, exhibit.item
+    foreign = item.auxiliary is not None
+    here = {label: scenario_key(_placeless(one, foreign=foreign)) for label, one in scenarios.items()}
+    published = [item.published.get(dataset.name), item.spread.get(dataset.name)]
+    claims = [sheet.claims, item.claims_about(dataset.name)]
+    judged = [scale, sheet.last, sheet.tolerance, *claims, published, list(here.items())]
+    return hashlib.sha256(msgspec.json.encode(judged, order="sorted")).hexdigest()[:32]
+
+
+def _in_order(axis: Dimension, kept: Sequence[str]) -> tuple[str, ...]:
+    return tuple(level.label for level in axis.choices if level.label in kept)
+
+
+def _cell(done: ExhibitResults, cell: CellChoice) -> CellRecord:
+    sheet, item, name = done.exhibit.sheet, done.exhibit.item, done.dataset.name
+    published, spread = item.published.get(name), item.spread.get(name)
+    bare = CellRecord(
+        label=cell.label,
+        place=cell.place,
+        baseline=cell.baseline,
+        published=sheet.number_at(published, cell) if published else None,
+        spread=sheet.number_at(spread, cell) if spread else None,
+    )
+    label = bare.label
+    if label in done.refused:
+        return msgspec.structs.replace(bare, refused=done.refused[label])
+    seeds, drawn = tuple(done.results[label]), done.exhibit.drawn
+    if drawn is not None:
+        bare = msgspec.structs.replace(bare, rounds=1, seeds=seeds, values=done.values.get(label, {}))
+        finals = bare.finals(1)
+        final = round(sum(finals) / len(finals), 6) if finals else None
+        return drawn.shown(msgspec.structs.replace(bare, final=final))
+    scenario = done.plan.scenarios[label]
+    rounds = scenario.stop.rounds
+    return msgspec.structs.replace(
+        bare,
+        scenario=scenario_key(scenario),
+        rounds=rounds,
+        parties=scenario.parties,
+        asked=_asked(scenario) if sheet.shows not in SPLITS else "",
+        final=round(final_of(label, seeds, sheet.last, rounds), 6),
+        seeds=seeds,
+        shares=done.shares.get(label, ()),
+    )
+
+
+def _asked(scenario: Scenario) -> str:
+    privacy = scenario.privacy
+    if scenario.groups.count > 1:
+        # No noise goes with task groups: there is nothing to say of it.
+        return ""
+    if privacy.unit == "none":
+        return "none"
+    amount = (
+        f"noise multiplier {privacy.multiplier:g}"
+        if privacy.epsilon is None
+        else f"epsilon = {privacy.epsilon:g}"
+    )
+    return f"{amount} per {privacy.unit}, {privacy.placement} noise"
+
+
+def _note(done: ExhibitResults, scenarios: Mapping[str, Scenario]) -> str:
+    own = done.exhibit.item.auxiliary
+    said = [
+        *(scenario.description for scenario in scenarios.values()),
+        "" if scenarios else done.dataset.notes.get(done.scale, ""),
+        done.exhibit.sheet.scale[done.scale].note,
+        f"auxiliary samples from {done.auxiliary}, not {own.place}" if own and done.auxiliary else "",
+    ]
+    return "; ".join(dict.fromkeys(line for line in said if line))
+
+
+def _unjudged(claim: AnyClaim, cells: Sequence[CellRecord]) -> str:
+    run = {cell.label: cell for cell in cells}
+    lacking = sorted(label for label in labels_of(claim) if label not in run or not run[label].seeds)
+    label = lacking[0]
+    why = "is refused" if label in run else "is not run at this scale"
+    return f"{claim.says} ({label!r} {why})"
+
+
+def _placeless(scenario: Scenario, *, foreign: bool) -> Scenario:
+    scheme, colon, _ = scenario.data.set.partition(":")
+    data = msgspec.structs.replace(scenario.data, set=f"{scheme}:-" if colon else scheme)
+    if foreign:
+        data = msgspec.structs.replace(data, server_set="npz:-")
+    return msgspec.structs.replace(scenario, data=data)

@@ -1,0 +1,223 @@
+"""What becomes of task groups in a simulation: which are found, how many updates count, what loses a group.
+
+A run that hides groups writes none of this down; a simulation knows who chose which model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from securefl.base.ids import PartyId
+from securefl.methods.attacks import behaviours_of, is_byzantine, party_names
+from securefl.methods.clustering import group_sizes, hides_groups
+from securefl.protocol.round import FIRST_SLOT, ClustersDrawn, ModelStepped, SumOpened
+from securefl.runtime.report import counted
+from securefl.scenario import Scenario
+
+MOST: Final = 0.8
+"""Share of a group's honest members that share a model, where the group is found."""
+
+Loss = Literal["start", "outvoted", "unheard", "left", "spread", "idle"]
+LOSSES: Final[Mapping[Loss, str]] = {
+    "start": "never apart from another group",
+    "outvoted": "found, and lost where liars were in half or more of its sums",
+    "unheard": "found, and lost for want of sums",
+    "left": "found, and lost while most of its sums were honest",
+    "spread": "never four fifths of it in one model",
+    "idle": "found, and not learned, as no sum of it was left",
+}
+"""What loses a group, or leaves its model as it is, in words."""
+
+
+class GroupFate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of one group."""
+
+    members: int
+    """Honest ones."""
+    found: bool
+    """Whether at the end four fifths of them choose one model, and it is the favourite of no other group."""
+    last: int = -1
+    """The last round in which it was found; -1: none."""
+    sums: int = 0
+    """Of that round (else of the last one): sums of its favourite model, those screened out not ..."""
+    lying: int = 0
+    """... and those of them that hold a liar."""
+    shared: bool = False
+    """Whether its favourite model at the end is another group's, too."""
+
+    @property
+    def loss(self) -> Loss | None:
+        """The step that lost it, or ``idle``; None where it is found and learned to the last round."""
+        if self.found:
+            return None if self.sums else "idle"
+        if self.last < 0:
+            return "start" if self.shared else "spread"
+        if not self.sums:
+            return "unheard"
+        return "outvoted" if 2 * self.lying >= self.sums else "left"
+
+
+class GroupsRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of all groups of a simulation."""
+
+    heard: float
+    """Share of the honest parties' updates in opened sums, mean of the rounds that have all models."""
+    vain: int
+    """Models that began at a side of one whose members were of a single group."""
+    fates: tuple[GroupFate, ...]
+
+
+class _Round:
+    """What is seen of one round."""
+
+    def __init__(self, choice: Mapping[PartyId, int]) -> None:
+        self.choice = dict(choice)
+        self.tasks: tuple[int, ...] = ()
+        self.heard: set[PartyId] = set()
+        self.sums: dict[tuple[int, int], tuple[int, bool]] = {}
+        """By key of an opened sum its model, and whether a liar is in it."""
+        self.kept: Collection[tuple[int, int]] = ()
+
+
+class GroupWatch:
+    """Sees the rounds of a simulation whose groups are known: rotations.
+
+    It is a listener of :class:`securefl.runtime.simulation.course.Course`, and its ``on_choice``.
+
+    Args:
+        scenario: with ``groups.tasks = "rotations"``.
+        seed: the public seed, from which follows who lies.
+        tasks: by party its group.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int, tasks: Mapping[PartyId, int]) -> None:
+        self._scenario, self._hidden = scenario, hides_groups(scenario)
+        self._liars = {
+            name for name, shown in behaviours_of(scenario, seed).items() if any(map(is_byzantine, shown))
+        }
+        names = party_names(scenario.parties)
+        self._members = [
+            [name for name in names if tasks[name] == group and name not in self._liars]
+            for group in range(len(group_sizes(scenario)))
+        ]
+        self._rounds: list[_Round] = []
+
+    def on_choice(self, _round: int, groups: Mapping[PartyId, int]) -> None:
+        """Take who learns which model in the round that begins."""
+        self._rounds.append(_Round(groups))
+
+    def on_report(self, _now: float, report: object) -> None:
+        """Take what the server of a run would know of the round."""
+        if not self._rounds:
+            return
+        this = self._rounds[-1]
+        match report:
+            case ClustersDrawn():
+                this.tasks = report.tasks
+            case SumOpened(opened=opened):
+                model = opened.reclustering - FIRST_SLOT if self._hidden else this.tasks[opened.cluster]
+                inside = {name for name in opened.survivors if this.choice.get(name) == model}
+                this.heard |= inside - self._liars
+                this.sums[opened.key] = model, not inside.isdisjoint(self._liars)
+            case ModelStepped():
+                this.kept = report.kept
+            case _:
+                pass
+
+    def on_reject(self, _vantage: str, _culprit: str, _reason: str) -> None:
+        """Refusals change nothing here that is not seen in the sums."""
+
+    def conclude(self) -> GroupsRecord | None:
+        """The record, after the last round; None if there was none."""
+        if not self._rounds:
+            return None
+        honest = sum(map(len, self._members))
+        groups = self._scenario.groups
+        whole = groups.warmup + (groups.count - 2) * groups.pace if groups.warmup else 0
+        late = self._rounds[whole:] or self._rounds[-1:]
+        heard = sum(len(one.heard) for one in late) / (len(late) * honest)
+        fates = tuple(map(self._fate, range(len(self._members))))
+        return GroupsRecord(heard=round(heard, 4), vain=self._vain(), fates=fates)
+
+    def _fate(self, group: int) -> GroupFate:
+        found = [at for at, one in enumerate(self._rounds) if self._found(one, group)]
+        end = len(self._rounds) - 1
+        last = found[-1] if found else -1
+        then = self._rounds[last]
+        model = self._favourite(then, group)
+        kept = [lies for key, (of, lies) in then.sums.items() if of == model and key in then.kept]
+        final = self._favourite(self._rounds[end], group)
+        others = (g for g in range(len(self._members)) if g != group)
+        return GroupFate(
+            members=len(self._members[group]),
+            found=last == end,
+            last=last,
+            sums=len(kept),
+            lying=sum(kept),
+            shared=final is not None and any(self._favourite(self._rounds[end], g) == final for g in others),
+        )
+
+    def _found(self, one: _Round, group: int) -> bool:
+        model = self._favourite(one, group)
+        with_it = sum(one.choice.get(name) == model for name in self._members[group])
+        others = (g for g in range(len(self._members)) if g != group)
+        return (
+            model is not None
+            and with_it >= MOST * len(self._members[group])
+            and all(self._favourite(one, g) != model for g in others)
+        )
+
+    def _favourite(self, one: _Round, group: int) -> int | None:
+        """The model that most honest members of a group chose, the first of several."""
+        votes = Counter(one.choice[name] for name in self._members[group] if name in one.choice)
+        return min(votes, key=lambda model: (-votes[model], model), default=None)
+
+    def _vain(self) -> int:
+        """Models whose first members came from one that was the favourite of a single group, or of none."""
+        vain = 0
+        if not self._scenario.groups.warmup:
+            return vain
+        for before, after in zip(self._rounds, self._rounds[1:], strict=False):
+            known = set(before.choice.values())
+            for model in set(after.choice.values()) - known:
+                if model < max(known):
+                    continue
+                origins = Counter(
+                    before.choice[name]
+                    for name, chosen in after.choice.items()
+                    if chosen == model and name in before.choice
+                )
+                source = min(origins, key=lambda one: (-origins[one], one), default=None)
+                shared = [g for g in range(len(self._members)) if self._favourite(before, g) == source]
+                vain += len(shared) < 2
+        return vain
+
+
+def found_of(seeds: Sequence[GroupsRecord]) -> str:
+    """How many groups were found, of all seeds together, for people."""
+    fates = [fate for one in seeds for fate in one.fates]
+    return f"{sum(fate.found for fate in fates)} of {len(fates)} found"
+
+
+def heard_of(seeds: Sequence[GroupsRecord]) -> str:
+    """Which share of honest updates was heard, mean over the seeds, for people."""
+    return f"{sum(one.heard for one in seeds) / len(seeds):.0%} heard"
+
+
+def losses_of(seeds: Sequence[GroupsRecord]) -> str:
+    """What lost groups or left them idle, of all seeds together; nothing where all were learned."""
+    lost = [(fate, loss) for one in seeds for fate in one.fates if (loss := fate.loss) is not None]
+    said = []
+    for loss, words in LOSSES.items():
+        of_it = [fate for fate, why in lost if why == loss]
+        if of_it:
+            sums = f" ({sum(f.lying for f in of_it)} of {sum(f.sums for f in of_it)} sums)"
+            said.append(f"{len(of_it)} {words}{sums if loss in {'outvoted', 'left'} else ''}")
+    vain = sum(one.vain for one in seeds)
+    if said and vain:
+        said.append(f"{counted(vain, 'model')} parted off a single group")
+    return "; ".join(said)

@@ -1,0 +1,442 @@
+"""Trials: methods on drawn problems without a federation, and the files that name them (ADR 0026).
+
+A figure file says which methods are run at which points; it is read as an experiment with the axes *method*
+and *point*. Every trial of a method is one :class:`TrialJob`, kept by what it follows from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from securefl.base.arrays import F64
+from securefl.base.crypto import digest
+from securefl.base.errors import ConfigError, UsageError
+from securefl.lab.experiments.claims import AnyClaim, Text
+from securefl.lab.experiments.experiment import (
+    UNNAMED,
+    Choice,
+    Dimension,
+    Experiment,
+    Item,
+    Label,
+    Place,
+    RunScale,
+    ScaleName,
+    Study,
+)
+from securefl.lab.experiments.reading import check_labels, read_section
+from securefl.lab.experiments.record import FORMAT, CellRecord, SeedRecord, encode, write_whole
+from securefl.methods.attacks import alie
+from securefl.methods.robust import needs_server_gradient
+from securefl.methods.task_groups import (
+    Adversary,
+    Drawn,
+    Kind,
+    Outlier,
+    Settings,
+    Setup,
+    SmallestGroup,
+    TrimmedShare,
+    descend,
+    draw,
+    halves,
+    matched_distance,
+    near_truth,
+    nearest_distance,
+    random_models,
+    recovery_rate,
+    reversed_mean,
+    split,
+    three_stage,
+)
+from securefl.scenario import Positive, PositiveReal, Rule, Section
+
+REVERSED = 10.0
+"""How many times the honest mean the plain attack on the smallest group sends, the other way."""
+ALIE_Z = 1.0
+Start = Literal["near", "random", "split", "halves"]
+Against = Literal["outliers", "smallest-group", "alie", "nobody"]
+Share = Annotated[float, Meta(ge=0, lt=0.5)]
+_METRICS: Final = """\
+Entries are means over the trials of the *matched* distance: estimates and true parameters are matched
+one to one, at the least total distance. Behind it stand, where it differs, the paper's metric as its
+authors' code has it, the mean distance to the *nearest* true parameter (it hides a group that two models
+share and one that nobody learned), and, where it is below 100 %, the share of honest machines in their
+own group.
+"""
+
+
+class Common(Section, frozen=True, kw_only=True):
+    """What all figures of the paper share (``_trials.toml``)."""
+
+    title: Text
+    chosen: tuple[Text, ...] = ()
+    byzantine: Share
+    trim: Share
+    noise: PositiveReal
+    norm: PositiveReal
+    byzantine_norm: PositiveReal
+    points: Positive
+    rate: PositiveReal
+    iterations: Positive
+    near: PositiveReal
+    """Distance of the start from the truth, as a share of the separation."""
+
+
+class Method(Section, frozen=True, kw_only=True):
+    """One line of the plot."""
+
+    label: Label
+    rule: Rule | None = None
+    """Of the groups; the trimmed mean of ``trim`` where none is given."""
+    start: Start = "near"
+    cluster: Positive = 1
+    """Machines in the sums that a start by ``split`` or ``halves`` looks at."""
+    stages: Literal["one", "three", "three-oracle"] = "one"
+    """Algorithm 1, or the Three-Stage baseline by k-means or by oracle centroids."""
+    against: Against = "outliers"
+    baseline: bool = False
+
+
+class Point(Section, frozen=True, kw_only=True):
+    """Where all methods are run."""
+
+    groups: Positive
+    machines: Positive
+    dimension: Positive
+    points: Positive | None = None
+    fewest: Positive | None = None
+    """Fewest points of a machine; unequal counts are drawn from there up."""
+
+
+class Size(Section, frozen=True, kw_only=True):
+    """One scale."""
+
+    trials: Positive
+    points: Annotated[tuple[Point, ...], Meta(min_length=1)]
+
+
+class TrialSheet(Section, frozen=True, kw_only=True):
+    """One figure."""
+
+    panel: Annotated[str, Meta(pattern=r"^[0-9a-z-]{1,12}$")]
+    title: Text
+    claim: Text
+    settings: Text
+    chosen: tuple[Text, ...] = ()
+    findings: str = ""
+    ours: bool = False
+    """Whether the paper has no such figure."""
+    axis: Literal["dimension", "groups"] = "dimension"
+    kind: Kind = "regression"
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
+    scale: Annotated[dict[ScaleName, Size], Meta(min_length=1)]
+    claims: tuple[AnyClaim, ...] = ()
+    """Of labels ``<method> @ <axis>``, and of the matched distance, smaller being better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One seed at one point."""
+
+    setup: Setup
+    common: Common
+    number: int
+
+    def run(self, methods: Sequence[Method]) -> Iterator[tuple[Method, SeedRecord]]:
+        """Run them one after the other, all on the same data and, where they start near the truth, there.
+
+        Of each: ``nearest``, the mean distance to the nearest truth, the paper's metric as its authors
+        compute it; ``matched``, the mean distance under the best one-to-one matching; ``recovered``, the
+        share of honest machines in their own group.
+        """
+        setup = self.setup
+        key = (self.number, setup.groups, setup.machines, setup.dimension, setup.points)
+        drawn = draw(setup, np.random.default_rng((*key, 0)))
+        near = near_truth(drawn, self.common.near, np.random.default_rng((*key, 1)))
+        minimisers: F64 | None = None
+        for method in methods:
+            rng = np.random.default_rng((*key, 2))
+            begun = time.perf_counter()
+            if method.stages != "one" and minimisers is None:
+                minimisers = drawn.problem.minimisers()
+            models, choice = self._models(method, drawn, near, minimisers, rng)
+            values = {
+                "nearest": round(nearest_distance(models, drawn.truth), 5),
+                "matched": round(matched_distance(models, drawn.truth), 5),
+                "recovered": round(recovery_rate(choice, drawn.labels, ~drawn.byzantine, setup.groups), 5),
+            }
+            seconds = round(time.perf_counter() - begun, 2)
+            yield (
+                method,
+                SeedRecord(seed=self.number, accuracies=(values["matched"],), values=values, seconds=seconds),
+            )
+
+    def _models(
+        self, method: Method, drawn: Drawn, near: F64, minimisers: F64 | None, rng: np.random.Generator
+    ) -> tuple[F64, np.ndarray[tuple[int, ...], np.dtype[np.intp]]]:
+        common, groups = self.common, self.setup.groups
+        settings = Settings(
+            rule=TrimmedShare(common.trim) if method.rule is None else method.rule,
+            rate=common.rate,
+            iterations=common.iterations,
+        )
+        problem, liars, adversary = drawn.problem, drawn.byzantine, _adversary(method)
+        if method.stages != "one":
+            oracle = drawn.truth if method.stages == "three-oracle" else None
+            staged = three_stage(
+                problem, groups, common.trim, settings, rng, liars, adversary, oracle, minimisers
+            )
+            return staged.descent.models, staged.groups
+        start = near
+        if method.start == "random":
+            start = random_models(self.setup, rng)
+        elif method.start == "split":
+            start = split(problem, groups, settings, rng, liars, adversary, cluster=method.cluster)
+        elif method.start == "halves":
+            start = halves(problem, groups, settings, rng, liars, adversary, cluster=method.cluster)
+        done = descend(problem, start, settings, liars, adversary)
+        return done.models, done.choice
+
+
+@dataclass(frozen=True, slots=True)
+class TrialJob:
+    """One method in one trial, and where its result is kept."""
+
+    trial: Trial
+    method: Method
+    folder: Path
+    rounds: int = 1
+    draws: str = ""
+
+    @property
+    def seed(self) -> int:
+        """The trial's number."""
+        return self.trial.number
+
+    @property
+    def stem(self) -> str:
+        """Of the name of its file."""
+        return trial_key(self.trial, self.method)
+
+    def check_device(self) -> None:
+        """Nothing to refuse: trials are computed on the CPU."""
+
+    def finished(self) -> SeedRecord | None:
+        """The result, if it was run before; what cannot be read was not."""
+        try:
+            return msgspec.json.decode(self._result.read_bytes(), type=SeedRecord)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def forget(self) -> None:
+        """Take the result of an earlier run away."""
+        self._result.unlink(missing_ok=True)
+
+    def measure(self, on_round: Callable[[int], None]) -> SeedRecord:
+        """Run it, and keep the result."""
+        outcome = self.again()
+        write_whole(self._result, encode(outcome))
+        on_round(1)
+        return outcome
+
+    def again(self) -> SeedRecord:
+        """Run it, and keep nothing."""
+        ((_, outcome),) = self.trial.run([self.method])
+        return outcome
+
+    @property
+    def _result(self) -> Path:
+        return self.folder / f"{self.stem}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """A figure file with what it shares."""
+
+    path: Path
+    common: Common
+    sheet: TrialSheet
+    joint: str = " @ "
+    """Between method and point, in the label of a cell."""
+    measures: str = "matched distance to the true parameters"
+
+    @property
+    def study(self) -> Study:
+        """What all figures of the paper share, in words."""
+        common = self.common
+        settings = (
+            f"Unless said otherwise: {common.byzantine:.0%} Byzantine machines, whose data come from a"
+            f" parameter of norm {common.byzantine_norm:g} and who take loss and gradient at 3 times the"
+            f" models; noise {common.noise:.4g}; {common.points} points a machine; learning rate"
+            f" {common.rate:g},"
+            f" {common.iterations} iterations; trimmed share {common.trim:.0%}; start {common.near:g} of the"
+            " separation away from the truth.\n"
+        )
+        about = f"{_METRICS}\n{settings}"
+        return Study(title=common.title, about=about, chosen=common.chosen, datasets=(UNNAMED,))
+
+    @property
+    def item(self) -> Item:
+        """The figure."""
+        sheet = self.sheet
+        return Item(kind="figure", number=sheet.panel, title=sheet.title, ours=sheet.ours)
+
+    def whole(self) -> Experiment:
+        """The same as an experiment."""
+        sheet = self.sheet
+        points = {self.at(point): None for size in sheet.scale.values() for point in size.points}
+        name = "dimension d" if sheet.axis == "dimension" else "groups k"
+        return Experiment(
+            title=sheet.title,
+            claim=sheet.claim,
+            settings=sheet.settings,
+            chosen=sheet.chosen,
+            findings=sheet.findings,
+            shows="lines",
+            last=1,
+            axes=(
+                Dimension(
+                    name="method",
+                    choices=tuple(Choice(label=m.label, baseline=m.baseline) for m in sheet.methods),
+                ),
+                Dimension(name=name, choices=tuple(Choice(label=at) for at in points)),
+            ),
+            scale={
+                scale: RunScale(scenario="", keep={name: tuple(map(self.at, size.points))})
+                for scale, size in sheet.scale.items()
+            },
+            items=(self.item,),
+            claims=sheet.claims,
+        )
+
+    def has(self, _place: Place) -> bool:
+        """Whether there is a cell: every method is run at every point."""
+        return True
+
+    def draws_at(self, scale: ScaleName) -> int:
+        """Trials of a cell."""
+        return self.sheet.scale[scale].trials
+
+    def setup(self, point: Point) -> Setup:
+        """What a point's trials are drawn from."""
+        common = self.common
+        return Setup(
+            groups=point.groups,
+            machines=point.machines,
+            points=point.points or common.points,
+            dimension=point.dimension,
+            byzantine=common.byzantine,
+            noise=common.noise,
+            norm=common.norm,
+            byzantine_norm=common.byzantine_norm,
+            fewest=point.fewest,
+            kind=self.sheet.kind,
+        )
+
+    def at(self, point: Point) -> str:
+        """The point's place on the axis."""
+        return f"d = {point.dimension}" if self.sheet.axis == "dimension" else f"k = {point.groups}"
+
+    def job(self, scale: ScaleName, place: Place, number: int, folder: Path) -> TrialJob:
+        """One trial of a cell."""
+        label, at = place
+        point = next(point for point in self.sheet.scale[scale].points if self.at(point) == at)
+        method = next(method for method in self.sheet.methods if method.label == label)
+        return TrialJob(Trial(self.setup(point), self.common, number), method, folder)
+
+    def key(self, scale: ScaleName) -> str:
+        """Digest (32 hex digits) of what a figure's verdicts follow from."""
+        sheet = self.sheet
+        parts = (self.common, sheet.methods, sheet.claims, sheet.scale[scale])
+        encoded = (msgspec.json.encode(one, order="sorted") for one in parts)
+        return digest("trials", FORMAT, sheet.kind, *encoded).hex()[:32]
+
+    def shown(self, cell: CellRecord) -> CellRecord:
+        """The cell with what a table shows of it."""
+
+        def mean(name: str) -> float:
+            return sum(seed.values[name] for seed in cell.seeds) / len(cell.seeds)
+
+        matched, nearest, recovered = map(mean, ("matched", "nearest", "recovered"))
+        deviation = cell.deviation(1)
+        shown = f"{matched:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
+        if abs(matched - nearest) >= 0.0005:
+            shown += f" ({nearest:.3f})"
+        if recovered < 0.9995:
+            shown += f", {recovered:.1%}"
+        return msgspec.structs.replace(cell, text=shown)
+
+
+def trial_key(trial: Trial, method: Method) -> str:
+    """Digest (32 hex digits) of everything that an outcome follows from; labels and looks do not count."""
+    common = msgspec.structs.replace(trial.common, title="-", chosen=())
+    plain = msgspec.structs.replace(method, label="-", baseline=False)
+    setup = msgspec.json.encode(trial.setup, order="sorted")
+    rest = (msgspec.json.encode(one, order="sorted") for one in (common, plain))
+    return digest("trial", FORMAT, setup, *rest, trial.number).hex()[:32]
+
+
+def read_trials(folder: Path) -> tuple[Trials, ...]:
+    """All figure files of a paper, in the order of their panels.
+
+    Raises:
+        ConfigError: a file is refused; a claim names what is run at no scale; two points share a place, or
+            one cannot be drawn; a rule asks for the server's data.
+    """
+    common = read_section(folder / "_trials.toml", Common)
+    found = []
+    for path in sorted(folder.glob("*.toml")):
+        if path.name.startswith("_"):
+            continue
+        sheet = read_section(path, TrialSheet)
+        if sheet.panel != path.stem:
+            raise ConfigError(f"{path}, panel", f"is {sheet.panel!r}, and the file is called {path.name}")
+        trials = Trials(path, common, sheet)
+        _check(trials)
+        labels = [cell.label for cell in trials.whole().cells(trials.joint)]
+        if len({method.label for method in sheet.methods}) < len(sheet.methods):
+            raise ConfigError(f"{path}, methods", "two methods have the same label")
+        check_labels(path, labels, sheet.claims)
+        found.append(trials)
+    return tuple(sorted(found, key=lambda one: (one.sheet.ours, one.sheet.panel)))
+
+
+def _check(trials: Trials) -> None:
+    """Refuse here what would stop a run in the middle."""
+    for place, method in enumerate(trials.sheet.methods):
+        if method.rule is not None and needs_server_gradient(method.rule):
+            raise ConfigError(
+                f"{trials.path}, methods.{place}.rule",
+                "the server's own data have no group",
+                "a rule without server data",
+            )
+    for scale, size in trials.sheet.scale.items():
+        places = list(map(trials.at, size.points))
+        if len(set(places)) < len(places):
+            raise ConfigError(f"{trials.path}, scale", f"two points lie at one place of {', '.join(places)}")
+        for place, point in enumerate(size.points):
+            try:
+                trials.setup(point)
+            except UsageError as error:
+                raise ConfigError(f"{trials.path}, scale.{scale}.points.{place}", str(error)) from error
+
+
+def _adversary(method: Method) -> Adversary | None:
+    match method.against:
+        case "outliers":
+            return Outlier()
+        case "smallest-group":
+            return SmallestGroup(reversed_mean(REVERSED))
+        case "alie":
+            return SmallestGroup(lambda known: alie(known, ALIE_Z))
+        case "nobody":
+            return None

@@ -1,0 +1,212 @@
+"""Simulations and trials side by side, in processes of their own; each keeps its result on the disk.
+
+Nothing is lost by ending in the middle: what is finished is found again, and what was long enough to have a
+checkpoint goes on from it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
+from securefl.lab.experiments.record import SeedRecord
+
+
+class Work(Protocol):
+    """One simulation, or one trial on a drawn problem, and where it leaves what it has."""
+
+    @property
+    def seed(self) -> int:
+        """Of all that is drawn."""
+
+    @property
+    def stem(self) -> str:
+        """Of the names of its files: equal for what has equal results."""
+
+    @property
+    def rounds(self) -> int:
+        """How many are planned."""
+
+    @property
+    def draws(self) -> str:
+        """Digest that its clusters are drawn under; empty where there are none."""
+
+    @property
+    def folder(self) -> Path:
+        """Of its files."""
+
+    def check_device(self) -> None:
+        """Refuse a device that is not there."""
+
+    def finished(self) -> SeedRecord | None:
+        """The result, if it was run before."""
+
+    def forget(self) -> None:
+        """Take away whatever an earlier run of it left."""
+
+    def measure(self, on_round: Callable[[int], None]) -> SeedRecord:
+        """Run it to the end, and keep the result."""
+
+
+OnRound = Callable[[int, int], None]
+"""Index of a job, and how many of its rounds are done."""
+OnDone = Callable[[int, SeedRecord], None]
+OnRefused = Callable[[int, ConfigError], None]
+
+_THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_PATIENCE: Final = 5.0
+"""Seconds between asking a worker to end and killing it."""
+
+
+class _Refused(NamedTuple):
+    """A job's configuration was refused: the parts of a ``ConfigError``."""
+
+    path: str
+    reason: str
+    remedy: str
+
+
+class _Failed(NamedTuple):
+    reason: str
+
+
+_News = int | SeedRecord | _Refused | _Failed
+"""What a worker says: rounds done, a result, or why there is none."""
+
+
+def give_up(_index: int, error: ConfigError) -> None:
+    """What happens to a refused job unless it is said otherwise: nothing else runs."""
+    raise error
+
+
+def run_jobs(
+    jobs: Sequence[Work],
+    processes: int,
+    on_round: OnRound,
+    on_done: OnDone,
+    on_refused: OnRefused = give_up,
+) -> None:
+    """Run all jobs, at most ``processes`` at a time; one process is this one.
+
+    Raises:
+        ConfigError: the first job whose data, device or scenario is refused, unless ``on_refused`` takes it.
+        RunAbortedError: a job could not be finished, or its process died.
+    """
+    if processes > 1 and len(jobs) > 1:
+        _side_by_side(jobs, processes, on_round, on_done, on_refused)
+        return
+    for index, job in enumerate(jobs):
+        try:
+            record = job.measure(partial(on_round, index))
+        except ConfigError as error:
+            on_refused(index, error)
+        else:
+            on_done(index, record)
+
+
+def _side_by_side(
+    jobs: Sequence[Work], processes: int, on_round: OnRound, on_done: OnDone, on_refused: OnRefused
+) -> None:
+    with ExitStack() as stack:
+        pool = [stack.enter_context(_worker()) for _ in range(min(processes, len(jobs)))]
+        waiting = iter(enumerate(jobs))
+        busy: dict[Connection, int] = {}
+        for worker in pool:
+            _next(worker, waiting, busy)
+        while busy:
+            for ready in wait(list(busy)):
+                pipe = next(pipe for pipe in busy if pipe is ready)
+                match _hear(pipe):
+                    case int(rounds):
+                        on_round(busy[pipe], rounds)
+                    case SeedRecord() as record:
+                        on_done(busy.pop(pipe), record)
+                        _next(pipe, waiting, busy)
+                    case _Refused(path, reason, remedy):
+                        on_refused(busy.pop(pipe), ConfigError(path, reason, remedy))
+                        _next(pipe, waiting, busy)
+                    case _Failed(reason):
+                        raise RunAbortedError(reason)
+
+
+def _next(pipe: Connection, waiting: Iterator[tuple[int, Work]], busy: dict[Connection, int]) -> None:
+    for index, job in waiting:
+        pipe.send(job)
+        busy[pipe] = index
+        return
+
+
+def _hear(pipe: Connection) -> _News:
+    try:
+        news: _News = pipe.recv()
+    except (EOFError, OSError):
+        return _Failed("a simulation's process died (out of memory?); the same call goes on where it was")
+    return news
+
+
+@contextmanager
+def _worker() -> Iterator[Connection]:
+    """Start one process that takes jobs, and end it."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs,), daemon=True)
+    with _single_threaded():
+        process.start()
+    theirs.close()
+    try:
+        yield ours
+    finally:
+        _end(process)
+        ours.close()
+
+
+def _end(process: SpawnProcess) -> None:
+    process.terminate()
+    process.join(_PATIENCE)
+    if process.is_alive():
+        process.kill()
+        process.join()
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """Processes started in the body use one thread in numerical libraries: they share the processors."""
+    former = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in former.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _serve(pipe: Connection) -> None:
+    """What a worker process does: jobs until the pipe is closed."""
+    # Ctrl-C goes to the whole group of processes; the one that people talk to ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            job: Work = pipe.recv()
+        except EOFError:
+            return
+        try:
+            news: _News = job.measure(pipe.send)
+        except BrokenPipeError:
+            return
+        except ConfigError as error:
+            news = _Refused(error.path, error.reason, error.remedy)
+        except (SecureflError, OSError) as error:
+            news = _Failed(str(error))
+        pipe.send(news)

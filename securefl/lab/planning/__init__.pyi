@@ -1,0 +1,14 @@
+from .demand import Case as Case
+from .demand import Demand as Demand
+from .demand import Server as Server
+from .demand import check_demand as check_demand
+from .drafting import DATA as DATA
+from .drafting import draft as draft
+from .drafting import model_of as model_of
+from .row import Row as Row
+from .search import Plan as Plan
+from .search import Progress as Progress
+from .search import plan as plan
+from .tables import as_values as as_values
+from .tables import lines_of as lines_of
+from .tables import tables as tables

@@ -1,0 +1,74 @@
+"""All designs that keep the demands, as far as formulas tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.design import Design, Shape, rules, shapes, threshold_of
+from securefl.lab.planning.losses import p_round_loses
+from securefl.lab.planning.resilience import colluders_per_cluster, colluders_together, spoiled_clusters
+from securefl.methods.privacy import Placement
+
+_SHARED: tuple[Placement, ...] = ("threshold", "dropout-exact")
+
+
+def designs(demand: Demand) -> Iterator[Design]:
+    """All designs that keep the demands, but for what only the ledger sees."""
+    for shape in shapes(demand):
+        sizes = shape.sizes(demand.parties)
+        spoiled = spoiled_clusters(demand, shape)
+        for noise in _placements(demand, shape):
+            f = colluders_per_cluster(demand, shape, shared=noise in _SHARED)
+            for min_survivors in survivors(demand, shape, f):
+                threshold = threshold_of(sizes, f, min_survivors, demand.server)
+                if threshold is None:
+                    continue
+                for rule in rules(demand.liars, len(sizes), spoiled):
+                    yield Design(
+                        shape=shape,
+                        colluders=f,
+                        threshold=threshold,
+                        min_survivors=min_survivors,
+                        rule=rule,
+                        noise=noise,
+                    )
+
+
+def fewest_survivors(demand: Demand, shape: Shape, f: int) -> int:
+    """How few survivors may be insisted on: f + k (or q + k), and what must open against an active server."""
+    most = max(shape.sizes(demand.parties))
+    least = max(
+        colluders_together(demand, shape, f) + demand.k,
+        (most + f) // 2 + 1 if demand.server == "active" else 0,
+    )
+    return -(-least // shape.atoms) * shape.atoms
+
+
+def survivors(demand: Demand, shape: Shape, f: int) -> Iterator[int]:
+    """Numbers of survivors to insist on: the fewest, and the most that keep lost clusters rare enough.
+
+    More of them share the noise among more; without shared noise the fewest are enough.
+    """
+    fewest = fewest_survivors(demand, shape, f)
+
+    def kept(number: int) -> bool:
+        return p_round_loses(demand, shape, number) <= demand.lost
+
+    # The sum of an atom may be determined: it has to hold f + k parties itself.
+    if fewest > shape.size or not kept(fewest) or (shape.atoms > 1 and shape.atoms < f + demand.k):
+        return
+    yield fewest
+    most = fewest
+    while demand.epsilon is not None and most < shape.size and kept(most + shape.atoms):
+        most += shape.atoms
+    if most > fewest:
+        yield most
+
+
+def _placements(demand: Demand, shape: Shape) -> tuple[Placement | None, ...]:
+    if demand.epsilon is None:
+        return (None,)
+    # Shares of noise that is opened several times would be all that hides it, and whoever knows the atoms can
+    # choose which colluders are present: the loader refuses both.
+    return ("local",) if shape.openings > 1 or shape.atoms > 1 else ("local", "threshold", "dropout-exact")

@@ -1,0 +1,186 @@
+"""What somebody wants of a run, and what no plan can give: refused here, with what to relax."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from securefl.base.errors import ConfigError
+from securefl.methods.clustering import quorum_of
+from securefl.methods.privacy import Unit
+from securefl.protocol.messages import MAX_VECTOR
+
+MAX_PARTIES = 1_000
+"""More would make odds and ledger take minutes."""
+MAX_RECLUSTERINGS = 64
+LEAST_DELTA = 1e-12
+
+Case = Literal["worst", "average"]
+"""Where the Byzantine parties are: wherever it hurts most, or wherever chance puts them."""
+Server = Literal["curious", "active"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """The situation (who, how many, how unreliable) and what is asked of a plan for it."""
+
+    parties: int
+    """N."""
+    colluders: int = 0
+    """q: parties that collude with the server over the whole run."""
+    byzantine: float = 0.0
+    """Share of the parties that send anything."""
+    case: Case = "average"
+    dropout: float = 0.0
+    """Probability that a party which has dealt its shares sends no masked input: each party, each round."""
+    k: int = 2
+    """Honest members among whom each member of an opened sum hides."""
+    parameters: int = 10_000
+    """d: length of the model's parameter vector."""
+    rounds: int = 20
+    """T."""
+    server: Server = "curious"
+    epsilon: float | None = None
+    """For the whole run; None: no differential privacy."""
+    delta: float | None = None
+    """None: units ^ -1.1, as ``privacy.delta = "auto"``."""
+    unit: Unit = "record"
+    records: int = 600
+    """Of the party with the fewest (record level)."""
+    batch: int = 16
+    """Expected number of records in a batch (record level)."""
+    clean: float = 0.95
+    """Least probability that a rule withstands the Byzantine clusters of a round, in all reclusterings."""
+    lost: float = 0.05
+    """Largest probability that a round loses any cluster to dropouts."""
+    risk: float = 0.01
+    """Largest probability that a given party has more colluding mates than f, in any opening of the run."""
+    size: int | None = None
+    """m, if it is given."""
+    reclusterings: int | None = None
+    """R, if it is given."""
+    atoms: int | None = None
+    """Members of an atom, if it is given; 1: no atoms."""
+
+    @property
+    def units(self) -> int:
+        """What epsilon hides one of: records of the party with the fewest, or parties."""
+        return self.records if self.unit == "record" else self.parties
+
+    @property
+    def liars(self) -> int:
+        """Byzantine parties: the share of N, rounded up."""
+        return math.ceil(self.byzantine * self.parties - 1e-9)
+
+
+def check_demand(demand: Demand) -> None:
+    """Refuse what is no situation, or asks for what no parameters give.
+
+    Raises:
+        ConfigError: with the option, the reason and the remedy.
+    """
+    _check_population(demand)
+    _check_ranges(demand)
+    _check_hiding(demand)
+    _check_lies(demand)
+
+
+def _check_population(demand: Demand) -> None:
+    n = demand.parties
+    if n < 3:
+        raise ConfigError(
+            "--parties",
+            f"{n}: in a sum of {'two' if n == 2 else 'fewer'} each member finds the other's update by"
+            " subtracting its own, so that no secure sum hides anything",
+            "at least 3",
+        )
+    if n > MAX_PARTIES:
+        raise ConfigError(
+            "--parties", f"{n}: odds are computed for {MAX_PARTIES} at most", "a smaller cohort"
+        )
+    if not 0 <= demand.colluders < n:
+        raise ConfigError(
+            "--colluders", f"{demand.colluders} of {n} parties collude: nobody is left to protect", "fewer"
+        )
+    if demand.server == "active" and quorum_of(n, demand.colluders) > n:
+        raise ConfigError("--colluders", "no certificate has more than (N + q) / 2 of N signatures", "fewer")
+
+
+def _check_ranges(demand: Demand) -> None:
+    chances = (
+        ("--dropout", demand.dropout, demand.dropout < 1, "from 0 to below 1, as in 0.05"),
+        ("--byzantine", demand.byzantine, demand.byzantine < 1, "a share from 0 to below 1, as in 0.1"),
+        ("--clean", demand.clean, 0 < demand.clean < 1, "between 0 and 1, as in 0.95"),
+        ("--lost", demand.lost, 0 < demand.lost <= 1, "above 0, at most 1"),
+        ("--risk", demand.risk, 0 < demand.risk <= 1, "above 0, at most 1"),
+    )
+    for option, value, fits, remedy in chances:
+        if not (fits and 0 <= value <= 1):
+            raise ConfigError(option, f"{value:g} is no probability that can be planned for", remedy)
+    most = MAX_VECTOR // 8
+    for option, number, limit in (
+        ("--k", demand.k, demand.parties),
+        ("--parameters", demand.parameters, most),
+        ("--rounds", demand.rounds, 1_000_000),
+        ("--records", demand.records, 10_000_000),
+        ("--batch", demand.batch, demand.records),
+        ("--size", demand.size or 2, demand.parties),
+        ("--reclusterings", 1 if demand.reclusterings is None else demand.reclusterings, MAX_RECLUSTERINGS),
+    ):
+        if not 1 <= number <= limit:
+            raise ConfigError(option, f"{number} is out of range", f"from 1 to {limit}")
+    if demand.epsilon is not None and not 0.05 <= demand.epsilon <= 50:
+        raise ConfigError("--epsilon", f"no noise is planned for epsilon = {demand.epsilon:g}", "0.05 to 50")
+    if demand.delta is not None:
+        if demand.epsilon is None:
+            raise ConfigError("--delta", "there is no noise without an epsilon", "--epsilon, or leave it out")
+        if not LEAST_DELTA <= demand.delta < 1 / demand.units:
+            raise ConfigError(
+                "--delta",
+                f"no noise is planned for delta = {demand.delta:g}",
+                f"{LEAST_DELTA:g} to below 1 / {demand.units} = {1 / demand.units:.3g}",
+            )
+
+
+def _check_hiding(demand: Demand) -> None:
+    n, q, k = demand.parties, demand.colluders, demand.k
+    if k < 2:
+        raise ConfigError("--k", "k = 1 lets the update of a single party be determined", "at least 2")
+    if k > n - q:
+        raise ConfigError(
+            "--k",
+            f"k = {k}, but besides q = {q} colluders {n - q} of {n} parties are honest",
+            f"at most {n - q}, fewer colluders or more parties",
+        )
+    if demand.atoms is not None and (demand.atoms < 1 or n % demand.atoms):
+        divisors = [size for size in range(k, n // 2 + 1) if n % size == 0]
+        raise ConfigError(
+            "--atoms",
+            f"{n} parties make no whole number of atoms of {demand.atoms}",
+            f"one of {', '.join(map(str, divisors))}, or 1 for none" if divisors else "1: none",
+        )
+    if demand.atoms is not None and 1 < demand.atoms < k:
+        raise ConfigError(
+            "--atoms", f"the sum of an atom of {demand.atoms} hides nobody among k = {k}", f"at least {k}"
+        )
+    if demand.size is not None and demand.size < k:
+        raise ConfigError(
+            "--size",
+            f"clusters of {demand.size} hide nobody among k = {k}",
+            f"at least {k}, or a smaller --k",
+        )
+
+
+def _check_lies(demand: Demand) -> None:
+    n, liars = demand.parties, demand.liars
+    if demand.case == "worst" and 2 * liars >= n // max(2, demand.k):
+        most = n // max(2, demand.k)
+        raise ConfigError(
+            "--byzantine",
+            f"{liars} of {n} parties can spoil {liars} clusters, and with k = {demand.k} there are {most} at"
+            " most: in the worst case no rule has a clean majority",
+            f"at most {max(0, (most - 1) // 2) / n:.3g}, --case average, or a smaller --k",
+        )
+    if 2 * liars >= n:
+        raise ConfigError("--byzantine", f"{liars} of {n} parties lie: no majority is honest", "below 0.5")

@@ -1,0 +1,152 @@
+"""One way to set up the round: what a row of a plan stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from securefl.lab.planning.demand import Demand
+from securefl.methods.clustering import cluster_sizes
+from securefl.methods.privacy import Placement
+from securefl.methods.robust import Mean, Median, MultiKrum, TrimmedMean, breakdown
+from securefl.scenario import Rule
+
+MOST_TRIED = 3
+"""Reclusterings up to which plans are sought, unless their number is given."""
+MOST_ATOMS = 4
+"""Sizes of atoms that are tried, the smallest ones, unless one is given."""
+MAX_SIZE = 512
+"""Clusters of m grow to 2 m - 1 members, and lists of messages hold 1,024."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How parties are put together."""
+
+    size: int
+    """m: members of the smallest cluster."""
+    reclusterings: int = 1
+    """R."""
+    new_work: bool = False
+    """Whether each reclustering sums new local work."""
+    atoms: int = 1
+    """Members of the blocks that are only opened together, a divisor of N and of m; 1: no blocks."""
+
+    @property
+    def units_per_cluster(self) -> int:
+        """Fewest atoms of a cluster; m without atoms."""
+        return self.size // self.atoms
+
+    def units(self, parties: int) -> int:
+        """How many atoms there are; N without."""
+        return parties // self.atoms
+
+    def sizes(self, parties: int) -> tuple[int, ...]:
+        """Members of the clusters of an assignment, larger ones first."""
+        return tuple(self.atoms * u for u in cluster_sizes(self.units(parties), self.units_per_cluster))
+
+    @property
+    def openings(self) -> int:
+        """How many sums hold the same update."""
+        return 1 if self.new_work else self.reclusterings
+
+    @property
+    def works(self) -> int:
+        """How often a party trains in a round."""
+        return self.reclusterings if self.new_work else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """All parameters of a row."""
+
+    shape: Shape
+    colluders: int
+    """f: colluders in one cluster that it is safe against."""
+    threshold: int
+    """t: members that open a sum."""
+    min_survivors: int
+    rule: Rule
+    noise: Placement | None = None
+    """Whose noise counts; None: nobody adds any."""
+
+    @property
+    def honest(self) -> int:
+        """h: survivors of every opened sum who do not collude."""
+        return self.min_survivors - self.colluders
+
+    @property
+    def sharers(self) -> int:
+        """Over how many parties the noise of the smallest opened sum is spread."""
+        return 1 if self.noise in {None, "local"} else self.honest
+
+
+def shapes(demand: Demand) -> Iterator[Shape]:
+    """All shapes worth a look: for each number of clusters the largest m, which makes the same clusters.
+
+    Atoms hide more than k parties only if they are that large, and shall all be alike.
+    """
+    n, least = demand.parties, max(2, demand.k)
+    times = range(1, MOST_TRIED + 1) if demand.reclusterings is None else (demand.reclusterings,)
+    divisors = [size for size in range(least, n // 2 + 1) if n % size == 0]
+    tried = (1, *divisors[:MOST_ATOMS]) if demand.atoms is None else (demand.atoms,)
+    for atoms in tried:
+        units, fewest = n // atoms, max(2, -(-least // atoms))
+        counts = sorted({units // count for count in range(1, units // fewest + 1)})
+        for per_cluster in counts if demand.size is not None else _thinned(counts):
+            size = per_cluster * atoms
+            if size > MAX_SIZE or demand.size not in {None, size}:
+                continue
+            for again in times:
+                yield Shape(size=size, reclusterings=again, atoms=atoms)
+                if again > 1 and atoms == 1:
+                    yield Shape(size=size, reclusterings=again, new_work=True)
+
+
+def _thinned(sizes: list[int]) -> Iterator[int]:
+    """The first ones, and of larger ones those that are 12 % apart: what lies between differs by little."""
+    last = 0
+    for size in sizes:
+        if size > 1.12 * last or size == sizes[-1]:
+            yield size
+            last = size
+
+
+def majority_of(size: int, f: int) -> int:
+    """The least t of which two groups in a cluster of ``size`` share more than ``f`` members: 2 t - m > f."""
+    return (size + f) // 2 + 1
+
+
+def threshold_of(sizes: tuple[int, ...], f: int, min_survivors: int, server: str) -> int | None:
+    """t: more than half of a cluster and its colluders together; None where so many need not survive.
+
+    That is the least against an active server (2 t - m > f); a curious one may have as few as survive.
+    """
+    wanted = majority_of(max(sizes), f)
+    if server == "curious":
+        return min(wanted, min_survivors)
+    return wanted if wanted <= min_survivors else None
+
+
+def rules(byzantine: int, clusters: int, spoiled: int) -> Iterator[Rule]:
+    """Rules that withstand ``spoiled`` of ``clusters`` clusters; none lie: the mean."""
+    if not byzantine:
+        yield Mean()
+        return
+    candidates: tuple[Rule, ...] = (TrimmedMean(trim=spoiled), MultiKrum(byzantine=spoiled), Median())
+    for rule in candidates:
+        if clusters >= rule.clusters_needed and breakdown(rule, clusters) >= spoiled:
+            yield rule
+
+
+def kept_of(rule: Rule, clusters: int) -> int:
+    """b: of how many cluster means a rule's result is made, at each coordinate."""
+    match rule:
+        case TrimmedMean():
+            return clusters - 2 * rule.at_each_end(clusters)
+        case MultiKrum(byzantine=number):
+            return clusters - number
+        case Median():
+            return 1 if clusters % 2 else 2
+        case _:
+            return clusters

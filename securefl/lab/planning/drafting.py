@@ -1,0 +1,168 @@
+"""From a design to a scenario that runs: a well-known data set, and a model of about d parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from securefl.base.errors import ConfigError
+from securefl.lab.planning.demand import Case, Demand
+from securefl.lab.planning.design import Design
+from securefl.methods.encoding import MAX_SCALE_BITS
+from securefl.methods.privacy import SharePlan, rounding_of, shares_of
+from securefl.scenario import (
+    Aggregation,
+    Clustering,
+    Data,
+    DpSgd,
+    Encoding,
+    Expect,
+    Mlp,
+    Model,
+    Privacy,
+    Scenario,
+    SecureSum,
+    Softmax,
+    Stop,
+    Training,
+    Weighting,
+)
+
+_TARGET_STD = 256.0
+"""About so many steps of noise of one party are aimed at: tables have 4 to 4096."""
+_CLIP = 1.0
+_NEW_WORK_BATCH = 0.25
+_CLAIMS: Final[Mapping[Case, Literal["worst-case", "average-case"]]] = {
+    "worst": "worst-case",
+    "average": "average-case",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DataShape:
+    """What a scenario file has to know of a data set."""
+
+    inputs: int
+    classes: int
+    samples: int
+    """For training."""
+
+
+DATA: Final = {
+    "digits": DataShape(64, 10, 1_442),
+    "mnist": DataShape(784, 10, 60_000),
+    "fashion-mnist": DataShape(784, 10, 60_000),
+    "cifar10": DataShape(3_072, 10, 50_000),
+}
+
+
+def model_of(data: DataShape, parameters: int) -> tuple[Model, int]:
+    """The model whose number of parameters is nearest to the one asked for, and that number.
+
+    A network with one hidden layer; softmax regression where that is nearer.
+    """
+    flat = (data.inputs + 1) * data.classes
+    per_unit = data.inputs + data.classes + 1
+    width = max(1, round((parameters - data.classes) / per_unit))
+    deep = width * per_unit + data.classes
+    if abs(flat - parameters) <= abs(deep - parameters):
+        return Softmax(), flat
+    return Mlp(hidden=(width,)), deep
+
+
+def draft(demand: Demand, design: Design, data: str, multiplier: float | None = None) -> Scenario:
+    """The scenario of one row.
+
+    It is feasible if the row is: :func:`securefl.methods.feasibility.limits.check` says so.
+
+    Args:
+        demand: the situation.
+        design: the row's parameters.
+        data: a key of :data:`DATA`.
+        multiplier: noise multiplier to choose the scale by; with an epsilon it is needed for that only.
+    """
+    shape = design.shape
+    model, _ = model_of(DATA[data], demand.parameters)
+    scenario = Scenario(
+        name="planned",
+        description=describe(demand, design),
+        parties=demand.parties,
+        data=Data(set=data),
+        model=model,
+        # Batches of fewer samples than a party has, however few: else new work is the same work again.
+        training=Training(device="cpu", batch_fraction=_NEW_WORK_BATCH if shape.new_work else None),
+        clustering=Clustering(
+            size=shape.size, reclusterings=shape.reclusterings, new_work=shape.new_work, atoms=shape.atoms
+        ),
+        secure_sum=SecureSum(
+            server=demand.server,
+            threshold=design.threshold,
+            min_survivors=design.min_survivors,
+            colluders_per_cluster=design.colluders,
+            colluders=demand.colluders,
+            k_anonymity=demand.k,
+        ),
+        weighting=Weighting(mode="ignore"),
+        aggregation=Aggregation(
+            rule=design.rule, byzantine=demand.liars, claim=_CLAIMS[demand.case] if demand.liars else "none"
+        ),
+        stop=Stop(rounds=demand.rounds),
+        expect=(Expect(metric="aborted", at_most=0.0),),
+    )
+    return scenario if design.noise is None else _private(scenario, demand, design, multiplier)
+
+
+def describe(demand: Demand, design: Design) -> str:
+    """One line for the scenario's header."""
+    shape = design.shape
+    again = f", {shape.reclusterings} reclusterings" if shape.reclusterings > 1 else ""
+    atoms = f", atoms of {shape.atoms}" if shape.atoms > 1 else ""
+    return f"planned: {demand.parties} parties in clusters of {shape.size}{atoms}{again}"
+
+
+def _private(scenario: Scenario, demand: Demand, design: Design, multiplier: float | None) -> Scenario:
+    if demand.epsilon is None or design.noise is None:
+        return scenario
+    record = demand.unit == "record"
+    scenario = replace(
+        scenario,
+        training=Training(device="cpu", batch_size=demand.batch, dp_sgd=DpSgd()) if record else Training(),
+        privacy=Privacy(
+            unit=demand.unit,
+            epsilon=demand.epsilon,
+            delta="auto" if demand.delta is None else demand.delta,
+            placement=design.noise,
+        ),
+        encoding=Encoding() if record else Encoding(clip=_CLIP),
+        expect=(*scenario.expect, Expect(metric="epsilon", at_most=demand.epsilon)),
+    )
+    return scenario if multiplier is None else _scaled(scenario, demand, multiplier)
+
+
+def delta_of(demand: Demand) -> float:
+    """The demand's, or what ``privacy.delta = "auto"`` becomes: units ^ -1.1."""
+    return math.pow(demand.units, -1.1) if demand.delta is None else demand.delta
+
+
+def _scaled(scenario: Scenario, demand: Demand, multiplier: float) -> Scenario:
+    """The scenario with the finest scale at which a party's noise has at most 512 steps, and tables."""
+    known = replace(scenario.privacy, epsilon=None, multiplier=multiplier, delta=delta_of(demand))
+    trial = replace(scenario, privacy=known)
+    for bits in range(MAX_SCALE_BITS, -1, -1):
+        rounding = rounding_of(trial, demand.parameters, bits)
+        if rounding is None:
+            continue
+        shares = shares_of(trial, rounding)
+        stds = [shares.share_std] if isinstance(shares, SharePlan) else [shares.share_std, *shares.stds]
+        if max(stds) <= 2 * _TARGET_STD and min(stds) >= 4:
+            # A range of 2^8 in steps of 2^-16 needs a ring of 64 bits from 128 members on.
+            return replace(scenario, encoding=replace(scenario.encoding, scale_bits=bits))
+    raise ConfigError(
+        "--epsilon",
+        f"a multiplier of {multiplier:.3g} with {demand.parameters} parameters fits no table",
+        "a larger epsilon, fewer rounds or a smaller model",
+    )

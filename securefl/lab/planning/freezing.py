@@ -1,0 +1,151 @@
+"""What independent dropouts do to the freeze (protocol.md, step 6).
+
+A party drops out if its masked input never arrives. A cluster with fewer than ``min_survivors`` of its
+members is lost, and its members are then counted nowhere; with several reclusterings that may cost other
+clusters, which cascades.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F64, I64
+from securefl.base.crypto import prg
+from securefl.methods.clustering import binomial_law, cluster_sizes
+
+Flags = npt.NDArray[np.bool_]
+
+_NEGLIGIBLE = 1e-15
+_AT_ONCE = 2_000_000
+"""Random words that are held at a time."""
+
+
+def p_aborted(size: int, min_survivors: int, dropout: float) -> float:
+    """P(more than ``size - min_survivors`` of ``size`` parties drop out): a given cluster is lost."""
+    return float(1 - binomial_law(size, dropout)[: size - min_survivors + 1].sum())
+
+
+def p_any_lost(parties: int, size: int, min_survivors: int, dropout: float, reclusterings: int) -> float:
+    """P(dropouts cost a round at least one of the clusters of its R assignments): exact.
+
+    With D dropouts, that have a binomial law, an assignment loses no cluster with probability A_D / B_D, the
+    coefficients of x^D in the product over clusters of sum_(h <= m - s) C(m, h) (p x)^h (1 - p)^(m - h) and
+    in (1 - p + p x)^N. Given who drops out, the R assignments are independent.
+    """
+    whole = binomial_law(parties, dropout)
+    kept = _within(parties, size, min_survivors, dropout)
+    count = np.arange(len(whole)) < len(kept)
+    held = np.zeros_like(whole)
+    held[count] = kept[: int(count.sum())]
+    sure = whole > _NEGLIGIBLE
+    ratio = np.clip(held[sure] / whole[sure], 0.0, 1.0)
+    return float(min(1.0, max(0.0, 1 - (whole[sure] * ratio**reclusterings).sum())))
+
+
+@functools.lru_cache(maxsize=4096)
+def _within(parties: int, size: int, min_survivors: int, dropout: float) -> F64:
+    """P(D parties drop out and no cluster is lost) by D."""
+    product = np.ones(1)
+    for members in cluster_sizes(parties, size):
+        product = np.convolve(product, binomial_law(members, dropout)[: members - min_survivors + 1])
+    return product
+
+
+@dataclass(frozen=True, slots=True)
+class Freezes:
+    """What so many simulated freezes came to."""
+
+    trials: int
+    lost: int
+    """Freezes that lost any cluster."""
+    cascaded: int
+    """Freezes that lost a cluster from which enough masked inputs had arrived."""
+    taken: float
+    """Mean share of all parties that sent their masked input and were not counted."""
+
+    @property
+    def p_cascade(self) -> float:
+        """Estimate; its standard error is at most 0.5 / sqrt(trials)."""
+        return self.cascaded / self.trials
+
+
+@functools.lru_cache(maxsize=256)
+def sample_freezes(
+    parties: int,
+    size: int,
+    min_survivors: int,
+    dropout: float,
+    reclusterings: int,
+    trials: int,
+    seed: int = 0,
+) -> Freezes:
+    """Simulate ``trials`` freezes with random clusters; the same arguments give the same answer."""
+    sizes = cluster_sizes(parties, size)
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    key = hashlib.sha256(f"securefl/1/plan freezes {seed}".encode()).digest()
+    chunk = max(1, _AT_ONCE // (parties * (reclusterings + 1)))
+    lost = cascaded = 0
+    taken = 0.0
+    for start in range(0, trials, chunk):
+        count = min(chunk, trials - start)
+        words = prg.expand(
+            hashlib.sha256(key + start.to_bytes(8, "big")).digest(),
+            count * parties * (reclusterings + 1),
+            np.uint64,
+        ).reshape(reclusterings + 1, count, parties)
+        dropped = words[0] < np.uint64(min(2**64 - 1, int(dropout * 2**64)))
+        # Sorting by random words is a random permutation: who comes j-th is in cluster labels[j].
+        places = labels[np.argsort(np.argsort(words[1:], axis=2), axis=2)]
+        alive, first, again = _settle(~dropped, places, len(sizes), min_survivors)
+        lost += int(first.sum())
+        cascaded += int(again.sum())
+        taken += float((~dropped & ~alive).mean(axis=1).sum())
+    return Freezes(trials, lost, cascaded, taken / trials)
+
+
+def _settle(
+    sent: Flags,
+    places: I64,
+    clusters: int,
+    min_survivors: int,
+) -> tuple[Flags, Flags, Flags]:
+    """Remove members of small clusters until nothing changes.
+
+    Args:
+        sent: by trial and party, whether its masked input arrived.
+        places: by reclustering, trial and party, the number of its cluster.
+        clusters: per reclustering.
+        min_survivors: fewest members.
+
+    Returns:
+        Who is counted, by trial and party; by trial, whether a cluster was lost, and whether one was lost
+        that had enough members at first.
+    """
+    count = sent.shape[0]
+    offset = np.arange(count)[:, None] * clusters
+
+    def small(alive: Flags, row: int) -> Flags:
+        sizes = np.bincount(
+            (places[row] + offset).ravel(), weights=alive.ravel(), minlength=count * clusters
+        ).reshape(count, clusters)
+        return np.asarray(sizes < min_survivors)
+
+    at_first = [small(sent, row) for row in range(len(places))]
+    alive = sent
+    while True:
+        doomed = [small(alive, row) for row in range(len(places))]
+        inside = np.zeros_like(alive)
+        for row, bad in enumerate(doomed):
+            inside |= np.take_along_axis(bad, places[row], axis=1)
+        after = alive & ~inside
+        if (after == alive).all():
+            break
+        alive = after
+    first = np.any([bad.any(axis=1) for bad in at_first], axis=0)
+    again = np.any([(bad & ~early).any(axis=1) for bad, early in zip(doomed, at_first, strict=True)], axis=0)
+    return alive, first, again

@@ -1,0 +1,46 @@
+"""What dropouts cost a shape: its atoms are the units that are lost (a party is a unit without atoms)."""
+
+from __future__ import annotations
+
+from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.design import Shape
+from securefl.lab.planning.freezing import Freezes, p_aborted, p_any_lost, sample_freezes
+from securefl.methods.clustering import cluster_sizes
+
+
+def p_cluster_lost(demand: Demand, shape: Shape, min_survivors: int) -> float:
+    """P(a given cluster, one of the smallest, is lost to its own dropouts)."""
+    smallest = min(cluster_sizes(shape.units(demand.parties), shape.units_per_cluster))
+    return p_aborted(smallest, _units(shape, min_survivors), p_unit_lost(demand, shape))
+
+
+def p_round_loses(demand: Demand, shape: Shape, min_survivors: int) -> float:
+    """P(a round loses any cluster of its R assignments to dropouts)."""
+    return p_any_lost(
+        shape.units(demand.parties),
+        shape.units_per_cluster,
+        _units(shape, min_survivors),
+        p_unit_lost(demand, shape),
+        shape.reclusterings,
+    )
+
+
+def freezes(demand: Demand, shape: Shape, min_survivors: int, trials: int) -> Freezes:
+    """So many simulated freezes; its ``taken`` is of units."""
+    return sample_freezes(
+        shape.units(demand.parties),
+        shape.units_per_cluster,
+        _units(shape, min_survivors),
+        p_unit_lost(demand, shape),
+        shape.reclusterings,
+        trials,
+    )
+
+
+def p_unit_lost(demand: Demand, shape: Shape) -> float:
+    """P(any member of an atom drops out), which takes the atom along."""
+    return 1 - (1 - demand.dropout) ** shape.atoms
+
+
+def _units(shape: Shape, min_survivors: int) -> int:
+    return -(-min_survivors // shape.atoms)

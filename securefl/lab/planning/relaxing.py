@@ -1,0 +1,157 @@
+"""Which demand to relax, and how far, where no design keeps them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
+from typing import Final, Literal
+
+from securefl.base.errors import ConfigError
+from securefl.lab.planning.candidates import designs, fewest_survivors
+from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.design import Shape, rules, shapes
+from securefl.lab.planning.losses import p_round_loses
+from securefl.lab.planning.resilience import colluders_per_cluster, p_clean, p_exceeded, spoiled_clusters
+
+Soft = Literal["lost", "risk", "clean", "k", "case"]
+_SOFT: Final[tuple[Soft, ...]] = ("lost", "risk", "clean", "k", "case")
+_FREE: Final[Mapping[Soft, float]] = {"lost": 1.0, "risk": 1.0, "clean": 1e-9, "k": 2, "case": 0}
+"""What asks for next to nothing. Of ``case``, 0 is the average one and 1 the worst one."""
+_CONCERNS: Final[Mapping[Soft, str]] = {
+    "lost": "rounds that lose a cluster to dropouts",
+    "risk": "parties among more colluders than reckoned",
+    "clean": "rounds whose rule withstands the Byzantine parties",
+    "k": "the size of the group that one hides in",
+    "case": "Byzantine parties wherever they hurt most",
+}
+
+
+def unkept(demand: Demand) -> ConfigError:
+    """The refusal of demands that no design keeps: the first that alone stands in the way, and the others.
+
+    Where relaxing one is not enough, two or three are named together.
+    """
+    for count in (1, 2, 3):
+        found = [values for soft in combinations(_SOFT, count) if (values := _reached(demand, soft))]
+        if found:
+            ways = "; or ".join(
+                " with ".join(_option(name, value) for name, value in values.items()) for values in found
+            )
+            first = tuple(found[0])
+            remedy = f"{ways}; or fewer colluders, liars or dropouts"
+            return ConfigError(f"--{first[0]}", _reason(demand, first), remedy)
+    return ConfigError(
+        "--parties",
+        f"no clusters of {demand.parties} parties, of which {demand.colluders} collude and {demand.liars}"
+        " lie, keep even the weakest demands",
+        "more parties, fewer colluders or liars, or other --size and --reclusterings",
+    )
+
+
+def _reason(demand: Demand, soft: tuple[Soft, ...]) -> str:
+    wanted = " and ".join(f"{_option(name, _value(demand, name))} ({_CONCERNS[name]})" for name in soft)
+    mute = {"lost": not demand.dropout, "risk": not demand.colluders, "clean": not demand.liars, "case": True}
+    others = [_option(n, _value(demand, n)) for n in _SOFT if n not in soft and not mute.get(n)]
+    return f"no m and R keep {wanted}" + (f" together with {', '.join(others)}" if others else "")
+
+
+def _option(name: Soft, value: float) -> str:
+    return f"--{name} {('average', 'worst')[round(value)] if name == 'case' else f'{value:.3g}'}"
+
+
+def _value(demand: Demand, name: Soft) -> float:
+    return float(demand.case == "worst") if name == "case" else float(getattr(demand, name))
+
+
+def _with(demand: Demand, name: Soft, value: float) -> Demand:
+    match name:
+        case "lost":
+            return replace(demand, lost=value)
+        case "risk":
+            return replace(demand, risk=value)
+        case "clean":
+            return replace(demand, clean=value)
+        case "k":
+            return replace(demand, k=int(value))
+        case "case":
+            return replace(demand, case="worst" if value else "average")
+
+
+def _reached(demand: Demand, soft: tuple[Soft, ...]) -> dict[Soft, float] | None:
+    """The mildest values of these demands that some design keeps together with the rest; None: none does."""
+    free = demand
+    for name in soft:
+        free = _with(free, name, _FREE[name])
+    found: dict[Soft, float] = {}
+    for name in soft:
+        value = _best(free, name)
+        if value is None or value == _value(demand, name):
+            return None
+        found[name] = value
+        free = _with(free, name, value)
+    return found if _feasible(free) else None
+
+
+def _best(demand: Demand, name: Soft) -> float | None:
+    """The mildest value of one demand that the others leave room for."""
+    match name:
+        case "case":
+            return 0.0 if _feasible(demand) else None
+        case "k":
+            most = demand.parties - demand.colluders
+            return next((k for k in range(most, 1, -1) if _feasible(_with(demand, "k", k))), None)
+        case "clean":
+            best = max(_chances(demand), default=0.0)
+            return _down(best) if best > 0 else None
+        case "lost" | "risk":
+            least = min(_losses(demand) if name == "lost" else _risks(demand), default=math.inf)
+            return min(1.0, -_down(-least)) if least <= 1 else None
+
+
+def _feasible(demand: Demand) -> bool:
+    return any(True for _ in designs(demand))
+
+
+def _workable(demand: Demand) -> Iterator[Shape]:
+    """Shapes for which some rule does what is demanded."""
+    for shape in shapes(demand):
+        clusters = len(shape.sizes(demand.parties))
+        if any(True for _ in rules(demand.liars, clusters, spoiled_clusters(demand, shape))):
+            yield shape
+
+
+def _lost(demand: Demand, shape: Shape, f: int) -> float:
+    """P(a round loses a cluster) with as few survivors as may be; infinite where they are too many."""
+    fewest = fewest_survivors(demand, shape, f)
+    if fewest > shape.size or (shape.atoms > 1 and shape.atoms < f + demand.k):
+        return math.inf
+    return p_round_loses(demand, shape, fewest)
+
+
+def _losses(demand: Demand) -> Iterator[float]:
+    for shape in _workable(demand):
+        yield _lost(demand, shape, colluders_per_cluster(demand, shape))
+
+
+def _risks(demand: Demand) -> Iterator[float]:
+    for shape in _workable(demand):
+        tried = range(min(demand.colluders, shape.size - demand.k) + 1)
+        kept = [f for f in tried if _lost(demand, shape, f) <= demand.lost]
+        if kept:
+            yield p_exceeded(demand, shape, max(kept))
+
+
+def _chances(demand: Demand) -> Iterator[float]:
+    for shape in shapes(demand):
+        if _lost(demand, shape, colluders_per_cluster(demand, shape)) <= demand.lost:
+            yield p_clean(demand, shape, (demand.parties // shape.size - 1) // 2)
+
+
+def _down(value: float) -> float:
+    """To three digits, towards minus infinity; what is negative so becomes larger in magnitude."""
+    if not value:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
+    return math.floor(value / unit + 1e-9) * unit

@@ -1,0 +1,124 @@
+"""How many clusters Byzantine parties spoil, and how likely a party is among more colluders than reckoned."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.design import Shape, majority_of
+from securefl.methods.clustering import ActiveServer, cluster_sizes, odds, p_withstands, quorum_of
+
+_NEGLIGIBLE = 1e-12
+
+
+def p_clean(demand: Demand, shape: Shape, withstood: int) -> float:
+    """P(a rule that withstands so many spoiled clusters gets by in all assignments of a round).
+
+    In the worst case the Byzantine parties are all apart, and it is 0 or 1.
+    """
+    if demand.case == "worst" or not demand.liars:
+        return float(demand.liars <= withstood)
+    if shape.atoms > 1:
+        return _withstands_in_atoms(
+            shape.atoms,
+            shape.units(demand.parties),
+            demand.liars,
+            shape.units_per_cluster,
+            withstood,
+            shape.reclusterings,
+        )
+    return _withstands(demand.parties, demand.liars, shape.size, withstood, shape.reclusterings)
+
+
+def spoiled_clusters(demand: Demand, shape: Shape) -> int:
+    """The fewest spoiled clusters that a rule must withstand for :func:`p_clean` to be what is demanded.
+
+    All of them, where nothing less is enough.
+    """
+    if demand.case == "worst":
+        return demand.liars
+    low, high = 0, len(shape.sizes(demand.parties))
+    while low < high:
+        middle = (low + high) // 2
+        if p_clean(demand, shape, middle) >= demand.clean:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@functools.lru_cache(maxsize=4096)
+def _withstands(parties: int, byzantine: int, size: int, withstood: int, reclusterings: int) -> float:
+    return p_withstands(parties, byzantine, size, withstood, reclusterings)
+
+
+@functools.lru_cache(maxsize=4096)
+def _withstands_in_atoms(
+    atoms: int, units: int, byzantine: int, per_cluster: int, withstood: int, reclusterings: int
+) -> float:
+    """As above, where the R assignments have the atoms in common: by the number of atoms with liars."""
+    clusters = cluster_sizes(units, per_cluster)
+    return math.fsum(
+        chance * odds.touched_at_most(clusters, spoiled, withstood) ** reclusterings
+        for spoiled, chance in enumerate(_spoiled_atoms(atoms, units, byzantine))
+        if chance > _NEGLIGIBLE
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _spoiled_atoms(atoms: int, units: int, byzantine: int) -> tuple[float, ...]:
+    """P(so many atoms have any of the Byzantine parties), by number: exact, as all atoms are alike.
+
+    Parties take seats one after the other; the next one finds itself in a spoiled atom with the probability
+    of the seats that are left in those.
+    """
+    law = [1.0]
+    for seated in range(byzantine):
+        left = atoms * units - seated
+        inside = [chance * (atoms * count - seated) / left for count, chance in enumerate(law)]
+        beyond = [chance * atoms * (units - count) / left for count, chance in enumerate(law)]
+        law = [a + b for a, b in zip([*inside, 0.0], [0.0, *beyond], strict=True)][: units + 1]
+    return tuple(law)
+
+
+def p_exceeded(demand: Demand, shape: Shape, f: int, *, shared: bool = False) -> float:
+    """P(more than ``f`` of a given party's cluster mates collude in at least one opening of the run).
+
+    Against an active server: at the presence that suits it best, in all draws that it can have
+    (:mod:`securefl.methods.clustering.isolation`). Where noise is ``shared``, among the fewest parties that a
+    round goes on with (:mod:`securefl.methods.clustering.presence`). With atoms, which are the same in all
+    openings, it is less.
+    """
+    openings, largest = demand.rounds * shape.reclusterings, max(shape.sizes(demand.parties))
+    quorum = quorum_of(demand.parties, demand.colluders)
+    if demand.server == "active":
+        server = ActiveServer(
+            parties=demand.parties,
+            participants=demand.parties,
+            colluders=demand.colluders,
+            size=shape.size,
+            # As many as two groups of the threshold still share more than f of.
+            largest=2 * majority_of(largest, f) - f - 1,
+            quorum=quorum,
+        )
+        return server.exceeds(f).in_run(openings)
+    crowd = max(quorum, min(shape.sizes(demand.parties))) if shared else demand.parties
+    return odds.once_in(odds.tail(crowd - 1, demand.colluders, min(crowd, largest) - 1, f + 1), openings)
+
+
+def colluders_together(demand: Demand, shape: Shape, f: int) -> int:
+    """Colluders in a combination of sums by the planned scenario (``config.sizes.leakage_colluders``)."""
+    return demand.colluders if shape.openings > 1 and shape.atoms == 1 else f
+
+
+def colluders_per_cluster(demand: Demand, shape: Shape, *, shared: bool = False) -> int:
+    """f: the fewest colluders to reckon with, so that :func:`p_exceeded` is what is demanded at most."""
+    low, high = 0, demand.colluders
+    while low < high:
+        middle = (low + high) // 2
+        if p_exceeded(demand, shape, middle, shared=shared) <= demand.risk:
+            high = middle
+        else:
+            low = middle + 1
+    return low

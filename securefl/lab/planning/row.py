@@ -1,0 +1,182 @@
+"""What a design is predicted to do: the figures of a row, and the demands that it keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.design import Design
+from securefl.lab.planning.disclosure import dimensions_left, disclosed, mean_leverage, r_star
+from securefl.lab.planning.drafting import draft
+from securefl.lab.planning.effort import Burden, cpu_seconds
+from securefl.lab.planning.frames import Cohort, SumKind
+from securefl.lab.planning.losses import freezes, p_cluster_lost, p_round_loses
+from securefl.lab.planning.noise import multiplier_of
+from securefl.lab.planning.resilience import colluders_together, p_clean, p_exceeded
+from securefl.lab.planning.spread import noise_deviation, sampling_variance
+from securefl.lab.planning.traffic import Traffic, traffic
+from securefl.methods.attacks import party_names
+from securefl.methods.feasibility import LEAST_SIZE, check, largest_checked
+from securefl.methods.privacy import components_of
+from securefl.methods.robust import breakdown
+
+FREEZES = 2_000
+"""Simulated for a cascade: standard error below 1.1 percentage points."""
+DRAWS = 1
+"""Clusters that the ledger looks at."""
+_RUN = "run-00000000"
+_RARE = 1e-5
+"""A cascade presupposes a lost cluster: where that is rarer, nothing is simulated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of a plan. Probabilities are of a round unless they say otherwise."""
+
+    design: Design
+    clusters: int
+    """C."""
+    ring_bits: Literal[32, 64]
+    withstood: int
+    """Spoiled clusters that the rule withstands."""
+    p_clean: float
+    """P(it gets by in all reclusterings of a round)."""
+    p_aborted: float
+    """P(a given cluster, one of the smallest, is lost to its own dropouts)."""
+    p_lost: float
+    """P(any cluster is lost to its own dropouts)."""
+    p_cascade: float | None = None
+    """P(a lost cluster costs another one), simulated; None: not yet."""
+    p_alone: float
+    """P(all cluster mates of a given party collude in some opening of the run)."""
+    p_exceeded: float
+    """P(more than f of them do); with shared noise however few parties a round goes on with."""
+    enough: int | None
+    """R*: reclusterings of one update that expose everybody (or the sum of each atom), as a rule."""
+    dimensions: int
+    """Left of what no sum shows; as many colluders end it."""
+    exposed: float | None = None
+    """Parties that the server and q random colluders expose, from the ledger; None: not looked at."""
+    admitted: float | None = None
+    """Reclusterings of R that parties open; None: not looked at."""
+    leverage: float
+    """Mean over the parties, without colluders."""
+    highest: float | None = None
+    """Of any party, with q random colluders, from the ledger; None: not looked at."""
+    multiplier: float
+    """Noise in an opened sum that the adversary does not know, over the sensitivity; 0 without privacy."""
+    noise: float
+    """Standard deviation of the aggregate's noise, over the sensitivity."""
+    variance: float
+    """Of the aggregate around the honest mean, over that of one update."""
+    traffic: Traffic
+    """Of one party and round."""
+    crypten: Mapping[SumKind, Traffic]
+    """The same with CrypTen's sums, plain and validated, where the row's settings go with them."""
+    cpu: float
+    """Seconds of one party and round, without training."""
+
+    @property
+    def share(self) -> float:
+        """Noise multiplier of what one party adds."""
+        return self.multiplier / math.sqrt(self.design.sharers)
+
+
+def predict(demand: Demand, design: Design, data: str) -> Row:
+    """The row of a design, without what takes a simulation or the ledger.
+
+    Raises:
+        ConfigError: the loader refuses the row's scenario.
+    """
+    shape, n = design.shape, demand.parties
+    clusters = n // shape.size
+    multiplier = multiplier_of(demand, shape.works) if design.noise is not None else 0.0
+    scenario = draft(demand, design, data, multiplier or None)
+    limits = check(scenario)
+    word, components = limits.ring_bits // 8, components_of(scenario)
+    members = round(n / clusters)
+    cohort = Cohort(
+        run=_RUN,
+        party=party_names(n)[-1],
+        parties=n,
+        members=members,
+        reclusterings=shape.reclusterings,
+        clusters=clusters,
+        parameters=demand.parameters,
+        word=word,
+        min_survivors=design.min_survivors,
+        k=demand.k,
+        quorum=limits.quorum,
+        components=components,
+    )
+    noisy = 0 if design.noise is None else 1 + components
+    burden = Burden(n, demand.parameters, word, n if limits.quorum is not None else 0, noisy)
+    withstood = breakdown(design.rule, clusters)
+    return Row(
+        design=design,
+        clusters=clusters,
+        ring_bits=limits.ring_bits,
+        withstood=withstood,
+        p_clean=p_clean(demand, shape, withstood),
+        p_aborted=p_cluster_lost(demand, shape, design.min_survivors),
+        p_lost=p_round_loses(demand, shape, design.min_survivors),
+        p_alone=limits.p_alone_in_run,
+        p_exceeded=max(p_exceeded(demand, shape, design.colluders), limits.p_shares_fail),
+        enough=r_star(shape.units(n), clusters),
+        dimensions=dimensions_left(n, shape, clusters),
+        leverage=mean_leverage(n, shape, clusters),
+        multiplier=multiplier,
+        noise=noise_deviation(demand, design, multiplier),
+        variance=sampling_variance(demand, design),
+        traffic=traffic(cohort),
+        crypten=dict(_with_crypten(cohort, design, smallest=min(shape.sizes(n)))),
+        cpu=cpu_seconds(shape, members, burden),
+    )
+
+
+def _with_crypten(cohort: Cohort, design: Design, *, smallest: int) -> Iterator[tuple[SumKind, Traffic]]:
+    """What a party says and hears if only the kind of the sums is another one."""
+    if design.min_survivors < 2:
+        return
+    yield "crypten", traffic(replace(cohort, kind="crypten"))
+    several = design.shape.openings > 1
+    if (
+        design.noise is None
+        and not several
+        and smallest >= LEAST_SIZE
+        and cohort.members <= largest_checked(cohort.projections)
+    ):
+        yield "validated", traffic(replace(cohort, kind="validated", word=8))
+
+
+def looked_at(demand: Demand, row: Row) -> Row:
+    """The row with what takes a simulation of freezes and the ledger on drawn clusters."""
+    shape, n = row.design.shape, demand.parties
+    cascade = 0.0
+    if shape.reclusterings > 1 and row.p_lost > _RARE:
+        cascade = freezes(demand, shape, row.design.min_survivors, FREEZES).p_cascade
+    still = replace(shape, reclusterings=shape.openings, new_work=False)
+    reckoned = colluders_together(demand, shape, row.design.colluders)
+    found = disclosed(n, demand.colluders, still, reckoned, demand.k, DRAWS)
+    return replace(
+        row,
+        p_cascade=cascade,
+        exposed=found.exposed,
+        admitted=found.admitted,
+        highest=found.highest,
+    )
+
+
+def is_open(row: Row) -> bool:
+    """Whether parties open all of its reclusterings, to colluders' no gain, as far as the ledger has looked.
+
+    In one opening, and with atoms, colluders expose somebody only if they are all of its mates: a chance
+    that ``p_exceeded`` bounds.
+    """
+    shape = row.design.shape
+    if shape.openings > 1 and shape.atoms == 1 and row.exposed:
+        return False
+    return row.admitted is None or row.admitted >= shape.openings

@@ -1,0 +1,210 @@
+"""A plan as tables for people and as plain values for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from rich import box
+from rich.table import Table
+
+from securefl.base.text import percent
+from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.drafting import delta_of
+from securefl.lab.planning.frames import SumKind
+from securefl.lab.planning.noise import release_of
+from securefl.lab.planning.row import Row
+from securefl.lab.planning.search import Plan
+from securefl.methods.clustering import odds
+from securefl.methods.privacy import named
+from securefl.runtime.report import counted, on_delta, size
+
+_FINE = 1e-3
+"""Probabilities nearer to 0 or 1 are written as powers of ten."""
+_KINDS: Final[Mapping[SumKind, str]] = {
+    "masking": "masking",
+    "crypten": "CrypTen",
+    "validated": "CrypTen with secure_sum.validate",
+}
+_NOISE = {"local": "local", "threshold": "shared", "dropout-exact": "exact"}
+
+
+def tables(plan: Plan, chosen: int) -> tuple[Table, Table]:
+    """What to set, and what comes of it; rows are numbered from 1, the chosen one (from 0) has a star."""
+    return _settings(plan, chosen), _predictions(plan, chosen)
+
+
+def as_values(plan: Plan, chosen: int) -> dict[str, Any]:
+    """The plan as plain values; field names are those of the dataclasses of :mod:`securefl.lab.planning`."""
+    values: dict[str, Any] = msgspec.to_builtins(plan)
+    return values | {"chosen": chosen, "recommended": plan.chosen}
+
+
+def rule_of(row: Row) -> str:
+    """The rule and how many spoiled clusters it withstands."""
+    tag = str(type(row.design.rule).__struct_config__.tag)
+    return f"{tag} {row.withstood}" if row.withstood else tag
+
+
+def noise_of(row: Row) -> str:
+    """Whose noise counts, and whether sums of one round share it."""
+    if row.design.noise is None:
+        return "none"
+    when = "once" if row.design.shape.openings > 1 else "fresh"
+    return f"{_NOISE[row.design.noise]}, {when}"
+
+
+def lines_of(demand: Demand, row: Row) -> Iterator[str]:
+    """The chosen row in words, one fact a line."""
+    design, shape = row.design, row.design.shape
+    again = f", drawn R = {shape.reclusterings} times a round" if shape.reclusterings > 1 else ""
+    work = " from new local work each time" if shape.new_work else ""
+    yield (
+        f"clusters: {_sizes(demand, row)}{again}{work}; t = {design.threshold} open a sum, at least"
+        f" {design.min_survivors} are in it, of whom f = {design.colluders} may collude"
+    )
+    yield _robustness(demand, row)
+    if shape.atoms > 1:
+        yield _atoms(demand, row)
+    yield (
+        f"dropouts at {percent(demand.dropout)}: a given cluster is lost with probability"
+        f" {percent(row.p_aborted)}, any in a round with {percent(row.p_lost)}"
+        + (
+            f", and costs another one with {percent(row.p_cascade or 0)} (simulated)"
+            if shape.reclusterings > 1
+            else ""
+        )
+    )
+    yield (
+        f"colluders: a given party is alone among them in some opening of the run with probability"
+        f" {percent(row.p_alone)}, and with more than f of them with {percent(row.p_exceeded)}"
+    )
+    yield _exposure(demand, row)
+    if design.noise is not None and demand.epsilon is not None:
+        kept = named(demand.epsilon, release_of(demand), delta_of(demand))
+        yield (
+            f"noise ({noise_of(row)}): a multiplier of {row.multiplier:.3g} in an opened sum keeps {kept}"
+            f" over {demand.rounds * shape.works} releases; each party adds"
+            f" {row.share:.3g}; the aggregate has {row.noise:.3g} of the sensitivity"
+        )
+        yield from on_delta(delta_of(demand), demand.unit)
+    yield (
+        f"price per party and round: {size(row.traffic.sent)} sent, {size(row.traffic.received)} received,"
+        f" {row.cpu:.3f} CPU s besides {'one training' if shape.works == 1 else f'{shape.works} trainings'};"
+        f" sums modulo 2^{row.ring_bits}"
+    )
+    if row.crypten:
+        kinds = "; ".join(
+            f"{_KINDS[kind]} {size(there.sent)} sent, {size(there.received)} received"
+            for kind, there in row.crypten.items()
+        )
+        yield f"price of other sums, where all is as here but their kind: {kinds}"
+
+
+def _sizes(demand: Demand, row: Row) -> str:
+    sizes = row.design.shape.sizes(demand.parties)
+    each = (f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
+    return " and ".join(each)
+
+
+def _robustness(demand: Demand, row: Row) -> str:
+    if not demand.liars:
+        return "rule: mean, which withstands no Byzantine party"
+    return (
+        f"rule: {rule_of(row)} of {row.clusters} clusters may be spoiled; {demand.liars} Byzantine parties"
+        f" ({demand.case} case) stay within it in a round with probability {percent(row.p_clean)}"
+    )
+
+
+def _atoms(demand: Demand, row: Row) -> str:
+    size = row.design.shape.atoms
+    mates = 1 - (1 - demand.dropout) ** (size - 1)
+    line = (
+        f"atoms of {size} for the whole run, so that no sums of any rounds determine less; a party is not"
+        f" counted for a mate's sake in a round with probability {percent(mates)}"
+    )
+    if not demand.liars:
+        return line
+    dirty = odds.tail(demand.parties - 1, demand.liars, size - 1, 1)
+    return f"{line}, and has a Byzantine mate for life with probability {percent(dirty)}"
+
+
+def _exposure(demand: Demand, row: Row) -> str:
+    openings = row.design.shape.openings
+    with_whom = f"the server and {demand.colluders} colluders" if demand.colluders else "the server"
+    found = f"{row.exposed or 0:.3g} parties exposed to {with_whom}"
+    whom = "determine the sum of each atom" if row.design.shape.atoms > 1 else "expose everybody"
+    ends = "one cluster exposes nobody" if row.enough is None else f"R* = {row.enough} would {whom}"
+    return (
+        f"exposure: {counted(openings, 'sum')} of each update, {ends}; {found};"
+        f" leverage {row.leverage:.2f} on average, {row.highest or row.leverage:.2f} at most"
+    )
+
+
+def _settings(plan: Plan, chosen: int) -> Table:
+    table = _table("what to set")
+    blocks = any(row.design.shape.atoms > 1 for row in plan.rows)
+    for name in ("m", *(["atoms"] if blocks else []), "R", "work", "rule", "f", "t", "min", "ring", "noise"):
+        table.add_column(name, justify="left" if name in {"work", "rule", "noise"} else "right", no_wrap=True)
+    for number, row in enumerate(plan.rows):
+        shape, design = row.design.shape, row.design
+        table.add_row(
+            _number(number, chosen),
+            str(shape.size),
+            *([str(shape.atoms) if shape.atoms > 1 else ""] if blocks else []),
+            str(shape.reclusterings),
+            "new" if shape.new_work else "same" if shape.reclusterings > 1 else "",
+            rule_of(row),
+            str(design.colluders),
+            str(design.threshold),
+            str(design.min_survivors),
+            str(row.ring_bits),
+            noise_of(row),
+        )
+    return table
+
+
+def _predictions(plan: Plan, chosen: int) -> Table:
+    table = _table("what comes of it")
+    table.caption = (
+        "Probabilities: clean, lost, cascade of a round, > f over the run. R*: reclusterings that expose all;"
+        " exp: parties exposed; lev: leverage; error, noise: variance and noise of the aggregate; kB, CPU ms:"
+        " of a party and round"
+    )
+    table.caption_justify = "left"
+    private = plan.demand.epsilon is not None
+    names = ["clean", "lost", "cascade", "> f", "R*", "exp", "lev", "error"]
+    for name in (*names, *(["noise"] if private else []), "kB", "ms"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for number, row in enumerate(plan.rows):
+        cells = [
+            f"1-{1 - row.p_clean:.0e}" if 0 < 1 - row.p_clean < _FINE else _short(row.p_clean),
+            _short(row.p_lost),
+            _short(row.p_cascade or 0) if row.design.shape.reclusterings > 1 else "",
+            _short(row.p_exceeded),
+            "-" if row.enough is None else str(row.enough),
+            "" if row.exposed is None else f"{row.exposed:.3g}",
+            f"{row.leverage:.2f}",
+            f"{row.variance:.2g}",
+            *([f"{row.noise:.3g}"] if private else []),
+            f"{row.traffic.total / 1000:,.0f}",
+            f"{1e3 * row.cpu:.0f}",
+        ]
+        table.add_row(_number(number, chosen), *cells)
+    return table
+
+
+def _short(probability: float) -> str:
+    return f"{100 * probability:.3g} %" if not 0 < probability < _FINE else f"{probability:.0e}"
+
+
+def _table(title: str) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    table.pad_edge, table.padding = False, (0, 1, 0, 0)
+    table.add_column("", justify="right", no_wrap=True)
+    return table
+
+
+def _number(number: int, chosen: int) -> str:
+    return f"*{number + 1}" if number == chosen else str(number + 1)

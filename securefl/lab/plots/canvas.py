@@ -1,0 +1,63 @@
+"""Empty figures, and their files: what all plots share.
+
+Nothing is imported before a figure is wanted: matplotlib is an optional extra, and takes long to load.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from typing import TYPE_CHECKING, Final, Literal
+
+from securefl.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Format = Literal["png", "svg", "pdf"]
+
+# Okabe and Ito's colours, which readers with any colour vision can tell apart.
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+
+
+def has_matplotlib() -> bool:
+    """Whether the optional extra is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def need_matplotlib() -> None:
+    """Refuse to begin what would end in a plot that cannot be drawn.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    if not has_matplotlib():
+        raise ConfigError("figures", "drawing them needs matplotlib", "pip install 'securefl[plots]'")
+
+
+def blank(width: float, height: float) -> Figure:
+    """Return a figure of so many inches with nothing on it, without a window.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    need_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an optional extra
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
+
+    figure = Figure(figsize=(width, height), dpi=110)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def render(figure: Figure, kind: Format = "png") -> bytes:
+    """Return the figure as a file; the same figure gives the same bytes."""
+    from matplotlib import rc_context  # noqa: PLC0415 - an optional extra
+
+    file = io.BytesIO()
+    # The version of matplotlib and the time, which it would write, are none of the picture's business.
+    unsaid = {"png": ("Software",), "pdf": ("CreationDate", "Creator")}
+    of_svg = ("Date", "Creator", "Format", "Type")
+    with rc_context({"svg.hashsalt": "securefl", "svg.fonttype": "none"}):
+        figure.savefig(file, format=kind, metadata=dict.fromkeys(unsaid.get(kind, of_svg)))
+    return file.getvalue()

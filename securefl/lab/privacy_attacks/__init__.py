@@ -1,0 +1,5 @@
+"""Attacks on privacy as statistics: pure functions on arrays. What trains or inverts lies in other layers."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,1 @@
+from .laboratory.experiments import attacked as attacked

@@ -1,0 +1,61 @@
+"""Exact statements about counts: binomial tails, and Clopper and Pearson's interval of a rate."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.methods.clustering import binomial_law
+
+
+class Interval(NamedTuple):
+    """Rates, 0 <= ``low`` <= ``high`` <= 1."""
+
+    low: float
+    high: float
+
+
+def probabilities(trials: int, rate: float) -> F64:
+    """P(X = k) of X ~ Binomial(``trials``, ``rate``), f64 ``(trials + 1,)``.
+
+    Raises:
+        UsageError: a negative number of trials, or no rate.
+    """
+    if trials < 0 or not 0 <= rate <= 1:
+        raise UsageError(f"no binomial law has {trials} trials at rate {rate}")
+    return binomial_law(trials, rate)
+
+
+def upper_tail(trials: int, rate: float, at_least: int) -> float:
+    """P(X >= ``at_least``) of X ~ Binomial(``trials``, ``rate``).
+
+    Raises:
+        UsageError: as for :func:`probabilities`.
+    """
+    from scipy import special  # noqa: PLC0415 - a fifth of a second that only audits spend
+
+    if trials < 0 or not 0 <= rate <= 1:
+        raise UsageError(f"no binomial law has {trials} trials at rate {rate}")
+    if not 0 < at_least <= trials:
+        return float(at_least <= 0)
+    return float(special.betainc(at_least, trials - at_least + 1, rate))
+
+
+def clopper_pearson(hits: int, trials: int, confidence: float) -> Interval:
+    """The rates at which ``hits`` of ``trials`` independent trials would be no surprise, to either side.
+
+    Each end is wrong with a probability of at most (1 - ``confidence``) / 2, whatever the rate (Clopper and
+    Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the binomial").
+
+    Raises:
+        UsageError: ``hits`` outside [0, ``trials``], no trials, or a confidence outside (0, 1).
+    """
+    if not (0 <= hits <= trials and trials >= 1 and 0 < confidence < 1):
+        raise UsageError(f"no interval from {hits} of {trials} at confidence {confidence}")
+    from scipy import special  # noqa: PLC0415 - a fifth of a second that only audits spend
+
+    error, misses = (1 - confidence) / 2, trials - hits
+    low = float(special.betaincinv(hits, misses + 1, error)) if hits else 0.0
+    high = float(special.betainccinv(hits + 1, misses, error)) if misses else 1.0
+    return Interval(low, high)

@@ -1,0 +1,79 @@
+"""*canary*: a lower bound on epsilon from canaries, beside the one that the scenario's ledger claims."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from securefl.base.entropy import OsEntropy
+from securefl.base.ids import RunId
+from securefl.lab.audit import Chapter, Finding, Severity, Table
+from securefl.lab.privacy_attacks.laboratory.canary import CanaryAudit, audit_canaries
+from securefl.lab.privacy_attacks.laboratory.case import Case
+from securefl.methods.attacks import behaviours_of
+from securefl.runtime.simulation import assemble, without_messages
+
+AUDIT: Final = "canary"
+CANARIES: Final = 1000
+
+
+def audit_epsilon(case: Case, canaries: int = CANARIES) -> Chapter:
+    """Simulate the run's scenario once more, with canaries in the updates of all who keep to the protocol.
+
+    Raises:
+        ConfigError: the scenario cannot be simulated, or its batches leave no room for canaries.
+    """
+    scenario = without_messages(case.recorded.scenario)
+    if scenario.privacy.unit == "none":
+        claim = "The scenario claims no epsilon, so there is none to refute."
+        return _chapter((Finding(audit=AUDIT, severity=Severity.NOTE, claim=claim),), None)
+    entropy = OsEntropy()
+    run = RunId(case.recorded.run)
+    federation = assemble(scenario, run, case.seed, secret=entropy, dataset=case.dataset)
+    honest = [name for name in federation.parties if name not in behaviours_of(scenario, case.seed)]
+    case.progress(f"canary: one simulation of {scenario.stop.rounds} rounds")
+    found = audit_canaries(federation, honest, entropy, count=canaries)
+    findings = [_finding(found)]
+    return _chapter(tuple(findings), found)
+
+
+def _finding(found: CanaryAudit) -> Finding:
+    bound, (epsilon, delta) = found.bound, found.announced
+    claim = (
+        f"From {found.present.size} canaries in {found.releases} releases epsilon is at least"
+        f" {bound.epsilon:.3g} at delta {found.delta:.2g}, with {100 * bound.confidence:.0f} % confidence;"
+        f" the ledger claims {found.claimed:.3g} there, and {epsilon:.3g} at its delta {delta:.2g}."
+    )
+    if found.gaussian is not None:
+        claim += f" Taking releases for Gaussian it is at least {found.gaussian:.3g}."
+    error = 2 * (1 - bound.confidence) if found.gaussian is not None else 1 - bound.confidence
+    if found.holds:
+        return Finding(audit=AUDIT, severity=Severity.HOLDS, claim=claim, error_rate=error)
+    remedy = (
+        "the noise, the sampling or the counting of releases is wrong: rely on no epsilon of this scenario"
+    )
+    return Finding(audit=AUDIT, severity=Severity.BREACH, claim=claim, remedy=remedy, error_rate=error)
+
+
+def _chapter(findings: tuple[Finding, ...], found: CanaryAudit | None) -> Chapter:
+    rows = () if found is None else _rows(found)
+    table = Table(title="Bounds", columns=("what", "epsilon", "at delta"), rows=rows)
+    return Chapter(
+        audit=AUDIT,
+        title="Canaries: a lower bound on epsilon",
+        method=(
+            "Records that move one coordinate by all that a record may are put in or left out by fair coins,"
+            " and guessed from the sums of one simulation of this scenario (Steinke et al. 2023). A bound"
+            " above the claim refutes it; one below proves nothing about better attacks."
+        ),
+        findings=findings,
+        exhibits=(table,) if rows else (),
+    )
+
+
+def _rows(found: CanaryAudit) -> tuple[tuple[str, float | None, float], ...]:
+    return (
+        ("lower bound, one run", found.bound.epsilon, found.delta),
+        ("lower bound, if Gaussian", found.gaussian, found.delta),
+        ("claimed", found.claimed, found.delta),
+        ("claimed, as announced", *found.announced),
+    )

@@ -1,0 +1,69 @@
+"""*properties*: mixes of classes out of the first round's sums."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from securefl.lab.audit import Chapter, Finding, Severity, Table
+from securefl.lab.privacy_attacks.laboratory.case import Case
+from securefl.lab.privacy_attacks.laboratory.properties import (
+    LabelAttack,
+    infer_labels,
+    learn_labels,
+    shares_in,
+)
+
+SHADOWS: Final = 60
+"""Parties from which it is learned what a mix of classes does."""
+
+
+def audit_properties(case: Case) -> Chapter:
+    """Estimate the mix of classes in every cluster of the first round.
+
+    Raises:
+        ConfigError: the model's last parameters are not one bias per class.
+    """
+    case.progress(f"properties: {SHADOWS} local trainings")
+    one, generator = case.first, np.random.default_rng(case.seed)
+    samples = int(np.median([len(rows) for rows in case.rows.values()]))
+    nobody = np.zeros(0, dtype=np.int64)
+    known = case.pool(nobody, len(case.dataset.y_test), generator)
+    before, scenario = one.before.values, case.recorded.scenario
+    model = learn_labels(scenario, known, before, parties=SHADOWS, samples=samples, seed=case.seed)
+    labels = {party: case.labels(party) for party in case.rows}
+    prior = shares_in(known.y_train, known.classes)
+    found = infer_labels(model, case.means(one), labels, case.weights(one), prior)
+    return Chapter(
+        audit="properties",
+        title="Properties: the classes that a cluster holds",
+        method=(
+            "From shadow parties on samples that no party holds it is learned what a mix of classes does to"
+            " the last layer's bias; the mix of each cluster is then read off its sum. The error is the share"
+            " of samples that is booked under a wrong class."
+        ),
+        findings=(_inferred(found),),
+        exhibits=(_errors(found),),
+    )
+
+
+def _inferred(found: LabelAttack) -> Finding:
+    claim = (
+        f"The label shares of clusters are guessed with an error of {found.error:.2f} (without sums"
+        f" {found.blind:.2f}), those of single parties with {found.error_by_party:.2f}"
+        f" ({found.blind_by_party:.2f})."
+    )
+    # Clusters may differ by little more than the estimate errs.
+    telling = found.error < 0.5 * found.blind
+    severity = Severity.WARNING if telling else Severity.HOLDS
+    remedy = "larger clusters hide whose classes they are; noise hides them" if telling else ""
+    return Finding(audit="properties", severity=severity, claim=claim, remedy=remedy)
+
+
+def _errors(found: LabelAttack) -> Table:
+    rows = (
+        ("clusters", len(found.sizes), found.error, found.blind),
+        ("parties", sum(found.sizes), found.error_by_party, found.blind_by_party),
+    )
+    return Table(title="Error of label shares", columns=("of", "number", "with sums", "without"), rows=rows)

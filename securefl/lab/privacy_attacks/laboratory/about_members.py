@@ -1,0 +1,148 @@
+"""*membership*: whether the final model, or one opened sum, tells which records were trained on."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Final
+
+import numpy as np
+
+from securefl.base.arrays import F32, I64
+from securefl.lab.audit import Chapter, Curve, Finding, Plot, Severity, Table
+from securefl.lab.privacy_attacks.laboratory.case import Case
+from securefl.lab.privacy_attacks.laboratory.membership import MembershipAttack, confidences_in, shadow_scores
+from securefl.lab.privacy_attacks.roc import Roc
+from securefl.runtime.report import percent, seconds
+from securefl.runtime.simulation import Pool, one_cluster
+from securefl.scenario import Scenario
+from securefl.training.data import Dataset
+
+AUDIT: Final = "membership"
+SHADOWS: Final = 16
+RECORDS: Final = 4000
+"""Members that are asked about at most."""
+FEW: Final = 0.01
+"""False alarms at which hits are counted."""
+_FEW: Final = f"{100 * FEW:.0f} %"
+_REMEDY: Final = (
+    "fewer epochs, a smaller model or more samples for each party; differential privacy bounds it"
+)
+
+
+def audit_membership(case: Case, shadows: int = SHADOWS) -> Chapter:
+    """Attack the final model and the first sum of the first round.
+
+    Costs twice ``shadows`` simulations, those for the sum of one round and cluster only.
+
+    Raises:
+        ConfigError: the scenario cannot be simulated on other records.
+    """
+    generator = np.random.default_rng(case.seed)
+    scenario = case.recorded.scenario
+    everybody = generator.permutation(np.concatenate(list(case.rows.values())))[:RECORDS]
+    final = _attack(case, "the final model", scenario, everybody, case.final, None, shadows)
+    cluster = case.means(case.first)[0]
+    own = np.concatenate([case.rows[party] for party in cluster.survivors])
+    before = case.first.before.values
+    after = (before + cluster.update).astype(np.float32)
+    name = f"a sum of {len(cluster.survivors)} parties"
+    one = _attack(case, name, one_cluster(scenario, len(cluster.survivors)), own, after, before, shadows)
+    found = {"the final model": final, name: one}
+    return Chapter(
+        audit=AUDIT,
+        title="Membership: which records were trained on",
+        method=(
+            f"Records of the parties and records that nobody held are told apart by the model's confidence,"
+            f" and by its likelihood ratio over {shadows} shadow models that were trained like it on random"
+            f" halves of them (LiRA). Chance hits {_FEW} of members at {_FEW} of false alarms."
+        ),
+        findings=tuple(_finding(case, name, attack) for name, attack in found.items()),
+        exhibits=(_table(found), _plot(found)),
+    )
+
+
+def _attack(
+    case: Case,
+    name: str,
+    scenario: Scenario,
+    members: I64,
+    target: F32,
+    initial: F32 | None,
+    shadows: int,
+) -> MembershipAttack:
+    dataset = case.pool(members, len(members), np.random.default_rng(case.seed))
+    pool = Pool(scenario=scenario, dataset=dataset, initial=initial, share=len(members) / _size(dataset))
+    began = time.monotonic()
+
+    def told(done: int) -> None:
+        each = (time.monotonic() - began) / done
+        if done in {1, shadows // 2}:
+            left = seconds(each * (shadows - done))
+            case.progress(f"membership, {name}: {done} of {shadows} shadow models, about {left} left")
+
+    known = shadow_scores(pool, shadows, case.seed + 1, progress=told)
+    member = np.arange(_size(dataset)) < len(members)
+    return known.on(confidences_in(pool)(target), member)
+
+
+def _size(dataset: Dataset) -> int:
+    return len(dataset.y_train)
+
+
+def _finding(case: Case, name: str, attack: MembershipAttack) -> Finding:
+    """A warning where hits exceed chance, a breach where they exceed what epsilon allows."""
+    ratio = attack.ratio
+    hits, interval = ratio.hits_at(FEW), ratio.interval_at(FEW, 0.99)
+    severity = Severity.WARNING if interval.low > 2 * FEW else Severity.HOLDS
+    claim = (
+        f"Of the {ratio.members:,} records behind {name} {percent(hits)} are named at {_FEW} of false alarms"
+        f" (area {ratio.area:.3f}; by confidence alone {percent(attack.threshold.hits_at(FEW))},"
+        f" {attack.threshold.area:.3f})."
+    )
+    privacy = case.recorded.summary.get("privacy") or {}
+    epsilon, delta = privacy.get("epsilon"), privacy.get("delta")
+    if isinstance(epsilon, int | float) and isinstance(delta, int | float):
+        allowed = math.exp(min(float(epsilon), 30.0)) * FEW + float(delta)
+        claim += f" Epsilon {epsilon:.3g} allows {percent(min(1.0, allowed))}."
+        if interval.low > allowed:
+            severity = Severity.BREACH
+    remedy = "" if severity is Severity.HOLDS else _REMEDY
+    return Finding(audit=AUDIT, severity=severity, claim=claim, remedy=remedy, error_rate=0.005)
+
+
+def _table(found: dict[str, MembershipAttack]) -> Table:
+    kinds = [(name, kind, roc) for name, one in found.items() for kind, roc in _kinds(one)]
+    return Table(
+        title="Hits and area",
+        columns=("attacked", "by", "members", "others", "area", "hits at 1 %", "at 0.1 %"),
+        rows=tuple(
+            (name, kind, roc.members, roc.others, roc.area, roc.hits_at(0.01), roc.hits_at(0.001))
+            for name, kind, roc in kinds
+        ),
+    )
+
+
+def _plot(found: dict[str, MembershipAttack]) -> Plot:
+    curves = []
+    for name, one in found.items():
+        for kind, roc in _kinds(one):
+            kept = np.flatnonzero((roc.false_alarms > 0) & (roc.hits > 0))
+            thin = kept[:: max(1, len(kept) // 200)]
+            x, y = tuple(roc.false_alarms[thin].tolist()), tuple(roc.hits[thin].tolist())
+            curves.append(Curve(label=f"{name}, {kind}", x=x, y=y))
+    return Plot(
+        title="Membership inference",
+        x_name="false alarms",
+        y_name="hits",
+        curves=tuple(curves),
+        x_log=True,
+        y_log=True,
+        x_range=(1e-3, 1.0),
+        y_range=(1e-3, 1.0),
+        diagonal=True,
+    )
+
+
+def _kinds(attack: MembershipAttack) -> tuple[tuple[str, Roc], ...]:
+    return ("likelihood ratio", attack.ratio), ("confidence", attack.threshold)

@@ -1,0 +1,196 @@
+"""*inversion*: pictures out of the first round's sums, and out of the sums of fewer members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from securefl.base.arrays import F64, I64
+from securefl.lab.audit import Cell, Chapter, Evidence, Exhibit, Finding, Picture, Pictures, Severity, Table
+from securefl.lab.privacy_attacks.laboratory.case import Case
+from securefl.lab.privacy_attacks.laboratory.clusters import ClusterMean
+from securefl.lab.privacy_attacks.laboratory.growing import followed, growing
+from securefl.lab.privacy_attacks.laboratory.inversion import MOST, Inversion, compared, reconstructed
+from securefl.protocol.round import ClusterSum
+from securefl.runtime.report import counted, listed, percent
+
+CLUSTERS: Final = 2
+"""Sums that are inverted."""
+SAMPLES: Final = 48
+"""Of a cluster, or of one party, whose likeness to reconstructions is computed."""
+SHOWN: Final = 8
+
+
+class _Opened(NamedTuple):
+    """One opened sum and what was made of it."""
+
+    sum: ClusterSum
+    mean: ClusterMean
+    candidates: F64
+    found: Inversion
+
+    @property
+    def name(self) -> str:
+        return listed(self.mean.survivors)
+
+
+def audit_inversion(case: Case) -> Chapter:
+    """Invert some sums of the first round, and those of 1, 2, ... members of one of them.
+
+    Raises:
+        ConfigError: the samples are no pictures.
+    """
+    generator = np.random.default_rng(case.seed)
+    opened = []
+    for one, mean in list(zip(case.first.sums, case.means(case.first), strict=True))[:CLUSTERS]:
+        behind = _behind(case, mean)
+        candidates = _candidates(case, mean)
+        found = compared(case.dataset, candidates, behind, behind, seed=case.seed, most=SAMPLES)
+        opened.append(_Opened(one, mean, candidates, found))
+    table = Table(
+        title="Reconstructions",
+        columns=("cluster", "samples", "candidates", "SSIM", "unrelated", "MSE", "as good", "by chance"),
+        rows=tuple((one.name, len(_behind(case, one.mean)), *_figures(one.found)) for one in opened),
+    )
+    followable = max(opened, key=lambda one: len(followed(case, one.sum)))
+    notes, grown = _as_m_grows(case, followable, generator)
+    return Chapter(
+        audit="inversion",
+        title="Inversion: pictures out of sums",
+        method=(
+            "Candidates are read off the neurons of a dense first layer, and searched for where few samples"
+            " are behind a sum. Each sample is compared with the candidate that is most like it, and with as"
+            f" many unrelated pictures; of more than {SAMPLES} samples, SSIM and MSE are of those nearest"
+            " to one. The same is done with what the members of one cluster would have shown"
+            " in smaller clusters; findings are about opened sums only."
+        ),
+        findings=(*(_inverted(case, one) for one in opened), *notes),
+        exhibits=(table, *map(_best, opened), *grown),
+    )
+
+
+def _candidates(case: Case, mean: ClusterMean, kind: str = "opened") -> F64:
+    case.progress(f"inversion: the sum of {listed(mean.survivors)} ({kind})")
+    model, before = case.recorded.scenario.model, case.first.before.values
+    return reconstructed(model, case.dataset, before, mean.update, _behind(case, mean), seed=case.seed)
+
+
+def _behind(case: Case, mean: ClusterMean) -> I64:
+    return np.concatenate([case.rows[party] for party in mean.survivors])
+
+
+def _some(rows: I64, generator: np.random.Generator) -> I64:
+    return rows if len(rows) <= SAMPLES else generator.permutation(rows)[:SAMPLES]
+
+
+def _figures(found: Inversion) -> tuple[Cell, ...]:
+    likeness = found.candidates, found.ssim, found.blind_ssim, found.mse
+    return *likeness, found.recognised, found.blind_recognised
+
+
+def _inverted(case: Case, one: _Opened) -> Finding:
+    found = one.found
+    samples, looked = len(_behind(case, one.mean)), len(found.matches)
+    whose = f" of the {looked} that come nearest" if looked < samples else ""
+    claim = (
+        f"Of {samples} samples behind the sum of {one.name}, {percent(found.recognised)} are"
+        f" reconstructed as good as the original ({percent(found.blind_recognised)} by as many unrelated"
+        f" pictures); mean similarity{whose} {found.ssim:.2f} ({found.blind_ssim:.2f})."
+    )
+    evidence = (Evidence("server", case.first.before.evidence.entry, "the model before"),)
+    if found.recognised > found.blind_recognised:
+        remedy = "larger clusters and more samples in each step, several local steps, or noise"
+        return Finding(
+            audit="inversion", severity=Severity.BREACH, claim=claim, evidence=evidence, remedy=remedy
+        )
+    return Finding(audit="inversion", severity=Severity.HOLDS, claim=claim, evidence=evidence)
+
+
+def _as_m_grows(
+    case: Case, opened: _Opened, generator: np.random.Generator
+) -> tuple[tuple[Finding, ...], tuple[Exhibit, ...]]:
+    """One party's samples out of sums of more and more members, of which the last was opened."""
+    if len(opened.mean.survivors) == 1:
+        return (), ()
+    means = growing(case, opened.sum)
+    if not means:
+        claim = (
+            f"How pictures out of the sum of {opened.name} get worse as m grows is not shown: what was kept"
+            " of its members' updates does not add up to what was opened."
+        )
+        return (Finding(audit="inversion", severity=Severity.NOTE, claim=claim),), ()
+    victim = means[0].survivors[0]
+    samples, everybody = _some(case.rows[victim], generator), _behind(case, opened.mean)
+    steps, rows = [], []
+    for mean in means:
+        last = mean is means[-1]
+        kind = "opened" if last else "hypothetical"
+        # All of the cluster is a sum that was inverted above.
+        candidates = opened.candidates if last else _candidates(case, mean, kind)
+        found = compared(case.dataset, candidates, samples, everybody, seed=case.seed, most=SAMPLES)
+        steps.append((mean, found))
+        behind = len(_behind(case, mean))
+        searched = "yes" if behind <= MOST else "no"
+        rows.append((len(mean.survivors), kind, behind, searched, *_figures(found)))
+    table = Table(
+        title=f"Samples of {victim} as m grows: the first m of {listed(means[-1].survivors)}",
+        columns=(
+            "m",
+            "sum",
+            "samples",
+            "search",
+            "candidates",
+            "SSIM",
+            "unrelated",
+            "MSE",
+            "as good",
+            "by chance",
+        ),
+        rows=tuple(rows),
+        note=(
+            "Only the last sum was opened. The others are hypothetical: added up, with their noise, from what"
+            " each member encoded, as clusters of m would have opened them. Figures are about"
+            f" {counted(len(samples), 'sample')} of {victim} at every m."
+        ),
+    )
+    return (), (table, _worse(victim, steps))
+
+
+def _worse(victim: str, steps: Sequence[tuple[ClusterMean, Inversion]]) -> Pictures:
+    first = steps[0][1]
+    shown = range(min(SHOWN, len(first.matches)))
+    rows = [tuple(Picture(caption="original", pixels=_grey(first.originals[at])) for at in shown)]
+    for mean, found in steps:
+        m = f"m = {len(mean.survivors)}"
+        rows.append(
+            tuple(
+                Picture(caption=f"{m}: {found.matches[at].ssim:.2f}", pixels=_grey(found.found[at]))
+                for at in shown
+            )
+        )
+    return Pictures(
+        title=f"Reconstructions of samples of {victim} as m grows",
+        rows=tuple(rows),
+        note=(
+            "Behind the colon: SSIM. Not the best ones but the first of those compared, the same in each row;"
+            " the last row is of the opened sum, the others of hypothetical ones."
+        ),
+    )
+
+
+def _best(one: _Opened) -> Pictures:
+    found = one.found
+    best = np.argsort([match.mse for match in found.matches])[:SHOWN]
+    originals = tuple(Picture(caption="original", pixels=_grey(found.originals[at])) for at in best)
+    guesses = tuple(
+        Picture(caption=f"SSIM {found.matches[at].ssim:.2f}", pixels=_grey(found.found[at])) for at in best
+    )
+    title = f"The best reconstructions from the sum of {one.name}"
+    return Pictures(title=title, rows=(originals, guesses))
+
+
+def _grey(picture: F64) -> tuple[tuple[int, ...], ...]:
+    levels = np.clip(np.rint(picture * 255), 0, 255).astype(np.int64)
+    return tuple(tuple(row) for row in levels.tolist())

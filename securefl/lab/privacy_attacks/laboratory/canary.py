@@ -1,0 +1,215 @@
+"""A canary audit: a lower bound on epsilon from one simulated run, beside the epsilon that is claimed.
+
+Canaries go through the same rounding, noise, clusters and openings as everything else. Whoever looks for them
+knows all but the coins, the sampling and the noise; that is what the guarantee allows. So if
+the noise, the sampling or the number of openings that were counted is wrong by much, the bound is larger than
+the claim. A bound below the claim proves nothing about what a better attack would find.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F32, F64, I64
+from securefl.base.entropy import Entropy
+from securefl.base.ids import PartyId
+from securefl.lab.privacy_attacks.epsilon import Bound, errors_at_most, gaussian_shift, one_run
+from securefl.lab.privacy_attacks.openings import best_estimate, log_ratio
+from securefl.methods.clustering import work_of
+from securefl.methods.encoding import from_ring
+from securefl.methods.privacy import ReleaseEvent, epsilon, ledger_of
+from securefl.protocol.round import SumOpened
+from securefl.runtime.simulation import (
+    NO_CARRY,
+    Carries,
+    Course,
+    Federation,
+    Planted,
+    Trainings,
+    canary_size,
+    plant,
+)
+from securefl.training.sgd import Evaluation
+
+_DELTA = 0.01
+"""Times the number of canaries: what delta takes from the confidence is then about as small."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CanaryAudit:
+    """What one run's canaries show."""
+
+    claimed: float
+    """Epsilon by the ledger of the host that released most often, at ``delta``."""
+    delta: float
+    """Smaller than the scenario's where that makes guesses tell more: the ledger holds at every delta."""
+    announced: tuple[float, float]
+    """Epsilon by the same ledger at the scenario's delta, and that delta."""
+    releases: int
+    """Of that host."""
+    bound: Bound
+    """Of one run; holds whatever the updates depend on."""
+    gaussian: float | None
+    """The epsilon at ``delta`` of the least Gaussian release that explains the guesses, at the same
+    confidence. It takes releases for Gaussian and canaries for independent, as they are where updates are
+    known but for canary and noise; None with sampling, where they are not Gaussian."""
+    scores: F64
+    """Log likelihood ratio of each canary, ``(m,)``."""
+    present: npt.NDArray[np.bool_]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no lower bound exceeds what is claimed."""
+        return max(self.bound.epsilon, self.gaussian or 0.0) <= self.claimed
+
+
+def audit_canaries(
+    federation: Federation,
+    hosts: Collection[PartyId],
+    entropy: Entropy,
+    *,
+    count: int = 1000,
+    confidence: float = 0.95,
+    train: bool = True,
+) -> CanaryAudit:
+    """Simulate the scenario once with canaries and guess which were there.
+
+    Costs one simulation, and one composition for the ledger.
+
+    Args:
+        federation: with privacy, as assembled; it is not changed.
+        hosts: parties whose updates hold canaries; the claim must be one for them.
+        entropy: of coins and sampling; independent of what the server knows.
+        count: of canaries (:func:`securefl.runtime.simulation.canaries.plant`).
+        confidence: of each bound.
+        train: False for updates that are zero but for canaries: quicker, and the noise stands alone.
+
+    Raises:
+        ConfigError: nothing is promised, or canaries cannot be left out of its batches.
+        UsageError: no hosts.
+    """
+    if not train:
+        federation = replace(federation, trainings=Trainings(Still(federation.plan.length)))
+    held, planted = plant(federation, hosts, count, entropy)
+    openings = _Openings(planted.coordinates)
+    Course(held, (openings,)).run(held.evaluator.evaluate if train else _unseen)
+    mechanism = planted.mechanism
+    scores, present = np.zeros(planted.coordinates.size), np.zeros(planted.coordinates.size, dtype=np.bool_)
+    releases = 0
+    for name in hosts:
+        flock = planted.hosts[name].flock
+        ratios = list(_ratios(held, planted, openings, name))
+        scores[flock.place] = sum(ratios, np.zeros(flock.present.size))
+        present[flock.place] = flock.present
+        releases = max(releases, len(ratios))
+    ledger = ledger_of(mechanism, releases)
+    # An algorithm may give away some canaries for nothing unless delta is far below one over their number.
+    lost = math.fsum(event.delta_lost for event in ledger.events)
+    delta = min(ledger.delta, max(_DELTA / scores.size, 4 * lost))
+    return CanaryAudit(
+        claimed=replace(ledger, delta=delta).epsilon(),
+        delta=delta,
+        announced=(ledger.epsilon(), ledger.delta),
+        releases=releases,
+        bound=one_run(scores, present, delta, confidence=confidence),
+        gaussian=_gaussian(scores, present, delta, confidence) if mechanism.event.rate == 1 else None,
+        scores=scores,
+        present=present,
+    )
+
+
+def _gaussian(scores: F64, present: npt.NDArray[np.bool_], delta: float, confidence: float) -> float:
+    if present.all() or not present.any():
+        return 0.0
+    shift = gaussian_shift(errors_at_most(scores, present, confidence=confidence))
+    return epsilon([ReleaseEvent(noise_multiplier=1 / shift, steps=1)], delta) if shift else 0.0
+
+
+class Still:
+    """A workforce whose trainings change nothing.
+
+    Args:
+        length: d.
+    """
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def train(
+        self,
+        round_: int,
+        work: int,
+        params: F32,
+        names: Sequence[PartyId],
+        carries: Carries = NO_CARRY,
+        samples: int | None = None,
+    ) -> Iterator[tuple[PartyId, F64 | None]]:
+        """See :class:`securefl.runtime.simulation.workforce.Workforce`."""
+        del round_, work, params, carries, samples
+        for name in names:
+            yield name, np.zeros(self._length)
+
+
+class _Opened(NamedTuple):
+    """What one opened sum says at the canaries' coordinates."""
+
+    reclustering: int
+    survivors: tuple[PartyId, ...]
+    values: I64
+    """Steps, ``(m,)``."""
+
+
+class _Openings:
+    """Keeps the canaries' coordinates of all opened sums.
+
+    Args:
+        coordinates: ``(m,)``.
+    """
+
+    def __init__(self, coordinates: I64) -> None:
+        self._coordinates = coordinates
+        self.by_round: dict[int, list[_Opened]] = defaultdict(list)
+
+    def on_report(self, _now: float, report: object) -> None:
+        """See :class:`securefl.runtime.simulation.course.Listener`."""
+        if isinstance(report, SumOpened):
+            one = report.opened
+            seen = _Opened(one.reclustering, one.survivors, from_ring(one.ring)[self._coordinates])
+            self.by_round[report.round].append(seen)
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """See :class:`securefl.runtime.simulation.course.Listener`."""
+
+
+def _ratios(federation: Federation, planted: Planted, openings: _Openings, name: PartyId) -> Iterator[F64]:
+    """The log likelihood ratios of one host's canaries, f64 ``(c,)``, for each of its releases."""
+    scenario, mechanism = federation.plan.scenario, planted.mechanism
+    unit = float(1 << scenario.encoding.scale_bits)
+    column = {party: index for index, party in enumerate(federation.parties)}
+    mine = planted.hosts[name].flock.place
+    for round_, work in sorted(planted.hosts[name].without):
+        sums = [one for one in openings.by_round[round_] if work_of(scenario, one.reclustering) == work]
+        rows = np.zeros((len(sums), len(column)), dtype=np.int64)
+        for row, one in zip(rows, sums, strict=True):
+            row[[column[party] for party in one.survivors]] = 1
+        best = best_estimate(rows, column[name])
+        if best is None:
+            continue
+        seen = np.zeros(planted.hosts[name].flock.present.size)
+        for factor, one in zip(best.factors.tolist(), sums, strict=True):
+            known = [planted.hosts[party].without[round_, work][mine] for party in one.survivors]
+            seen += factor * (one.values[mine] / unit - np.sum(known, axis=0))
+        kept = max(mechanism.shares.kept_std(len(one.survivors)) for one in sums)
+        std = kept / unit / math.sqrt(best.leverage)
+        yield log_ratio(seen, canary_size(scenario), std, mechanism.event.rate)
+
+
+def _unseen(_params: F32) -> Evaluation:
+    return Evaluation(0.0, 0.0, None)

@@ -1,0 +1,60 @@
+"""The experiments that an audit can be asked for, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from securefl.lab.audit import Chapter, Finding, GroundTruth, Recorded, Severity
+from securefl.lab.privacy_attacks.laboratory.about_epsilon import audit_epsilon
+from securefl.lab.privacy_attacks.laboratory.about_labels import audit_properties
+from securefl.lab.privacy_attacks.laboratory.about_members import audit_membership
+from securefl.lab.privacy_attacks.laboratory.about_pictures import audit_inversion
+from securefl.lab.privacy_attacks.laboratory.case import Case, Progress, case_of
+
+EXPERIMENTS: MappingProxyType[str, Callable[[Case], Chapter]] = MappingProxyType(
+    {
+        "membership": audit_membership,
+        "inversion": audit_inversion,
+        "properties": audit_properties,
+        "canary": audit_epsilon,
+    }
+)
+
+
+def attacked(
+    recorded: Recorded,
+    truth: GroundTruth | None,
+    names: Sequence[str],
+    data_dir: Path | None,
+    progress: Progress,
+) -> Iterator[Chapter]:
+    """Carry out experiments on a recorded run, each as a chapter.
+
+    Args:
+        recorded: the run.
+        truth: its ground truth.
+        names: keys of :data:`EXPERIMENTS`.
+        data_dir: where data sets are.
+        progress: told what is being done, and what it costs.
+
+    Raises:
+        ConfigError: no ground truth or data, or an experiment that does not fit the scenario.
+    """
+    if recorded.scenario.groups.count > 1:
+        yield from map(_not_with_groups, names)
+        return
+    case = case_of(recorded, truth, data_dir, progress)
+    for name in names:
+        yield EXPERIMENTS[name](case)
+
+
+def _not_with_groups(name: str) -> Chapter:
+    claim = "Not tried: the experiment learns one model from everybody's data, and this run has task groups."
+    return Chapter(
+        audit=name,
+        title=f"{name.capitalize()}: not with task groups",
+        method="Experiments repeat a run's training with data of their own choice.",
+        findings=(Finding(audit=name, severity=Severity.NOTE, claim=claim),),
+    )

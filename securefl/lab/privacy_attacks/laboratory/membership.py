@@ -1,0 +1,109 @@
+"""Membership inference on models and on opened sums, with shadow models for the likelihood ratio.
+
+A model is a model whether it is the final one or the global one plus a cluster's mean update: the same attack
+asks of both which records they were trained on. Members and others come from one distribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy
+from securefl.lab.privacy_attacks.membership import each_in_turn, likelihood_ratios
+from securefl.lab.privacy_attacks.roc import Roc, roc_of
+from securefl.runtime.simulation import Pool
+from securefl.training.data import Shard
+from securefl.training.models import build_model
+from securefl.training.sgd import Confidences
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MembershipAttack:
+    """Two attacks on the same models."""
+
+    threshold: Roc
+    """By confidence alone."""
+    ratio: Roc
+    """By LiRA."""
+    shadows: int
+    """Models that the likelihood ratio of one target rests on."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShadowScores:
+    """Confidences of shadow models, and what they were trained on."""
+
+    scores: F64
+    """f64 ``(k, n)``."""
+    member: npt.NDArray[np.bool_]
+    """``(k, n)``."""
+
+    def on(self, target: F64, member: npt.NDArray[np.bool_]) -> MembershipAttack:
+        """Attack one model that is none of them.
+
+        Args:
+            target: its confidences, f64 ``(n,)``.
+            member: what it was trained on, ``(n,)``.
+
+        Raises:
+            UsageError: too few shadow models, or records of one kind only.
+        """
+        ratios = likelihood_ratios(target, self.scores, self.member)
+        return MembershipAttack(roc_of(target, member), roc_of(ratios, member), len(self.scores))
+
+    def on_each(self) -> MembershipAttack:
+        """Attack each of them by all others; the curves are of all targets' records together.
+
+        Raises:
+            UsageError: too few of them.
+        """
+        turns = list(each_in_turn(self.scores, self.member))
+        ratios, member = (np.concatenate(parts) for parts in zip(*turns, strict=True))
+        threshold = roc_of(self.scores.ravel(), self.member.ravel())
+        return MembershipAttack(threshold, roc_of(ratios, member), len(self.scores) - 1)
+
+
+def shadow_scores(
+    pool: Pool,
+    count: int,
+    seed: int,
+    secret: Entropy | None = None,
+    progress: Callable[[int], None] = lambda _done: None,
+) -> ShadowScores:
+    """Train shadow models and ask each how sure it is of every record of the pool.
+
+    Args:
+        pool: what they are trained on.
+        count: how many; the cost is that of so many simulations.
+        seed: as in :meth:`securefl.runtime.simulation.shadows.Pool.shadows`.
+        secret: as there.
+        progress: told how many are done.
+
+    Raises:
+        ConfigError: the scenario cannot be simulated on the pool.
+        UsageError: text.
+    """
+    confidence = confidences_in(pool)
+    scores, members = [], []
+    for shadow in pool.shadows(count, seed, secret):
+        scores.append(confidence(shadow.params))
+        members.append(shadow.member)
+        progress(len(scores))
+    return ShadowScores(np.stack(scores), np.stack(members))
+
+
+def confidences_in(pool: Pool) -> Callable[[F32], F64]:
+    """From parameters to confidences in all records of a pool, f64 ``(n,)``.
+
+    Raises:
+        UsageError: text.
+    """
+    data = pool.dataset
+    shard = Shard(data.standardise(data.x_train), data.y_train, data.classes, data.input_shape)
+    module = build_model(pool.scenario.model, data.input_shape, data.classes, 0, tokens=shard.tokens)
+    return Confidences(module, shard).of

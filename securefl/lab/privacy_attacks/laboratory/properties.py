@@ -1,0 +1,134 @@
+"""Property inference: how many samples of each class the members of a cluster hold, from its opened sum.
+
+The server trains shadow parties from the same model on samples of its own, cut into parties with mixes of
+classes that it knows, and learns what a mix does to the last layer's bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from securefl.base.arrays import F32, F64, I64
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId, RunId
+from securefl.lab.privacy_attacks.labels import LabelModel, distances, learn
+from securefl.lab.privacy_attacks.laboratory.clusters import ClusterMean
+from securefl.methods.attacks import party_names
+from securefl.protocol.round import Occasion
+from securefl.runtime.simulation import assemble, one_cluster
+from securefl.scenario import CustomModel, Data, Dirichlet, Lstm, Scenario
+from securefl.training.data import Dataset, split
+
+_RUN: Final = RunId("1abe1" + "0" * 27)
+_MIX: Final = 0.5
+"""Concentration of the shadow parties' mixes: from nearly one class to nearly all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelAttack:
+    """What an attack on label shares found, by cluster."""
+
+    estimated: F64
+    """f64 ``(clusters, classes)``."""
+    true: F64
+    """Same shape: shares of the members' samples, weighted as their updates are."""
+    parties: F64
+    """Shares of each survivor's own samples, f64 ``(survivors, classes)``, cluster by cluster."""
+    sizes: tuple[int, ...]
+    """Survivors of each cluster."""
+    prior: F64
+    """What the server says without the sums: the shares of its own samples, f64 ``(classes,)``."""
+
+    @property
+    def error(self) -> float:
+        """Mean total variation between estimated and true shares of clusters, 0 to 1."""
+        return float(distances(self.estimated, self.true).mean())
+
+    @property
+    def blind(self) -> float:
+        """The same of the prior."""
+        return float(distances(np.broadcast_to(self.prior, self.true.shape), self.true).mean())
+
+    @property
+    def error_by_party(self) -> float:
+        """The same of each survivor, if it is taken to be as its cluster."""
+        return float(distances(np.repeat(self.estimated, self.sizes, axis=0), self.parties).mean())
+
+    @property
+    def blind_by_party(self) -> float:
+        """The same of the prior."""
+        return float(distances(np.broadcast_to(self.prior, self.parties.shape), self.parties).mean())
+
+
+def learn_labels(
+    scenario: Scenario, dataset: Dataset, params: F32, *, parties: int, samples: int, seed: int
+) -> LabelModel:
+    """What shares of classes do to the last layer's bias in one local training from ``params``.
+
+    Costs so many local trainings.
+
+    Args:
+        scenario: of the federation, whose training the shadow parties repeat; they add no noise.
+        dataset: the server's samples are its training half.
+        params: of the global model, f32 ``(d,)``.
+        parties: shadow parties.
+        samples: of each of them, about as many as real ones have; several may have the same one.
+        seed: of everything.
+
+    Raises:
+        ConfigError: a model whose last parameters are not one bias per class (an own one, or for text).
+    """
+    if isinstance(scenario.model, CustomModel | Lstm):
+        raise ConfigError("model.type", "has no last layer with one bias per class", "another model")
+    rows = np.random.default_rng(seed).integers(0, len(dataset.y_train), parties * samples)
+    held = replace(dataset, x_train=dataset.x_train[rows], y_train=dataset.y_train[rows])
+    base = one_cluster(scenario, scenario.clustering.size)
+    data = Data(set=scenario.data.set, partition=Dirichlet(alpha=_MIX), standardise=scenario.data.standardise)
+    shadow = msgspec.structs.replace(base, parties=parties, data=data)
+    names = party_names(parties)
+    owned = split(held, data, names, seed).parties
+    federation = assemble(shadow, _RUN, seed, dataset=held)
+    updates = dict(federation.trainings.of(Occasion(0, 0, params, ()), names))
+    trained = [(name, update) for name, update in updates.items() if update is not None]
+    return learn(
+        np.stack([update[-held.classes :] for _, update in trained]),
+        np.stack([shares_in(held.y_train[owned[name]], held.classes) for name, _ in trained]),
+    )
+
+
+def infer_labels(
+    model: LabelModel,
+    clusters: Sequence[ClusterMean],
+    labels: Mapping[PartyId, I64],
+    weights: Mapping[PartyId, float],
+    prior: F64,
+) -> LabelAttack:
+    """Estimate the shares of each cluster and set them beside the truth.
+
+    Args:
+        model: learned from the same parameters.
+        clusters: opened sums of one round, as means.
+        labels: ground truth, of each survivor's samples.
+        weights: the survivors' public weights.
+        prior: the server's guess without any sum, f64 ``(classes,)``.
+    """
+    classes = len(prior)
+    estimated = model.estimate(np.stack([one.update[-classes:] for one in clusters]))
+    own = [[shares_in(labels[party], classes) for party in one.survivors] for one in clusters]
+    true = [
+        np.average(shares, axis=0, weights=[weights[party] for party in one.survivors])
+        for shares, one in zip(own, clusters, strict=True)
+    ]
+    everybody = np.stack([shares for some in own for shares in some])
+    return LabelAttack(estimated, np.stack(true), everybody, tuple(map(len, own)), prior)
+
+
+def shares_in(labels: I64, classes: int) -> F64:
+    """Share of each class, f64 ``(classes,)``."""
+    shares: F64 = np.bincount(labels, minlength=classes) / max(len(labels), 1)
+    return shares

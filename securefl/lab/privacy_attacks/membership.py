@@ -1,0 +1,76 @@
+"""Was this record trained on? The likelihood ratio of a score with and without it, from shadow models.
+
+A score is a model's confidence in a record's label. That alone tells members from others where a model
+overfits (Yeom et al. 2018, arXiv 1709.01604); but some records are easy and others hard, member or not.
+Shadow models, trained like the target on known records, say what the score of *this* record is like with and
+without it: LiRA, the test of Carlini et al. 2022 (arXiv 2112.03570), section V.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+
+LEAST = 2
+"""Shadow models with a record, and without it, from which on its means count."""
+
+
+def likelihood_ratios(target: F64, scores: F64, member: npt.NDArray[np.bool_]) -> F64:
+    """Log likelihood ratio of each record's score under the target model, f64 ``(n,)``, higher for members.
+
+    Both laws are taken as Gaussian, with a mean of each record's own and one variance each for all records,
+    which is more stable with few shadow models than a variance of each record's own (ibid., section VI-A).
+    A record that too few shadow models hold, or lack, gets 0.
+
+    Args:
+        target: the attacked model's scores, f64 ``(n,)``.
+        scores: the shadow models', f64 ``(k, n)``.
+        member: which records each was trained on, ``(k, n)``.
+
+    Raises:
+        UsageError: shapes that do not fit, or no record with enough shadow models of both kinds.
+    """
+    if scores.shape != member.shape or target.shape != scores.shape[1:]:
+        raise UsageError(f"scores {target.shape} of the target, {scores.shape} and {member.shape} of shadows")
+    known = (member.sum(axis=0) >= LEAST) & ((~member).sum(axis=0) >= LEAST)
+    if not known.any():
+        raise UsageError(f"no record is with and without {LEAST} of {len(scores)} shadow models each")
+    with_, without = _law(scores, member, known), _law(scores, ~member, known)
+    ratios = np.zeros(len(target))
+    ratios[known] = _log_density(target[known], *with_) - _log_density(target[known], *without)
+    return ratios
+
+
+def each_in_turn(scores: F64, member: npt.NDArray[np.bool_]) -> Iterator[tuple[F64, npt.NDArray[np.bool_]]]:
+    """Attack every model with all others as shadows: yields likelihood ratios and who was a member.
+
+    Args:
+        scores: f64 ``(k, n)``.
+        member: ``(k, n)``.
+
+    Raises:
+        UsageError: as for :func:`likelihood_ratios`.
+    """
+    for at in range(len(scores)):
+        others = np.arange(len(scores)) != at
+        yield likelihood_ratios(scores[at], scores[others], member[others]), member[at]
+
+
+def _law(scores: F64, counts: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_]) -> tuple[F64, float]:
+    """Means by record, and the standard deviation about them, with the degrees of freedom that are left."""
+    kept, some = scores[:, known], counts[:, known]
+    number = some.sum(axis=0)
+    means: F64 = np.where(some, kept, 0.0).sum(axis=0) / number
+    squares = float((np.where(some, kept - means, 0.0) ** 2).sum())
+    free = int(number.sum()) - len(number)
+    return means, max(float(np.sqrt(squares / free)), 1e-12)
+
+
+def _log_density(at: F64, mean: F64, std: float) -> F64:
+    density: F64 = -0.5 * ((at - mean) / std) ** 2 - np.log(std)
+    return density

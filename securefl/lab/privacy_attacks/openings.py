@@ -1,0 +1,65 @@
+"""What opened sums say of one party's update, and how likely a canary in it is."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from securefl.base.arrays import F64, I64
+from securefl.base.errors import UsageError
+
+
+class Estimate(NamedTuple):
+    """The best linear estimate of one party's noisy update from sums that contain it."""
+
+    factors: F64
+    """Of each opened sum, f64 ``(openings,)``: the estimate is their combination."""
+    leverage: float
+    """Its noise has the variance of one party's noise over this (privacy-notes.md, section 2)."""
+
+
+def best_estimate(rows: I64, party: int) -> Estimate | None:
+    """The unbiased combination of sums with the least variance, where all add equal and independent noise.
+
+    Other parties' updates are taken for known: what is left of the sums is A(x_i e_i + Z). Generalised least
+    squares gives x_i with the factors (A A^T)^+ a_i / P_ii and the variance s^2 / P_ii.
+
+    Args:
+        rows: A, ``(openings, parties)``, 0 or 1, those openings that hold one and the same update.
+        party: i, the column.
+
+    Returns:
+        None for a party that is in no opening.
+
+    Raises:
+        UsageError: a column that is not there.
+    """
+    if rows.ndim != 2 or not 0 <= party < rows.shape[1]:
+        raise UsageError(f"party {party} of rows {rows.shape}")
+    column = rows[:, party].astype(np.float64)
+    if not column.any():
+        return None
+    solved = np.linalg.lstsq((rows @ rows.T).astype(np.float64), column, rcond=1e-9)
+    factors: F64 = solved[0].astype(np.float64)
+    leverage = float(column @ factors)
+    return Estimate(factors / leverage, leverage)
+
+
+def log_ratio(seen: F64, shift: float, std: float, rate: float) -> F64:
+    """How much likelier ``seen`` is if the canary is there: log((1 - q) + q N(shift) / N(0)), same shape.
+
+    Args:
+        seen: estimates of what the canary's coordinate was moved by.
+        shift: by how much it moves it where it is drawn.
+        std: of the noise, in the same unit, > 0.
+        rate: q, with which it is drawn, in (0, 1].
+
+    Raises:
+        UsageError: no such law.
+    """
+    if not (std > 0 and 0 < rate <= 1):
+        raise UsageError(f"noise of {std}, drawn at rate {rate}")
+    exponent = shift * (seen - shift / 2) / std**2 + math.log(rate)
+    return exponent if rate == 1 else np.logaddexp(exponent, math.log1p(-rate))

@@ -1,0 +1,73 @@
+"""How much a reconstruction looks like the original: mean squared error and structural similarity."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+
+WINDOW = 7
+"""Pixels across of the windows of :func:`ssim`."""
+
+
+class Match(NamedTuple):
+    """The candidate that is most like an original."""
+
+    candidate: int
+    mse: float
+    ssim: float
+
+
+def mse(one: F64, other: F64) -> float:
+    """Mean squared difference of two pictures of the same shape."""
+    return float(np.mean((one - other) ** 2))
+
+
+def ssim(one: F64, other: F64) -> float:
+    """Mean structural similarity of two pictures with values in [0, 1]: 1 if equal, about 0 if unrelated.
+
+    Wang et al. 2004, "Image quality assessment", equation 13, with uniform windows and unbiased variances.
+
+    Args:
+        one: f64 ``(height, width)``, at least 7 each.
+        other: the same.
+
+    Raises:
+        UsageError: shapes that differ or are too small.
+    """
+    if one.shape != other.shape or one.ndim != 2 or min(one.shape) < WINDOW:
+        raise UsageError(f"no similarity of pictures {one.shape} and {other.shape}")
+    a, b = (sliding_window_view(picture, (WINDOW, WINDOW)) for picture in (one, other))
+    mean_a, mean_b = a.mean(axis=(2, 3)), b.mean(axis=(2, 3))
+    free = WINDOW**2 / (WINDOW**2 - 1)
+    var_a, var_b = free * a.var(axis=(2, 3)), free * b.var(axis=(2, 3))
+    joint = free * ((a * b).mean(axis=(2, 3)) - mean_a * mean_b)
+    c1, c2 = 0.01**2, 0.03**2
+    above = (2 * mean_a * mean_b + c1) * (2 * joint + c2)
+    below = (mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2)
+    return float((above / below).mean())
+
+
+def best_matches(originals: F64, candidates: F64) -> tuple[Match, ...]:
+    """For each original the candidate with the highest similarity. Several may share one.
+
+    Args:
+        originals: f64 ``(n, height, width)``, values in [0, 1].
+        candidates: f64 ``(k, height, width)``, k >= 1; values are cut to [0, 1].
+
+    Raises:
+        UsageError: no candidate, or shapes that do not fit.
+    """
+    if not len(candidates):
+        raise UsageError("nothing was reconstructed")
+    inside = np.clip(candidates, 0.0, 1.0)
+    found = []
+    for original in originals:
+        alike = [ssim(original, candidate) for candidate in inside]
+        at = int(np.argmax(alike))
+        found.append(Match(at, mse(original, inside[at]), alike[at]))
+    return tuple(found)

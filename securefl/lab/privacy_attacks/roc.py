@@ -1,0 +1,70 @@
+"""How well scores tell members from others: the ROC curve, with what it is worth at few false alarms.
+
+An average such as the area says little about privacy: an attack that names a few members and is silent on all
+others has an area of about one half. Hence the rate of hits at a small rate of false alarms (Carlini et al.
+2022, arXiv 2112.03570).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.lab.privacy_attacks.counting import Interval, clopper_pearson
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Roc:
+    """Rates at all thresholds, from "nobody" to "everybody"; made by :func:`roc_of`."""
+
+    false_alarms: F64
+    """Of non-members, f64 ``(k,)``, rising from 0 to 1."""
+    hits: F64
+    """Of members, f64 ``(k,)``, rising from 0 to 1."""
+    members: int
+    others: int
+
+    @property
+    def area(self) -> float:
+        """Probability that a member's score exceeds another's, ties counted half; 1/2 is chance."""
+        heights = (self.hits[1:] + self.hits[:-1]) / 2
+        return float(heights @ np.diff(self.false_alarms))
+
+    def hits_at(self, false_alarms: float) -> float:
+        """The largest rate of hits at no more than this rate of false alarms."""
+        return float(self.hits[self.false_alarms <= false_alarms].max())
+
+    def interval_at(self, false_alarms: float, confidence: float = 0.95) -> Interval:
+        """Where :meth:`hits_at` may lie by chance of the members, the threshold taken as given."""
+        hits = round(self.hits_at(false_alarms) * self.members)
+        return clopper_pearson(hits, self.members, confidence)
+
+
+def roc_of(scores: F64, member: npt.NDArray[np.bool_]) -> Roc:
+    """The curve of scores that are higher for members.
+
+    Args:
+        scores: f64 ``(n,)``, no NaN.
+        member: ``(n,)``, some and not all.
+
+    Raises:
+        UsageError: shapes that differ, NaN, or records of one kind only.
+    """
+    if scores.shape != member.shape or scores.ndim != 1 or member.all() or not member.any():
+        raise UsageError(f"scores {scores.shape}, members {member.shape}: no curve without both kinds")
+    if np.isnan(scores).any():
+        raise UsageError("a score is not a number")
+    order = np.argsort(-scores, kind="stable")
+    falling = scores[order]
+    # One point for each distinct score: whoever shares a score is named together.
+    last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))
+    hits = np.cumsum(member[order])[last]
+    alarms = np.cumsum(~member[order])[last]
+    members, others = int(member.sum()), int((~member).sum())
+    return Roc(
+        np.concatenate(([0.0], alarms / others)), np.concatenate(([0.0], hits / members)), members, others
+    )

@@ -1,1 +1,0 @@
-"""Whole runs on one machine, live or simulated, without a command line."""

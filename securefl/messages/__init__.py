@@ -1,1 +1,0 @@
-"""What parties say to each other: a closed set of tagged structs."""

@@ -1,0 +1,211 @@
+"""Who the parties are called and which of them misbehave."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from securefl.base.errors import ConfigError
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.attacks.needs import alie_z, check_attack, differing_backdoors, first_round, same_poison
+from securefl.scenario import (
+    Alie,
+    Behaviour,
+    DataAttack,
+    Drop,
+    FalseCount,
+    IsolatingServer,
+    Kill,
+    NoClip,
+    Phase,
+    Poisoning,
+    Scenario,
+    ServerBehaviour,
+    UpdateAttack,
+)
+
+_DRAW_DOMAIN = b"securefl/1 behaviours\n"
+
+
+@lru_cache(maxsize=32)
+def party_names(parties: int) -> tuple[PartyId, ...]:
+    """The parties' names ``p00``, ``p01``, ...: as many digits as the last one needs, at least 2."""
+    width = max(2, len(str(parties - 1)))
+    return tuple(PartyId(f"p{index:0{width}d}") for index in range(parties))
+
+
+def behaviours_of(scenario: Scenario, seed: int) -> Mapping[PartyId, tuple[Behaviour, ...]]:
+    """Who shows which behaviours, in the scenario's order; who shows none is absent, the server is SERVER.
+
+    What follows from the whole scenario is written out in them: of attacks on updates ``parties`` is the
+    coalition, also where a ``count`` was drawn, ``rounds`` are without those in which an adaptive attack is
+    honest, and ALIE has its ``z``.
+
+    Behaviours with a ``count`` go to parties that no behaviour names and that no earlier count took, in the
+    order of SHA-256 over the public seed and the name: the same on every machine.
+
+    Args:
+        scenario: one that :func:`securefl.methods.feasibility.limits.check` accepts.
+        seed: the run's public seed.
+    """
+    named = {name for behaviour in scenario.behaviours for name in behaviour.parties}
+    free = [party for party in party_names(scenario.parties) if party not in named]
+    free.sort(key=lambda party: hashlib.sha256(_DRAW_DOMAIN + f"{seed} {party}".encode()).digest())
+    cast: dict[PartyId, tuple[Behaviour, ...]] = {}
+    for behaviour in (_without_honest_rounds(b, scenario.stop.rounds) for b in scenario.behaviours):
+        if is_of_server(behaviour):
+            actors = [SERVER]
+        elif behaviour.parties:
+            actors = [PartyId(name) for name in behaviour.parties]
+        else:
+            actors, free = free[: behaviour.count], free[behaviour.count :]
+        shown = _written_out(behaviour, actors, scenario.parties)
+        for actor in actors:
+            cast[actor] = (*cast.get(actor, ()), shown)
+    return cast
+
+
+def _written_out(behaviour: Behaviour, actors: Sequence[PartyId], parties: int) -> Behaviour:
+    if not isinstance(behaviour, UpdateAttack):
+        return behaviour
+    if isinstance(behaviour, Alie) and behaviour.z is None:
+        behaviour = replace(behaviour, z=alie_z(parties, len(actors)))
+    return replace(behaviour, parties=tuple(sorted(actors)), count=0)
+
+
+def silence(behaviours: Sequence[Behaviour], round_: int) -> Phase | None:
+    """When somebody with these behaviours falls silent in a round, None if it does not."""
+    for behaviour in behaviours:
+        if isinstance(behaviour, Drop | Kill) and (not behaviour.rounds or round_ in behaviour.rounds):
+            return behaviour.phase
+    return None
+
+
+def _without_honest_rounds(behaviour: Behaviour, rounds: int) -> Behaviour:
+    """The same behaviour with the rounds of an adaptive attack written out."""
+    if not isinstance(behaviour, Poisoning) or not behaviour.honest_until:
+        return behaviour
+    start = first_round(behaviour, rounds)
+    return replace(behaviour, rounds=tuple(r for r in behaviour.rounds or range(rounds) if r >= start))
+
+
+def is_of_server(behaviour: Behaviour) -> bool:
+    """Whether the server shows it, not a party."""
+    return isinstance(behaviour, ServerBehaviour)
+
+
+def is_byzantine(behaviour: Behaviour) -> bool:
+    """Whether it changes what the party puts into the model, so that a rule has to withstand it."""
+    return isinstance(behaviour, Poisoning | FalseCount)
+
+
+def check_behaviours(scenario: Scenario) -> None:
+    """Refuse behaviours that nobody could show, that contradict each other or that would do nothing.
+
+    Raises:
+        ConfigError: naming ``behaviours.<index>.<field>``.
+    """
+    names = set(party_names(scenario.parties))
+    for index, behaviour in enumerate(scenario.behaviours):
+        _check_actors(behaviour, f"behaviours.{index}", names, scenario.parties)
+    named = {name for behaviour in scenario.behaviours for name in behaviour.parties}
+    drawn = sum(behaviour.count for behaviour in scenario.behaviours)
+    if len(named) + drawn > scenario.parties:
+        raise ConfigError(
+            "behaviours",
+            f"{len(named)} named and {drawn} drawn parties misbehave, but there are {scenario.parties}",
+            "lower a count, or raise parties",
+        )
+    for index, behaviour in enumerate(scenario.behaviours):
+        _check_fields(behaviour, f"behaviours.{index}", scenario)
+    for path in differing_backdoors(scenario.behaviours):
+        reason = "is not that of the first backdoor, and one success rate is measured"
+        raise ConfigError(path, reason, "give all backdoors the same target and size")
+    for path, reason in _clashes(scenario):
+        raise ConfigError(path, reason, "leave one out, or give them different rounds")
+
+
+def _check_actors(behaviour: Behaviour, path: str, names: set[PartyId], parties: int) -> None:
+    if is_of_server(behaviour):
+        if behaviour.parties or behaviour.count:
+            field = "parties" if behaviour.parties else "count"
+            raise ConfigError(f"{path}.{field}", f"{behaviour.kind} is shown by the server", "leave it out")
+        if isinstance(behaviour, IsolatingServer):
+            _check_isolation(behaviour, path, names)
+        return
+    if behaviour.parties and behaviour.count:
+        raise ConfigError(f"{path}.count", "both parties and count are given", "leave one out")
+    if not behaviour.parties and not behaviour.count:
+        raise ConfigError(
+            f"{path}.parties", f"nobody shows {behaviour.kind}", 'give parties = ["p00"] or count = 1'
+        )
+    unknown = sorted(set(behaviour.parties) - names)
+    if unknown:
+        first, last = party_names(parties)[0], party_names(parties)[-1]
+        raise ConfigError(f"{path}.parties", f"there is no party {unknown[0]}", f"they are {first} to {last}")
+    if len(set(behaviour.parties)) < len(behaviour.parties):
+        raise ConfigError(f"{path}.parties", "names a party twice", "name each once")
+
+
+def _check_isolation(behaviour: IsolatingServer, path: str, names: set[PartyId]) -> None:
+    for field, named in (("victim", {behaviour.victim}), ("accomplices", set(behaviour.accomplices))):
+        unknown = sorted(named - names)
+        if unknown:
+            first, last = min(names), max(names)
+            reason = f"there is no party {unknown[0]}"
+            raise ConfigError(f"{path}.{field}", reason, f"they are {first} to {last}")
+    if behaviour.victim in behaviour.accomplices:
+        raise ConfigError(
+            f"{path}.accomplices", f"{behaviour.victim} is the victim", "others than the victim"
+        )
+
+
+def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
+    """Settings that would do nothing: ignoring them would hide a mistake."""
+    if isinstance(behaviour, NoClip) and scenario.encoding.clip == "none":
+        raise ConfigError(
+            f"{path}.kind",
+            'no-clip does nothing where encoding.clip = "none"',
+            "set encoding.clip to a number",
+        )
+    if isinstance(behaviour, Poisoning) and behaviour.honest_until:
+        start = first_round(behaviour, scenario.stop.rounds)
+        if max(behaviour.rounds or (scenario.stop.rounds - 1,)) < start:
+            raise ConfigError(
+                f"{path}.honest_until",
+                f"{behaviour.kind} is honest until round {start} and so never acts",
+                "lower it, or name later rounds",
+            )
+    if isinstance(behaviour, Poisoning):
+        check_attack(behaviour, path, scenario.parties)
+    if isinstance(behaviour, FalseCount) and behaviour.rounds:
+        raise ConfigError(f"{path}.rounds", "a count is declared for the whole run", "leave it out")
+
+
+def _clashes(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Behaviours of one actor that cannot both be shown; those with a count have actors of their own."""
+    shown = [_without_honest_rounds(behaviour, scenario.stop.rounds) for behaviour in scenario.behaviours]
+    for later, second in enumerate(shown):
+        for first in shown[:later]:
+            shared = set(first.parties) & set(second.parties)
+            same_actor = bool(shared) or (is_of_server(first) and is_of_server(second))
+            if not same_actor or _family(first) != _family(second) or not _meet(first, second):
+                continue
+            who = min(shared, default=SERVER)
+            yield f"behaviours.{later}.kind", f"{who} cannot show {first.kind} and {second.kind} in one round"
+
+
+def _family(behaviour: Behaviour) -> str:
+    """Behaviours of one family exclude each other: nobody falls silent twice, or lies in two ways at once."""
+    families = {"server": ServerBehaviour, "silence": Drop | Kill, "data": DataAttack, "update": UpdateAttack}
+    return next((name for name, kinds in families.items() if isinstance(behaviour, kinds)), behaviour.kind)
+
+
+def _meet(first: Behaviour, second: Behaviour) -> bool:
+    """Whether there may be a round in which both act. Poisoned data of one kind are all that a party has."""
+    if isinstance(first, DataAttack) and isinstance(second, DataAttack) and not same_poison(first, second):
+        return True
+    return not first.rounds or not second.rounds or bool(set(first.rounds) & set(second.rounds))

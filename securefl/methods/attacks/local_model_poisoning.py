@@ -1,0 +1,158 @@
+"""Local model poisoning: as far against the direction of training as one rule lets through.
+
+Source of all: Fang, Cao, Jia and Gong 2020 (arXiv 1911.11815). The paper crafts local *models*; here the same
+is done to updates, which moves the origin to the global model that all trained from.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from securefl.base.arrays import F64
+from securefl.base.crypto import prg
+from securefl.base.entropy import Entropy
+from securefl.base.stack import Stack
+from securefl.methods.robust import krum, krum_scores, squared_distances
+
+STRETCH = 2.0
+"""The paper's b: how far beyond the known extremes, as a factor."""
+SMALLEST = 1e-5
+"""The search for lambda ends here without success (section 3.2 of the paper)."""
+_REFINEMENTS = 20
+
+
+def against_trimmed_mean(known: F64, entropy: Entropy) -> F64:
+    """Beyond what anybody has, on the side away from where training goes: against trimmed mean and median.
+
+    With s the sign of the mean of the known updates, each coordinate is drawn uniformly between the known
+    maximum and :data:`STRETCH` times (if that is negative: a part of) it where s < 0, and likewise below the
+    minimum where s > 0. Where s = 0 it is the mean. Every attacker draws for itself, so no two are equal.
+
+    Knows: all honest updates (the paper's full knowledge).
+    Source: section 3.3, full knowledge.
+    """
+    mean, low, high = known.mean(axis=0), known.min(axis=0), known.max(axis=0)
+    above = np.where(high > 0, high * STRETCH, high / STRETCH)
+    below = np.where(low > 0, low / STRETCH, low * STRETCH)
+    return _pushed(mean, (below, low), (high, above), entropy)
+
+
+def against_trimmed_mean_by_estimate(known: F64, entropy: Entropy) -> F64:
+    """As :func:`against_trimmed_mean`, with mean + 3 to 4 standard deviations for what nobody reaches.
+
+    Mean and deviation are those of the known rows as a population.
+
+    Knows: the updates that its own coalition trained (the paper's partial knowledge).
+    Source: section 3.3, partial knowledge.
+    """
+    mean, std = known.mean(axis=0), known.std(axis=0)
+    return _pushed(mean, (mean - 4 * std, mean - 3 * std), (mean + 3 * std, mean + 4 * std), entropy)
+
+
+def against_krum(known: F64, attackers: int) -> F64:
+    """-lambda * s with the largest lambda found for which Krum chooses it; every attacker sends it.
+
+    s are the signs of the update that Krum chooses among the known ones: where training would go. The search
+    starts from a lambda that is too large, halves until Krum chooses the crafted row among ``attackers``
+    copies of it and the known updates, and then closes in between that and its double. If nothing down to
+    :data:`SMALLEST` is chosen, that is the answer.
+
+    Args:
+        known: all honest updates, at least 3.
+        attackers: q >= 1, which is also what Krum is assumed to tolerate. From k <= q + 1 on, that is, beyond
+            Krum's guarantee, the copies are each other's neighbours and any lambda wins; then the first one.
+
+    Knows: all honest updates and the rule (the paper's full knowledge).
+    Source: section 3.2, full knowledge.
+    """
+    return _lambda(known, attackers)[0] * -_signs(known, attackers)
+
+
+def against_krum_by_estimate(known: F64, attackers: int) -> F64:
+    """As :func:`against_krum`, with the coalition's own trained updates in the place of the honest ones.
+
+    All the attackers' copies would win against so few with any lambda. So one copy is tried first and another
+    one added while none is chosen, as in the source.
+
+    Args:
+        known: what the coalition trained, at least 3 rows.
+        attackers: q >= 1.
+
+    Knows: the updates that its own coalition trained, and the rule (the paper's partial knowledge).
+    Source: section 3.2, partial knowledge.
+    """
+    most = min(attackers, len(known) - 2)
+    copies = 1
+    size, chosen = _lambda(known, copies)
+    while not chosen and copies < most:
+        copies += 1
+        size, chosen = _lambda(known, copies)
+    return size * -_signs(known, copies)
+
+
+def _pushed(mean: F64, below: tuple[F64, F64], above: tuple[F64, F64], entropy: Entropy) -> F64:
+    """Uniform in [above) where the mean falls, in [below) where it rises."""
+    words = prg.expand(entropy.draw(prg.KEY_BYTES), mean.size, np.uint64) >> np.uint64(11)
+    share = words.astype(np.float64) * 2.0**-53
+    up = above[0] + share * (above[1] - above[0])
+    down = below[1] + share * (below[0] - below[1])
+    return np.where(mean < 0, up, np.where(mean > 0, down, mean))
+
+
+def _signs(known: F64, byzantine: int) -> F64:
+    """The signs of what Krum would choose without an attack."""
+    rows = len(known)
+    stack = Stack(known, np.ones(rows), np.ones(rows, dtype=np.int64))
+    return np.sign(krum(stack, min(byzantine, rows - 3)).vector)
+
+
+def _lambda(known: F64, copies: int) -> tuple[float, bool]:
+    """The size of the step, and whether Krum chooses it among ``copies`` copies and the known rows."""
+    election = _Election(known, _signs(known, copies), copies)
+    low = election.too_large()
+    if election.won_by(low):
+        return low, True
+    while not election.won_by(low):
+        low /= 2
+        if low < SMALLEST:
+            return SMALLEST, False
+    high = 2 * low
+    for _ in range(_REFINEMENTS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if election.won_by(middle) else (low, middle)
+    return low, True
+
+
+class _Election:
+    """Krum among ``copies`` of -lambda s and the known rows, for many lambda: one Gram matrix for all."""
+
+    def __init__(self, known: F64, signs: F64, copies: int) -> None:
+        self._copies = copies
+        self._neighbours = len(known) - 2
+        self._among = squared_distances(known)
+        self._norms: F64 = np.einsum("ij,ij->i", known, known)
+        self._along: F64 = known @ signs
+        self._moved = max(1.0, float(signs @ signs))
+
+    def too_large(self) -> float:
+        """A lambda above which the crafted rows lose, if their neighbourhood takes in honest rows at all.
+
+        The crafted row's score counts ``outside`` honest rows, each at least lambda ||s|| - max ||x|| away,
+        and must stay below that of an honest row among its kind.
+        """
+        outside = max(1, self._neighbours - (self._copies - 1))
+        best = float(krum_scores(self._among, min(self._neighbours, len(self._norms) - 1)).min())
+        return (math.sqrt(best / outside) + math.sqrt(float(self._norms.max()))) / math.sqrt(self._moved)
+
+    def won_by(self, size: float) -> bool:
+        """Whether a crafted row scores less than every known one."""
+        copies, known = self._copies, len(self._norms)
+        squared = np.zeros((copies + known, copies + known))
+        squared[copies:, copies:] = self._among
+        away = np.maximum(self._norms + 2 * size * self._along + size**2 * self._moved, 0.0)
+        squared[:copies, copies:] = away
+        squared[copies:, :copies] = away[:, np.newaxis]
+        scores = krum_scores(squared, self._neighbours)
+        return bool(scores[0] < scores[copies:].min())

@@ -1,0 +1,34 @@
+"""Energy on a few coordinates, as much as noise hides from tests of the whole upload's length and law."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from securefl.base.arrays import F64, I64
+
+
+def sparse_energy(encoded: I64, signal: F64, norm: float, coordinates: int) -> I64:
+    """``encoded`` and a vector of L2 norm ``norm`` on the coordinates that training moves most, against it.
+
+    The vector has the same size on all of ``coordinates`` coordinates (all d, if there are no more), up to
+    rounding. Honest noise goes on top, so that the upload's length and the law of its coordinates are nearly
+    those of an honest one: at d = 10^5 both published tests miss 30 standard deviations on 79 coordinates.
+
+    Args:
+        encoded: the own update, rounded, i64 ``(d,)`` steps.
+        signal: the same before rounding, f64 ``(d,)``.
+        norm: steps.
+        coordinates: at least 1.
+
+    Knows: its own update and the scenario's noise.
+    Source: none; made against algorithm 2 of Xiang et al. 2023 (arXiv 2304.09762), which tests one norm and
+    one Kolmogorov-Smirnov distance. ``docs/results/checks.md`` has what other tests see of it.
+    """
+    count = min(coordinates, encoded.size)
+    where = np.argpartition(np.abs(signal), encoded.size - count)[encoded.size - count :]
+    sent = encoded.copy()
+    size = round(norm / math.sqrt(count))
+    sent[where] -= np.where(signal[where] < 0, -size, size)
+    return sent

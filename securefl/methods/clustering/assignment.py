@@ -1,0 +1,94 @@
+"""Who is in which cluster, R times, as a pure function of the certified seed: every party recomputes it.
+
+The draw is a Fisher-Yates shuffle over an unbiased stream of integers, so that all assignments are equally
+likely (SHARE, Algorithm 1: uniformly random clusters).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from securefl.base.crypto import digest, encode
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.sizes import cluster_sizes
+
+ItemT = TypeVar("ItemT")
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """All clusters of one round: ``clusters[r][j]`` are the sorted members of cluster j in reclustering r."""
+
+    participants: tuple[PartyId, ...]
+    clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
+    atoms: tuple[tuple[PartyId, ...], ...] = ()
+    """Blocks of participants that clusters are unions of (:mod:`securefl.methods.clustering.atoms`); empty: none."""
+    tasks: tuple[int, ...] = ()
+    """The task group of cluster j, in every reclustering; empty where clusters do not lie inside groups."""
+
+    def digest(self) -> bytes:
+        """Return the hash (32 bytes) that keys and endorsements are bound to."""
+        rows = [
+            encode(r, j, *members) for r, row in enumerate(self.clusters) for j, members in enumerate(row)
+        ]
+        blocks = [encode("atom", *members) for members in self.atoms]
+        tasks = [encode("tasks", *self.tasks)] if self.tasks else []
+        return digest("assignment", encode(*self.participants), *rows, *blocks, *tasks)
+
+    def of(self, party: PartyId) -> tuple[tuple[int, int], ...]:
+        """Return the (reclustering, cluster) pairs that ``party`` is a member of: one per reclustering."""
+        return tuple(
+            (r, j) for r, row in enumerate(self.clusters) for j, members in enumerate(row) if party in members
+        )
+
+
+def draw_assignment(
+    seed: bytes, present: Iterable[PartyId], wanted: int, size: int, reclusterings: int
+) -> Assignment:
+    """Draw participants and clusters from the certified seed.
+
+    Args:
+        seed: 32 bytes from :func:`securefl.methods.clustering.nonces.certified_seed`.
+        present: everybody who revealed a nonce.
+        wanted: how many of them take part.
+        size: smallest cluster size m.
+        reclusterings: R.
+    """
+    everyone = sorted(present)
+    chosen = shuffled(everyone, seed, "participants")[:wanted]
+    participants = tuple(sorted(chosen))
+    rows = []
+    for r in range(reclusterings):
+        order = shuffled(participants, seed, f"reclustering {r}")
+        row, start = [], 0
+        for members in cluster_sizes(len(participants), size):
+            row.append(tuple(sorted(order[start : start + members])))
+            start += members
+        rows.append(tuple(row))
+    return Assignment(participants, tuple(rows))
+
+
+def shuffled(items: Sequence[ItemT], seed: bytes, purpose: str) -> list[ItemT]:
+    """Fisher-Yates with rejection sampling over SHAKE-256 words of 64 bits."""
+    result = list(items)
+    words = _words(digest("shuffle", seed, purpose), 2 * len(result) + 64)
+    position = 0
+    for last in range(len(result) - 1, 0, -1):
+        bound = last + 1
+        limit = 2**64 - 2**64 % bound
+        while (word := words[position]) >= limit:
+            position += 1
+        position += 1
+        other = word % bound
+        result[last], result[other] = result[other], result[last]
+    return result
+
+
+def _words(key: bytes, count: int) -> list[int]:
+    # A word is rejected with probability below 2^-47; twice the need plus 64 is never exhausted in practice,
+    # and an IndexError there would stop the round at every party alike.
+    raw = hashlib.shake_256(key).digest(8 * count)
+    return [int.from_bytes(raw[i : i + 8], "little") for i in range(0, len(raw), 8)]

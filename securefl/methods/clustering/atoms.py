@@ -1,0 +1,114 @@
+"""Atoms: blocks of parties, the same for a whole run, whose updates are only ever opened together.
+
+Clusters are unions of atoms and a survivor set has whole atoms only. So every opened sum, in whatever round,
+is a sum of atoms' sums, and in every linear combination of opened sums the members of an atom have equal
+coefficients: it is about all of them or about none. Nothing smaller than an atom is ever determined, however
+often clusters are drawn and whoever drops out; colluders know their own updates, and so take themselves away.
+
+Atoms are formed over the whole roster, absent parties included, from the seed of the run's founding draw
+(:mod:`securefl.protocol.round.shared.founding`). Everything here is a pure function of seeds and names: each
+party computes the same.
+
+Source: So et al. 2021 (arXiv 2106.03328), whose batches of users take part together, so that sums of many
+rounds determine no part of a batch; here in reclusterings and survivor sets too, with colluders in an atom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.assignment import Assignment, shuffled
+from securefl.methods.clustering.sizes import atom_sizes, dealt
+
+Atom = tuple[PartyId, ...]
+"""Its members, ascending."""
+
+
+def form_atoms(founding: bytes, roster: Iterable[PartyId], size: int) -> tuple[Atom, ...]:
+    """Return the atoms of a run, ascending; every party of the roster is in one.
+
+    Parties beyond a multiple of ``size`` make some atoms larger by one (by more only where there are fewer
+    atoms than such parties).
+
+    Args:
+        founding: 32 bytes, the certified seed of the founding draw.
+        roster: all parties of the run.
+        size: fewest members of an atom.
+
+    Raises:
+        UsageError: fewer parties than one atom needs.
+    """
+    order = shuffled(sorted(roster), founding, "atoms")
+    atoms, start = [], 0
+    for members in atom_sizes(len(order), size):
+        atoms.append(tuple(sorted(order[start : start + members])))
+        start += members
+    return tuple(sorted(atoms))
+
+
+def whole(atoms: Iterable[Atom], present: Collection[PartyId]) -> tuple[Atom, ...]:
+    """Return the atoms of which nobody is missing."""
+    there = frozenset(present)
+    return tuple(atom for atom in atoms if there.issuperset(atom))
+
+
+def splits(atoms: Iterable[Atom], survivors: Collection[PartyId]) -> bool:
+    """Whether a set of parties has some members of an atom and lacks others."""
+    counted = frozenset(survivors)
+    return any(0 < len(counted.intersection(atom)) < len(atom) for atom in atoms)
+
+
+def draw_unions(
+    seed: bytes,
+    atoms: Sequence[Atom],
+    per_cluster: int,
+    reclusterings: int,
+    *,
+    fewest: int,
+    wanted: int,
+    largest: int,
+) -> Assignment:
+    """Draw participants and clusters, in whole atoms, from a round's certified seed.
+
+    As many of the atoms as fit take part: up to ``wanted`` parties, in clusters of at most ``largest``. Where
+    that leaves fewer than ``fewest`` parties, nobody does.
+
+    Args:
+        seed: 32 bytes, of the round.
+        atoms: those of which everybody is there (:func:`whole`).
+        per_cluster: fewest atoms of a cluster.
+        reclusterings: R.
+        fewest: parties below which there is no round.
+        wanted: the most parties that take part.
+        largest: the most members that a cluster may have.
+
+    Returns:
+        Clusters with equally many atoms, or one more; the larger atoms are spread evenly over them, so that
+        cluster sizes do not depend on the seed where all atoms take part.
+    """
+    order = shuffled(sorted(atoms), seed, "participants")
+    chosen = next(
+        (taken for taken in _prefixes(order, per_cluster, wanted, largest) if sum(map(len, taken)) >= fewest),
+        (),
+    )
+    rows = tuple(
+        tuple(_unions(shuffled(chosen, seed, f"reclustering {r}"), per_cluster)) for r in range(reclusterings)
+    )
+    return Assignment(tuple(sorted(party for atom in chosen for party in atom)), rows, chosen)
+
+
+def _prefixes(
+    order: Sequence[Atom], per_cluster: int, wanted: int, largest: int
+) -> Iterator[tuple[Atom, ...]]:
+    """Yield the leading atoms that may take part, ascending, the most of them first."""
+    for count in range(len(order), per_cluster - 1, -1):
+        sizes = [len(atom) for atom in order[:count]]
+        clusters = [sum(sizes[place] for place in places) for places in dealt(sizes, per_cluster)]
+        if sum(sizes) <= wanted and max(clusters) <= largest:
+            yield tuple(sorted(order[:count]))
+
+
+def _unions(order: Sequence[Atom], per_cluster: int) -> Iterator[tuple[PartyId, ...]]:
+    for places in dealt([len(atom) for atom in order], per_cluster) if order else ():
+        yield tuple(sorted(party for place in places for party in order[place]))

@@ -1,0 +1,137 @@
+"""What reclustering buys, as SHARE (Velicheti, Xia, Koyejo 2021) counts it: n parties, q of them Byzantine.
+
+Clusters have m members each and are drawn R times a round, uniformly and independently.
+"""
+
+from __future__ import annotations
+
+import math
+
+from securefl.base.errors import UsageError
+from securefl.methods.clustering import odds
+from securefl.methods.clustering.sizes import cluster_sizes
+
+
+def p_cluster_clean(parties: int, byzantine: int, size: int) -> float:
+    """P(a cluster has no Byzantine member) = C(n - q, m) / C(n, m).
+
+    Raises:
+        UsageError: not 0 <= q <= n and 1 <= m <= n.
+    """
+    _check(parties, byzantine, size)
+    return math.comb(parties - byzantine, size) / math.comb(parties, size)
+
+
+def p_never_clean(parties: int, byzantine: int, size: int, reclusterings: int) -> float:
+    """P(a given benign party is in no clean cluster of a round) = (1 - C(n-1-q, m-1) / C(n-1, m-1))^R.
+
+    Appendix E has C(n - q, m - 1) / C(n, m - 1) for the chance of a clean cluster, which counts the party
+    itself among its possible cluster mates.
+
+    Raises:
+        UsageError: not 0 <= q < n, 1 <= m <= n and R >= 1.
+    """
+    _check(parties, byzantine, size)
+    if byzantine == parties or reclusterings < 1:
+        raise UsageError(f"{byzantine} of {parties} Byzantine, {reclusterings} reclusterings")
+    mates = odds.tail(parties - 1, byzantine, size - 1, 1)
+    return float(mates**reclusterings)
+
+
+def worst_case_tolerance(parties: int, size: int, withstood: int) -> int:
+    """Byzantine parties that a rule stands wherever they are: each may spoil a cluster of its own.
+
+    It is the number k of clusters that the rule withstands
+    (:func:`securefl.methods.robust.tolerance.withstood`); or everybody, for a rule that withstands all c =
+    floor(n / m) clusters. Lemma 2 writes it q0 / m with the tolerance q0 of the rule on n inputs, which is
+    right where k = floor(q0 / m), as for the median, and too much for Bulyan (docs/results/what-we-found.md).
+
+    Raises:
+        UsageError: not 1 <= m <= n, or ``withstood`` negative.
+    """
+    _check_withstood(parties, size, withstood)
+    return parties if withstood >= parties // size else withstood
+
+
+def p_withstands(parties: int, byzantine: int, size: int, withstood: int, reclusterings: int) -> float:
+    """P(q Byzantine parties spoil more than ``withstood`` clusters in none of R independent assignments).
+
+    The mean over reclusterings is as wrong as its worst one, so this *falls* with R, except at 0 and 1. Sizes
+    are those of :func:`securefl.methods.clustering.sizes.cluster_sizes`.
+
+    Raises:
+        UsageError: not 0 <= q <= n, 1 <= m <= n and R >= 1, or ``withstood`` negative.
+    """
+    _check(parties, byzantine, size)
+    _check_withstood(parties, size, withstood, reclusterings)
+    once = odds.touched_at_most(cluster_sizes(parties, size), byzantine, withstood)
+    return float(once**reclusterings)
+
+
+def average_case_tolerance(
+    parties: int, size: int, withstood: int, reclusterings: int = 1, confidence: float = 0.95
+) -> int:
+    """Most Byzantine parties with which :func:`p_withstands` is at least ``confidence``.
+
+    Never below :func:`worst_case_tolerance`.
+
+    Raises:
+        UsageError: not 1 <= m <= n, R >= 1, 0 < confidence < 1, or ``withstood`` negative.
+    """
+    _check_withstood(parties, size, withstood, reclusterings)
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence {confidence} is no probability between 0 and 1")
+    low, high = min(withstood, parties), parties
+    while low < high:
+        middle = (low + high + 1) // 2
+        if p_withstands(parties, middle, size, withstood, reclusterings) >= confidence:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def variance_factor(parties: int, byzantine: int, size: int, picked: int, reclusterings: int) -> float:
+    """(n - q - bm) / (R (n - q) - 1): Theorems 3 and 7, for a rule that picks b clean clusters each time.
+
+    Times sigma_g^2 / (b m) it is said to be the variance of the mean over reclusterings around the mean of
+    all benign parties. That treats R draws of b m out of n - q as one draw of R b m out of R (n - q); for
+    independent reclusterings see :func:`exact_variance_factor`, which is the same for R = 1 only. Theorems 4
+    and 8 have it with b = 1.
+
+    Raises:
+        UsageError: not 1 <= b m <= n - q, R >= 1, and n - q >= 2.
+    """
+    _check_picks(parties - byzantine, size * picked, reclusterings)
+    benign = parties - byzantine
+    return (benign - size * picked) / (reclusterings * benign - 1)
+
+
+def exact_variance_factor(parties: int, byzantine: int, size: int, picked: int, reclusterings: int) -> float:
+    """(n - q - bm) / (R (n - q - 1)): variance of a mean without replacement, over R independent ones.
+
+    For clusters that are picked whatever they contain. A rule that looks at them picks otherwise: its error
+    has a part that is the same in every reclustering, which R does not lower.
+
+    Raises:
+        UsageError: as :func:`variance_factor`.
+    """
+    _check_picks(parties - byzantine, size * picked, reclusterings)
+    benign = parties - byzantine
+    return (benign - size * picked) / (reclusterings * (benign - 1))
+
+
+def _check(parties: int, byzantine: int, size: int) -> None:
+    if not (0 <= byzantine <= parties and 1 <= size <= parties):
+        raise UsageError(f"{byzantine} of {parties} parties in clusters of {size}")
+
+
+def _check_withstood(parties: int, size: int, withstood: int, reclusterings: int = 1) -> None:
+    _check(parties, 0, size)
+    if withstood < 0 or reclusterings < 1:
+        raise UsageError(f"{withstood} clusters withstood, {reclusterings} reclusterings")
+
+
+def _check_picks(benign: int, picked: int, reclusterings: int) -> None:
+    if benign < 2 or not 1 <= picked <= benign or reclusterings < 1:
+        raise UsageError(f"{picked} of {benign} benign parties, {reclusterings} times")

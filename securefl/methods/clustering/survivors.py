@@ -1,0 +1,54 @@
+"""The global survivor set: a party is counted in all R sums of a round or in none (protocol.md, step 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from securefl.base.ids import PartyId
+
+
+def survivor_set(
+    instances: Mapping[tuple[int, int], Collection[PartyId]],
+    submitted: Mapping[tuple[int, int], Collection[PartyId]],
+    min_survivors: int,
+    atoms: Iterable[Collection[PartyId]] = (),
+) -> frozenset[PartyId]:
+    """Return the largest set S that may be opened.
+
+    Args:
+        instances: members by (reclustering, cluster), as assigned.
+        submitted: members whose masked input arrived, by (reclustering, cluster); lost instances have none.
+        min_survivors: an instance with fewer members in S removes its members from S everywhere.
+        atoms: blocks of which S has all members or none; every instance is a union of them.
+
+    A dropout can cascade through reclusterings; the loop ends because S only shrinks.
+    """
+    survivors = {party for members in instances.values() for party in members}
+    for key, members in instances.items():
+        survivors -= set(members).difference(submitted.get(key, ()))
+    for atom in atoms:
+        if not survivors.issuperset(atom):
+            survivors.difference_update(atom)
+    # Instances are removed whole from here on, and atoms with them.
+    while True:
+        doomed = {
+            party
+            for members in instances.values()
+            if len(alive := survivors.intersection(members)) < min_survivors
+            for party in alive
+        }
+        if not doomed:
+            return frozenset(survivors)
+        survivors -= doomed
+
+
+def is_closed(
+    instances: Mapping[tuple[int, int], Collection[PartyId]],
+    survivors: frozenset[PartyId],
+    min_survivors: int,
+) -> bool:
+    """Whether every instance keeps none or at least ``min_survivors`` of its members: a party's own check."""
+    return all(
+        not (alive := survivors.intersection(members)) or len(alive) >= min_survivors
+        for members in instances.values()
+    )

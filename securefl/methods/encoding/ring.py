@@ -1,0 +1,109 @@
+"""Signed integers as elements of the ring of integers modulo 2^32 or 2^64 (steps 6 and 10 of the data's way).
+
+The ring is a whole machine word, so that uniform bytes are uniform elements and addition wraps for nothing.
+Sums decode correctly only with headroom: members * steps < 2^(bits - 1), where no member's coordinate is more
+than ``steps`` from 0. A scenario without it is refused (:mod:`securefl.methods.feasibility.limits`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import I64, Ring, expect
+from securefl.base.errors import PeerError, UsageError
+
+
+def ring_dtype(bits: int) -> type[np.uint32] | type[np.uint64]:
+    """The word of the ring modulo 2^``bits``.
+
+    Raises:
+        UsageError: ``bits`` is neither 32 nor 64.
+    """
+    match bits:
+        case 32:
+            return np.uint32
+        case 64:
+            return np.uint64
+        case _:
+            raise UsageError(f"a ring has 32 or 64 bits, not {bits}")
+
+
+def zeros(length: int, bits: int) -> Ring:
+    """``length`` times zero, u32 or u64 ``(length,)``.
+
+    Raises:
+        UsageError: ``bits`` is neither 32 nor 64.
+    """
+    return np.zeros(length, np.uint32) if ring_dtype(bits) is np.uint32 else np.zeros(length, np.uint64)
+
+
+def to_ring(values: I64, bits: int) -> Ring:
+    """``values mod 2^bits``, i64 ``(d,)`` -> a fresh u32 or u64 ``(d,)``."""
+    expect(values, "values", np.int64, (None,))
+    return values.astype(np.uint32) if ring_dtype(bits) is np.uint32 else values.astype(np.uint64)
+
+
+def from_ring(ring: Ring) -> I64:
+    """The centred lift: the representatives in [-2^(bits-1), 2^(bits-1)), as a fresh i64 ``(d,)``.
+
+    Raises:
+        UsageError: the array is not one-dimensional u32 or u64.
+    """
+    if ring.dtype == np.uint32:
+        expect(ring, "ring", np.uint32, (None,))
+        return ring.view(np.int32).astype(np.int64)
+    expect(ring, "ring", np.uint64, (None,))
+    return ring.view(np.int64).copy()
+
+
+def to_wire(ring: Ring) -> bytes:
+    """The elements as little-endian words without a header, bits / 8 bytes each.
+
+    Raises:
+        UsageError: the array is not one-dimensional u32 or u64.
+    """
+    expect(ring, "ring", np.uint32 if ring.dtype == np.uint32 else np.uint64, (None,))
+    return ring.astype(ring.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def from_wire(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> Ring:
+    """The inverse of :func:`to_wire`; every byte string of the right length is a valid vector.
+
+    Args:
+        raw: what the peer sent; it is copied.
+        length: d, from the receiver's own configuration, never from the peer.
+        bits: of the ring.
+        culprit: the peer's name, for the error.
+
+    Raises:
+        PeerError: ``raw`` is not ``length`` words long.
+        UsageError: ``bits`` or ``length`` make no sense.
+    """
+    # Copied: np.frombuffer gives a read-only view that may be unaligned and keeps the whole frame alive.
+    view = _view(raw, length, bits, culprit)
+    return view.astype(np.uint32) if ring_dtype(bits) is np.uint32 else view.astype(np.uint64)
+
+
+def add_wire(total: Ring, raw: bytes | memoryview, culprit: str) -> None:
+    """``total += from_wire(raw, ...)`` in place and modulo the ring, without a copy of the vector.
+
+    Raises:
+        PeerError: ``raw`` is not as long as ``total``, which is unchanged.
+        UsageError: ``total`` is not one-dimensional u32 or u64.
+    """
+    expect(total, "total", np.uint32 if total.dtype == np.uint32 else np.uint64, (None,))
+    np.add(total, _view(raw, total.size, 8 * total.itemsize, culprit), out=total)
+
+
+def _view(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> npt.NDArray[Any]:
+    word = ring_dtype(bits)
+    expected = length * (bits // 8)
+    if length < 0:
+        raise UsageError(f"a vector cannot have {length} elements")
+    size = raw.nbytes if isinstance(raw, memoryview) else len(raw)
+    if size != expected:
+        raise PeerError(culprit, f"a vector of {length} {bits}-bit words has {expected} bytes, not {size}")
+    return np.frombuffer(raw, dtype=np.dtype(word).newbyteorder("<"))

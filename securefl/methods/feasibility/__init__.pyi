@@ -1,0 +1,12 @@
+from .atoms import leaks_all_at as leaks_all_at
+from .atoms import p_atoms_held as p_atoms_held
+from .derived import Limits as Limits
+from .dp_checks import evidence_of as evidence_of
+from .leakage import all_exposed_at as all_exposed_at
+from .limits import check as check
+from .new_work import check_new_work as check_new_work
+from .task_groups import judged_together as judged_together
+from .task_groups import unheard as unheard
+from .validation import LEAST_SIZE as LEAST_SIZE
+from .validation import largest_checked as largest_checked
+from .validation import norm_test_of as norm_test_of

@@ -1,0 +1,68 @@
+"""Limits of ``[aggregation]``: clusters that a rule needs, and what it is claimed to withstand."""
+
+from __future__ import annotations
+
+from securefl.base.errors import ConfigError
+from securefl.methods.clustering import participants_of
+from securefl.methods.robust import clusters_needed_by, needs_server_gradient, withstood
+from securefl.scenario import Scenario
+
+
+def check_aggregation(scenario: Scenario, clusters: int) -> None:
+    """Refuse a rule that has too few clusters, lacks what it looks at, or withstands less than is claimed.
+
+    Args:
+        scenario: with feasible clusters.
+        clusters: planned in each reclustering.
+
+    Raises:
+        ConfigError: with the field, the reason and the remedy.
+    """
+    plan = scenario.aggregation
+    tag = plan.rule.name
+    plan.rule.check("aggregation.rule")
+    needed = clusters_needed_by(plan)
+    if clusters < needed:
+        raise ConfigError(
+            "aggregation.rule",
+            f"{tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''}"
+            f" needs {needed} clusters,"
+            f" but {participants_of(scenario)} participants in clusters of {scenario.clustering.size}"
+            f" make {clusters}",
+            "more participants, smaller clusters, or lower parameters of the rule",
+        )
+    if needs_server_gradient(plan.rule) and not scenario.data.server_holds_some:
+        raise ConfigError(
+            "data.server_fraction",
+            f"{tag} needs a gradient of the server's own data, and the server has none",
+            "the share of the training samples that it gets, as in 0.05; data.server_per_class; another rule",
+        )
+    if plan.byzantine > scenario.parties:
+        raise ConfigError(
+            "aggregation.byzantine", f"{plan.byzantine} of {scenario.parties} parties", "lower it"
+        )
+    if plan.claim != "worst-case":
+        return
+    if scenario.groups.count > 1:
+        raise ConfigError(
+            "aggregation.claim",
+            "the rule looks at each group's sums by themselves, and all Byzantine parties may join one group",
+            'claim = "average-case"',
+        )
+    tolerated = withstood(plan, clusters)
+    # Rules that go by the server's own data need no honest majority.
+    if 2 * plan.byzantine >= clusters > tolerated:
+        raise ConfigError(
+            "aggregation.claim",
+            f"{plan.byzantine} Byzantine parties can spoil {plan.byzantine} of {clusters} clusters,"
+            f" and 2 x {plan.byzantine} >= {clusters} leaves no rule an honest majority in the worst case",
+            'claim = "average-case", fewer Byzantine parties, or more clusters',
+        )
+    if plan.byzantine > tolerated:
+        raise ConfigError(
+            "aggregation.claim",
+            f"{plan.byzantine} Byzantine parties can spoil {plan.byzantine} of {clusters} clusters,"
+            f" and {tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''}"
+            f" withstands {tolerated}",
+            'claim = "average-case", another rule, or other parameters of the rule',
+        )

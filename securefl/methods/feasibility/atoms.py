@@ -1,0 +1,115 @@
+"""Limits of atoms."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from securefl.base.errors import ConfigError
+from securefl.methods.clustering import (
+    MAX_DRAWS,
+    atom_sizes,
+    hides_groups,
+    odds,
+    participants_of,
+    planned_atoms,
+    rests_on_chance,
+)
+from securefl.scenario import Scenario
+
+
+def check_atoms(scenario: Scenario) -> None:
+    """Refuse atoms that are too small for what they promise, or that do not make up the clusters.
+
+    Raises:
+        ConfigError: with the field to change, the reason and the remedy.
+    """
+    clustering, sums = scenario.clustering, scenario.secure_sum
+    size = clustering.atoms
+    if size == 1:
+        return
+    if clustering.fixed:
+        raise ConfigError(
+            "clustering.atoms",
+            "fixed clusters are drawn once, without nonces, and a dropout leaves the rest of its cluster",
+            "leave out clustering.fixed: clusters of atoms change, and atoms stay",
+        )
+    needed = sums.colluders_per_cluster + sums.k_anonymity
+    if size < needed:
+        raise ConfigError(
+            "clustering.atoms",
+            f"the sum of an atom may be determined, and besides f = {sums.colluders_per_cluster} colluders"
+            f" k = {sums.k_anonymity} honest members must remain in it",
+            f"at least {needed}",
+        )
+    if hides_groups(scenario) and clustering.size == size:
+        return
+    if clustering.size < 2 * size or clustering.size % size:
+        more = max(2, -(-clustering.size // size)) * size
+        raise ConfigError(
+            "clustering.size",
+            f"clusters of {clustering.size} are no unions of two or more whole atoms of {size}",
+            f"{more}, or another multiple of {size}",
+        )
+    if rests_on_chance(scenario):
+        raise ConfigError(
+            "clustering.atoms",
+            f"shared noise is reckoned for f = {sums.colluders_per_cluster} of q = {sums.colluders} colluders"
+            " in a cluster, and who knows the atoms can choose which of them are present",
+            "f = q, or local noise, or no atoms",
+        )
+    _check_draw(scenario, size)
+
+
+def _check_draw(scenario: Scenario, size: int) -> None:
+    """Participants are drawn in whole atoms, which must come out even."""
+    drawn, participants = scenario.participation, participants_of(scenario)
+    for name in ("count", "fraction"):
+        if getattr(drawn, name) is not None and (participants % size or scenario.parties % size):
+            raise ConfigError(
+                f"participation.{name}",
+                f"{participants} of {scenario.parties} parties would be drawn, in whole atoms of {size}: both"
+                " numbers must be multiples of it",
+                "change one of them, or leave it out: everybody takes part",
+            )
+
+
+def p_atom_exposed(scenario: Scenario) -> float:
+    """P(all atom mates of a given party collude), in the smallest atom, at any founding draw of the run.
+
+    Atoms are over the whole roster, so that nobody who announces participants bears on it; an active server
+    can void draws that it dislikes, before any party keeps one.
+    """
+    parties, colluders = scenario.parties, scenario.secure_sum.colluders
+    alone = odds.alone_among(parties, colluders, min(atom_sizes(parties, scenario.clustering.atoms)))
+    return odds.once_in(alone, _foundings(scenario))
+
+
+def p_atoms_held(scenario: Scenario) -> float:
+    """P(no atom has more than f colluders), in every founding draw of the run."""
+    sums = scenario.secure_sum
+    sizes = atom_sizes(scenario.parties, scenario.clustering.atoms)
+    held = odds.all_within(sizes, sums.colluders, lambda _size: sums.colluders_per_cluster)
+    return float(held ** _foundings(scenario))
+
+
+def tolerated_dropouts(scenario: Scenario) -> tuple[int, ...]:
+    """By planned cluster: how many dropouts it stands, each of which takes its whole atom along."""
+    least = scenario.secure_sum.min_survivors
+    return tuple(
+        sum(lost <= sum(atoms) - least for lost in itertools.accumulate(sorted(atoms, reverse=True)))
+        for atoms in planned_atoms(scenario)
+    )
+
+
+def leaks_all_at(scenario: Scenario, clusters: int) -> int:
+    """How many random reclusterings into ``clusters`` >= 2 as a rule determine every atom (or every party).
+
+    Each adds clusters - 1 equations that do not follow from the others, as a rule.
+    """
+    atoms = len(atom_sizes(participants_of(scenario), scenario.clustering.atoms))
+    return math.ceil((atoms - 1) / (clusters - 1))
+
+
+def _foundings(scenario: Scenario) -> int:
+    return MAX_DRAWS * scenario.stop.rounds if scenario.secure_sum.server == "active" else 1

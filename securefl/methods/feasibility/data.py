@@ -1,0 +1,106 @@
+"""Limits between data, model and behaviours: what of them does not fit the kind of data."""
+
+from __future__ import annotations
+
+from securefl.base.errors import ConfigError
+from securefl.scenario import Backdoor, ByLabel, ByRole, CustomModel, Data, Lstm, Scenario
+
+TEXTS = frozenset({"shakespeare"})
+"""Data sets that are text: tokens by speaking role, with a label per character instead of one per sample."""
+
+
+def check_data(scenario: Scenario) -> None:
+    """Refuse a partition, a model, a behaviour or a set for the server that is not for such data.
+
+    Raises:
+        ConfigError: with the field to change, the reason and the remedy.
+    """
+    _check_server_data(scenario.data)
+    _check_shares(scenario)
+    if scenario.data.set in TEXTS:
+        _check_text(scenario)
+    else:
+        _check_numbers(scenario)
+
+
+def _check_server_data(data: Data) -> None:
+    texts = [name for name in (data.set, data.server_set) if name in TEXTS]
+    if data.server_fraction and data.server_per_class:
+        raise ConfigError("data.server_per_class", "server_fraction is given too", "leave one of them out")
+    if data.server_per_class and data.set in TEXTS:
+        raise ConfigError(
+            "data.server_per_class",
+            f"goes by the label of a sample, and those of {data.set} have one per character",
+            "data.server_fraction",
+        )
+    if data.server_set is None:
+        return
+    if not data.server_holds_some:
+        raise ConfigError(
+            "data.server_set",
+            "does not say how many samples of it the server gets",
+            "data.server_per_class, as in 2, too",
+        )
+    if data.server_set == data.set:
+        raise ConfigError(
+            "data.server_set",
+            f"{data.set} is what the parties hold, and nobody holds a sample twice",
+            "leave it out: the server's samples are then taken out of theirs",
+        )
+    if texts:
+        raise ConfigError(
+            "data.server_set",
+            f"{texts[0]} is text, and no other set has its tokens",
+            "leave it out, with data.server_fraction",
+        )
+
+
+def _check_shares(scenario: Scenario) -> None:
+    data = scenario.data
+    if data.shares is None:
+        return
+    if data.shares > scenario.parties:
+        raise ConfigError(
+            "data.shares",
+            f"{data.shares} of them for {scenario.parties} parties would leave samples with nobody",
+            f"at most {scenario.parties}, or leave it out",
+        )
+    if isinstance(data.partition, ByRole):
+        raise ConfigError("data.shares", "by role, everybody is one speaker", "leave it out")
+
+
+def _check_text(scenario: Scenario) -> None:
+    name, split, model = scenario.data.set, scenario.data.partition, scenario.model
+    if isinstance(split, ByLabel):
+        raise ConfigError(
+            "data.partition.type",
+            f"{split.__struct_config__.tag} goes by the label of a sample,"
+            f" and those of {name} have one per character",
+            "roles, iid or log-normal",
+        )
+    if not isinstance(model, Lstm | CustomModel):
+        raise ConfigError(
+            "model.type",
+            f"{model.__struct_config__.tag} has one label per sample,"
+            f" and {name} is text with one per character",
+            "lstm, or custom with a model of your own",
+        )
+    for index, behaviour in enumerate(scenario.behaviours):
+        if isinstance(behaviour, Backdoor):
+            raise ConfigError(
+                f"behaviours.{index}.kind", f"backdoor patches images, and {name} is text", "another attack"
+            )
+
+
+def _check_numbers(scenario: Scenario) -> None:
+    name = scenario.data.set
+    if isinstance(scenario.data.partition, ByRole):
+        raise ConfigError(
+            "data.partition.type",
+            f"roles goes by who speaks in a text, and {name} is none",
+            'data.set = "shakespeare", or another partition',
+        )
+    if isinstance(scenario.model, Lstm):
+        raise ConfigError(
+            "model.type", f"lstm reads text, and {name} is none", "softmax, mlp or cnn, or another data.set"
+        )

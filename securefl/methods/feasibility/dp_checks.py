@@ -1,0 +1,54 @@
+"""Limits of ``[checks]``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from securefl.base.errors import ConfigError
+from securefl.scenario import Scenario
+
+
+def check_checks(scenario: Scenario) -> None:
+    """Refuse checks of noise that nobody adds, the published pair on sums, and claims about missing checks.
+
+    Raises:
+        ConfigError: with the field to change, the reason and the remedy.
+    """
+    kind = scenario.checks.kind
+    if kind == "none":
+        for index, claim in enumerate(scenario.expect):
+            if claim.metric in {"checks_failed", "skippers_failed", "false_alarms"}:
+                raise ConfigError(
+                    f"expect.{index}.metric",
+                    "there are no checks that could leave a sum out",
+                    'leave it out, or checks.kind = "corrected"',
+                )
+        return
+    if scenario.privacy.unit == "none":
+        raise ConfigError(
+            "checks.kind",
+            f"{kind} compares sums with the noise that was agreed, and there is none",
+            'kind = "none", or give [privacy] a unit',
+        )
+    if kind == "published" and scenario.clustering.size > 1:
+        raise ConfigError(
+            "checks.kind",
+            "the published tests are for single uploads, and reject honest sums",
+            'kind = "corrected", or clustering.size = 1',
+        )
+
+
+def evidence_of(scenario: Scenario) -> Literal["none", "uploads", "clusters", "presence"]:
+    """What evidence over rounds is of (:mod:`securefl.methods.privacy.checks.evidence`).
+
+    Single uploads speak of their party, and fixed clusters of themselves. In changing company the bet of
+    presence speaks of parties, but only if the scenario reckons with Byzantine ones; atoms keep company
+    together.
+    """
+    if scenario.checks.kind != "corrected":
+        return "none"
+    if scenario.clustering.size == 1:
+        return "uploads"
+    if scenario.clustering.fixed:
+        return "clusters"
+    return "presence" if scenario.aggregation.byzantine and scenario.clustering.atoms == 1 else "none"

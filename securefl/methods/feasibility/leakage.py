@@ -1,0 +1,119 @@
+"""Limits of ``[leakage]``: what parties would never release, or could not decide upon, is refused here.
+
+How many reclusterings a draw allows is up to the ledger (:mod:`securefl.protocol.round.shared.leakage`); what
+is certain, or certain as a rule, is known from the numbers.
+"""
+
+from __future__ import annotations
+
+import math
+
+from securefl.base.errors import ConfigError
+from securefl.methods.clustering import cluster_sizes, leakage_colluders, participants_of, works_of
+from securefl.methods.feasibility.atoms import leaks_all_at
+from securefl.scenario import Scenario
+
+MOST_SEARCHED = 3
+"""Combinations of so many parties are searched whatever it costs (``leakage.support.IN_A_ROUND``)."""
+SEARCH_BUDGET = 1_000_000
+"""Beyond, as long as that is no more sets of one party fewer (``leakage.support.searchable``)."""
+MOST_COLLUDERS = 2
+"""With more, the leverage in overlapping sums is not computed (``leakage.leverage.MOST_COLLUDERS``)."""
+LEVERAGE_BUDGET = 100_000_000
+"""Most steps for it (``leakage.leverage.BUDGET``)."""
+
+
+def all_exposed_at(scenario: Scenario) -> int | None:
+    """R*: reclusterings that as a rule give away every update; None where no number of them does."""
+    clusters = len(cluster_sizes(participants_of(scenario), scenario.clustering.size))
+    if clusters < 2 or works_of(scenario) > 1 or scenario.clustering.atoms > 1:
+        return None
+    return leaks_all_at(scenario, clusters)
+
+
+def check_leakage(scenario: Scenario) -> None:
+    """Refuse limits that no round keeps, and reclusterings that would never be opened.
+
+    Raises:
+        ConfigError: with the field to change, the reason and the remedy.
+    """
+    if scenario.leakage.mode == "report":
+        return
+    _check_single_sums(scenario)
+    atoms, least = scenario.clustering.atoms, leakage_colluders(scenario) + scenario.secure_sum.k_anonymity
+    if 1 < atoms < least:
+        raise ConfigError(
+            "leakage.colluders",
+            f"the sum of an atom of {atoms} may be determined, and besides {leakage_colluders(scenario)}"
+            f" colluders k = {scenario.secure_sum.k_anonymity} honest members must remain in it",
+            f"clustering.atoms of at least {least}",
+        )
+    again = scenario.clustering.reclusterings
+    if again == 1 or works_of(scenario) > 1:
+        return
+    enough = all_exposed_at(scenario)
+    if enough is not None and again >= enough:
+        participants = participants_of(scenario)
+        clusters = len(cluster_sizes(participants, scenario.clustering.size))
+        raise ConfigError(
+            "clustering.reclusterings",
+            f"{enough} random reclusterings of {participants} parties into {clusters} clusters as a rule give"
+            f" away every update, and parties release no such sums, so that {again} are never opened",
+            f'at most {enough - 1}, new_work = true, or leakage.mode = "report" for experiments',
+        )
+    _check_searchable(scenario)
+
+
+def _check_single_sums(scenario: Scenario) -> None:
+    colluders, sums, leakage = leakage_colluders(scenario), scenario.secure_sum, scenario.leakage
+    if not sums.colluders_per_cluster <= colluders <= sums.colluders:
+        raise ConfigError(
+            "leakage.colluders",
+            f"{colluders}, but f = {sums.colluders_per_cluster} collude in one cluster and"
+            f" q = {sums.colluders} in the whole run",
+            f"{sums.colluders_per_cluster} to {sums.colluders}",
+        )
+    if sums.min_survivors < colluders + sums.k_anonymity:
+        raise ConfigError(
+            "secure_sum.min_survivors",
+            f"{sums.min_survivors}, but besides {colluders} colluders (leakage.colluders; unless set, q for"
+            f" several sums of one update) k = {sums.k_anonymity} honest members must remain in every sum",
+            f"at least {colluders + sums.k_anonymity}, or a smaller leakage.colluders",
+        )
+    honest = sums.min_survivors - colluders
+    if leakage.leverage * honest < 1:
+        raise ConfigError(
+            "leakage.leverage",
+            f"{leakage.leverage:g}, but one sum of {sums.min_survivors} parties with {colluders} colluders"
+            f" already gives 1 / {honest}",
+            f"at least {1 / honest:.3g}, or more secure_sum.min_survivors",
+        )
+
+
+def _check_searchable(scenario: Scenario) -> None:
+    colluders, parties = leakage_colluders(scenario), participants_of(scenario)
+    size = colluders + scenario.secure_sum.k_anonymity - 1
+    if (
+        scenario.clustering.atoms == 1
+        and size > MOST_SEARCHED
+        and math.comb(parties, size - 1) > SEARCH_BUDGET
+    ):
+        raise ConfigError(
+            "clustering.reclusterings",
+            f"whether several sums of {parties} parties determine a combination of {size} or fewer is too"
+            f" much to search, and what is not known to be harmless is not released",
+            f"1, new_work = true, or a smaller secure_sum.k_anonymity or leakage.colluders"
+            f" ({MOST_SEARCHED + 1} together always can be searched)",
+        )
+    if scenario.leakage.leverage < 1 and colluders > MOST_COLLUDERS:
+        raise ConfigError(
+            "leakage.leverage",
+            f"with {colluders} unnamed colluders it is not computed for several reclusterings",
+            f"leakage.colluders of at most {MOST_COLLUDERS}, reclusterings = 1, or leave it out",
+        )
+    if scenario.leakage.leverage < 1 and math.comb(parties, colluders) * parties**2 > LEVERAGE_BUDGET:
+        raise ConfigError(
+            "leakage.leverage",
+            f"of {parties} parties with any {colluders} colluders it takes longer than parties wait for it",
+            "a smaller leakage.colluders or participation, reclusterings = 1, or leave it out",
+        )

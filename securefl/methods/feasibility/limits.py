@@ -1,0 +1,243 @@
+"""Limits between the fields of a scenario (protocol.md, Parameters): what may not run is refused here.
+
+``check`` refuses, or derives what the rest of the program and the header of a run need.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from securefl.base.errors import ConfigError
+from securefl.methods.attacks import backdoor_of, behaviours_of, check_behaviours, party_names
+from securefl.methods.clustering import (
+    cluster_sizes,
+    largest_cluster,
+    max_cluster_size,
+    participants_of,
+    planned_sizes,
+    quorum_of,
+    steps_of,
+)
+from securefl.methods.feasibility.aggregation import check_aggregation
+from securefl.methods.feasibility.clustering import check_clustering
+from securefl.methods.feasibility.crypten import check_crypten
+from securefl.methods.feasibility.data import check_data
+from securefl.methods.feasibility.deadlines import check_deadlines
+from securefl.methods.feasibility.derived import Limits, derive
+from securefl.methods.feasibility.dp_checks import check_checks
+from securefl.methods.feasibility.leakage import check_leakage
+from securefl.methods.feasibility.task_groups import check_groups
+from securefl.methods.feasibility.validation import check_validation
+from securefl.methods.feasibility.weighting import check_weighting
+from securefl.methods.privacy import check_privacy, noise_of
+from securefl.scenario import Scenario
+
+__all__ = [
+    "Limits",
+    "behaviours_of",
+    "check",
+    "cluster_sizes",
+    "max_cluster_size",
+    "participants_of",
+    "party_names",
+    "quorum_of",
+    "steps_of",
+]
+
+MAX_STEPS = 2**53 - 1
+"""Largest magnitude of an encoded coordinate: float64 represents every integer up to it."""
+
+MAX_CLUSTER = 1_024
+"""Most members of a cluster: what the lists of a message may hold."""
+
+
+def check(scenario: Scenario) -> Limits:
+    """Refuse a scenario whose numbers do not fit together; derive what they imply.
+
+    Raises:
+        ConfigError: with the field to change, the reason with its numbers, and the remedy.
+    """
+    _check_population(scenario)
+    check_clustering(scenario)
+    check_groups(scenario)
+    _check_largest(scenario)
+    sizes = planned_sizes(scenario)
+    _check_secure_sum(scenario, sizes)
+    check_crypten(scenario, min(sizes))
+    check_validation(scenario, sizes)
+    check_leakage(scenario)
+    ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
+    check_aggregation(scenario, len(sizes))
+    check_weighting(scenario)
+    _check_odds_and_ends(scenario)
+    check_data(scenario)
+    check_behaviours(scenario)
+    check_privacy(scenario)
+    check_checks(scenario)
+    check_deadlines(scenario)
+    return derive(scenario, sizes, ring_bits)
+
+
+def _check_population(scenario: Scenario) -> None:
+    parties, participants, size = scenario.parties, participants_of(scenario), scenario.clustering.size
+    drawn = scenario.participation
+    if drawn.count is not None and drawn.fraction is not None:
+        raise ConfigError("participation.fraction", "count is given too", "leave one of them out")
+    if participants > parties:
+        raise ConfigError(
+            "participation.count", f"{participants} of {parties} parties cannot take part", "raise parties"
+        )
+    if participants < size:
+        raise ConfigError(
+            "clustering.size",
+            f"{participants} participants do not fill one cluster of {size}",
+            f"at most {participants}, or let more parties take part",
+        )
+    if scenario.secure_sum.colluders >= parties:
+        raise ConfigError(
+            "secure_sum.colluders",
+            f"{scenario.secure_sum.colluders} of {parties} parties collude: nobody is left to protect",
+            f"at most {parties - 1}",
+        )
+
+
+def _check_largest(scenario: Scenario) -> None:
+    largest = largest_cluster(scenario)
+    if largest > MAX_CLUSTER:
+        raise ConfigError(
+            "clustering.size",
+            f"clusters of {scenario.clustering.size} grow to {largest} members when some stay away,"
+            f" and a cluster has at most {MAX_CLUSTER}",
+            f"at most {(MAX_CLUSTER + 1) // 2}",
+        )
+
+
+def _check_secure_sum(scenario: Scenario, sizes: tuple[int, ...]) -> None:
+    plan, smallest, largest = scenario.secure_sum, min(sizes), max(sizes)
+    t, f, k = plan.threshold, plan.colluders_per_cluster, plan.k_anonymity
+    if k == 1 and scenario.leakage.mode == "veto":
+        raise ConfigError(
+            "secure_sum.k_anonymity",
+            "k = 1 lets the update of a single party be determined",
+            'at least 2, or leakage.mode = "report" for experiments (printed in every header)',
+        )
+    if smallest == 1 and not (t == k == plan.min_survivors == 1):
+        raise ConfigError(
+            "clustering.size",
+            "a cluster of 1 has nothing to hide in: it needs threshold = min_survivors = k_anonymity = 1",
+            "at least 2 for a secure sum",
+        )
+    if f > plan.colluders:
+        raise ConfigError(
+            "secure_sum.colluders_per_cluster",
+            f"{f} colluders in a cluster, but only {plan.colluders} in the whole run",
+            f"at most {plan.colluders}, or secure_sum.colluders = {f}",
+        )
+    if t <= f:
+        raise ConfigError(
+            "secure_sum.threshold",
+            f"the {f} colluders of a cluster open its sum by themselves when {t} members suffice",
+            f"at least {f + 1}",
+        )
+    if plan.server == "active" and 2 * t - largest <= f:
+        raise ConfigError(
+            "secure_sum.threshold",
+            f"against an active server two groups of {t} among {largest} members must share more than f = {f}"
+            f" members, but 2 x {t} - {largest} = {2 * t - largest}: it could open two sums of one cluster",
+            f"at least {(largest + f) // 2 + 1}",
+        )
+    if t > smallest:
+        raise ConfigError(
+            "secure_sum.threshold",
+            f"{t} members must open, but the smallest planned cluster has {smallest}",
+            f"at most {smallest}, or a larger clustering.size",
+        )
+    _check_survivors(scenario, smallest)
+    quorum = quorum_of(scenario.parties, plan.colluders)
+    if plan.server == "active" and participants_of(scenario) < quorum:
+        raise ConfigError(
+            "participation",
+            f"{participants_of(scenario)} participants cannot give the {quorum} signatures, more than"
+            f" (N + q) / 2 = ({scenario.parties} + {plan.colluders}) / 2, that certify a freeze",
+            f"at least {quorum} participants",
+        )
+
+
+def _check_survivors(scenario: Scenario, smallest: int) -> None:
+    plan = scenario.secure_sum
+    t, f, k = plan.threshold, plan.colluders_per_cluster, plan.k_anonymity
+    needed = max(t, f + k)
+    if plan.min_survivors < needed:
+        why = (
+            f"an opening takes t = {t} members"
+            if needed == t
+            else f"besides f = {f} colluders k = {k} honest members must remain in every opened sum"
+        )
+        raise ConfigError(
+            "secure_sum.min_survivors", f"{plan.min_survivors}, but {why}", f"at least {needed}"
+        )
+    if plan.min_survivors > smallest:
+        raise ConfigError(
+            "secure_sum.min_survivors",
+            f"{plan.min_survivors} must survive, but the smallest planned cluster has {smallest} members",
+            f"at most {smallest}, or a larger clustering.size"
+            if needed <= smallest
+            else f"clustering.size of at least {needed}",
+        )
+
+
+def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
+    """The narrowest allowed ring in which no sum, noise included, wraps: members x steps < 2^(bits - 1)."""
+    steps, wanted, noise = steps_of(scenario), scenario.encoding.ring_bits, noise_of(scenario)
+    size = f"range {scenario.encoding.range:g} at scale_bits {scenario.encoding.scale_bits} is {steps} steps"
+    if noise:
+        size += f", with noise {steps + noise}"
+    if not 1 <= steps <= MAX_STEPS - noise:
+        raise ConfigError("encoding.range", f"{size}, outside 1 to 2^53 - 1", "change range or scale_bits")
+    reached = members * (steps + noise)
+    if wanted != 64 and reached < 1 << 31 and scenario.secure_sum.validated is None:
+        return 32
+    if wanted == 32:
+        raise ConfigError(
+            "encoding.ring_bits",
+            f"{size}, and a cluster of {members} reaches {reached}, not below 2^31: its sum could wrap",
+            "64 or auto, or a smaller range or scale_bits",
+        )
+    # MAX_CLUSTER * MAX_STEPS < 2^63: 64 bits always suffice.
+    return 64
+
+
+def _check_odds_and_ends(scenario: Scenario) -> None:
+    stop, training = scenario.stop, scenario.training
+    for field, given in (("batch_fraction", training.batch_fraction), ("steps", training.steps)):
+        if given is not None and training.dp_sgd is not None:
+            raise ConfigError(
+                f"training.{field}",
+                "DP-SGD takes one step with a batch of an expected size",
+                "leave it out, and give batch_size",
+            )
+    for index, claim in enumerate(scenario.expect):
+        path = f"expect.{index}"
+        if claim.metric == "epsilon" and scenario.privacy.unit == "none":
+            raise ConfigError(
+                f"{path}.metric",
+                "there is no differential privacy, so there is no epsilon to compare",
+                "leave it out, or give [privacy]",
+            )
+        if claim.metric == "backdoor_success" and backdoor_of(scenario.behaviours) is None:
+            raise ConfigError(
+                f"{path}.metric", "no behaviour is a backdoor whose success could be measured", "leave it out"
+            )
+        if claim.at_least is None and claim.at_most is None:
+            raise ConfigError(path, f"{claim.metric} has no bound", "give at_least, at_most or both")
+        if claim.at_least is not None and claim.at_most is not None and claim.at_least > claim.at_most:
+            raise ConfigError(
+                f"{path}.at_least", f"{claim.at_least:g} is above at_most = {claim.at_most:g}", "swap them"
+            )
+        goal, target = claim.at_least, stop.target_accuracy
+        if claim.metric == "accuracy" and goal is not None and target is not None and goal > target:
+            raise ConfigError(
+                "stop.target_accuracy",
+                f"the run stops at {target:g}, before the expected accuracy of {goal:g}",
+                f"at least {goal:g}, or expect less",
+            )

@@ -1,0 +1,239 @@
+"""Limits of task groups."""
+
+from __future__ import annotations
+
+from securefl.base.errors import ConfigError
+from securefl.methods.attacks import is_of_server
+from securefl.methods.clustering import cluster_sizes, group_sizes, hides_groups, tail
+from securefl.methods.robust import clusters_needed_by, needs_server_gradient
+from securefl.scenario import CoalitionAttack, Groups, Scenario
+
+
+def check_groups(scenario: Scenario) -> None:
+    """Refuse task groups where they contradict another field.
+
+    Raises:
+        ConfigError: with the field to change, the reason and the remedy.
+    """
+    groups, clustering = scenario.groups, scenario.clustering
+    if groups.count == 1:
+        if groups != Groups():
+            raise ConfigError(
+                "groups.count", "1 is no groups at all", "2 or more, or no other field of groups"
+            )
+        return
+    if groups.count > scenario.parties:
+        raise ConfigError(
+            "groups.count",
+            f"{scenario.parties} parties are fewer than {groups.count} groups",
+            f"at most {scenario.parties}",
+        )
+    if groups.tasks == "rotations" and groups.count > 4:
+        raise ConfigError("groups.count", f"{groups.count} groups, and images have 4 rotations", "at most 4")
+    if groups.sizes:
+        _check_sizes(scenario)
+    _check_pace(groups)
+    _check_company(scenario)
+    if clustering.reclusterings > 1:
+        raise ConfigError(
+            "clustering.reclusterings", f"{clustering.reclusterings} of them do not go with groups", "1"
+        )
+    if clustering.fixed:
+        raise ConfigError(
+            "clustering.fixed",
+            "parties change their group, and fixed clusters stay",
+            "leave it out; hidden groups have clusters of atoms, which stay",
+        )
+    if hides_groups(scenario):
+        _check_hidden(scenario)
+    else:
+        _check_open(scenario)
+
+
+def _check_sizes(scenario: Scenario) -> None:
+    groups, parties = scenario.groups, scenario.parties
+    if groups.tasks != "rotations":
+        raise ConfigError(
+            "groups.sizes", "data as they are split have no groups to size", 'groups.tasks = "rotations"'
+        )
+    if len(groups.sizes) != groups.count or sum(groups.sizes) != parties:
+        raise ConfigError(
+            "groups.sizes",
+            f"{len(groups.sizes)} groups of {sum(groups.sizes)} parties in all,"
+            f" and there are {groups.count} of {parties}",
+            f"{groups.count} numbers that add up to {parties}",
+        )
+
+
+def _check_pace(groups: Groups) -> None:
+    """Where there are not two partings, nothing is between them."""
+    if groups.pace == Groups().pace:
+        return
+    between = f"{groups.pace} rounds between partings"
+    if groups.warmup == 0:
+        raise ConfigError(
+            "groups.pace",
+            f"{between}, and with groups.warmup = 0 no model is parted",
+            "groups.warmup of 1 or more, or leave pace out",
+        )
+    if groups.count == 2:
+        raise ConfigError(
+            "groups.pace", f"{between}, and 2 groups take a single one", "leave it out, or 3 groups or more"
+        )
+
+
+def _check_company(scenario: Scenario) -> None:
+    """What no kind of groups goes with."""
+    if scenario.privacy.unit != "none" or scenario.training.dp_sgd is not None:
+        raise ConfigError(
+            "groups.count",
+            "noise is reckoned for one model that everybody learns",
+            "1 with privacy or training.dp_sgd",
+        )
+    if scenario.secure_sum.kind != "masking":
+        raise ConfigError(
+            "secure_sum.kind", f"{scenario.secure_sum.kind} sums do not go with groups", '"masking"'
+        )
+    for name in ("count", "fraction"):
+        if getattr(scenario.participation, name) is not None:
+            raise ConfigError(
+                f"participation.{name}", "a draw of participants does not go with groups", "leave it out"
+            )
+    if needs_server_gradient(scenario.aggregation.rule):
+        raise ConfigError(
+            "aggregation.rule", "the server's own data have no group", "a rule without server data"
+        )
+    for index, behaviour in enumerate(scenario.behaviours):
+        if isinstance(behaviour, CoalitionAttack) or is_of_server(behaviour):
+            raise ConfigError(
+                f"behaviours.{index}.kind",
+                f"{behaviour.kind} knows of one model only",
+                "an attack that a party makes by itself",
+            )
+
+
+def _check_open(scenario: Scenario) -> None:
+    groups, clustering, sums = scenario.groups, scenario.clustering, scenario.secure_sum
+    if sums.server == "active":
+        raise ConfigError(
+            "groups.mode",
+            "a party tells in each round which model fits its data best, and an active server makes the"
+            " models: it reads the data from the choices",
+            'secure_sum.server = "curious", or one group',
+        )
+    needed = sums.colluders + sums.k_anonymity
+    if sums.colluders and sums.min_survivors < needed and scenario.leakage.mode == "veto":
+        raise ConfigError(
+            "secure_sum.min_survivors",
+            f"{sums.min_survivors}, and all q = {sums.colluders} colluders can name the group of one party"
+            f" and be its cluster: besides them k = {sums.k_anonymity} honest members must remain in every"
+            " opened sum",
+            f"at least {needed}",
+        )
+    if clustering.atoms > 1:
+        raise ConfigError(
+            "clustering.atoms",
+            "parties change their group, and atoms stay",
+            'leave it out, or groups.mode = "hidden"',
+        )
+    if sums.threshold <= sums.colluders and scenario.leakage.mode == "veto":
+        raise ConfigError(
+            "secure_sum.threshold",
+            f"{sums.threshold} members rebuild a mate's masks, and all q = {sums.colluders} colluders can"
+            " name its group and be its mates",
+            f"at least {sums.colluders + 1}",
+        )
+    least = min(group_sizes(scenario))
+    if least < clustering.size:
+        raise ConfigError(
+            "clustering.size",
+            f"{scenario.parties} parties in {groups.count} groups are {least} in the smallest, no cluster of"
+            f" {clustering.size}: it would wait for ever",
+            f"at most {least}",
+        )
+    clusters, needed = least // clustering.size, clusters_needed_by(scenario.aggregation)
+    if clusters < needed:
+        raise ConfigError(
+            "aggregation.rule",
+            f"needs {needed} clusters, and a group of {least} makes {clusters} of {clustering.size}",
+            "smaller clusters, another rule, or more parties",
+        )
+
+
+def _check_hidden(scenario: Scenario) -> None:
+    clustering = scenario.clustering
+    if scenario.secure_sum.server == "active":
+        raise ConfigError(
+            "groups.mode",
+            "parties cannot verify the counts that a server tells them, and an active one would tell others",
+            '"open", or secure_sum.server = "curious"',
+        )
+    if clustering.atoms != clustering.size or clustering.size < 2:
+        raise ConfigError(
+            "clustering.atoms",
+            "counts of changing clusters would soon say who is in which group: clusters of hidden groups"
+            " are the run's atoms",
+            f"{max(2, clustering.size)}, as clustering.size",
+        )
+    sums = scenario.secure_sum
+    if sums.colluders_per_cluster + sums.k_anonymity < 2:
+        # Refused in experiments too: the ledger knows whole clusters, and would not see single updates.
+        raise ConfigError(
+            "secure_sum.k_anonymity",
+            "1 opens the slot of whoever is alone in its group: that sum is its update",
+            "at least 2",
+        )
+    if scenario.parties % clustering.size:
+        raise ConfigError(
+            "parties",
+            f"{scenario.parties} do not make clusters of {clustering.size} only, and with hidden groups all"
+            " members of a cluster have to open it",
+            f"a multiple of {clustering.size}",
+        )
+    if sums.threshold < clustering.size:
+        raise ConfigError(
+            "secure_sum.threshold",
+            f"{sums.threshold} of {clustering.size} would open the single update that a member lies for,"
+            " without the one who notices (docs/adr/0026)",
+            f"{clustering.size}, as clustering.size, and so min_survivors",
+        )
+    if scenario.weighting.mode != "ignore":
+        raise ConfigError(
+            "weighting.mode",
+            "nobody knows whose weights are in a slot",
+            '"ignore", or groups.mode = "open"',
+        )
+
+
+def unheard(scenario: Scenario) -> float:
+    """Share of updates in [0, 1] that no slot of hidden groups opens: expected over the draw of clusters.
+
+    A member of a group of n among N parties needs f + k_anonymity - 1 of its m - 1 mates from there:
+    hypergeometric. At f + k_anonymity = 2 and k equal groups that is about (1 - 1 / k)^(m - 1), and exactly
+    so without end of parties. Groups are those that the scenario plans; who chooses another model than its
+    mates is not reckoned with.
+    """
+    sums, parties, mates = scenario.secure_sum, scenario.parties, scenario.clustering.size - 1
+    needed = sums.colluders_per_cluster + sums.k_anonymity - 1
+    return sum(
+        size / parties * (1 - tail(parties - 1, size - 1, mates, needed)) for size in group_sizes(scenario)
+    )
+
+
+def judged_together(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes of the clusters whose sums an aggregation rule sees together.
+
+    All ``sizes`` of a run with one model. With task groups the rule looks at each group's sums by themselves:
+    those of the smallest group, as the scenario plans it. In hidden groups that is the number of clusters
+    that has f + k_anonymity of its members on average, rounded down. Liars choose their group like all
+    others, so that more of them may be in one group than chance would put there.
+    """
+    if scenario.groups.count == 1:
+        return sizes
+    least = min(group_sizes(scenario))
+    if not hides_groups(scenario):
+        return cluster_sizes(least, scenario.clustering.size)
+    sums = scenario.secure_sum
+    needed = sums.colluders_per_cluster + sums.k_anonymity
+    opened = sum(tail(scenario.parties, least, size, needed) for size in sizes)
+    return sizes[: max(1, int(opened))]

@@ -1,0 +1,109 @@
+"""Limits of validated sums, and the numbers that updates are validated by (ADR 0024)."""
+
+from __future__ import annotations
+
+import math
+
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.privacy import HONEST_SHARE, LONGEST, NormTest, norm_test
+from securefl.scenario import DEAL_BYTES, Scenario
+
+FIELD = "secure_sum.validate"
+LEAST_SIZE = 3
+"""An owner has no part in its own check, which takes two."""
+_WORD = 8
+_DEAL_SEED = _DEAL_FIXED = 50
+"""Bytes of a deal beside its words, rounded up: for each check, and around all."""
+
+
+def norm_test_of(scenario: Scenario, weight: float = 1.0, length: int = LONGEST) -> NormTest | None:
+    """The test that updates of one public weight go through; None where nothing is validated.
+
+    Who weighs w sends w times its clipped update, each of its d coordinates rounded to one of the two steps
+    beside it. Its norm is therefore below w * clip + sqrt(d) steps, whatever is drawn, and
+
+        C = ceil(w * norm * 2^scale_bits) + ceil(ceil(sqrt(d)) / HONEST_SHARE)  steps
+
+    lets it pass as often as stated. Every party gets the same integer: the one inexact operation on w is a
+    single correctly rounded product.
+
+    Args:
+        scenario: gives norm, projections, failure and grid.
+        weight: w, in (0, 1].
+        length: d; the longest vector that can be checked, where none is known yet.
+
+    Raises:
+        ConfigError: its numbers do not fit into the ring, or it has too few projections.
+    """
+    wanted = scenario.secure_sum.validated
+    if wanted is None:
+        return None
+    rounding = math.isqrt(length - 1) + 1
+    norm = math.ceil(weight * wanted.norm * 2**scenario.encoding.scale_bits) + math.ceil(
+        rounding / HONEST_SHARE
+    )
+    try:
+        return norm_test(norm, wanted.projections, wanted.failure)
+    except UsageError as error:
+        raise ConfigError(FIELD, str(error)) from error
+
+
+def largest_checked(projections: int) -> int:
+    """Most members m of a cluster in which updates can be validated: one's triples have to fit into a frame.
+
+    A member has a part in m - 1 checks on n projections, and is the first evaluator in one of them. It gets a
+    seed for each, and for that one a word for each of 13 (m - 2) (n + 1) + 2n + 6 products
+    (:func:`securefl.protocol.secure_sum.validated.dealing.requests_of`).
+    """
+    room = DEAL_BYTES - _DEAL_FIXED - _DEAL_SEED - _WORD * (2 * projections + 6)
+    return 2 + room // (_WORD * 13 * (projections + 1) + _DEAL_SEED)
+
+
+def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
+    """Refuse a scenario whose updates cannot be validated.
+
+    Raises:
+        ConfigError: with the field to change, the reason and the remedy.
+    """
+    wanted, sums = scenario.secure_sum.validated, scenario.secure_sum
+    if wanted is None:
+        return
+    if sums.kind != "crypten":
+        raise ConfigError(FIELD, "pairwise masks cannot be computed with", 'kind = "crypten"')
+    if sums.mask_source != "pairwise":
+        raise ConfigError(FIELD, "CrypTen's own generators would give checks away", "leave mask_source out")
+    if min(sizes) < LEAST_SIZE:
+        raise ConfigError(
+            FIELD,
+            f"a cluster of {min(sizes)} cannot check its members: an owner has no part in its own check,"
+            " which takes two others",
+            f"clustering.size at least {LEAST_SIZE}",
+        )
+    largest = largest_checked(wanted.projections)
+    if max(sizes) > largest:
+        raise ConfigError(
+            FIELD,
+            f"the checks of a cluster of {max(sizes)} on {wanted.projections} projections take more triples"
+            " than fit into a frame",
+            f"clusters of at most {largest}, or fewer projections",
+        )
+    if scenario.clustering.reclusterings > 1 and not scenario.clustering.new_work:
+        raise ConfigError(
+            FIELD,
+            f"one update in {scenario.clustering.reclusterings} reclusterings would have as many sketches,"
+            " and an attacker as many tries",
+            "clustering.reclusterings = 1, or clustering.new_work = true",
+        )
+    if scenario.privacy.unit != "none":
+        raise ConfigError(FIELD, "noise is longer than any bound worth checking", 'privacy.unit = "none"')
+    if scenario.encoding.ring_bits == 32:
+        raise ConfigError(FIELD, "checks are made in the ring of 64 bits", "encoding.ring_bits = 64")
+    clip, most = scenario.encoding.clip, HONEST_SHARE * wanted.norm
+    if clip == "none" or clip > most:
+        reason = "are not clipped" if clip == "none" else f"are clipped to {clip:g}"
+        raise ConfigError(
+            FIELD,
+            f"honest updates {reason}, and only up to {HONEST_SHARE:g} x {wanted.norm:g} they surely pass",
+            f"encoding.clip at most {most:g}",
+        )
+    norm_test_of(scenario)

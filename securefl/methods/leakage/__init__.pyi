@@ -1,0 +1,16 @@
+from .admission import NO_OPENINGS as NO_OPENINGS
+from .admission import Admission as Admission
+from .admission import Openings as Openings
+from .admission import admit as admit
+from .ledger import LeakageLedger as LeakageLedger
+from .ledger import UpdateVersion as UpdateVersion
+from .ledger import planned as planned
+from .leverage import leverages as leverages
+from .limits import LeakageLimits as LeakageLimits
+from .modular import draw_prime as draw_prime
+from .modular import prime_from as prime_from
+from .proofs import Combination as Combination
+from .proofs import Decision as Decision
+from .proofs import decide as decide
+from .support import LeastSupport as LeastSupport
+from .support import least_support as least_support

@@ -1,0 +1,177 @@
+"""Which of a round's reclusterings may be opened: the decision of protocol.md, step 8, for party and server.
+
+Everybody computes it from the certified survivors, so that nobody has to be told what to release, and no
+server can ask for more. A reclustering is opened with all its sums or not at all: every survivor is then in
+as many sums as any other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from securefl.base.crypto import digest, encode
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import Assignment
+from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion
+from securefl.methods.leakage.limits import TOLERANCE, Crossing, LeakageLimits, crossings
+from securefl.methods.leakage.modular import prime_from
+
+Sums = tuple[tuple[PartyId, ...], ...]
+"""The members of each sum, sorted."""
+Openings = Mapping[UpdateVersion, Sums]
+"""Sums that were opened, or must be taken to be, by update version."""
+
+NO_OPENINGS: Openings = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What may be opened of one round."""
+
+    openings: Openings
+    """What was opened before of its update versions, and all that is admitted now, taken as opened."""
+    admitted: tuple[int, ...]
+    """Reclusterings, ascending."""
+    withheld: Mapping[int, tuple[Crossing, ...]]
+    """Whose limits each other reclustering would cross, on top of those admitted before it."""
+    certain: bool
+    """Whether it is right whatever prime was drawn; otherwise but for the doubt of the ledger, squared."""
+
+    def head(self) -> bytes:
+        """Hash (32 bytes) of all openings, for the parties to sign. No prime is a part of it."""
+        fields = [encode(*self.admitted)]
+        for version, sums in sorted(self.openings.items()):
+            fields.append(encode(*version, len(sums)))
+            fields += [encode(*members) for members in sums]
+        return digest("leakage ledger", *fields)
+
+
+def admit(
+    assignment: Assignment,
+    survivors: Collection[PartyId],
+    limits: Mapping[PartyId, LeakageLimits],
+    *,
+    round_: int,
+    seed: bytes,
+    new_work: bool,
+    history: Openings = NO_OPENINGS,
+) -> Admission:
+    """Decide, reclustering by reclustering in their order, whether to open it: none crosses any limit.
+
+    Sums count as opened once they may be released, whether or not the server says that it opened them.
+
+    Args:
+        assignment: the round's clusters.
+        survivors: the certified survivor set S.
+        limits: of all parties that demand any; of nobody where leakage is only reported.
+        round_: the global round.
+        seed: that primes follow from. Whoever shapes assignment or survivors should not have known it,
+            unless the answer is ``certain``.
+        new_work: whether each reclustering sums an update of its own.
+        history: sums of the same update versions that were released before. They are never withheld.
+    """
+    every = range(len(assignment.clusters))
+    grouped = (
+        [(UpdateVersion(round_, r), [r]) for r in every] if new_work else [(UpdateVersion(round_), every)]
+    )
+    openings: dict[UpdateVersion, Sums] = {}
+    admitted: list[int] = []
+    withheld: dict[int, tuple[Crossing, ...]] = {}
+    certain = True
+    for version, reclusterings in grouped:
+        rows = {r: _alive(assignment, survivors, r) for r in reclusterings}
+        book = _Book(version, history.get(version, ()), limits, seed)
+        kept, crossed = book.admitted(rows)
+        openings[version] = book.before + tuple(row for r in kept for row in rows[r])
+        admitted += kept
+        withheld |= crossed
+        certain = certain and book.certain
+    return Admission(openings, tuple(admitted), withheld, certain)
+
+
+class _Book:
+    """One update version: finds out which reclusterings go together."""
+
+    def __init__(
+        self, version: UpdateVersion, before: Sums, limits: Mapping[PartyId, LeakageLimits], seed: bytes
+    ) -> None:
+        self.before = before
+        self.certain = True
+        self._version = version
+        self._limits = limits
+        self._seed = seed
+
+    def admitted(self, rows: Mapping[int, Sums]) -> tuple[list[int], dict[int, tuple[Crossing, ...]]]:
+        together = self.before + tuple(row for sums in rows.values() for row in sums)
+        if not together or _harmless(together, self._limits):
+            return list(rows), {}
+        columns = sorted({party for row in together for party in row})
+        ledger = _with(LeakageLedger.begin(self._version, columns, prime_from(self._seed)), self.before)
+        # More sums cross more limits, never fewer: if all together are harmless, each of them is.
+        everything = ledger
+        for sums in rows.values():
+            everything = _with(everything, sums)
+        if not self._judge(everything, len(rows)):
+            return list(rows), {}
+        kept: list[int] = []
+        crossed: dict[int, tuple[Crossing, ...]] = {}
+        for r, sums in rows.items():
+            grown = _with(ledger, sums)
+            found = self._judge(grown, len(kept) + 1)
+            if found:
+                crossed[r] = found
+            else:
+                ledger = grown
+                kept.append(r)
+        return kept, crossed
+
+    def _judge(self, ledger: LeakageLedger, partitions: int) -> tuple[Crossing, ...]:
+        """Crossings, modulo a second prime too unless the rank is certain.
+
+        Each of ``partitions`` reclusterings sums up to the same total, so that no rank is above the number of
+        sums less all but one of them. Where the rank modulo the prime reaches that it is the rational one,
+        and all searches for supports are proofs, whatever the prime. Otherwise somebody may have tried which
+        survivors suit the prime; two primes that mislead together are out of reach.
+        """
+        found = crossings(ledger, self._limits)
+        most = min(len(ledger.openings) - partitions + 1, len(ledger.parties))
+        if found or ledger.echelon.rank == most or not ledger.doubt:
+            return found
+        self.certain = False
+        return crossings(ledger.modulo(prime_from(self._seed + b"again")), self._limits)
+
+
+def _harmless(sums: Sums, limits: Mapping[PartyId, LeakageLimits]) -> bool:
+    """Whether what is said here without any algebra keeps everybody's limits.
+
+    Parties that are in the very same sums, as in one clustering or in an atom, have equal coefficients in
+    every combination: it contains all of them or none, and no leverage is above 1 over their number.
+    """
+    if not limits:
+        return True
+    places: dict[PartyId, list[int]] = {}
+    for number, row in enumerate(sums):
+        for party in row:
+            places.setdefault(party, []).append(number)
+    alike = Counter(map(tuple, places.values()))
+    return all(
+        alike[tuple(places[party])] >= demand.support
+        and demand.leverage + TOLERANCE >= 1 / max(alike[tuple(places[party])] - demand.colluders, 1)
+        for party, demand in limits.items()
+        if party in places
+    )
+
+
+def _alive(assignment: Assignment, survivors: Collection[PartyId], reclustering: int) -> Sums:
+    kept = set(survivors)
+    rows = (tuple(p for p in members if p in kept) for members in assignment.clusters[reclustering])
+    return tuple(row for row in rows if row)
+
+
+def _with(ledger: LeakageLedger, sums: Sequence[tuple[PartyId, ...]]) -> LeakageLedger:
+    for members in sums:
+        ledger = ledger.open(members)
+    return ledger

@@ -1,0 +1,155 @@
+"""Whom any few colluders expose, without naming them: for each party the smallest support that contains it.
+
+Party i falls to colluders K exactly if some combination of the sums contains i and nobody outside K and i.
+The searches go by size, over all sets of up to four parties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.errors import UsageError
+from securefl.base.ids import PartyId
+from securefl.methods.leakage.echelon import Echelon
+from securefl.methods.leakage.ledger import LeakageLedger
+from securefl.methods.leakage.points import UnluckyError, affine, equal_groups, lines, seen_from
+from securefl.methods.leakage.proofs import Combination, prove_support
+from securefl.methods.leakage.support import ALWAYS, image
+
+_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Coalitions:
+    """For each party that up to ``searched`` colluders expose: a smallest set of parties that shows it."""
+
+    searched: int
+    """Number of colluders up to which the answers are complete, at most 3."""
+    supports: Mapping[PartyId, tuple[PartyId, ...]]
+    """A support with the party in it; all other parties of it, as colluders, learn its update."""
+
+    def needed(self, party: PartyId) -> int | None:
+        """Fewest colluders that expose ``party``: 0 if nobody is needed, None if more than ``searched``."""
+        support = self.supports.get(party)
+        return None if support is None else len(support) - 1
+
+    def exposed(self, colluders: int) -> frozenset[PartyId]:
+        """Parties that some ``colluders`` others expose. Complete: nobody else is exposed by any of them.
+
+        Raises:
+            UsageError: more colluders than ``searched``.
+        """
+        if not 0 <= colluders <= self.searched:
+            raise UsageError(f"{colluders} colluders: the search covers 0 to {self.searched}")
+        return frozenset(p for p, support in self.supports.items() if len(support) <= colluders + 1)
+
+
+def coalitions(ledger: LeakageLedger, colluders: int = ALWAYS - 1) -> Coalitions:
+    """Whom any ``colluders`` parties expose, by exhaustive search.
+
+    Nobody is missed, but for twice the doubt of the ledger. An entry too many is a coincidence modulo the
+    prime, less likely than 1e-8 for 100 parties and 1e-3 for 1,000; :func:`prove_coalitions` excludes it.
+    Three colluders cost up to N^3 / 2 steps of some 0.5 microseconds, fewer up to N^2 / 2.
+
+    Raises:
+        UsageError: more than 3 colluders: name them instead (:meth:`LeakageLedger.without`), or take
+            :func:`securefl.methods.leakage.support.least_support` for a bound.
+    """
+    if not 0 <= colluders < ALWAYS:
+        raise UsageError(f"{colluders} unnamed colluders: the search covers 0 to {ALWAYS - 1}")
+    for attempt in range(_TRIES):
+        try:
+            found = _Search(ledger, attempt).run(colluders + 1)
+        except UnluckyError:
+            continue
+        names = ledger.parties
+        return Coalitions(
+            colluders,
+            {names[i]: tuple(names[j] for j in sorted(support)) for i, support in sorted(found.items())},
+        )
+    raise UsageError("no projection of the parties' points was of use: the prime misled")
+
+
+def prove_coalitions(ledger: LeakageLedger, answer: Coalitions) -> dict[PartyId, Combination | None]:
+    """For each party a combination of the sums with it and at most its coalition inside, checked exactly.
+
+    None where the prime misled.
+    """
+    proofs: dict[PartyId, Combination | None] = {}
+    for party, support in answer.supports.items():
+        proof = prove_support(ledger, [ledger.parties.index(member) for member in support])
+        contains = proof is not None and ledger.parties.index(party) in proof.support
+        proofs[party] = proof if contains else None
+    return proofs
+
+
+class _Search:
+    """One projection of the points; ``found`` maps a column to the first support that contains it."""
+
+    def __init__(self, ledger: LeakageLedger, attempt: int) -> None:
+        self.prime = ledger.prime
+        self.units = ledger.echelon.units
+        self.found: dict[int, tuple[int, ...]] = {}
+        self.image: dict[int, I64] = {d: image(ledger, d, attempt) for d in (2, 3, 4)}
+
+    def run(self, size: int) -> dict[int, tuple[int, ...]]:
+        self._note(*((column,) for column in self.units))
+        others = [column for column in range(len(self.image[2])) if column not in self.found]
+        if size >= 2 and others:
+            points = self._parallel(others)
+            if size >= 3:
+                self._collinear(points)
+            if size >= 4:
+                self._coplanar(points)
+        return self.found
+
+    def _note(self, *supports: tuple[int, ...]) -> None:
+        for support in supports:
+            for column in support:
+                self.found.setdefault(column, support)
+
+    def _parallel(self, columns: list[int]) -> list[int]:
+        """Note the pairs, and return one party for each point."""
+        places = affine(self.image[2][columns], self.prime)[:, 0]
+        spare = set()
+        for group in equal_groups(places):
+            first = columns[group[0]]
+            for other in (columns[k] for k in group[1:]):
+                self._note((first, other))
+                spare.add(other)
+        return [column for column in columns if column not in spare]
+
+    def _collinear(self, points: list[int]) -> None:
+        for j, group in lines(affine(self.image[3][points], self.prime), self.prime):
+            first, second, *more = (points[k] for k in group)
+            self._note((points[j], first, second), *((points[j], first, k) for k in more))
+
+    def _coplanar(self, points: list[int]) -> None:
+        places = affine(self.image[4][points], self.prime)
+        for i, column in enumerate(points):
+            if column in self.found:
+                continue
+            # The point is on no line of three, so that the others lie in different directions from it.
+            others = [k for k in range(len(points)) if k != i]
+            directions = affine(seen_from(places, i, self.prime)[others], self.prime)
+            for j, group in lines(directions, self.prime):
+                triple = self._independent([others[k] for k in (j, *group)], places)
+                if triple:
+                    self._note((column, *(points[k] for k in triple)))
+                    break
+
+    def _independent(self, numbers: list[int], places: I64) -> list[int] | None:
+        """Three of the points that are not on a line: a line that a fourth point sees flat proves nothing."""
+        echelon, chosen = Echelon.empty(self.prime, places.shape[1] + 1), []
+        for number in numbers:
+            grown = echelon.append(np.concatenate([[1], places[number]]))
+            if grown is not echelon:
+                chosen.append(number)
+            echelon = grown
+            if len(chosen) == 3:
+                return chosen
+        return None

@@ -1,0 +1,137 @@
+"""Gauss-Jordan elimination modulo a prime, row by row, as a value that is replaced and never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.errors import UsageError
+from securefl.methods.leakage.modular import product, times, total
+
+_BLOCK = 32
+"""New rows wait until there are this many, and are then taken out of the old ones by one matrix product."""
+
+
+@dataclass(frozen=True, eq=False)
+class Echelon:
+    """The row space of the rows so far.
+
+    ``basis`` and ``fresh`` hold residues, ``(rows, width)``. A row of either has 1 at its own pivot and 0 at
+    the others of its block; fresh rows are 0 at the old pivots too, while old rows still may have entries at
+    fresh pivots.
+    """
+
+    prime: int
+    width: int
+    basis: I64
+    pivots: tuple[int, ...]
+    fresh: I64
+    fresh_pivots: tuple[int, ...]
+
+    @classmethod
+    def empty(cls, prime: int, width: int) -> Echelon:
+        """No rows yet, over ``width`` columns."""
+        none = np.zeros((0, width), np.int64)
+        return cls(prime, width, none, (), none, ())
+
+    @property
+    def rank(self) -> int:
+        """Number of independent rows. Modulo the prime, so never above the rank over the rationals."""
+        return len(self.pivots) + len(self.fresh_pivots)
+
+    def append(self, row: I64) -> Echelon:
+        """The value with one more row of residues, ``(width,)``: the same object if it depends on others.
+
+        Raises:
+            UsageError: wrong shape or dtype.
+        """
+        if row.shape != (self.width,) or row.dtype != np.int64:
+            raise UsageError(f"a row of {row.dtype} {row.shape} does not fit {self.width} columns")
+        rest = self._less(row, self.basis, self.pivots)
+        rest = self._less(rest, self.fresh, self.fresh_pivots)
+        places = np.flatnonzero(rest)
+        if not len(places):
+            return self
+        pivot = int(places[0])
+        scale = pow(int(rest[pivot]), -1, self.prime)
+        rest = times(rest, np.array([scale], np.int64), self.prime)
+        fresh = _cleared(self.fresh, (pivot,), rest[None, :], self.prime)
+        grown = replace(
+            self, fresh=np.concatenate([fresh, rest[None, :]]), fresh_pivots=(*self.fresh_pivots, pivot)
+        )
+        return grown.settled if len(grown.fresh_pivots) >= _BLOCK else grown
+
+    def _less(self, row: I64, rows: I64, pivots: tuple[int, ...]) -> I64:
+        factors = row[list(pivots)]
+        used = np.flatnonzero(factors)
+        if not len(used):
+            return row
+        # Rows of zeros and ones meet the old rows with factors of 1: a sum instead of a product.
+        if (factors[used] == 1).all():
+            rest: I64 = row - total(rows[used], self.prime)
+        else:
+            rest = row - product(factors[None, used], rows[used], self.prime)[0]
+        return rest + (rest < 0) * self.prime
+
+    @cached_property
+    def settled(self) -> Echelon:
+        """The same row space in reduced form: every row is 0 at every other row's pivot, nothing is fresh."""
+        if not self.fresh_pivots:
+            return self
+        basis = _cleared(self.basis, self.fresh_pivots, self.fresh, self.prime)
+        return replace(
+            self,
+            basis=np.concatenate([basis, self.fresh]),
+            pivots=self.pivots + self.fresh_pivots,
+            fresh=self.fresh[:0],
+            fresh_pivots=(),
+        )
+
+    @cached_property
+    def free(self) -> tuple[int, ...]:
+        """Columns without a pivot, ascending."""
+        taken = {*self.pivots, *self.fresh_pivots}
+        return tuple(column for column in range(self.width) if column not in taken)
+
+    @cached_property
+    def units(self) -> tuple[int, ...]:
+        """Columns whose unit vector is in the row space, ascending.
+
+        Such a column has a pivot, and the reduced row of that pivot has no other entry.
+        """
+        whole = self.settled
+        alone = np.flatnonzero(~whole.basis[:, list(whole.free)].any(axis=1))
+        return tuple(sorted(whole.pivots[k] for k in alone))
+
+    def kernel_image(self, functionals: I64) -> I64:
+        """``W @ functionals`` for the basis W of the null space that the free columns name.
+
+        Row i of W, ``(width, width - rank)``, is what party i contributes: a vector v is in the row space
+        exactly if v @ W = 0.
+
+        Args:
+            functionals: ``(width - rank, d)`` residues.
+        """
+        whole = self.settled
+        image = np.zeros((self.width, functionals.shape[1]), np.int64)
+        image[list(whole.free)] = functionals
+        down = product(whole.basis[:, list(whole.free)], functionals, self.prime)
+        image[list(whole.pivots)] = (self.prime - down) * (down != 0)
+        return image
+
+
+def _cleared(rows: I64, pivots: tuple[int, ...], by: I64, prime: int) -> I64:
+    """Take ``by``, with ones at ``pivots``, out of ``rows``, so that these are 0 there."""
+    factors = rows[:, list(pivots)]
+    touched, columns = np.flatnonzero(factors.any(axis=1)), np.flatnonzero(by.any(axis=0))
+    if not len(touched):
+        return rows
+    cleared = rows.copy()
+    place = np.ix_(touched, columns)
+    taken = (times if len(pivots) == 1 else product)(factors[touched], by[:, columns], prime)
+    rest = rows[place] - taken
+    cleared[place] = rest + (rest < 0) * prime
+    return cleared

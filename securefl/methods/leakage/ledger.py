@@ -1,0 +1,177 @@
+"""What the sums of one update version determine about single parties: a value that grows by a row per sum.
+
+Every opened sum is a row of zeros and ones over the parties, the certified survivors being the ones. A party
+is exposed if its unit vector is a linear combination of the rows: then that combination of the sums is its
+update (privacy-notes, section 1). Dropouts make rows of their own: two sums that differ by one party expose
+it, whatever the plan was.
+
+Everything here is computed modulo a prime and right but for the probability :attr:`LeakageLedger.doubt`;
+:mod:`securefl.methods.leakage.proofs` turns answers into integers that anybody can check.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.errors import UsageError
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import Assignment
+from securefl.methods.leakage.echelon import Echelon
+from securefl.methods.leakage.modular import BITS, PRIMES, is_prime
+
+
+class UpdateVersion(NamedTuple):
+    """The updates that sums have in common: one global round, or one local work of it.
+
+    ``work`` counts reclusterings where each has new local work, and is 0 otherwise.
+    """
+
+    round: int
+    work: int = 0
+
+
+@dataclass(frozen=True)
+class LeakageLedger:
+    """All sums of one update version that were opened, or must be taken to be."""
+
+    version: UpdateVersion
+    parties: tuple[PartyId, ...]
+    """The columns, ascending."""
+    prime: int
+    """In [2^60, 2^61), drawn at random, and not before whoever shapes the rows has committed to them."""
+    openings: tuple[tuple[int, ...], ...] = ()
+    """Columns in each sum, ascending, in the order of opening."""
+    independent: tuple[int, ...] = field(default=(), repr=False)
+    """Numbers of the openings that are no combination of earlier ones."""
+    echelon: Echelon = field(compare=False, repr=False, kw_only=True)
+
+    @classmethod
+    def begin(cls, version: UpdateVersion, parties: Iterable[PartyId], prime: int) -> LeakageLedger:
+        """A ledger without sums.
+
+        Raises:
+            UsageError: no party, or a number that is no prime of 61 bits.
+        """
+        columns = tuple(sorted(set(parties)))
+        if not columns or prime.bit_length() != BITS or not is_prime(prime):
+            raise UsageError(f"no ledger over {len(columns)} parties modulo {prime}")
+        return cls(version, columns, prime, echelon=Echelon.empty(prime, len(columns)))
+
+    def open(self, survivors: Collection[PartyId]) -> LeakageLedger:
+        """The ledger with one more sum.
+
+        Args:
+            survivors: the certified members that the sum contains.
+
+        Raises:
+            UsageError: nobody, or somebody who is no party of the ledger.
+        """
+        members = set(survivors)
+        row = tuple(column for column, party in enumerate(self.parties) if party in members)
+        if not row or len(row) != len(members):
+            raise UsageError(f"a sum of {len(members)} members, of which the ledger knows {len(row)}")
+        return self._with(row)
+
+    def _with(self, row: tuple[int, ...]) -> LeakageLedger:
+        entries = np.zeros(len(self.parties), np.int64)
+        entries[list(row)] = 1
+        echelon = self.echelon.append(entries)
+        grew = (len(self.openings),) if echelon is not self.echelon else ()
+        return LeakageLedger(
+            self.version,
+            self.parties,
+            self.prime,
+            (*self.openings, row),
+            self.independent + grew,
+            echelon=echelon,
+        )
+
+    def without(self, colluders: Collection[PartyId]) -> LeakageLedger:
+        """The ledger as colluders and the server see it together: their columns are known, hence deleted.
+
+        Openings keep their numbers; one of colluders only becomes an empty row.
+
+        Raises:
+            UsageError: a colluder who is no party, or nobody else is left.
+        """
+        known = set(colluders)
+        kept = [column for column, party in enumerate(self.parties) if party not in known]
+        if len(kept) + len(known) != len(self.parties):
+            raise UsageError("a colluder is no party of the ledger")
+        number = {column: place for place, column in enumerate(kept)}
+        ledger = LeakageLedger.begin(self.version, (self.parties[column] for column in kept), self.prime)
+        for row in self.openings:
+            ledger = ledger._with(tuple(number[column] for column in row if column in number))
+        return ledger
+
+    def modulo(self, prime: int) -> LeakageLedger:
+        """The same sums modulo another prime."""
+        ledger = LeakageLedger.begin(self.version, self.parties, prime)
+        for row in self.openings:
+            ledger = ledger._with(row)
+        return ledger
+
+    @property
+    def matrix(self) -> I64:
+        """A: ``(openings, parties)``, 1 where the sum contains the party, else 0."""
+        rows = np.zeros((len(self.openings), len(self.parties)), np.int64)
+        for number, row in enumerate(self.openings):
+            rows[number, list(row)] = 1
+        return rows
+
+    @property
+    def exposed(self) -> frozenset[PartyId]:
+        """Parties whose updates the sums determine."""
+        return frozenset(self.parties[column] for column in self.echelon.units)
+
+    @property
+    def kernel_dimension(self) -> int:
+        """Dimension of all changes of the updates that no opened sum shows."""
+        return len(self.parties) - self.echelon.rank
+
+    @property
+    def doubt(self) -> float:
+        """Bound on the probability, over the prime, that rank or :attr:`exposed` are wrong.
+
+        They are those of the rationals if the prime divides none of N + 1 fixed integers that are not 0: a
+        largest minor of A, and for each party that is not exposed one of A with its unit vector below. A
+        minor of order n of zeros and ones is at most (n + 1)^((n + 1) / 2) / 2^n (Hadamard), and has at
+        most log2 of that over 60 prime factors of 61 bits.
+        """
+        order = min(len(self.openings), len(self.parties) - 1) + 1
+        bits = (order + 1) / 2 * math.log2(order + 1) - order
+        return (len(self.parties) + 1) * math.floor(max(bits, 0.0) / (BITS - 1)) / PRIMES
+
+
+def planned(
+    assignment: Assignment, survivors: Collection[PartyId], round_: int, prime: int, *, new_work: bool
+) -> tuple[LeakageLedger, ...]:
+    """The ledgers of a round as every party computes them before it releases (protocol.md, step 8).
+
+    All sums of the round count as opened. Clusters without a survivor have none.
+
+    Args:
+        assignment: the round's clusters.
+        survivors: the global survivor set S.
+        round_: the global round.
+        prime: as in :class:`LeakageLedger`.
+        new_work: whether each reclustering sums an update of its own: a ledger for each, instead of one.
+
+    Raises:
+        UsageError: nobody takes part, or a number that is no prime of 61 bits.
+    """
+    works = [(row,) for row in assignment.clusters] if new_work else [assignment.clusters]
+    ledgers = []
+    for work, rows in enumerate(works):
+        ledger = LeakageLedger.begin(UpdateVersion(round_, work), assignment.participants, prime)
+        for members in (members for row in rows for members in row):
+            if alive := set(survivors).intersection(members):
+                ledger = ledger.open(alive)
+        ledgers.append(ledger)
+    return tuple(ledgers)

@@ -1,0 +1,120 @@
+"""Exact rational solutions of integer systems that are regular modulo a prime (Dixon 1982).
+
+The solution is computed to more and more digits in base p from one inverse modulo p, and turned into
+fractions with a common denominator. Nothing is returned that does not solve the system over the integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.errors import UsageError
+from securefl.methods.leakage.echelon import Echelon
+from securefl.methods.leakage.modular import product, wrapped_product
+
+
+@dataclass(frozen=True, slots=True)
+class Fractions:
+    """A rational vector: ``numerators[i] / denominator``, the denominator positive."""
+
+    numerators: tuple[int, ...]
+    denominator: int
+
+
+def solve(matrix: I64, right: I64, prime: int) -> list[Fractions]:
+    """Return x with ``matrix @ x == right`` for each column of ``right``, over the rationals.
+
+    Args:
+        matrix: zeros and ones, ``(n, n)``, regular modulo ``prime``.
+        right: ``(n, k)``, entries below 2^31 in size.
+        prime: of 61 bits.
+
+    Raises:
+        UsageError: wrong shapes, or a matrix that is singular modulo ``prime``.
+    """
+    size = len(matrix)
+    if matrix.shape != (size, size) or right.shape[:1] != (size,):
+        raise UsageError(f"a system of {matrix.shape} does not fit right sides {right.shape}")
+    inverse = _inverse(matrix, prime)
+    rows = [np.flatnonzero(row).tolist() for row in matrix]
+    # Hadamard and Cramer: numerators and denominator of a solution are below this.
+    norms = math.prod(math.isqrt(len(row)) + 1 for row in rows)
+    limit = norms * (math.isqrt(size) + 1) * (int(np.abs(right).max(initial=0)) + 1)
+    unit = np.array([pow(prime, -1, 2**64)], np.uint64).view(np.int64)
+    doubles = matrix.astype(np.float64)
+
+    found: list[Fractions | None] = [None] * right.shape[1]
+    rest, digits, modulus = right.astype(np.int64), 0, 1
+    value = np.zeros(right.shape, object)
+    while None in found:
+        if modulus > 2 * limit * limit:
+            raise UsageError("the system has no solution: it was regular, so this is a mistake in its making")
+        digit = product(inverse, rest % prime, prime)
+        # Exact: the difference is a multiple of the prime, and the quotient is below n + 2^31 in size.
+        rest = (rest - wrapped_product(doubles, digit)) * unit
+        value += digit.astype(object) * modulus
+        modulus *= prime
+        digits += 1
+        if digits & digits - 1 == 0 or modulus > 2 * limit * limit:
+            for column in (k for k, known in enumerate(found) if known is None):
+                candidate = _fractions(value[:, column].tolist(), modulus)
+                if candidate is not None and _solves(rows, candidate, right[:, column].tolist()):
+                    found[column] = candidate
+    return [solution for solution in found if solution is not None]
+
+
+def _inverse(matrix: I64, prime: int) -> I64:
+    size = len(matrix)
+    echelon = Echelon.empty(prime, 2 * size)
+    for row in np.concatenate([matrix, np.eye(size, dtype=np.int64)], axis=1):
+        echelon = echelon.append(row)
+    whole = echelon.settled
+    order = np.argsort(np.array(whole.pivots, dtype=np.int64))
+    if whole.rank < size or max(whole.pivots, default=-1) >= size:
+        raise UsageError("the matrix is singular modulo the prime")
+    return whole.basis[order][:, size:]
+
+
+def _solves(rows: Sequence[Sequence[int]], solution: Fractions, right: Sequence[int]) -> bool:
+    x = solution.numerators
+    return all(
+        sum(x[j] for j in row) == solution.denominator * target
+        for row, target in zip(rows, right, strict=True)
+    )
+
+
+def _fractions(values: Sequence[int], modulus: int) -> Fractions | None:
+    """Small fractions with one denominator that equal ``values`` modulo ``modulus``, if there are any."""
+    bound = math.isqrt(modulus // 2)
+    denominator = 1
+    for value in values:
+        scaled = _centred(value * denominator, modulus)
+        if abs(scaled) > bound:
+            denominator *= _denominator(scaled % modulus, modulus, bound)
+            if denominator > bound:
+                return None
+    numerators = tuple(_centred(value * denominator, modulus) for value in values)
+    if any(abs(numerator) > bound for numerator in numerators):
+        return None
+    return Fractions(numerators, denominator)
+
+
+def _denominator(value: int, modulus: int, bound: int) -> int:
+    """The denominator of the fraction that equals ``value``: Euclid's algorithm, half way (Wang 1981)."""
+    before, now = modulus, value
+    below, denominator = 0, 1
+    while now > bound:
+        quotient = before // now
+        before, now = now, before - quotient * now
+        below, denominator = denominator, below - quotient * denominator
+    return abs(denominator)
+
+
+def _centred(value: int, modulus: int) -> int:
+    rest = value % modulus
+    return rest - modulus if rest > modulus // 2 else rest

@@ -1,0 +1,228 @@
+"""Answers as integers that anybody can check with additions: who is exposed, who is not, and why.
+
+A **combination** is one integer per sum; the combined sums are known, so a combination whose value is a
+multiple of one unit vector exposes that party. A **witness** is one integer w_i per party with A w = 0: the
+updates x and x + w give the same sums, so no party with w_i != 0 is determined.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.errors import UsageError
+from securefl.base.ids import PartyId
+from securefl.methods.leakage.echelon import Echelon
+from securefl.methods.leakage.ledger import LeakageLedger
+from securefl.methods.leakage.lifting import solve
+from securefl.methods.leakage.modular import prime_from
+
+_TRIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """``factors``, one per opening, and ``value``, one per party: what the combined sums contain."""
+
+    factors: tuple[int, ...]
+    value: tuple[int, ...]
+
+    def holds(self, ledger: LeakageLedger) -> bool:
+        """Whether ``factors @ A == value``, over the integers, and the value is not 0."""
+        if len(self.factors) != len(ledger.openings):
+            return False
+        return any(self.value) and _combined(ledger, self.factors) == self.value
+
+    @property
+    def support(self) -> tuple[int, ...]:
+        """Columns of the parties that the combined sums contain."""
+        return tuple(column for column, entry in enumerate(self.value) if entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """One integer per party; adding any multiple of them to the updates changes no opened sum."""
+
+    values: tuple[int, ...]
+
+    def holds(self, ledger: LeakageLedger) -> bool:
+        """Whether ``A @ values == 0``, over the integers."""
+        if len(self.values) != len(ledger.parties):
+            return False
+        return all(sum(self.values[column] for column in row) == 0 for row in ledger.openings)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Everybody, decided: a combination for each exposed party, one witness for all others."""
+
+    exposed: Mapping[PartyId, Combination]
+    witness: Witness | None
+    """Not 0 for any party that is not exposed; None where all are."""
+
+
+def decide(ledger: LeakageLedger) -> Decision:
+    """Who is exposed, proved both ways.
+
+    Should the ledger's prime have misled it, other primes are tried.
+
+    Raises:
+        UsageError: several primes misled, which does not happen.
+    """
+    for attempt in range(_TRIES):
+        other = ledger if not attempt else ledger.modulo(prime_from(f"{ledger.prime} {attempt}".encode()))
+        exposed, witness = prove_exposed(other), find_witness(other)
+        if None not in exposed.values() and (witness is not None or len(exposed) == len(other.parties)):
+            return Decision({party: proof for party, proof in exposed.items() if proof}, witness)
+    raise UsageError(f"{_TRIES} primes, and none gave a proof for everybody")
+
+
+def find_witness(ledger: LeakageLedger) -> Witness | None:
+    """A witness that is not 0 for any party outside :attr:`LeakageLedger.exposed`, checked exactly.
+
+    It is a random combination of the null space: each party's entry vanishes with probability below 1/64
+    over N, and then another is tried. None where all parties are exposed (or the prime misled).
+    """
+    whole = ledger.echelon.settled
+    free, pivots = list(whole.free), list(whole.pivots)
+    if not free:
+        return None
+    square = ledger.matrix[list(ledger.independent)]
+    exposed = set(whole.units)
+    for attempt in range(_TRIES):
+        chosen = _small(f"{ledger.prime} witness {attempt}".encode(), len(free), 64 * whole.width)
+        right = -(square[:, free] @ chosen)[:, None]
+        (solution,) = solve(square[:, pivots], right, ledger.prime)
+        values = [0] * whole.width
+        for column, entry in zip(free, chosen.tolist(), strict=True):
+            values[column] = entry * solution.denominator
+        for column, entry in zip(pivots, solution.numerators, strict=True):
+            values[column] = entry
+        divisor = math.gcd(*values)
+        witness = Witness(tuple(entry // divisor for entry in values))
+        if witness.holds(ledger) and all(
+            entry for column, entry in enumerate(witness.values) if column not in exposed
+        ):
+            return witness
+    return None
+
+
+def prove_exposed(
+    ledger: LeakageLedger, parties: Collection[PartyId] | None = None
+) -> dict[PartyId, Combination | None]:
+    """For each exposed party a combination whose value is a multiple of its unit vector, checked exactly.
+
+    Args:
+        ledger: the sums.
+        parties: whom to prove, exposed ones only; all by default.
+
+    Returns:
+        None for a party whose exposure was a coincidence of the prime.
+
+    Raises:
+        UsageError: a party that is not exposed.
+    """
+    wanted = sorted(ledger.exposed if parties is None else parties)
+    if not ledger.exposed.issuperset(wanted):
+        raise UsageError("a proof of exposure is asked for a party that is not exposed")
+    columns = [ledger.parties.index(party) for party in wanted]
+    proofs = _combinations(ledger, ledger.echelon.settled.pivots, columns, ledger.independent)
+    return {
+        party: proof if proof.holds(ledger) and proof.support == (column,) else None
+        for party, column, proof in zip(wanted, columns, proofs, strict=True)
+    }
+
+
+def prove_sum(ledger: LeakageLedger, columns: Collection[int]) -> Combination | None:
+    """A combination that is a multiple of the sum of ``columns`` alone, if there is one; checked exactly."""
+    wanted = np.zeros(len(ledger.parties), np.int64)
+    wanted[list(columns)] = 1
+    pivots = ledger.echelon.settled.pivots
+    for proof in _solved(ledger, pivots, wanted[list(pivots)][:, None], ledger.independent):
+        if proof.holds(ledger) and set(proof.support) == set(columns) and len(set(proof.value) - {0}) == 1:
+            return proof
+    return None
+
+
+def prove_support(ledger: LeakageLedger, columns: Collection[int]) -> Combination | None:
+    """A combination, not 0, that contains no party outside ``columns``, if there is one; checked exactly."""
+    inside = sorted(set(columns))
+    outside = [column for column in range(len(ledger.parties)) if column not in set(inside)]
+    order, matrix = np.array(outside + inside), ledger.matrix
+    echelon, independent = Echelon.empty(ledger.prime, len(order)), []
+    for number in ledger.independent:
+        grown = echelon.append(matrix[number][order])
+        if grown is not echelon:
+            independent.append(number)
+        echelon = grown
+    # With the outside first, a reduced row has its pivot inside only if it is 0 outside.
+    pivots = [int(order[pivot]) for pivot in echelon.settled.pivots]
+    for pivot in (pivot for pivot in pivots if pivot in set(inside)):
+        (proof,) = _combinations(ledger, pivots, [pivot], independent)
+        if proof.holds(ledger) and set(proof.support) <= set(inside):
+            return proof
+    return None
+
+
+def rank_is_proved(ledger: LeakageLedger) -> bool:
+    """Whether the rank is that of the rationals: every opening is a combination of the independent ones.
+
+    Independence needs no proof, as what is independent modulo a prime is so over the rationals. With the
+    rank, all lower bounds of searches modulo the prime are proved: each integer vector of the row space,
+    divided by its greatest common divisor, is in the row space modulo the prime and not 0 there.
+    """
+    others = sorted(set(range(len(ledger.openings))) - set(ledger.independent))
+    matrix, pivots = ledger.matrix, list(ledger.echelon.settled.pivots)
+    wanted = matrix[others]
+    proofs = _solved(ledger, pivots, np.ascontiguousarray(wanted[:, pivots].T), ledger.independent)
+    # An empty opening is the combination that takes nothing.
+    return all(
+        len(set(proof.value) - {0}) == int(row.any()) and proof.support == tuple(np.flatnonzero(row).tolist())
+        for proof, row in zip(proofs, wanted, strict=bool(pivots))
+    )
+
+
+def _combinations(
+    ledger: LeakageLedger, pivots: Collection[int], columns: list[int], independent: Collection[int]
+) -> list[Combination]:
+    """For each of ``columns``, all pivots: the combination that is positive there and 0 at other pivots."""
+    places = list(pivots)
+    right = np.zeros((len(places), len(columns)), np.int64)
+    right[[places.index(column) for column in columns], range(len(columns))] = 1
+    return _solved(ledger, places, right, independent)
+
+
+def _solved(
+    ledger: LeakageLedger, pivots: Collection[int], right: I64, independent: Collection[int]
+) -> list[Combination]:
+    """Combinations whose values at ``pivots`` are multiples of the columns of ``right``."""
+    if not right.size:
+        return []
+    square = ledger.matrix[list(independent)][:, list(pivots)]
+    proofs = []
+    for solution in solve(np.ascontiguousarray(square.T), right, ledger.prime):
+        factors = [0] * len(ledger.openings)
+        for number, factor in zip(independent, solution.numerators, strict=True):
+            factors[number] = factor
+        proofs.append(Combination(tuple(factors), _combined(ledger, factors)))
+    return proofs
+
+
+def _combined(ledger: LeakageLedger, factors: Collection[int]) -> tuple[int, ...]:
+    value = [0] * len(ledger.parties)
+    for factor, row in zip(factors, ledger.openings, strict=True):
+        if factor:
+            for column in row:
+                value[column] += factor
+    return tuple(value)
+
+
+def _small(seed: bytes, count: int, limit: int) -> I64:
+    """``count`` integers in [1, limit] that ``seed`` names."""
+    raw = hashlib.shake_256(b"securefl/1/ledger witness" + seed).digest(8 * count)
+    return (np.frombuffer(raw, dtype="<u8") % np.uint64(limit) + np.uint64(1)).astype(np.int64)

@@ -1,0 +1,149 @@
+"""The smallest set of parties that some combination of the sums is about: the ledger's minimum distance.
+
+Whoever knows all but one member of such a set, from collusion, learns the last one's update. So everybody is
+safe against any f colluders, in groups of at least k, exactly if no support is below f + k (privacy-notes,
+section 1). Finding the minimum is hard in general; here it is exhaustive as far as that is affordable, and
+an upper bound beyond.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.errors import UsageError
+from securefl.base.ids import PartyId
+from securefl.methods.leakage.echelon import Echelon
+from securefl.methods.leakage.ledger import LeakageLedger
+from securefl.methods.leakage.modular import residues
+from securefl.methods.leakage.points import UnluckyError, dependent_set
+from securefl.methods.leakage.proofs import Combination, prove_support
+
+ALWAYS = 4
+"""Supports up to this size are searched whatever they cost."""
+IN_A_ROUND = 3
+"""The same where parties wait for the answer: size 4 takes 6 s for 300 parties, some minutes for 1,000."""
+_ORDERS = 8
+_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LeastSupport:
+    """What is known of the smallest support."""
+
+    parties: tuple[PartyId, ...]
+    """A support that exists: the smallest one that was found."""
+    at_least: int
+    """No support is smaller: an exhaustive search, right but for the doubt of the ledger.
+
+    A proof where :func:`securefl.methods.leakage.proofs.rank_is_proved`.
+    """
+    proof: Combination
+    """A combination of the sums with this support, over the integers."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the minimum is found; otherwise ``len(parties)`` is an upper bound."""
+        return len(self.parties) == self.at_least
+
+
+def least_support(ledger: LeakageLedger, budget: int = 1_000_000) -> LeastSupport | None:
+    """The smallest support of a combination that is not 0; None where no sum was opened.
+
+    Args:
+        ledger: the sums, without the columns of known colluders.
+        budget: sizes above 4 are searched while their C(N, size - 1) steps of some 0.5 microseconds are no
+            more. All sizes of up to 20 parties are within the default.
+
+    Raises:
+        UsageError: the prime misled: take another.
+    """
+    if not ledger.echelon.rank:
+        return None
+    width = len(ledger.parties)
+    size = 1
+    while size <= ALWAYS or math.comb(width, size - 1) <= budget:
+        found = _search(ledger, size)
+        if found is not None:
+            return _proved(ledger, found, size)
+        size += 1
+    return _proved(ledger, min(_samples(ledger), key=len), size)
+
+
+def searchable(ledger: LeakageLedger, bound: int, budget: int = 1_000_000) -> bool:
+    """Whether :func:`support_below` is affordable in a round: up to size 3, or within the budget."""
+    columns, size = len(_unsheltered(ledger, bound)), bound - 1
+    return size <= IN_A_ROUND or math.comb(columns, min(size, columns) - 1 if columns else 0) <= budget
+
+
+def support_below(ledger: LeakageLedger, bound: int) -> tuple[PartyId, ...] | None:
+    """A smallest support of fewer than ``bound`` parties; None where there is none.
+
+    An exhaustive search, right but for the doubt of the ledger. Parties that are only opened together with
+    ``bound`` - 1 others or more, as in atoms and in one clustering, cost nothing.
+    """
+    columns = _unsheltered(ledger, bound)
+    for size in range(1, min(bound - 1, len(columns)) + 1):
+        found = _search(ledger, size, columns)
+        if found is not None:
+            return tuple(ledger.parties[columns[place]] for place in found)
+    return None
+
+
+def _unsheltered(ledger: LeakageLedger, bound: int) -> list[int]:
+    """Columns that fewer than ``bound`` columns are equal to, without empty ones.
+
+    A vector of the row space has equal entries in equal columns, so that a smaller support has none of the
+    others.
+    """
+    sums: dict[int, list[int]] = {}
+    for number, row in enumerate(ledger.openings):
+        for column in row:
+            sums.setdefault(column, []).append(number)
+    alike = Counter(map(tuple, sums.values()))
+    return sorted(column for column, numbers in sums.items() if alike[tuple(numbers)] < bound)
+
+
+def _proved(ledger: LeakageLedger, columns: tuple[int, ...], at_least: int) -> LeastSupport:
+    proof = prove_support(ledger, columns)
+    if proof is None:
+        raise UsageError(f"a support of {len(columns)} parties does not lift to the integers")
+    return LeastSupport(tuple(ledger.parties[k] for k in proof.support), at_least, proof)
+
+
+def image(ledger: LeakageLedger, dimensions: int, attempt: int) -> I64:
+    """The parties' points ``(N, dimensions)``, projected at random; embedded where the space has fewer."""
+    seed = f"{ledger.prime} image {dimensions} {attempt}".encode()
+    return ledger.echelon.kernel_image(
+        residues(seed, (ledger.kernel_dimension, dimensions), ledger.prime),
+    )
+
+
+def _search(ledger: LeakageLedger, size: int, columns: list[int] | None = None) -> tuple[int, ...] | None:
+    """Places, among all or these columns, of the first support of this size, if none is smaller."""
+    for attempt in range(_TRIES):
+        points = image(ledger, size, attempt)
+        try:
+            return dependent_set(points if columns is None else points[columns], ledger.prime)
+        except UnluckyError:
+            continue
+    raise UsageError("no projection of the parties' points was of use: the prime misled")
+
+
+def _samples(ledger: LeakageLedger) -> list[tuple[int, ...]]:
+    """Supports of the reduced rows under several orders of the columns."""
+    width, matrix = len(ledger.parties), ledger.matrix
+    found = []
+    for attempt in range(_ORDERS):
+        keys = residues(f"{ledger.prime} order {attempt}".encode(), (width,), ledger.prime)
+        order = np.argsort(keys)
+        echelon = Echelon.empty(ledger.prime, width)
+        for number in ledger.independent:
+            echelon = echelon.append(matrix[number][order])
+        row = min(echelon.settled.basis, key=np.count_nonzero)
+        found.append(tuple(sorted(order[np.flatnonzero(row)].tolist())))
+    return found

@@ -1,0 +1,157 @@
+"""The least noise that keeps a target epsilon."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.privacy.accountant import epsilon, epsilon_on_grid, quick_epsilon, settled_grid
+from securefl.methods.privacy.composition import Accountant
+from securefl.methods.privacy.release import ReleaseEvent
+from securefl.methods.privacy.roots import falling_root
+
+MIN_EPSILON = 0.05
+"""Renyi orders up to 1024 cannot show less at a small delta."""
+MAX_EPSILON = 50.0
+MIN_SIGMA = 0.05
+MAX_SIGMA = 1e6
+_WIDER = 10.0
+"""So far beyond these the accountants' own searches may go, from where the quick one ended."""
+TOLERANCE = 1e-4
+"""Relative: noise smaller by this much no longer keeps the target."""
+
+
+def steps_of_epochs(epochs: float, records: float, batch: float) -> int:
+    """T: steps of ``batch`` expected records in so many epochs, rounded up.
+
+    A step too few would promise what the last one breaks. 1 at least.
+    """
+    # 0.1 * 30 / 3 is above 1 in floating point.
+    return max(1, math.ceil(epochs * records / batch - 1e-9))
+
+
+def calibrate(
+    event: ReleaseEvent,
+    target: float,
+    delta: float,
+    accountant: Accountant = "pld",
+    *,
+    tolerance: float = TOLERANCE,
+    path: str = "--epsilon",
+) -> Calibrated:
+    """The smallest noise multiplier, up to a relative ``tolerance``, with which ``event`` keeps ``target``.
+
+    The root is bracketed on logarithms: first by integer Renyi orders, then from there by the accountant
+    itself, on a coarse and on a settled grid. A ledger of exactly this event finds at most ``target``.
+
+    Args:
+        event: what is released; its own noise multiplier is ignored.
+        target: epsilon in [0.05, 50].
+        delta: of the guarantee.
+        accountant: by whose bound.
+        tolerance: in (0, 0.1].
+        path: argument or field to blame.
+
+    Raises:
+        ConfigError: ``target`` out of range, none of the multipliers from 0.05 to 10,000 is right for it, or
+            dp_accounting is missing.
+        UsageError: a tolerance out of range, or an event that has no accounting.
+    """
+    if not MIN_EPSILON <= target <= MAX_EPSILON:
+        raise ConfigError(
+            path, f"no calibration for epsilon = {target:g}", f"from {MIN_EPSILON:g} to {MAX_EPSILON:g}"
+        )
+    if not 0 < tolerance <= 0.1:
+        raise UsageError(f"tolerance {tolerance}")
+
+    find = _Search(event, target, delta, path)
+    rough = find.start()
+    if accountant == "rdp":
+        sigma = find.root(lambda one: epsilon(one, delta, "rdp"), rough, 1.01, tolerance)
+    else:
+        grid = settled_grid(find.noisy(rough), delta)
+        rough = find.root(lambda one: epsilon_on_grid(one, delta, 4 * grid), rough, 1.1, max(tolerance, 1e-3))
+        sigma = find.root(lambda one: epsilon_on_grid(one, delta, grid), rough, 1.005, tolerance)
+    spent = epsilon(find.noisy(sigma), delta, accountant)
+    while spent > target:
+        if not math.isfinite(spent):
+            raise find.out_of_reach(sigma)
+        # On its own grid a ledger may find a trifle more; a budget must last for all that it was made for.
+        sigma *= spent / target * (1 + tolerance / 2)
+        spent = epsilon(find.noisy(sigma), delta, accountant)
+    return Calibrated(sigma, spent)
+
+
+class Calibrated(NamedTuple):
+    """A noise multiplier and the epsilon that it gives, at most the target."""
+
+    sigma: float
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """For the noise at which an event spends a target."""
+
+    event: ReleaseEvent
+    target: float
+    delta: float
+    path: str
+
+    def noisy(self, sigma: float) -> tuple[ReleaseEvent]:
+        return (replace(self.event, noise_multiplier=sigma),)
+
+    def start(self) -> float:
+        """Where to look: the root by integer Renyi orders, in hundredths of a second wherever it is.
+
+        Raises:
+            ConfigError: it is out of range.
+        """
+
+        def spent(one: tuple[ReleaseEvent]) -> float:
+            return quick_epsilon(one, self.delta)
+
+        found = falling_root(self._over(spent), 1.0, 2.0, 1e-2, (MIN_SIGMA, MAX_SIGMA))
+        if found is not None and MIN_SIGMA <= found <= MAX_SIGMA:
+            return found
+        if spent(self.noisy(MAX_SIGMA)) > self.target:
+            least = spent(self.noisy(MAX_SIGMA))
+            raise ConfigError(
+                self.path,
+                f"epsilon = {self.target:g} needs more noise than {MAX_SIGMA:g} norms",
+                f"at least {least:.3g}, or fewer steps" if math.isfinite(least) else "fewer steps",
+            )
+        raise ConfigError(
+            self.path,
+            f"epsilon = {self.target:g} is kept with next to no noise (below {MIN_SIGMA:g} norms)",
+            f"at most {spent(self.noisy(MIN_SIGMA)):.3g}",
+        )
+
+    def root(
+        self, spent: Callable[[tuple[ReleaseEvent]], float], start: float, factor: float, tolerance: float
+    ) -> float:
+        """The noise at which ``spent`` is the target, or just below; sought from ``start`` on."""
+        bounds = (max(MIN_SIGMA / _WIDER, start / _WIDER), min(MAX_SIGMA * _WIDER, start * _WIDER))
+        found = falling_root(self._over(spent), start, factor, tolerance, bounds)
+        if found is None:
+            raise self.out_of_reach(start)
+        return found
+
+    def out_of_reach(self, sigma: float) -> ConfigError:
+        """This accountant finds no such epsilon around here, though another does."""
+        return ConfigError(
+            self.path,
+            f"no noise around {sigma:.3g} norms is found to keep epsilon = {self.target:g}"
+            f" at delta = {self.delta:.3g}",
+            "a smaller epsilon, a larger delta, or the other privacy.accountant",
+        )
+
+    def _over(self, spent: Callable[[tuple[ReleaseEvent]], float]) -> Callable[[float], float]:
+        def over(sigma: float) -> float:
+            value = spent(self.noisy(sigma))
+            return math.log(value / self.target) if value > 0 else -math.inf
+
+        return over

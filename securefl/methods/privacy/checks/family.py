@@ -1,0 +1,168 @@
+"""All checks on all sums of a round, with one false-alarm rate for the whole (step 12).
+
+Within a sum the smallest p-value is multiplied by the number of checks (Bonferroni): they look at the same
+coordinates, and nothing is known of their dependence. Over the sums Holm's procedure is used. It holds under
+any dependence too, and the sums of several reclusterings share parties, signals and perhaps noise; it keeps
+the rate whatever the dishonest sums contain, and rejects at least what Bonferroni would.
+
+So: in one round, *any* sum whose members all follow the plan is rejected with probability at most alpha.
+Over T rounds that is T alpha; long runs should look at :mod:`securefl.methods.privacy.checks.evidence`
+instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from securefl.base.arrays import F64, I64
+from securefl.base.errors import UsageError
+from securefl.methods.privacy.checks.distribution import coordinates, magnitudes
+from securefl.methods.privacy.checks.energy import excess_energy, noise_floor
+from securefl.methods.privacy.checks.evidence import calibrate
+from securefl.methods.privacy.checks.null import Null
+from securefl.methods.privacy.checks.outliers import maximum, tail_counts
+from securefl.methods.privacy.checks.projection import projection
+from securefl.methods.privacy.checks.verdict import KINDS, Verdict, check_level, judge
+from securefl.methods.privacy.laws import NoiseLaw
+
+Check = Callable[[I64, Null, float], Verdict]
+
+CHECKS: Final[tuple[Check, ...]] = (
+    noise_floor,
+    excess_energy,
+    magnitudes,
+    coordinates,
+    maximum,
+    tail_counts,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckPlan:
+    """What all parties agreed to, and how often the server may be wrong about it."""
+
+    law: NoiseLaw
+    std: float | Callable[[int], float]
+    """Of each party's noise, steps; a function where it depends on the number of survivors
+    (:meth:`securefl.methods.privacy.components.ComponentPlan.kept_std`)."""
+    member_norm: float
+    """Bound on the L2 norm of one party's signal after rounding, steps
+    (:attr:`securefl.methods.privacy.rounding.BoundedRounding.sensitivity`)."""
+    alpha: float = 0.01
+    """Probability that a round rejects any honest sum."""
+
+    def null(self, survivors: int) -> Null:
+        """What a sum of that many honest parties looks like; their signals may all point the same way.
+
+        Raises:
+            UsageError: no law for such a sum.
+        """
+        std = self.std(survivors) if callable(self.std) else self.std
+        return Null(self.law, std, survivors, survivors * self.member_norm)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenedSum:
+    """One sum that was opened."""
+
+    values: I64
+    """i64 ``(d,)``, steps."""
+    survivors: int
+    """Parties whose upload is in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SumVerdict:
+    """What a round says of one of its sums."""
+
+    family: Verdict
+    """Statistic and threshold are in digits: minus the decimal logarithm of the p-value, which is already
+    multiplied by the number of checks, and of Holm's level for this sum."""
+    checks: tuple[Verdict, ...]
+    """Each check by itself, at its share of ``alpha``."""
+    e_values: tuple[float, ...]
+    """Evidence against the sum by kind of check (``KINDS``), for :mod:`securefl.methods.privacy.checks.evidence`: the
+    mean over references for ``projection``, 1 without any."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the sum is kept."""
+        return self.family.ok
+
+
+def check_sums(
+    sums: Sequence[OpenedSum], plan: CheckPlan, references: Sequence[F64] = ()
+) -> tuple[SumVerdict, ...]:
+    """Judge all opened sums of one round, in their order.
+
+    Args:
+        sums: of all clusters and reclusterings of the round.
+        plan: what honest sums look like, and the false-alarm rate of the round.
+        references: directions for :func:`securefl.methods.privacy.checks.projection.projection`, each f64
+            ``(d,)`` and independent of this round's noise: none, or one or two from the last round. Each is
+            one more check of every sum.
+
+    Raises:
+        UsageError: values of the wrong dtype or shape, no parties in a sum, or a plan out of range.
+    """
+    count = len(CHECKS) + len(references)
+    check_level(plan.alpha / max(1, len(sums) * count))
+    found = [_each(one, plan, references, plan.alpha / (len(sums) * count)) for one in sums]
+    p_values = [min(1.0, count * min(check.p_value for check in checks)) for checks in found]
+    levels = holm_levels(p_values, plan.alpha)
+    return tuple(
+        _together(checks, p_value, level, plan.alpha)
+        for checks, p_value, level in zip(found, p_values, levels, strict=True)
+    )
+
+
+def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
+    """The level at which each hypothesis is tested: it is rejected where its p-value is not above it.
+
+    Step down from the smallest p-value: the k-th smallest of n is tested at ``alpha`` / (n - k + 1), and
+    after the first one that is accepted all others are accepted too.
+
+    Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+    """
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    levels = [0.0] * len(p_values)
+    stuck = 0.0
+    for place, index in enumerate(order):
+        level = stuck or alpha / (len(p_values) - place)
+        levels[index] = level
+        if p_values[index] > level:
+            stuck = level
+    return levels
+
+
+def _each(one: OpenedSum, plan: CheckPlan, references: Sequence[F64], alpha: float) -> tuple[Verdict, ...]:
+    if one.survivors < 1:
+        raise UsageError(f"a sum of {one.survivors} parties")
+    null = plan.null(one.survivors)
+    return (
+        *(check(one.values, null, alpha) for check in CHECKS),
+        *(projection(one.values, reference, null, alpha) for reference in references),
+    )
+
+
+def _together(checks: tuple[Verdict, ...], p_value: float, level: float, alpha: float) -> SumVerdict:
+    worst = min(checks, key=lambda check: check.p_value)
+    family = judge(
+        "all checks",
+        level,
+        p_value,
+        statistic=math.log10(1 / p_value),
+        threshold=math.log10(1 / level),
+        reason=f"{worst.check}: {worst.reason}",
+    )
+    # Holm's level is for this sum; the rate of false alarms is the whole round's.
+    family = replace(family, false_alarm_rate=alpha)
+    return SumVerdict(family=family, checks=checks, e_values=tuple(_e_value(checks, kind) for kind in KINDS))
+
+
+def _e_value(checks: tuple[Verdict, ...], kind: str) -> float:
+    found = [calibrate(check.p_value) for check in checks if check.check == kind]
+    return math.fsum(found) / len(found) if found else 1.0

@@ -1,0 +1,192 @@
+"""Outliers: more coordinates far out than noise and an allowed signal can put there.
+
+Norm and Kolmogorov-Smirnov tests look at all coordinates at once and miss a few dozen large ones among 10^5.
+
+What a signal of norm at most B can do is counted, not guessed. A coordinate of size u uses up u^2 of B^2, so
+at most B^2 / u^2 of them have that size, and each lies beyond t with probability P(|Z + u| > t). Hence at
+most
+
+    m(t) = d P(|Z| > t) + B^2 max_u (P(|Z + u| > t) - P(|Z| > t)) / u^2
+
+coordinates are *expected* beyond t. How many there are is a sum of independent events, whose tail is bounded
+by that of a Poisson variable (:func:`securefl.methods.privacy.checks.tails.poisson_tail`).
+
+A signal that is a single spike of size B is allowed; so the largest coordinate alone tells nothing below B.
+Many coordinates beyond a level do, long before any of them is that large.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.methods.privacy.checks.null import Null, SumLaw, check_values, sum_law
+from securefl.methods.privacy.checks.tails import poisson_tail
+from securefl.methods.privacy.checks.verdict import Verdict, check_level, judge
+
+_FAR = 1.25
+"""Ratio of neighbouring levels beyond the noise."""
+
+
+def maximum(values: I64, null: Null, alpha: float) -> Verdict:
+    """Whether the largest magnitude is one that noise and an allowed signal may have.
+
+    A union bound over the coordinates, on the discrete law. A coordinate that holds signal is counted twice,
+    as noise too: the bound then falls with t, and can be turned into a p-value.
+
+    Args:
+        values: the sum, i64 ``(d,)``, steps.
+        null: what is honest.
+        alpha: false-alarm level.
+
+    Raises:
+        UsageError: the wrong dtype or shape, too few coordinates, or no such level.
+    """
+    dim = check_values(values)
+    check_level(alpha)
+    largest, limit = max(int(values.max()), -int(values.min())), _limit(null, dim, alpha)
+    return judge(
+        "maximum",
+        alpha,
+        _beyond(null, dim, largest - 1) if largest else 1.0,
+        statistic=largest,
+        threshold=limit,
+        reason=(
+            f"largest magnitude {_in_std(largest, null)} of the noise, passes up to {_in_std(limit, null)}"
+        ),
+    )
+
+
+def tail_counts(values: I64, null: Null, alpha: float) -> Verdict:
+    """Whether too many coordinates lie beyond any of a few fixed levels: higher criticism by exact counts.
+
+    Higher criticism (Donoho and Jin 2004) standardises the number of small p-values at every level and takes
+    the largest. Here the levels are fixed (expected numbers of 1, 2, 4 ... up to d / 8 for noise alone, and
+    larger magnitudes up to the allowance), each count has its own Poisson p-value (Berk and Jones 1979), and
+    the smallest one is multiplied by the number of levels. p-values of coordinates are conservative: a level
+    is an integer, and "beyond" is strict. That needs no simulated critical values, holds at any ``alpha`` and
+    under every allowed signal.
+
+    The statistic is the count at the most striking level, the threshold what passes there.
+
+    Args:
+        values: the sum, i64 ``(d,)``, steps.
+        null: what is honest.
+        alpha: false-alarm level.
+
+    Raises:
+        UsageError: the wrong dtype or shape, too few coordinates, or no such level.
+    """
+    dim = check_values(values)
+    check_level(alpha)
+    levels = expected_counts(null, dim)
+    beyond = _counts_beyond(values, sum_law(null), [level.step for level in levels])
+    p_values = [poisson_tail(level.mean, count) for level, count in zip(levels, beyond, strict=True)]
+    worst = min(range(len(levels)), key=lambda i: (p_values[i], -beyond[i]))
+    level, count = levels[worst], beyond[worst]
+    passes = _critical(level.mean, alpha / len(levels))
+    return judge(
+        "tail counts",
+        alpha,
+        p_values[worst] * len(levels),
+        statistic=count,
+        threshold=passes,
+        reason=(
+            f"{count} coordinates beyond {_in_std(level.step, null)} of the noise, at most {level.mean:,.1f}"
+            f" expected, passes up to {passes}"
+        ),
+    )
+
+
+class Level(NamedTuple):
+    """A magnitude and how often it is exceeded."""
+
+    step: int
+    """t, steps."""
+    mean: float
+    """m(t): at most so many coordinates are expected beyond."""
+
+
+@functools.lru_cache(maxsize=64)
+def expected_counts(null: Null, dim: int) -> tuple[Level, ...]:
+    """The levels of :func:`tail_counts`, lowest first; they depend on nothing that was opened."""
+    law = sum_law(null)
+    steps = set()
+    wanted = 1.0
+    while wanted <= dim / 8:
+        # P(|Z| > t) = 2 P(Z >= t + 1) falls with t: the first t at which it is low enough.
+        steps.add(int(np.searchsorted(-law.from_on, -wanted / (2 * dim))) - 1)
+        wanted *= 2
+    far = max(steps) * _FAR
+    while far < null.allowance + 4 * null.sum_std:
+        steps.add(math.ceil(far))
+        far *= _FAR
+    levels = (Level(step, dim * law.outside(step) + _moved(null, law, step)) for step in sorted(steps))
+    return tuple(level for level in levels if level.mean <= dim / 4) or (Level(max(steps), float(dim)),)
+
+
+def _moved(null: Null, law: SumLaw, step: int) -> float:
+    """B^2 max_u (P(|Z + u| > t) - P(|Z| > t)) / u^2 over the integers 1 <= u <= B."""
+    # Farther out the square in the denominator outgrows what is left of the probability; nearer than the
+    # law's end nothing gets beyond.
+    last = min(step + min(law.largest, math.ceil(0.25 * step + 1.25 * null.sum_std) + 2), null.longest)
+    first = max(1, step - law.largest)
+    if last < first:
+        return 0.0
+    sizes = np.arange(first, last + 1)
+    more = law.above(step - sizes) + law.above(step + sizes) - law.outside(step)
+    return null.signal_energy * float((more / np.square(sizes.astype(np.float64))).max())
+
+
+def _beyond(null: Null, dim: int, step: int) -> float:
+    """At least the probability that any magnitude exceeds ``step`` >= 0; falls with it."""
+    law = sum_law(null)
+    first, last = max(1, step - law.largest), min(step + law.largest + 1, null.longest)
+    spike = 0.0
+    if first <= last:
+        sizes = np.arange(first, last + 1)
+        chance = law.above(step - sizes) + law.above(step + sizes)
+        spike = null.signal_energy * float((chance / np.square(sizes.astype(np.float64))).max())
+    return dim * law.outside(step) + spike
+
+
+@functools.lru_cache(maxsize=64)
+def _limit(null: Null, dim: int, alpha: float) -> int:
+    """The largest magnitude that passes."""
+    low, high = 0, sum_law(null).largest + null.longest + 1
+    while low < high:
+        middle = (low + high) // 2
+        if _beyond(null, dim, middle) <= alpha:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _counts_beyond(values: I64, law: SumLaw, steps: list[int]) -> list[int]:
+    """How many magnitudes exceed each step."""
+    inside = np.cumsum(law.magnitudes(values))
+    near = [step for step in steps if step <= law.largest]
+    sizes = np.abs(values.astype(np.float64)) if len(near) < len(steps) else np.empty(0)
+    far = [int(np.count_nonzero(sizes > step)) for step in steps if step > law.largest]
+    return [values.size - int(inside[step]) for step in near] + far
+
+
+def _critical(mean: float, alpha: float) -> int:
+    """The largest count that passes at ``alpha``."""
+    low, high = math.ceil(mean), math.ceil(mean + 20 * math.sqrt(mean) + 60)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if poisson_tail(mean, middle) > alpha:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _in_std(step: int, null: Null) -> str:
+    return f"{step / null.sum_std:.2f} standard deviations"

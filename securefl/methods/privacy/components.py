@@ -1,0 +1,110 @@
+"""Noise in components, so that an opened sum carries the same noise whoever drops out (Dordis' XNoise).
+
+Every member adds a base share, made for the largest planned cluster, and one component for each dropout
+that is tolerated; what a smaller cluster lacks counts as dropouts. Survivors' components that are
+superfluous, because fewer members dropped out, are taken out of the sum again
+(:mod:`securefl.protocol.secure_sum.removal`). With s survivors, at most f of them colluding, each has then
+added a variance of target^2 / (s - f): the adversary does not know target^2 of the sum, and the sum holds
+target^2 s / (s - f), neither of which is off by more than the rounding of floats.
+
+It needs fresh noise in every opening: what is taken out of one is known in the next.
+
+Source: Jiang et al. (Dordis, arXiv 2209.12528), theorem 1, with f colluders taken off before the division.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.privacy.shares import std_of
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentPlan:
+    """What one member adds, as made by :func:`plan_components`."""
+
+    target: float
+    """Standard deviation, in steps, that every opened sum is to carry unknown to the adversary."""
+    planned: int
+    """Members of the largest planned cluster. One that grows, because parties stay away, has more noise."""
+    colluders: int
+    """f, at most so many of them collude or add no noise."""
+    share_std: float
+    """Steps: of what is never taken out."""
+    stds: tuple[float, ...]
+    """Steps: of component k at index k - 1, needed if k members or more have dropped out."""
+
+    @property
+    def honest(self) -> int:
+        """The most parties whose noise the target is spread over."""
+        return self.planned - self.colluders
+
+    def kept_std(self, survivors: int) -> float:
+        """Standard deviation, steps, of the noise that each of so many survivors has in the opened sum.
+
+        Raises:
+            UsageError: more dropouts than are tolerated.
+        """
+        return std_of(self._kept(survivors))
+
+    def unknown_variance(self, survivors: int) -> Fraction:
+        """Variance, steps^2, of an opened sum that the adversary does not know, at least.
+
+        Raises:
+            UsageError: more dropouts than are tolerated.
+        """
+        return (survivors - self.colluders) * self._kept(survivors)
+
+    def total_variance(self, survivors: int) -> Fraction:
+        """Noise variance, steps^2, of an opened sum when all follow the plan.
+
+        Raises:
+            UsageError: more dropouts than are tolerated.
+        """
+        return survivors * self._kept(survivors)
+
+    def _kept(self, survivors: int) -> Fraction:
+        missing = max(0, self.planned - survivors)
+        if missing > len(self.stds):
+            raise UsageError(f"{survivors} survivors of {self.planned}, {len(self.stds)} dropouts tolerated")
+        return sum((Fraction(std) ** 2 for std in (self.share_std, *self.stds[:missing])), start=Fraction(0))
+
+
+def plan_components(
+    target: float, planned: int, min_survivors: int, colluders: int, path: str = "privacy.placement"
+) -> ComponentPlan:
+    """Divide the noise.
+
+    Args:
+        target: standard deviation in steps, > 0.
+        planned: members of the largest planned cluster, at least ``min_survivors``.
+        min_survivors: fewest members of a sum that is opened, >= 1.
+        colluders: f >= 0, of one cluster.
+        path: the scenario's field to blame.
+
+    Raises:
+        ConfigError: no survivor's noise would be secret.
+        UsageError: a target that is not finite and positive, or counts out of range.
+    """
+    if not (math.isfinite(target) and target > 0):
+        raise UsageError(f"the target standard deviation must be finite and positive, not {target}")
+    if not 1 <= min_survivors <= planned or colluders < 0:
+        raise UsageError(f"{min_survivors} of {planned} survivors with {colluders} colluders is no cluster")
+    if min_survivors <= colluders:
+        raise ConfigError(
+            path,
+            f"min_survivors = {min_survivors} with f = {colluders} colluders: a sum may be opened in which"
+            " nobody's noise is secret",
+            f"min_survivors of at least {colluders + 1}, or local noise",
+        )
+    squared = Fraction(target) ** 2
+    kept = Fraction(0)
+    stds: list[float] = []
+    for survivors in range(planned, min_survivors - 1, -1):
+        # What is there already is a trifle more than was asked for: that trifle is not added again.
+        stds.append(std_of(squared / (survivors - colluders) - kept))
+        kept += Fraction(stds[-1]) ** 2
+    return ComponentPlan(target, planned, colluders, stds[0], tuple(stds[1:]))

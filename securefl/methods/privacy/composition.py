@@ -1,0 +1,152 @@
+"""Composition of release events with ``dp_accounting``, and which pair of distributions an event is.
+
+``losses`` composes privacy loss distributions (Koskela et al. 2020; pessimistic discretisation by "connect
+the dots", Doroshenko et al. 2022), ``divergences`` composes Renyi divergences (Mironov 2017).
+
+Which pair of distributions stands for one step of a neighbouring pair of data sets, with noise multiplier m,
+sampling rate q and sensitivity 1 of a single record:
+
+================  ===================================  ==========================================
+sampler           add-remove                           replace-one
+================  ===================================  ==========================================
+none, shuffle     N(0) and N(1) at m                   the same at m / 2
+poisson           N(0) and (1-q) N(0) + q N(1) at m    pld: (1-q) N(0) + q N(-1) and
+                                                       (1-q) N(0) + q N(1) at m;
+                                                       rdp: the pair of add-remove at m / 2
+fixed-size        the pair of poisson at m / 2         pld: the pair of poisson at m / 2;
+                                                       rdp: Wang et al. 2019 at m / 2
+================  ===================================  ==========================================
+
+Halving m is replace-one's double sensitivity; ``dp_accounting`` leaves it to the caller (issue 378 of
+google/differential-privacy), except in the PLD of Poisson sampling, where a replaced record shows up only
+when it is drawn and halving as well would count twice. In fixed-size batches a record that is drawn displaces
+another one, so the sensitivity is 2 under both relations. ``docs/privacy.md`` has the proof.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from securefl.methods.privacy.release import SENSITIVITY, ReleaseEvent
+
+Accountant = Literal["pld", "rdp"]
+
+_DISPLACED_ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)
+"""The bound for sampling without replacement is one for integers, in quadratic time."""
+INTEGER_ORDERS = (*_DISPLACED_ORDERS, 256, 512, 1024)
+_GAPS_FROM = 63
+"""Up to here the library has all integers among its orders, then 128, 256, 512 and 1024."""
+_STEP = 1.05
+
+Counts = tuple[tuple[ReleaseEvent, int], ...]
+"""Kinds of releases and how many of each."""
+
+
+class _Step(NamedTuple):
+    """One release as the library composes it; q = ``batch`` / ``records``."""
+
+    multiplier: float
+    batch: int
+    records: int
+    kind: Literal["gaussian", "replaced", "displaced"]
+    """``gaussian``: N(0) and (1-q) N(0) + q N(1), in both directions. ``replaced``: (1-q) N(0) + q N(-1) and
+    (1-q) N(0) + q N(1). ``displaced``: the bound for sampling without replacement (rdp only)."""
+
+
+def losses(steps: Counts, grid: float) -> Callable[[float], float]:
+    """Epsilon by delta, from loss distributions on a grid of this interval."""
+    composed: Any = None
+    for event, count in steps:
+        one = _loss(_step(event, "pld"), count, grid)
+        composed = one if composed is None else composed.compose(one)
+    return lambda delta: float(composed.get_epsilon_for_delta(delta))
+
+
+def reach(steps: Counts) -> float:
+    """About how far the losses of a single step lie apart: those within ten standard deviations."""
+    multipliers = [_step(event, "pld").multiplier for event, _ in steps]
+    return max(20 / multiplier + 1 / multiplier**2 for multiplier in multipliers)
+
+
+@functools.lru_cache(maxsize=16)
+def _loss(step: _Step, count: int, grid: float) -> Any:
+    if step.batch == step.records:
+        # Releases without sampling are one with less noise: exact, and no matter how many.
+        return _one(step._replace(multiplier=step.multiplier / math.sqrt(count)), grid)
+    return _one(step, grid).self_compose(count)
+
+
+@functools.lru_cache(maxsize=4)
+def _one(step: _Step, grid: float) -> Any:
+    """The loss of one release. To compose it anew for another number of them takes milliseconds."""
+    from dp_accounting import NeighboringRelation  # noqa: PLC0415 - takes 2 s and is optional
+    from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 - as above
+
+    if step.batch == step.records:
+        return pld.from_gaussian_mechanism(step.multiplier, value_discretization_interval=grid)
+    replaced = step.kind == "replaced"
+    return pld.from_gaussian_mechanism(
+        step.multiplier,
+        value_discretization_interval=grid,
+        sampling_prob=step.batch / step.records,
+        neighboring_relation=(
+            NeighboringRelation.REPLACE_ONE if replaced else NeighboringRelation.ADD_OR_REMOVE_ONE
+        ),
+    )
+
+
+def between(found: float, delta: float) -> tuple[int, ...]:
+    """Orders in the library's gaps among which the best one may be, given an epsilon that it found; or none.
+
+    Epsilon is A(a) + (ln(1/delta) - ln a) / (a - 1), nearly, with A convex and A(1) = 0. The best order has
+    a - 1 from 1 to 2 times that difference over the epsilon there, which is at least half of ``found``; and
+    ln a takes less than three quarters off. Any order gives an upper bound, the best or not.
+    """
+    most = 4 * math.log(1 / delta) / found
+    low, high = max(most / 16, _GAPS_FROM), min(most, 1024)
+    count = math.ceil(math.log(max(high / low, 1)) / math.log(_STEP))
+    return tuple(sorted({round(low * _STEP**n) for n in range(count + 1)})) if high > low else ()
+
+
+def divergences(steps: Counts, orders: Sequence[int] | None = None) -> Callable[[float], float]:
+    """Epsilon by delta, from Renyi divergences of these orders; None for those of the library."""
+    import dp_accounting as dp  # noqa: PLC0415 - takes 2 s and is optional
+    from absl import logging as absl  # noqa: PLC0415 - comes with dp_accounting
+    from dp_accounting.rdp import RdpAccountant  # noqa: PLC0415 - as above
+
+    absl.set_verbosity(absl.ERROR)  # It warns of each order that it leaves out, which only loosens the bound.
+    accountants: dict[bool, Any] = {}
+    for event, count in steps:
+        step = _step(event, "rdp")
+        displaced = step.kind == "displaced"
+        one: Any = dp.GaussianDpEvent(step.multiplier)
+        if displaced:
+            one = dp.SampledWithoutReplacementDpEvent(step.records, step.batch, one)
+        elif step.batch < step.records:
+            one = dp.PoissonSampledDpEvent(step.batch / step.records, one)
+        if displaced not in accountants:
+            own = _DISPLACED_ORDERS if displaced else orders
+            related = dp.NeighboringRelation
+            relation = related.REPLACE_ONE if displaced else related.ADD_OR_REMOVE_ONE
+            accountants[displaced] = RdpAccountant(own, relation)
+        accountants[displaced].compose(one, count)
+    # The library does not mix the two kinds: where both occur, basic composition adds them up.
+    share = len(accountants)
+    return lambda delta: math.fsum(float(one.get_epsilon(delta / share)) for one in accountants.values())
+
+
+def _step(event: ReleaseEvent, accountant: Accountant) -> _Step:
+    """The table at the top of this module."""
+    replaced = event.relation == "replace-one"
+    doubled = event.multiplier / SENSITIVITY[event.relation]
+    if event.batch == event.records or event.sampler in {"none", "shuffle"}:
+        return _Step(doubled, 1, 1, "gaussian")
+    if event.sampler == "poisson":
+        if replaced and accountant == "pld":
+            return _Step(event.multiplier, event.batch, event.records, "replaced")
+        return _Step(doubled, event.batch, event.records, "gaussian")
+    other: Literal["replaced", "displaced"] = "replaced" if accountant == "pld" else "displaced"
+    return _Step(event.multiplier / 2, event.batch, event.records, other if replaced else "gaussian")

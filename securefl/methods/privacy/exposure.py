@@ -1,0 +1,136 @@
+"""How far the sums that are opened tell a party's two neighbouring updates apart: one number, mu.
+
+Gaussian noise on sums is a Gaussian-DP mechanism (Dong et al. 2022): it hides no worse and no better than one
+draw from N(0, 1) hides a shift by mu. All sums that contain the same update are one release with one mu; it
+is taken *before* amplification by sampling, because all of them were made from the same batch.
+
+With L2 sensitivity Delta and noise of standard deviation s from each party, mu^2 = (Delta / s)^2 * exposure:
+
+- fresh noise in every opening: the exposure is the sum over openings of 1 / h, for h survivors whose noise
+  the adversary does not know (:func:`fresh_exposure`);
+- noise added once and opened several times: it is the party's leverage, from 1 / h for one opening to 1 for
+  a party whose noisy update can be computed from the sums (:func:`leverage`);
+- both, and of unequal variances: :func:`exposures`, of which these are the special cases.
+
+Exact for continuous Gaussian noise. Discrete noise needs steps that are small against s, and a slack.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+
+MOST_UNEQUAL = 1e8
+"""Ratio of positive variances up to which doubles tell small noises from rounding."""
+
+_RANK_TOLERANCE = 1e-9
+"""Singular values below it, of the largest, are rounding."""
+
+
+def fresh_exposure(survivors: Iterable[int]) -> float:
+    """Exposure of an update that is opened once per entry, each time under fresh noise.
+
+    Args:
+        survivors: h >= 1 of each opening that contains the update: members whose noise the adversary does
+            not know.
+
+    Raises:
+        UsageError: an opening without any such member, or no opening.
+    """
+    counts = list(survivors)
+    if not counts or min(counts) < 1:
+        raise UsageError(f"openings with {counts} unknown noises hide nothing or are none")
+    return math.fsum(1 / count for count in counts)
+
+
+def exposures(
+    rows: npt.NDArray[np.integer], once: F64, fresh: F64 | None = None, *, rank: int | None = None
+) -> F64:
+    """Exposure of every party, for noise of any variances: a_i^T (A V A^T + F)^+ a_i, for sensitivity 1.
+
+    What others put into the sums is taken for known, so that only noise hides the party: independent between
+    parties, the same in all openings (V) or drawn anew for each (F). It is the squared distance, in standard
+    deviations of the least favourable combination of sums, by which the party's update moves by 1.
+
+    Args:
+        rows: A, ``(openings, parties)``, 1 where the opening contains the party, else 0.
+        once: diagonal of V, ``(parties,)``, >= 0: the variance of each party's noise that is added once and
+            that the adversary does not know; 0 for colluders and for parties that add none. The largest is at
+            most ``MOST_UNEQUAL`` times the smallest that is positive, those of ``fresh`` included.
+        fresh: diagonal of F, ``(openings,)``, >= 0: the variance of all noise in each opening that is drawn
+            for it alone; none unless given.
+        rank: of A's columns that have noise of their own, where it is known exactly and nothing is fresh;
+            otherwise small singular values count as 0.
+
+    Returns:
+        ``(parties,)``, mu^2 for sensitivity 1, in the inverse unit of the variances: at most 1 / variance for
+        a party with noise of its own; infinite where some combination of sums has the party and no noise; 0
+        in no opening.
+
+    Raises:
+        UsageError: wrong shapes, entries other than 0 and 1, or variances that are negative or too unequal
+            for the rank to be known.
+    """
+    openings = rows.shape[0] if rows.ndim == 2 else 0
+    each = np.zeros(openings) if fresh is None else fresh
+    if rows.ndim != 2 or once.shape != (rows.shape[1],) or each.shape != (openings,):
+        raise UsageError(f"rows {rows.shape} and variances {once.shape}, {each.shape} do not fit")
+    if not np.isin(rows, (0, 1)).all():
+        raise UsageError("a row of openings holds 0 and 1 only")
+    variances = np.concatenate([once, each])
+    if not (np.isfinite(variances).all() and (variances >= 0).all()):
+        raise UsageError("variances are finite and not negative")
+    positive = variances[variances > 0]
+    largest = positive.max(initial=0.0)
+    if largest > MOST_UNEQUAL * positive.min(initial=math.inf):
+        raise UsageError(
+            f"variances from {positive.min():g} to {largest:g}: beyond a ratio of {MOST_UNEQUAL:g} the"
+            " rank of the sums' noise is not known in doubles"
+        )
+    opened = rows.any(axis=0)
+    found: F64 = np.where(opened, math.inf, 0.0)
+    if not largest:
+        return found
+    # One column for each independent noise: its covariance in the sums is M M^T.
+    noises = np.hstack([rows, np.eye(openings)]) * np.sqrt(variances / largest)
+    left, singular, right = np.linalg.svd(noises, full_matrices=False)
+    counted = int((singular > _RANK_TOLERANCE * singular[0]).sum()) if rank is None else rank
+    left, singular, right = left[:, :counted], singular[:counted], right[:counted]
+    own = opened & (once > 0)
+    # With noise of its own a_i is in the range, and this is a projection: at most 1, without division.
+    projected = np.square(right[:, : once.size][:, own]).sum(axis=0).clip(0.0, 1.0)
+    found[own] = projected / once[own]
+    for party in np.flatnonzero(opened & ~own).tolist():
+        column = rows[:, party].astype(np.float64)
+        seen = left.T @ column
+        if np.linalg.norm(column - left @ seen) <= _RANK_TOLERANCE * np.linalg.norm(column):
+            found[party] = np.square(seen / singular).sum() / largest
+    return found
+
+
+def leverage(rows: npt.NDArray[np.integer], variances: F64, party: int) -> float:
+    """Exposure of a party whose noise is added once, in units of its own variance (:func:`exposures`).
+
+    It is the diagonal element i of the projection on the row space of A V^(1/2).
+
+    Args:
+        rows: A, ``(openings, parties)``.
+        variances: diagonal of V, ``(parties,)``, in any unit.
+        party: i, column of ``rows``. mu = Delta / s_i * sqrt(leverage).
+
+    Returns:
+        In [0, 1]: 1 where some combination of the sums holds no unknown noise but the party's own. With equal
+        variances and without colluders it is at least 1/h of each opening that the party is in.
+
+    Raises:
+        UsageError: as :func:`exposures`, or a party without noise of its own.
+    """
+    if not 0 <= party < variances.size or not variances[party] > 0:
+        raise UsageError(f"party {party} of {variances.size} has no noise of its own")
+    return min(1.0, float(variances[party] * exposures(rows, variances)[party]))

@@ -1,0 +1,187 @@
+"""Limits between ``[privacy]`` and the rest of a scenario: what would hide less than it says is refused here.
+
+What takes the model's size or an accountant comes later (:mod:`securefl.methods.privacy.mechanism`,
+:mod:`securefl.methods.privacy.settling`).
+"""
+
+from __future__ import annotations
+
+from securefl.base.errors import ConfigError
+from securefl.methods.clustering import planned_sizes, works_of
+from securefl.scenario import (
+    MAX_COMPONENTS,
+    Behaviour,
+    DpSgd,
+    NoClip,
+    NoNoise,
+    Scenario,
+    SparseEnergy,
+    Training,
+    UpdateAttack,
+)
+
+MAX_NOISE = 57_408
+"""No draw of privacy noise is larger, in steps: 14 standard deviations of at most 4096, and 64."""
+
+
+def noise_of(scenario: Scenario) -> int:
+    """What privacy noise may add to a coordinate at most, steps: part of the proof that sums do not wrap."""
+    return 0 if scenario.privacy.unit == "none" else MAX_NOISE * (1 + components_of(scenario))
+
+
+def components_of(scenario: Scenario) -> int:
+    """Dropouts for each of which a party adds removable noise; 0 without dropout-exact noise."""
+    if scenario.privacy.unit == "none" or scenario.privacy.placement != "dropout-exact":
+        return 0
+    return planned_of(scenario) - scenario.secure_sum.min_survivors
+
+
+def planned_of(scenario: Scenario) -> int:
+    """Members of the largest cluster that is planned."""
+    return max(planned_sizes(scenario))
+
+
+def forgoes_privacy(behaviour: Behaviour) -> bool:
+    """Whether a party that shows it does not do what its own guarantee rests on."""
+    return isinstance(behaviour, NoNoise | NoClip | SparseEnergy | UpdateAttack)
+
+
+def check_privacy(scenario: Scenario) -> None:
+    """Refuse privacy settings that contradict each other or the rest of the scenario.
+
+    Raises:
+        ConfigError: with the field to change, the reason and the remedy.
+    """
+    if scenario.training.dp_sgd is not None:
+        _check_dp_sgd(scenario, scenario.training.dp_sgd)
+    if scenario.privacy.unit == "none":
+        for index, behaviour in enumerate(scenario.behaviours):
+            if isinstance(behaviour, NoNoise | SparseEnergy):
+                raise ConfigError(
+                    f"behaviours.{index}.kind",
+                    f"{behaviour.kind} is about privacy noise, and nobody adds any",
+                    "give [privacy] a unit",
+                )
+        return
+    _check_amount(scenario)
+    _check_placement(scenario)
+    if scenario.privacy.unit == "record":
+        _check_record(scenario)
+    else:
+        _check_party(scenario)
+
+
+def _check_dp_sgd(scenario: Scenario, dp: DpSgd) -> None:
+    plain, training = Training(), scenario.training
+    # A server that trains for a rule (FLTrust) does so as plain parties do, whatever these do.
+    if scenario.aggregation.rule.server_data != "training":
+        for field in ("epochs", "learning_rate", "momentum", "weight_decay"):
+            if getattr(training, field) != getattr(plain, field):
+                raise ConfigError(
+                    f"training.{field}",
+                    "DP-SGD makes one step a round, whose length is the server's learning rate",
+                    "leave it out; see server_optimiser and training.dp_sgd.momentum",
+                )
+    if dp.momentum and dp.carry == "off":
+        raise ConfigError("training.dp_sgd.momentum", "there is nothing to carry", 'carry = "global"')
+    if dp.carry != "off" and not dp.momentum:
+        raise ConfigError("training.dp_sgd.carry", "it counts momentum = 0", "momentum above 0, as in 0.1")
+    if dp.carry == "own" and scenario.clustering.size > 1:
+        raise ConfigError(
+            "training.dp_sgd.carry",
+            "a party's own upload is hidden in a sum, so that to go on from it would make the next upload"
+            " depend on records whose noise was never drawn for that",
+            'carry = "global", or clustering.size = 1',
+        )
+
+
+def _check_amount(scenario: Scenario) -> None:
+    privacy = scenario.privacy
+    if (privacy.epsilon is None) == (privacy.multiplier is None):
+        raise ConfigError(
+            "privacy.epsilon",
+            "neither it nor multiplier is given" if privacy.epsilon is None else "multiplier is given too",
+            "exactly one of the two says how much noise there is",
+        )
+    if privacy.releases is not None and privacy.budget is None:
+        raise ConfigError("privacy.releases", "there is no budget that they could keep to", "leave it out")
+    if privacy.releases == 0:
+        raise ConfigError("privacy.releases", "a party that releases nothing takes no part", "at least 1")
+
+
+def _check_placement(scenario: Scenario) -> None:
+    sums, again = scenario.secure_sum, scenario.clustering.reclusterings
+    if scenario.privacy.placement == "local":
+        return
+    # h = min_survivors - f is at least k >= 1: the secure sum itself sees to that.
+    if again > 1 and works_of(scenario) == 1:
+        raise ConfigError(
+            "privacy.placement",
+            f"{again} reclusterings open the same noisy update {again} times, and in the worst case such sums"
+            " give it away: a share of the noise is then all that hides it",
+            'placement = "local", reclusterings = 1, or new_work = true',
+        )
+    tolerated = components_of(scenario)
+    if tolerated > MAX_COMPONENTS:
+        raise ConfigError(
+            "secure_sum.min_survivors",
+            f"{tolerated} dropouts are tolerated, and noise is made for {MAX_COMPONENTS} at most",
+            f'at least {sums.min_survivors + tolerated - MAX_COMPONENTS}, or privacy.placement = "threshold"',
+        )
+    skippers = sum(len(b.parties) or b.count for b in scenario.behaviours if isinstance(b, NoNoise))
+    if skippers > sums.colluders:
+        raise ConfigError(
+            "secure_sum.colluders",
+            f"{skippers} parties add no noise, and shares are reckoned for q = {sums.colluders} at most",
+            f'at least {skippers}, or privacy.placement = "local"',
+        )
+
+
+def _check_record(scenario: Scenario) -> None:
+    if scenario.training.dp_sgd is None:
+        raise ConfigError(
+            "training.dp_sgd",
+            "nothing bounds what one record does to an update of plain SGD",
+            'a [training.dp_sgd] table, or privacy.unit = "party"',
+        )
+    if scenario.weighting.mode != "ignore":
+        raise ConfigError(
+            "weighting.mode",
+            f"{scenario.weighting.mode} makes an update's weight depend on the number of records",
+            'mode = "ignore"; batches have the same expected size',
+        )
+    records, batch = scenario.privacy.records, scenario.training.batch_size
+    if records is not None and batch > records:
+        raise ConfigError(
+            "training.batch_size", f"a batch of {batch} from {records} records", f"at most {records}"
+        )
+
+
+def _check_party(scenario: Scenario) -> None:
+    privacy = scenario.privacy
+    if scenario.encoding.clip == "none":
+        raise ConfigError(
+            "encoding.clip", "nothing bounds what one party does to a sum", "a number, as in clip = 1.0"
+        )
+    if privacy.records is not None:
+        raise ConfigError("privacy.records", "what is hidden is a whole party", "leave it out")
+    check_delta(scenario, scenario.parties)
+
+
+def check_delta(scenario: Scenario, units: int) -> float:
+    """The scenario's delta for ``units`` units (records of the smallest party, or parties).
+
+    Raises:
+        ConfigError: it is not below 1 / ``units``.
+    """
+    wanted = scenario.privacy.delta
+    delta = float(units) ** -1.1 if wanted == "auto" else wanted
+    if not delta < 1 / units:
+        unit = scenario.privacy.unit
+        raise ConfigError(
+            "privacy.delta",
+            f"{delta:g} is not below 1 / {units} {'records' if unit == 'record' else 'parties'}: to publish"
+            f" one {unit} at random would have that delta",
+            f"below {1 / units:.3g}" if units > 1 else f"more than one {unit}",
+        )
+    return delta

@@ -1,0 +1,251 @@
+"""How an update is released: rounding, the party's share of the noise, and the event it is (steps 4 and 5).
+
+Everything follows from a settled scenario and the model's size, so that all parties, the server and a
+simulation find the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from securefl.base.arrays import F64, I64
+from securefl.base.entropy import Entropy
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.clustering import works_of
+from securefl.methods.encoding import MAX_SCALE_BITS, Encoded, FixedPoint
+from securefl.methods.privacy.checks.published import least_std
+from securefl.methods.privacy.components import ComponentPlan, plan_components
+from securefl.methods.privacy.discrete import mu_slack
+from securefl.methods.privacy.distance import check_distance
+from securefl.methods.privacy.limits import planned_of
+from securefl.methods.privacy.release import ReleaseEvent, Unit
+from securefl.methods.privacy.rounding import BoundedRounding
+from securefl.methods.privacy.sensitivity import lost_in_rounding, planned_releases, rounding_of, signal_of
+from securefl.methods.privacy.shares import SharePlan, plan_shares
+from securefl.methods.privacy.table import MAX_STD, MIN_STD, NoiseTable, noise_table
+from securefl.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mechanism:
+    """Of one scenario and model; made by :func:`mechanism_of`."""
+
+    unit: Unit
+    rounding: BoundedRounding
+    """Its ``sensitivity``, in steps, is what one unit moves a sum by. Party level: whole updates are rounded
+    by it. Record level: it is a bound only, and updates are rounded without a condition."""
+    shares: SharePlan | ComponentPlan
+    table: NoiseTable
+    """Of one party's noise, without what may be taken out of a sum again."""
+    components: tuple[NoiseTable, ...]
+    """Of the noise that may be (dropout-exact shares), by number from 1 at index 0."""
+    signal: float
+    """Bound on the L2 norm of one party's whole rounded signal, steps: what checks allow for."""
+    event: ReleaseEvent
+    """What one release is to an accountant."""
+    delta: float
+    allowed: int | None
+    """Releases that keep to the budget; None without one."""
+
+    def encode(self, grid: FixedPoint, values: F64, entropy: Entropy) -> Encoded:
+        """Round an update that has been clipped and weighted, f64 ``(d,)``, parameters' own unit.
+
+        Raises:
+            UsageError: a coordinate that is not finite, or (party level) an update that was not clipped.
+        """
+        if self.unit == "record":
+            return grid.encode(values, entropy)
+        scaled, limit = values * float(1 << grid.scale_bits), float(grid.steps)
+        saturated = int(np.count_nonzero(np.abs(scaled) > limit))
+        return Encoded(self.rounding.round(np.clip(scaled, -limit, limit), entropy), saturated)
+
+    def noise(self, entropy: Entropy) -> I64:
+        """One party's noise for one update, i64 ``(d,)``, steps."""
+        return self.table.sample(self.rounding.dim, entropy)
+
+    def component(self, number: int, key: bytes) -> I64:
+        """The component of a party's removable noise that a key of 32 bytes gives, i64 ``(d,)``, steps."""
+        return self.components[number - 1].from_key(key, self.rounding.dim)
+
+
+@functools.lru_cache(maxsize=16)
+def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
+    """The mechanism of a scenario that :func:`securefl.methods.feasibility.limits.check` accepts; None without privacy.
+
+    Args:
+        scenario: settled.
+        length: d, parameters of the model.
+
+    Raises:
+        ConfigError: the scenario is not settled, its noise does not fit the scale, it is drawn so often that
+            the sampled noise's distance from its law counts, or published checks would fail its grid.
+    """
+    privacy = scenario.privacy
+    if privacy.unit == "none":
+        return None
+    if not privacy.settled or privacy.delta == "auto":
+        raise ConfigError(
+            "privacy",
+            "the noise does not follow from this file alone: all parties need the same multiplier, delta,"
+            " number of records and, with a budget, number of releases",
+            "`securefl dp settle` writes them into it",
+        )
+    rounding = rounding_of(scenario, length)
+    shares = None if rounding is None else shares_of(scenario, rounding)
+    if rounding is None or shares is None or not _fits(shares):
+        raise _unfit(scenario, length, shares)
+    _check_grid(scenario, length, shares)
+    table, *components = (noise_table(privacy.law, std, "encoding.scale_bits") for std in _stds(shares))
+    draws = length * shares.honest
+    for one in (table, *components):
+        check_distance(one, planned_releases(scenario) * draws * (1 + len(components)), privacy.delta)
+    # Of dropout-exact noise the adversary does not know one whole target, spread over however many.
+    std, honest = (shares.target, 1) if components else (shares.share_std, shares.honest)
+    event = replace(
+        plain_release(scenario),
+        noise_multiplier=math.nextafter(std / rounding.sensitivity, 0.0),
+        survivors=(honest,) * openings_of(scenario),
+        leverage=1.0 if openings_of(scenario) > 1 else None,
+        mu_slack=mu_slack(honest * std**2),
+        delta_slack=float(draws * sum(one.table_error for one in (table, *components))),
+    )
+    return Mechanism(
+        unit=privacy.unit,
+        rounding=rounding,
+        shares=shares,
+        table=table,
+        components=tuple(components),
+        signal=signal_of(scenario, rounding),
+        event=event,
+        delta=privacy.delta,
+        allowed=privacy.releases,
+    )
+
+
+def openings_of(scenario: Scenario) -> int:
+    """How many sums hold one update and its noise. With several the exposure is taken as 1, the worst."""
+    return 1 if works_of(scenario) > 1 else scenario.clustering.reclusterings
+
+
+def plain_release(scenario: Scenario) -> ReleaseEvent:
+    """One release as if Gaussian noise of one sensitivity were all that is unknown in its sum.
+
+    Args:
+        scenario: with a delta and, at record level, a number of records.
+
+    Raises:
+        UsageError: without.
+    """
+    privacy, dp = scenario.privacy, scenario.training.dp_sgd
+    lost = lost_in_rounding(scenario)
+    if privacy.unit == "party":
+        return ReleaseEvent(
+            noise_multiplier=1.0, steps=1, mechanism=privacy.law, unit="party", relation=privacy.relation
+        )
+    if privacy.unit == "none" or dp is None or privacy.records is None:
+        raise UsageError("there is nothing to account for, or it is not known of how many records")
+    return ReleaseEvent(
+        noise_multiplier=1.0,
+        steps=1,
+        mechanism=privacy.law,
+        unit="record",
+        relation=privacy.relation,
+        sampler=dp.sampler,
+        records=privacy.records,
+        batch=scenario.training.batch_size,
+        denominator=scenario.training.batch_size,
+        delta_lost=lost,
+    )
+
+
+def shares_of(scenario: Scenario, rounding: BoundedRounding) -> SharePlan | ComponentPlan:
+    """Each party's share of the noise.
+
+    Raises:
+        UsageError: a scenario without a multiplier.
+    """
+    privacy, sums = scenario.privacy, scenario.secure_sum
+    if privacy.multiplier is None:
+        raise UsageError("the noise is not known yet")
+    target, f = privacy.multiplier * rounding.sensitivity, sums.colluders_per_cluster
+    if privacy.placement == "dropout-exact":
+        return plan_components(target, planned_of(scenario), sums.min_survivors, f)
+    return plan_shares(privacy.placement, target, sums.min_survivors, f, "privacy.placement")
+
+
+def _stds(shares: SharePlan | ComponentPlan) -> tuple[float, ...]:
+    """Standard deviations, steps, of all that one party draws."""
+    return (shares.share_std, *(shares.stds if isinstance(shares, ComponentPlan) else ()))
+
+
+def _fits(shares: SharePlan | ComponentPlan) -> bool:
+    return all(MIN_STD <= std <= MAX_STD for std in _stds(shares))
+
+
+def _check_grid(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan) -> None:
+    """Refuse noise in steps that the published KS test takes for a wrong law.
+
+    Raises:
+        ConfigError: it is that coarse.
+    """
+    least = least_std(length)
+    if scenario.checks.kind != "published" or shares.share_std >= least:
+        return
+    fine = _fitting(scenario, length, least)
+    raise ConfigError(
+        "checks.kind",
+        f"the published tests are of continuous noise: at {shares.share_std:.4g} steps they leave out honest"
+        f" uploads for being whole numbers, and {length} parameters need {least:.4g}",
+        f'encoding.scale_bits = {min(fine)}, or kind = "corrected"' if fine else 'kind = "corrected"',
+    )
+
+
+def _unfit(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan | None) -> ConfigError:
+    """Noise outside the range of the tables, and the finest scale at which it is within."""
+    fitting = _fitting(scenario, length)
+    found = "too long a vector"
+    if shares is not None:
+        found = f"{' and '.join(f'{std:.4g}' for std in _stds(shares))} steps of noise for each party"
+    return ConfigError(
+        "encoding.scale_bits",
+        f"{scenario.encoding.scale_bits} makes for {found}, and tables have {MIN_STD:g} to {MAX_STD:g}",
+        f"encoding.scale_bits = {max(fitting)}"
+        if fitting
+        else "no scale has so much, or so little, noise: another multiplier, or a smaller model",
+    )
+
+
+def multipliers_of(scenario: Scenario, length: int) -> tuple[float, float] | None:
+    """The least and the largest multiplier for which some scale has tables; None if there is no such scale.
+
+    Args:
+        scenario: with a unit and a delta; its own multiplier and scale do not matter.
+        length: d.
+    """
+    unit = msgspec.structs.replace(
+        scenario, privacy=msgspec.structs.replace(scenario.privacy, multiplier=1.0, epsilon=None)
+    )
+    found: list[tuple[float, float]] = []
+    for bits in range(MAX_SCALE_BITS + 1):
+        rounding = rounding_of(unit, length, bits)
+        if rounding is not None:
+            stds = _stds(shares_of(unit, rounding))
+            least, most = MIN_STD / min(stds), MAX_STD / max(stds)
+            found += [(least, most)] if least <= most else []
+    return (min(least for least, _ in found), max(most for _, most in found)) if found else None
+
+
+def _fitting(scenario: Scenario, length: int, least: float = MIN_STD) -> list[int]:
+    """The scales at which all noise has a table and a share at least so many steps, coarsest first."""
+    fitting = []
+    for bits in range(MAX_SCALE_BITS + 1):
+        rounding = rounding_of(scenario, length, bits)
+        shares = None if rounding is None else shares_of(scenario, rounding)
+        if shares is not None and _fits(shares) and shares.share_std >= least:
+            fitting.append(bits)
+    return fitting

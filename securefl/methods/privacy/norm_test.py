@@ -1,0 +1,160 @@
+r"""How long may a vector be: a test of its L2 norm on ternary projections, with bounds that are proved.
+
+A vector x over Z_2^64 (coordinates read as -2^63 .. 2^63 - 1) of which only n projections p_j = <s_j, x>
+mod 2^64 can be computed passes if every p_j lies in [-B, B) and p_1^2 + ... + p_n^2 <= T. The signs s_ji are
+-1, 0, 1 with probability 1/4, 1/2, 1/4, so that E p_j^2 = |x|^2 / 2 as long as nothing wraps.
+
+**Honest vectors** (nothing wraps). 2 E s^2 = 1 and 2^k E s^(2k) = 2^(k-1) <= (2k - 1)!!, so no even moment of
+p_j exceeds that of a Gaussian g of the same variance v, hence E exp(h p_j^2) <= E exp(h g^2), and by
+Chernoff's bound, for *every* direction of x,
+
+    P(sum > (1 + e) n v) <= exp(-n (e - ln(1 + e)) / 2).
+
+Also E exp(u s) = cosh(u / 2)^2 <= exp(u^2 / 4), so that P(|p_j| >= B) <= 2 exp(-(B / |x|)^2). This is the
+upper half of Achlioptas 2003 (Database-friendly random projections), sections 5 and 6, for these signs.
+
+**Long vectors** (nothing wraps). With N a standard Gaussian, exp(-h p^2) = E_N exp(i sqrt(2h) N p), and the
+signs are independent, so with |x| = 1
+
+    E exp(-h p_j^2) = E_N prod_i cos(a x_i)^2,  a = sqrt(h / 2) N.
+
+cos(u)^2 <= exp(-u^2) for abs(u) <= pi / 2. So the product is at most exp(-a^2) where abs(a) <= pi / 2, and
+at most 1 elsewhere, for every direction of x: sparse vectors have cosines that come back to 1, dense ones do
+not. :func:`acceptance_bound` takes the expectation in closed form and the best h.
+
+**Vectors that wrap.** If some coordinate has magnitude 2B or more, then given the other signs at most the
+sign 0, or at most the signs -1 and 1, put p_j into [-B, B): an interval of 2B values cannot hold two that
+differ by 2B or more either way round. All n projections pass with probability 2^-n at most. Otherwise all
+coordinates are below 2B, and with d 2B <= 2^63 nothing wraps: the bound above holds. So it holds for *all* x,
+provided that n B^2 < 2^63 (the sum of squares of what is in range does not wrap, either).
+
+One coordinate alone is the worst case that a sketch of this kind has in the long run: half of its projections
+are 0, so that its sum is a binomial one and no length brings its acceptance below 2^-n.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from securefl.base.errors import UsageError
+
+HONEST_SHARE = 0.9
+"""Vectors up to this part of C are refused at most as often as stated."""
+ATTACK_FACTOR = 2.0
+"""Vectors from this multiple of C on are accepted at most as often as stated."""
+RANGE_BITS = 9
+"""Projections are let through to squaring up to 2^9 C, or less where their squares would not fit."""
+MIN_RANGE_BITS = 4
+"""2^4 C is passed by an honest projection with probability 2 exp(-316) at most."""
+LONGEST = 2**26
+"""The most coordinates that a vector has, so that its projections cannot wrap."""
+_MAX_SUM = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class NormTest:
+    """The numbers of one test, in units of the encoding (integers)."""
+
+    norm: int
+    """C: what honest vectors stay below."""
+    projections: int
+    """n."""
+    range_bits: int
+    """b: projections must lie in [-2^b, 2^b)."""
+    threshold: int
+    """T: the largest sum of squares that passes."""
+
+    def passes(self, projections: list[int]) -> bool:
+        """What the members compute on shares, on the plain centred projections."""
+        bound = 1 << self.range_bits
+        in_range = all(-bound <= p < bound for p in projections)
+        return in_range and sum(p * p for p in projections) <= self.threshold
+
+
+def norm_test(norm: int, projections: int, failure: float) -> NormTest:
+    """The test that refuses vectors of norm ``HONEST_SHARE * norm`` with probability ``failure`` at most.
+
+    Args:
+        norm: C in units of the encoding, >= 1.
+        projections: n.
+        failure: bound on both errors, in (0, 1).
+
+    Raises:
+        UsageError: the numbers do not fit into 64 bits, or so few projections cannot tell ``HONEST_SHARE`` C
+            from ``ATTACK_FACTOR`` C with this failure; the text says which and what to change.
+    """
+    if norm < 1 or projections < 1 or not 0 < failure < 1:
+        raise UsageError(f"no norm test of {norm} by {projections} projections at failure {failure}")
+    numerator, denominator = _relative(projections, failure).as_integer_ratio()
+    threshold = projections * norm * norm * numerator // denominator
+    return NormTest(norm, projections, _range_bits(norm, projections), threshold)
+
+
+def refusal_bound(relative: float, projections: int) -> float:
+    """Bound on the probability that sum > relative * n * norm^2, for every vector of that norm (it is 1).
+
+    ``relative`` is T / (n |x|^2); its mean is 1/2.
+    """
+    excess = 2 * relative - 1
+    if excess <= 0:
+        return 1.0
+    return math.exp(-projections * (excess - math.log1p(excess)) / 2)
+
+
+def acceptance_bound(relative: float, projections: int) -> float:
+    """Bound on the probability that a vector passes with ``relative`` = T / (n |x|^2), for *every* vector.
+
+    Never below 2^-n, which is what vectors that wrap can reach.
+    """
+    best = 0.0
+    for step in range(1, 801):
+        h = step / 100
+        nu = math.pi / 2 / math.sqrt(h / 2)
+        inside = math.erf(nu * math.sqrt((1 + h) / 2)) / math.sqrt(1 + h)
+        best = min(best, h * relative + math.log(inside + math.erfc(nu / math.sqrt(2))))
+    return min(1.0, max(2.0**-projections, math.exp(projections * best)))
+
+
+def accepted_at(test: NormTest, factor: float) -> float:
+    """Bound on the probability that a vector of ``factor`` times C or more passes ``test``."""
+    return acceptance_bound(test.threshold / (test.projections * (factor * test.norm) ** 2), test.projections)
+
+
+@lru_cache(maxsize=64)
+def _relative(projections: int, failure: float) -> float:
+    """T / (n C^2), the same for every C: a round has a test for each weight."""
+    relative = HONEST_SHARE**2 / 2 * (1 + _excess(projections, failure))
+    reached = acceptance_bound(relative / ATTACK_FACTOR**2, projections)
+    if reached > failure:
+        raise UsageError(
+            f"{projections} projections accept vectors of {ATTACK_FACTOR:g} C with probability up to"
+            f" {reached:.2g}, which is more than {failure:g}: take more projections"
+        )
+    return relative
+
+
+def _excess(projections: int, failure: float) -> float:
+    """The least e with exp(-n (e - ln(1 + e)) / 2) <= failure, less what projections out of range take."""
+    slack = projections * 2 * math.exp(-((2**MIN_RANGE_BITS / HONEST_SHARE) ** 2))
+    wanted = -2 * math.log(failure - slack) / projections
+    low, high = 0.0, 1.0
+    while high - math.log1p(high) < wanted:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if middle - math.log1p(middle) < wanted else (low, middle)
+    return high
+
+
+def _range_bits(norm: int, projections: int) -> int:
+    least = (norm - 1).bit_length()
+    for extra in range(RANGE_BITS, MIN_RANGE_BITS - 1, -1):
+        bits = least + extra
+        if projections << (2 * bits) < _MAX_SUM and LONGEST << (bits + 1) <= _MAX_SUM:
+            return bits
+    raise UsageError(
+        f"the squares of {projections} projections up to {2**MIN_RANGE_BITS} times {norm} do not fit into"
+        " 64 bits: take fewer bits after the point, or a smaller norm"
+    )

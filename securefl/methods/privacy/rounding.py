@@ -1,0 +1,120 @@
+"""Rounding to integers that keeps the L2 norm of a vector bounded (step 4, where there is privacy noise).
+
+Unbiased stochastic rounding may lengthen a vector by up to sqrt(d) steps, and the noise would have to cover
+that worst case. Conditional rounding rounds again until the norm stays below a bound that nearly every
+rounding meets.
+
+What it proves: the *rounded vector* is bounded, which is the sensitivity when a whole vector is added to or
+taken from a sum (client-level privacy; twice that when one is replaced). It does **not** bound the distance
+between the roundings of two neighbouring vectors, as record-level privacy needs: there, round without a
+condition, and take :attr:`BoundedRounding.sensitivity` of the record's bound with a ``beta`` that is added
+to delta in every release (two vectors rounded with the same offsets differ by a stochastic rounding of
+their difference).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefl.base.arrays import F64, I64, expect
+from securefl.base.entropy import Entropy
+from securefl.base.errors import UsageError
+from securefl.methods.encoding import FixedPoint
+
+DEFAULT_BETA = math.exp(-0.5)
+"""The choice of Kairouz et al. 2021: the bound on the norm grows by little, and so does the bias."""
+
+MAX_BETA = 0.75
+
+MAX_LENGTH = 2.0**30
+"""Largest ``norm`` + sqrt(``dim``), in steps: a squared norm then fits an int64 with room."""
+
+GIVE_UP_BITS = 64
+"""All tries fail with a probability of at most 2^-64."""
+
+_CLIP_SLACK = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRounding:
+    """Rounding of vectors of L2 norm at most ``norm``, so that it is at most ``sensitivity`` afterwards.
+
+    With c = ``norm`` and d = ``dim`` the squared bound is the smaller of (c + sqrt(d))^2, which no rounding
+    exceeds, and c^2 + d/4 + sqrt(2 ln(1/beta)) (c + sqrt(d)/2), which one rounding exceeds with a probability
+    of at most ``beta``.
+
+    Source: Kairouz et al. 2021 (arXiv 2102.06387), theorem 1, in units of the granularity.
+
+    Raises:
+        UsageError: ``norm`` that is not finite and positive, ``dim`` below 1, ``beta`` outside (0, 3/4], or a
+            ``norm`` + sqrt(``dim``) of more than 2^30 steps.
+    """
+
+    norm: float
+    """Bound c of the vector before rounding, steps. It is taken as 1e-12 larger, since clipping rounds."""
+    dim: int
+    beta: float = DEFAULT_BETA
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.norm) and self.norm > 0):
+            raise UsageError(f"the norm before rounding must be finite and positive, not {self.norm}")
+        if self.dim < 1:
+            raise UsageError(f"a vector to round has at least 1 coordinate, not {self.dim}")
+        if not 0 < self.beta <= MAX_BETA:
+            raise UsageError(f"beta lies in (0, {MAX_BETA}], not {self.beta}")
+        if self.norm + math.sqrt(self.dim) > MAX_LENGTH:
+            raise UsageError(
+                f"a vector of norm {self.norm:g} and {self.dim} coordinates may be longer than 2^30 steps"
+            )
+
+    @property
+    def squared(self) -> int:
+        """The largest squared norm that a rounded vector may have: an integer, as the squared norms are."""
+        norm, root = self.norm * (1 + _CLIP_SLACK), math.sqrt(self.dim)
+        spread = math.sqrt(2 * math.log(1 / self.beta)) * (norm + root / 2)
+        return math.floor(min((norm + root) ** 2, norm**2 + self.dim / 4 + spread))
+
+    @property
+    def sensitivity(self) -> float:
+        """L2 norm, in steps, that a rounded vector never exceeds (the float above the square root)."""
+        return math.nextafter(math.sqrt(self.squared), math.inf)
+
+    @property
+    def tries(self) -> int:
+        """Roundings before giving up: the fewest n with beta^n <= 2^-64."""
+        return math.ceil(GIVE_UP_BITS * math.log(2) / math.log(1 / self.beta))
+
+    def round(self, values: F64, entropy: Entropy) -> I64:
+        """Each coordinate to a neighbouring integer; the squared norm of the result is at most ``squared``.
+
+        Draws fresh randomness and rounds without bias until the bound holds. Should ``tries`` roundings in
+        a row fail, the coordinates are rounded towards zero, which lengthens nothing: the bound always
+        holds, and only this one vector's error, up to sqrt(d), is larger. The condition makes the result
+        biased by at most sqrt(d) beta / (1 - beta) in L2 norm (usually by far less: ``beta`` is a loose
+        bound).
+
+        How many tries were needed depends on the data and may be guessed from the time; it is not returned.
+
+        Args:
+            values: f64 ``(dim,)``, steps, of norm at most ``norm``. It is never written to.
+            entropy: 32 bytes are drawn for each try.
+
+        Raises:
+            UsageError: a vector longer than ``norm`` (it was not clipped), a coordinate that is not finite,
+                or the wrong dtype or shape.
+        """
+        expect(values, "values", np.float64, (self.dim,))
+        # numpy's pairwise sum, not a BLAS product: its bits do not depend on the number of threads.
+        with np.errstate(over="ignore"):
+            length = math.sqrt(float(np.square(values).sum()))
+        if not length <= self.norm * (1 + _CLIP_SLACK / 2):
+            raise UsageError(f"values have norm {length}, more than the {self.norm} they were clipped to")
+        grid, limit = FixedPoint(0, MAX_LENGTH), self.squared
+        for _ in range(self.tries):
+            rounded = grid.encode(values, entropy).values
+            if int(np.square(rounded).sum()) <= limit:
+                return rounded
+        return np.trunc(values).astype(np.int64)

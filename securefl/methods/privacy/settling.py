@@ -1,0 +1,265 @@
+"""From an epsilon to numbers that everybody shares: multiplier, delta, records and releases of a scenario.
+
+Whoever starts a run settles its scenario once; all others check it. What comes out is signed by all parties
+as part of the configuration, and no party needs an accountant to draw its noise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+from msgspec.structs import replace
+
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.privacy.accountant import MIN_DELTA, epsilon, quick_epsilon
+from securefl.methods.privacy.calibration import MAX_EPSILON, TOLERANCE, calibrate
+from securefl.methods.privacy.discrete import MIN_VARIANCE, mu_slack
+from securefl.methods.privacy.distance import added_delta
+from securefl.methods.privacy.guarantee import named
+from securefl.methods.privacy.limits import check_delta, components_of, planned_of
+from securefl.methods.privacy.mechanism import Mechanism, mechanism_of, multipliers_of, plain_release
+from securefl.methods.privacy.release import ReleaseEvent
+from securefl.methods.privacy.sensitivity import planned_releases, rounding_of
+from securefl.methods.privacy.table import WORST_ERROR
+from securefl.scenario import Scenario
+
+RESERVE = 2.0**-50
+"""Distance of a draw from its law that is reckoned with where it costs next to nothing, though tables are far
+closer: earlier ones were not, and scenarios keep the multipliers that they were settled with."""
+
+SHARE = 100
+"""Part of delta, 1 / SHARE at most, that the distance of all draws may take."""
+
+
+def settle(scenario: Scenario, length: int, fewest: int | None) -> Scenario:
+    """The scenario with all of ``[privacy]`` written out; settling it again changes nothing.
+
+    Args:
+        scenario: one that :func:`securefl.methods.feasibility.limits.check` accepts.
+        length: d, parameters of the model.
+        fewest: records of the party with the fewest; None where nobody has counted them.
+
+    Returns:
+        It with ``multiplier``, ``delta``, ``records`` and, with a budget, ``releases``. ``epsilon`` has
+        become the budget.
+
+    Raises:
+        ConfigError: batch, delta, budget or noise do not fit; dp_accounting is missing where it is needed.
+    """
+    if scenario.privacy.unit == "none":
+        return scenario
+    scenario = _with_units(scenario, fewest)
+    privacy = scenario.privacy
+    if privacy.epsilon is not None:
+        multiplier = _calibrated(scenario, length, privacy.epsilon)
+        limit = privacy.epsilon if privacy.budget is None else privacy.budget
+        privacy = replace(privacy, multiplier=multiplier, epsilon=None, budget=limit)
+    budget, releases = privacy.budget, privacy.releases
+    # Releases that somebody else worked out are for check_budget to judge.
+    if budget is not None and releases is None:
+        bare = replace(scenario, privacy=replace(privacy, budget=None))
+        releases = allowed_releases(_made(bare, length), budget, planned_releases(scenario))
+    settled = replace(scenario, privacy=replace(privacy, releases=releases))
+    _made(settled, length)
+    return settled
+
+
+def check_budget(scenario: Scenario, length: int) -> None:
+    """Refuse a settled scenario whose releases take more than its budget: a party's own check of the others.
+
+    Raises:
+        ConfigError: they do, or dp_accounting is missing.
+    """
+    mechanism, budget = mechanism_of(scenario, length), scenario.privacy.budget
+    if mechanism is None or budget is None or not mechanism.allowed:
+        return
+    spent = _spent(mechanism, mechanism.allowed, budget)
+    if not spent <= budget:
+        raise ConfigError(
+            "privacy.releases",
+            f"{mechanism.allowed} releases with this noise spend"
+            f" {named(spent, mechanism.event, mechanism.delta)}, more than the budget of {budget:g}",
+            "settle the scenario anew, or leave this run",
+        )
+
+
+def allowed_releases(mechanism: Mechanism, budget: float, most: int, path: str = "privacy.budget") -> int:
+    """How many releases keep to ``budget``, at most ``most``; ``path``: where the budget was given.
+
+    Raises:
+        ConfigError: not even one does, or dp_accounting is missing.
+    """
+
+    def spent(count: int) -> float:
+        return _spent(mechanism, count, budget)
+
+    if spent(most) <= budget:
+        return most
+    if not spent(1) <= budget:
+        raise ConfigError(
+            path,
+            f"one release spends {named(spent(1), mechanism.event, mechanism.delta)}, more than {budget:g}",
+            "more noise, a larger budget, or smaller batches",
+        )
+    enough, too_many = 1, most
+    while too_many - enough > 1:
+        middle = (enough + too_many) // 2
+        if spent(middle) <= budget:
+            enough = middle
+        else:
+            too_many = middle
+    return enough
+
+
+def _spent(mechanism: Mechanism, count: int, budget: float) -> float:
+    """The epsilon of so many releases; above ``budget`` the smaller of both accountants' bounds."""
+    event = mechanism.event.times(count)
+    found = epsilon((event,), mechanism.delta)
+    return found if found <= budget else min(found, epsilon((event,), mechanism.delta, "rdp"))
+
+
+def _with_units(scenario: Scenario, fewest: int | None) -> Scenario:
+    """The scenario with its number of records and its delta."""
+    privacy, units = scenario.privacy, scenario.parties
+    if privacy.unit == "record":
+        units = _records(scenario, fewest)
+        privacy = replace(privacy, records=units)
+        batch = scenario.training.batch_size
+        if batch > units:
+            raise ConfigError(
+                "training.batch_size",
+                f"a batch of {batch} from {units} records, all that some party has",
+                f"at most {units}, or fewer parties",
+            )
+    delta = check_delta(scenario, units)
+    if delta < MIN_DELTA:
+        reason = f"{delta:g} is too small to account for"
+        raise ConfigError("privacy.delta", reason, f"at least {MIN_DELTA:g}")
+    return replace(scenario, privacy=replace(privacy, delta=delta))
+
+
+def _records(scenario: Scenario, fewest: int | None) -> int:
+    stated = scenario.privacy.records
+    if stated is None:
+        if fewest is None:
+            raise ConfigError("privacy.records", "nobody has counted the parties' records", "give the fewest")
+        return fewest
+    if fewest is not None and fewest < stated:
+        raise ConfigError(
+            "privacy.records",
+            f"a party has {fewest} records, fewer than {stated}: its own would be drawn more often",
+            f"at most {fewest}",
+        )
+    return stated
+
+
+def _calibrated(scenario: Scenario, length: int, target: float) -> float:
+    """The multiplier that keeps ``target`` over all planned releases."""
+    privacy, planned = scenario.privacy, planned_releases(scenario)
+    rounding = rounding_of(scenario, length)
+    if rounding is None:
+        raise ConfigError("encoding.scale_bits", "updates may be longer than 2^30 steps", "a coarser scale")
+    delta = _delta_of(scenario)
+    slack = _slack(scenario, length, target, delta)
+    plain = dataclasses.replace(plain_release(scenario), delta_slack=slack).times(planned)
+    sigma, _ = calibrate(plain, target, delta, privacy.accountant, path="privacy.epsilon")
+    # The slack falls with more noise, so that of less noise is enough.
+    sigma *= 1 + mu_slack(max(MIN_VARIANCE, (sigma * rounding.sensitivity) ** 2))
+    _check_within_tables(scenario, length, plain, sigma)
+    while True:
+        trial = replace(scenario, privacy=replace(privacy, multiplier=sigma, epsilon=None, budget=None))
+        event = _made(trial, length).event.times(planned)
+        spent = epsilon((event,), delta, privacy.accountant)
+        if spent <= target:
+            return sigma
+        if not math.isfinite(spent):
+            raise ConfigError(
+                "privacy.epsilon",
+                f"noise of multiplier {sigma:.4g}, made for epsilon = {target:g}, has no finite one",
+                "a smaller epsilon, or a larger delta",
+            )
+        sigma *= 1 + max(TOLERANCE, (spent - target) / target)
+
+
+def _check_within_tables(scenario: Scenario, length: int, plain: ReleaseEvent, sigma: float) -> None:
+    """Refuse an epsilon for whose noise no scale has tables, and say which one would do.
+
+    Raises:
+        ConfigError: names the epsilon.
+    """
+    limits = multipliers_of(scenario, length)
+    if limits is None or limits[0] <= sigma <= limits[1]:
+        # Within, another scale may do: what makes the noise says which.
+        return
+    privacy, most = scenario.privacy, sigma > limits[1]
+    edge = limits[1] if most else limits[0] / (1 + mu_slack(MIN_VARIANCE))
+    event, delta = dataclasses.replace(plain, noise_multiplier=edge), _delta_of(scenario)
+    found = quick_epsilon((event,), delta)
+    fewer = "fewer stop.rounds, or a smaller model"
+    if found <= MAX_EPSILON:
+        found = epsilon((event,), delta, privacy.accountant)
+        remedy = f"at least {_upwards(found)}, {fewer}" if most else f"at most {_downwards(found)}"
+    else:
+        remedy = fewer if most else f"at most {MAX_EPSILON:g}"
+    raise ConfigError(
+        "privacy.epsilon",
+        f"epsilon = {privacy.epsilon:g} over {planned_releases(scenario)} releases takes a multiplier of"
+        f" {sigma:.4g}, and with {length} parameters no encoding.scale_bits has noise tables for"
+        f" {'more' if most else 'less'} than {edge:.4g}",
+        remedy,
+    )
+
+
+def _upwards(found: float) -> str:
+    """An epsilon a trifle above, with three digits."""
+    unit = 10.0 ** (math.floor(math.log10(found)) - 2)
+    return f"{math.ceil(1.002 * found / unit) * unit:.3g}"
+
+
+def _downwards(found: float) -> str:
+    """One a trifle below."""
+    unit = 10.0 ** (math.floor(math.log10(found)) - 2)
+    return f"{math.floor(0.998 * found / unit) * unit:.3g}"
+
+
+def _slack(scenario: Scenario, length: int, target: float, delta: float) -> float:
+    """Distance of one release's noise from its law, as much as is reckoned with before the noise is known.
+
+    Raises:
+        ConfigError: the distance of all releases takes more of delta than it may.
+    """
+    # Noise of h parties counts, and each may draw several parts.
+    sums, planned, most = scenario.secure_sum, planned_releases(scenario), delta / SHARE
+    reserved = RESERVE * length * sums.min_survivors
+    if added_delta(Fraction(reserved) * planned, target) <= most:
+        return reserved
+    draws = length * max(sums.min_survivors, planned_of(scenario) * (1 + components_of(scenario)))
+    if added_delta(Fraction(WORST_ERROR) * draws * planned, target) <= most:
+        return WORST_ERROR * draws
+    largest = math.log(most / (WORST_ERROR * draws * planned) - 1)
+    raise ConfigError(
+        "privacy.epsilon",
+        f"at epsilon = {target:g} the distance of {draws * planned:.3g} draws of noise from their law takes"
+        f" more than a hundredth of delta = {delta:.3g}",
+        f"at most {math.floor(100 * largest) / 100:g}, or fewer stop.rounds",
+    )
+
+
+def _delta_of(scenario: Scenario) -> float:
+    """The delta of a scenario that has one.
+
+    Raises:
+        UsageError: it is still to be worked out.
+    """
+    if scenario.privacy.delta == "auto":
+        raise UsageError("delta is not known yet")
+    return float(scenario.privacy.delta)
+
+
+def _made(scenario: Scenario, length: int) -> Mechanism:
+    mechanism = mechanism_of(scenario, length)
+    if mechanism is None:
+        raise UsageError("no mechanism without privacy")
+    return mechanism

@@ -1,0 +1,64 @@
+"""Epsilon by number of releases, for reports of every round: cheap, and never below the truth."""
+
+from __future__ import annotations
+
+import math
+
+from securefl.methods.privacy.accountant import epsilon, epsilon_on_grid, need_dp_accounting, settled_grid
+from securefl.methods.privacy.ledger import Ledger
+from securefl.methods.privacy.mechanism import Mechanism
+
+EXACT_UP_TO = 64
+"""Each number of releases up to this one has an epsilon of its own."""
+
+_GROWTH = 1.03
+"""Beyond, one for each group of numbers, which are at most so far apart."""
+
+
+class Spending:
+    """What one party spends by releasing again and again.
+
+    All numbers share one discretisation, the one that is fine enough for ``most`` releases, so that a number
+    more costs milliseconds. A coarse grid only adds to epsilon.
+
+    Args:
+        mechanism: of every release.
+        most: releases that are planned.
+
+    Raises:
+        ConfigError: dp_accounting is missing.
+    """
+
+    def __init__(self, mechanism: Mechanism, most: int) -> None:
+        need_dp_accounting()
+        self._mechanism = mechanism
+        self._grid = settled_grid((mechanism.event.times(most),), mechanism.delta)
+        self._known: dict[int, float] = {0: 0.0}
+
+    def after(self, releases: int) -> float:
+        """At least the epsilon of so many releases, by privacy loss distributions."""
+        count = _rounded_up(releases)
+        if count not in self._known:
+            event = self._mechanism.event.times(count)
+            self._known[count] = epsilon_on_grid((event,), self._mechanism.delta, self._grid)
+        return self._known[count]
+
+    def exactly(self, releases: int) -> float:
+        """The epsilon of so many releases, as a ledger finds it."""
+        if not releases:
+            return 0.0
+        return epsilon((self._mechanism.event.times(releases),), self._mechanism.delta)
+
+
+def ledger_of(mechanism: Mechanism, releases: int) -> Ledger:
+    """The ledger of a party that has released so often: one event for each."""
+    event = mechanism.event
+    return Ledger(unit=event.unit, relation=event.relation, delta=mechanism.delta, events=(event,) * releases)
+
+
+def _rounded_up(releases: int) -> int:
+    """The smallest number of a fixed series that is not below ``releases``; epsilon grows with the number."""
+    if releases <= EXACT_UP_TO:
+        return releases
+    group = math.ceil(math.log(releases / EXACT_UP_TO) / math.log(_GROWTH) - 1e-9)
+    return max(releases, math.ceil(EXACT_UP_TO * _GROWTH**group))

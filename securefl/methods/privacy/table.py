@@ -1,0 +1,216 @@
+"""Sampling of integer noise: one secret word, one look-up in a table of integer thresholds (step 5).
+
+Floating-point noise leaks through the gaps of its grid (Mironov 2012, "On significance of the least
+significant bits for differential privacy"); this noise is an integer from the start, and its law is known
+exactly: every probability is a multiple of 2^-128.
+
+A draw takes a sign and 127 bits, which read as an integer U give the magnitude #{k : T_k <= U}, where T_k is
+P(|X| <= k) * 2^127 rounded to the nearest integer. The sign is the lowest bit of a 64-bit word, and the first
+63 of the bits are its others, u. They decide unless some T_k begins with the same 63, which happens in one of
+10^14 draws or more rarely; only there the further 64 are read, from a stream with a key of its own. The
+leading 16 bits of u name the magnitude, unless thresholds begin with them; there it is found by bisection.
+
+Why so many bits: a draw's distance from the law counts once for each coordinate and release, times
+1 + e^epsilon. With 63 it was 2^-50, for 10^8 draws and epsilon = 8 thirty times a delta of 10^-5.
+
+Hazard: the time does not depend on single draws, but on how many of a block are found by bisection (0.03 to
+17 % of the law), and the addresses that are read depend on the draws. This is no constant-time code for a
+machine that is shared with the adversary.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import I64, U64, expect
+from securefl.base.crypto import derive_key, prg
+from securefl.base.entropy import Entropy
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.privacy.laws import NoiseLaw, Weights, weights
+
+MIN_STD = 4.0
+"""Smallest standard deviation in steps: from here on the bounds for sums of discrete noise are negligible."""
+
+MAX_STD = 4096.0
+"""Largest standard deviation in steps: the table has 54,000 thresholds (900 kB)."""
+
+BLOCK = 1 << 14
+"""Draws looked up at a time: the temporaries stay in the second-level cache."""
+
+WORST_ERROR = 2.0**-113
+"""At least the distance of any table from its law."""
+
+_WORD_BITS = 63
+_FURTHER_BITS = 64
+_FURTHER = "noise, further bits"
+_SLOT_BITS = 16
+_UNSETTLED = 2**16 - 1
+"""Instead of a magnitude, of which none is so large."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoiseTable:
+    """The law of one draw, as made by :func:`noise_table`."""
+
+    law: NoiseLaw
+    std: float
+    """Standard deviation s of the true law, steps. The variance of a draw is s^2 up to a relative 10^-13."""
+    leading: I64
+    """The first 63 bits of T_0 <= T_1 <= ... < 2^127, read-only. P(|draw| <= k) = T_k / 2^127, and 1 from
+    ``largest`` on."""
+    further: U64
+    """The other 64 of each."""
+    table_error: Fraction
+    """At least the statistical (total variation) distance between one draw and the true law."""
+    _settled: npt.NDArray[np.uint16]
+    """For each value of the leading bits of u: the magnitude, or that it depends on the others."""
+
+    @property
+    def largest(self) -> int:
+        """The largest magnitude of a draw, steps: for the proof that sums do not wrap in the ring."""
+        return int(self.leading.size)
+
+    @property
+    def thresholds(self) -> list[int]:
+        """T_0, T_1, ... as integers."""
+        pairs = zip(self.leading.tolist(), self.further.tolist(), strict=True)
+        return [(first << _FURTHER_BITS) | rest for first, rest in pairs]
+
+    def sample(self, size: int, entropy: Entropy) -> I64:
+        """Independent draws, i64 ``(size,)``, steps.
+
+        Args:
+            size: how many, >= 0.
+            entropy: 32 bytes are drawn, the key of :meth:`from_key`.
+
+        Raises:
+            UsageError: a negative size.
+        """
+        return self.from_key(entropy.draw(prg.KEY_BYTES), size)
+
+    def from_key(self, key: bytes, size: int) -> I64:
+        """The draws that a key of 32 bytes gives, i64 ``(size,)``, steps.
+
+        It makes an AES-256-CTR stream of ``size`` words; another of as many, under a key derived from it, has
+        the further bits.
+
+        Raises:
+            UsageError: a negative size, or no such key.
+        """
+
+        def more() -> U64:
+            return prg.expand(derive_key(key, _FURTHER, b""), size, np.uint64)
+
+        return self.from_words(prg.expand(key, size, np.uint64), more)
+
+    def from_words(self, words: U64, more: Callable[[], U64]) -> I64:
+        """The draws that uniform ``words``, u64 ``(n,)``, stand for: i64 ``(n,)``.
+
+        Args:
+            words: sign and first bits of each draw.
+            more: gives the further bits of all, u64 ``(n,)``; asked where the first ones decide not, the same
+                each time.
+
+        Raises:
+            UsageError: the wrong dtype or shape.
+        """
+        expect(words, "words", np.uint64, (None,))
+        draws = np.empty(words.size, dtype=np.int64)
+        for start in range(0, words.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            magnitudes = draws[block]
+            undecided = self._look_up(words[block], magnitudes)
+            if undecided.size:
+                further = more()
+                expect(further, "further bits", np.uint64, (words.size,))
+                for at in undecided.tolist():
+                    magnitudes[at] = self._decide(int(words[start + at]) >> 1, further[start + at])
+            sign = -(words[block] & np.uint64(1)).view(np.int64)
+            magnitudes ^= sign
+            magnitudes -= sign
+        return draws
+
+    def _look_up(self, words: U64, out: I64) -> I64:
+        """Magnitudes by the first bits, into ``out``; where they leave it open, those of the upper end."""
+        # Every index is in range; this mode is the one that numpy does not copy for.
+        magnitudes = self._settled.take((words >> np.uint64(64 - _SLOT_BITS)).view(np.int64), mode="wrap")
+        out[:] = magnitudes
+        unsettled = np.flatnonzero(magnitudes == _UNSETTLED)
+        uniform = (words[unsettled] >> np.uint64(1)).view(np.int64)
+        found = np.searchsorted(self.leading, uniform, side="right")
+        out[unsettled] = found
+        # Below the first threshold this compares with the last one, which no smaller number equals.
+        open_: I64 = unsettled[self.leading.take(found - 1, mode="wrap") == uniform]
+        return open_
+
+    def _decide(self, first: int, rest: np.uint64) -> int:
+        """The magnitude, given all bits."""
+        low, high = (int(np.searchsorted(self.leading, first, side=side)) for side in ("left", "right"))
+        return low + int(np.searchsorted(self.further[low:high], rest, side="right"))
+
+
+def noise_table(law: NoiseLaw, std: float, path: str = "privacy.noise") -> NoiseTable:
+    """The table of a law; the last few are kept.
+
+    Args:
+        law: ``skellam`` (closed under addition) or ``discrete-gaussian``.
+        std: standard deviation s in steps, 4 <= s <= 4096.
+        path: the scenario's field to blame.
+
+    Raises:
+        ConfigError: ``std`` out of range.
+    """
+    if not MIN_STD <= std <= MAX_STD:
+        finer = "a finer scale or more noise" if std < MIN_STD else "a coarser scale or less noise"
+        raise ConfigError(
+            path,
+            f"noise with a standard deviation of {std:g} steps per party lies outside the"
+            f" table's range of {MIN_STD:g} to {MAX_STD:g} steps",
+            "a standard deviation that is a number" if math.isnan(std) else finer,
+        )
+    return _build(law, float(std))
+
+
+@functools.lru_cache(maxsize=8)
+def _build(law: NoiseLaw, std: float) -> NoiseTable:
+    steps, error = _rounded(weights(law, std))
+    leading = np.array([step >> _FURTHER_BITS for step in steps], dtype=np.int64)
+    further = np.array([step & ((1 << _FURTHER_BITS) - 1) for step in steps], dtype=np.uint64)
+    for part in (leading, further):
+        part.flags.writeable = False
+    starts = np.arange(1 << _SLOT_BITS, dtype=np.int64) << (_WORD_BITS - _SLOT_BITS)
+    ends = starts + ((1 << (_WORD_BITS - _SLOT_BITS)) - 1)
+    # No threshold begins with any 63 bits of a slot that is settled, so that nothing more is asked there.
+    first, last = np.searchsorted(leading, starts, side="left"), np.searchsorted(leading, ends, side="right")
+    settled = np.where(first == last, first, _UNSETTLED).astype(np.uint16)
+    return NoiseTable(law, std, leading, further, error, settled)
+
+
+def _rounded(true: Weights) -> tuple[list[int], Fraction]:
+    """The thresholds below 2^127, and an upper bound of the distance, a multiple of 2^-192."""
+    low_total = 2 * sum(true.low) - true.low[0]
+    high_total = 2 * (sum(true.high) + true.beyond) - true.high[0]
+    bits = _WORD_BITS + _FURTHER_BITS
+    whole = 1 << bits
+    thresholds: list[int] = []
+    cumulative, previous, excess = 0, 0, true.beyond << (bits + 1)
+    for k, (low, high) in enumerate(zip(true.low, true.high, strict=True)):
+        sides = 2 if k else 1
+        cumulative += sides * low
+        threshold = min(whole, ((cumulative << (bits + 1)) // low_total + 1) >> 1)
+        mass, previous = threshold - previous, threshold
+        # |mass / 2^127 - sides * w_k / total|, times 2^127 total, whichever end of the brackets is the truth.
+        excess += max(mass * high_total - (sides * low << bits), (sides * high << bits) - mass * low_total)
+        if threshold < whole:
+            thresholds.append(threshold)
+    if previous != whole:
+        raise UsageError("the weights end before the law does")
+    unit = 1 << 192
+    return thresholds, Fraction(-(-excess * unit // (low_total << (bits + 1))), unit)

@@ -1,0 +1,83 @@
+"""The rule of a scenario, behind what stands in front of it, applied to cluster means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.base.stack import Aggregate, Places, Stack
+from securefl.methods.robust.rules.inner_product import InnerProduct, earned, pooled
+from securefl.methods.robust.tolerance import clusters_needed_by
+from securefl.scenario import Aggregation, PreAggregation, Rule
+
+
+def aggregate_all(plan: Aggregation, stack: Stack, seed: bytes) -> Aggregate:
+    """Apply the scenario's pre-aggregation, in order, and then its rule.
+
+    Args:
+        plan: the scenario's ``[aggregation]``.
+        stack: the cluster means.
+        seed: 16 bytes or more that nobody could choose or foresee, for what is drawn.
+
+    Returns:
+        The rule's result, with ``kept`` by cluster: for those of one bucket, what became of the bucket.
+
+    Raises:
+        UsageError: fewer clusters than :func:`securefl.methods.robust.tolerance.clusters_needed_by`.
+    """
+    stack, row_of = _prepared(plan, stack, seed)
+    result = aggregate(plan.rule, stack)
+    return Aggregate(result.vector, result.kept[row_of])
+
+
+def earned_by(plan: Aggregation, rule: InnerProduct, stack: Stack, seed: bytes) -> F64:
+    """What the clusters earn with ``rule``, behind the scenario's pre-aggregation, f64 ``(c,)``.
+
+    Arguments and errors as for :func:`aggregate_all`. All clusters of one bucket earn what the bucket does.
+    """
+    stack, row_of = _prepared(plan, stack, seed)
+    return earned(stack, rule)[row_of]
+
+
+def _prepared(plan: Aggregation, stack: Stack, seed: bytes) -> tuple[Stack, Places]:
+    """What the rule sees, and by cluster the row in which it counts."""
+    needed = clusters_needed_by(plan)
+    if stack.clusters < needed:
+        raise UsageError(f"this aggregation needs {needed} clusters, not {stack.clusters}")
+    row_of: Places = np.arange(stack.clusters)
+    if not plan.pre_aggregation:
+        return stack, row_of
+    trust = stack.trust
+    stack = replace(stack, trust=None)
+    for step in plan.pre_aggregation:
+        stack, place = prepare(step, stack, seed)
+        row_of = place[row_of]
+    if trust is not None:
+        stack = replace(stack, trust=pooled(trust, row_of, stack.clusters))
+    return stack, row_of
+
+
+def prepare(step: PreAggregation, stack: Stack, seed: bytes) -> tuple[Stack, Places]:
+    """Apply one step of pre-aggregation.
+
+    Returns:
+        The new stack, and by row of the old one the row of the new one in which it counts.
+    """
+    stack_after, place = step.prepare(stack, seed)
+    return stack_after, np.arange(stack.clusters) if place is None else place
+
+
+def aggregate(rule: Rule, stack: Stack) -> Aggregate:
+    """Apply ``rule`` to the cluster means.
+
+    Raises:
+        UsageError: fewer clusters than ``rule.clusters_needed``; where clusters were lost to dropouts, the
+            caller has to notice first. Or a server rule, and the stack has no server gradient.
+    """
+    needed = rule.clusters_needed
+    if stack.clusters < needed:
+        raise UsageError(f"{rule} needs {needed} clusters, not {stack.clusters}")
+    return rule.aggregate(stack)

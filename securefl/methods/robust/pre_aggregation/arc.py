@@ -1,0 +1,46 @@
+"""Pre-aggregation by norm: clipping to what most rows stay within (ARC)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.base.errors import UsageError
+from securefl.base.stack import Places, Stack
+from securefl.methods.robust.lengths import lengths
+from securefl.methods.robust.pre_aggregation.norm_clipping import clipped
+from securefl.scenario import NonNegative, PreAggregation
+
+
+class AdaptiveClipping(PreAggregation, tag="arc", frozen=True, kw_only=True):
+    """Scale the longest cluster means down to the longest of the others (ARC)."""
+
+    byzantine: NonNegative
+
+    def rows_needed(self, rows: int) -> int:
+        return max(rows, 2 * self.byzantine + 1)
+
+    def prepare(self, stack: Stack, seed: bytes) -> tuple[Stack, Places | None]:
+        return clip_adaptively(stack, self.byzantine), None
+
+
+def clip_adaptively(stack: Stack, byzantine: int) -> Stack:
+    """Clip the k = floor(2 (f / c) (c - f)) longest rows, f = ``byzantine``, to the length of the next one.
+
+    For f < c / 2 these are at least f rows, so that no Byzantine row stays longer than an honest one, while
+    without any attack the direction of every row and the length of most stay as they are. The radius follows
+    the updates, where a fixed one is too wide at the end of a training or too narrow at its start.
+
+    Breakdown point: the rule's; up to f Byzantine rows are in addition no longer than the longest honest one.
+    Cost: two passes, O(c d) time and memory.
+    Source: Allouah et al. 2025, "Adaptive gradient clipping for robust federated learning" (arXiv
+    2405.14432), algorithm 2.
+
+    Raises:
+        UsageError: ``byzantine`` is negative, or not 2 * byzantine < c.
+    """
+    clusters = stack.clusters
+    if byzantine < 0 or clusters <= 2 * byzantine:
+        raise UsageError(f"{clusters} clusters have no majority over {byzantine}")
+    longest = 2 * byzantine * (clusters - byzantine) // clusters
+    norms = lengths(stack.means)
+    return clipped(stack, norms, float(np.sort(norms)[clusters - 1 - longest]))

@@ -1,0 +1,69 @@
+"""Bucketing: means of a few random clusters each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from securefl.base.crypto import digest
+from securefl.base.errors import UsageError
+from securefl.base.stack import Places, Stack
+from securefl.methods.robust.span import combine
+from securefl.scenario import Positive, PreAggregation
+
+
+class Bucketing(PreAggregation, tag="bucketing", frozen=True, kw_only=True):
+    """Replace the cluster means by the means of random buckets of ``size``."""
+
+    size: Positive
+
+    def rows_needed(self, rows: int) -> int:
+        return (rows - 1) * self.size + 1
+
+    def rows_left(self, rows: int) -> int:
+        return -(-rows // self.size)
+
+    def prepare(self, stack: Stack, seed: bytes) -> tuple[Stack, Places | None]:
+        return bucket(stack, self.size, seed)
+
+
+def bucket(stack: Stack, size: int, seed: bytes) -> tuple[Stack, Places]:
+    """Weighted means of ``ceil(c / size)`` buckets of ``size`` clusters, the last one of what is left.
+
+    A bucket's weight and survivors are the sums of its clusters'. Buckets are more alike than clusters when
+    parties hold different data, so that rules which take the unusual for malicious lose less.
+
+    Which clusters share a bucket is drawn from ``seed``: the certified seed of the round, unpredictable until
+    it is known and the same for everybody afterwards. All orders are equally likely.
+
+    Breakdown point: a Byzantine cluster spoils one bucket, so it is that of the rule for ceil(c / size) rows.
+    Cost: one pass, O(c d) time; O(d c / size) memory.
+    Source: Karimireddy, He, Jaggi 2022, "Byzantine-robust learning on heterogeneous datasets via bucketing"
+    (arXiv 2006.09365), algorithm 1.
+
+    Returns:
+        The stack of buckets, and by cluster the row of its bucket.
+
+    Raises:
+        UsageError: ``size`` is not positive, or ``seed`` has less than 16 bytes.
+    """
+    if size < 1 or len(seed) < 16:
+        raise UsageError(f"cannot draw buckets of {size} from a seed of {len(seed)} bytes")
+    order = sorted(range(stack.clusters), key=lambda cluster: digest("bucket", seed, cluster))
+    buckets = [np.array(sorted(order[at : at + size])) for at in range(0, stack.clusters, size)]
+    place = np.empty(stack.clusters, dtype=np.intp)
+    means, noise = np.empty((len(buckets), stack.dimension)), 0.0
+    for row, members in enumerate(buckets):
+        place[members] = row
+        shares = stack.weights[members] / stack.weights[members].sum()
+        means[row] = combine(shares, stack.means[members])
+        noise = max(noise, float(np.linalg.norm(shares)))
+    mixed = replace(
+        stack,
+        means=means,
+        weights=np.array([stack.weights[members].sum() for members in buckets]),
+        survivors=np.array([stack.survivors[members].sum() for members in buckets], dtype=np.int64),
+        noise_std=stack.noise_std * noise,
+    )
+    return mixed, place

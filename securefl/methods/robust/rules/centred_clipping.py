@@ -1,0 +1,57 @@
+"""Centred clipping: a mean of differences to a reference, none of which counts for more than a radius."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.base.errors import UsageError
+from securefl.base.stack import Aggregate, Stack, everyone
+from securefl.methods.robust.span import Span
+from securefl.scenario import Positive, PositiveReal, Rule
+
+
+class CentredClipping(Rule, tag="centred-clipping", frozen=True, kw_only=True):
+    """The previous aggregate plus the mean of the differences to it, each clipped to ``radius``."""
+
+    radius: PositiveReal
+    """L2, parameters' own unit."""
+    iterations: Positive = 1
+    """How often, each time around the last result."""
+
+    def withstands(self, clusters: int) -> int:
+        return (clusters - 1) // 2
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return centred_clipping(stack, self.radius, self.iterations)
+
+
+def centred_clipping(stack: Stack, radius: float, iterations: int = 1) -> Aggregate:
+    """Start from the stack's reference (zero if it has none) and repeat ``iterations`` times.
+
+        v <- v + sum_i w_i (x_i - v) min(1, radius / ||x_i - v||) / sum_i w_i.
+
+    The reference is the previous aggregate: honest updates change slowly from round to round, which an
+    attacker that is small in every round cannot use if the past counts. Zero stands for "the model rests", as
+    in the first round. ``kept``: all clusters.
+
+    Breakdown point: a cluster moves v by at most its share of the weight times ``radius`` in an iteration,
+    whatever it says, so the result is never farther than ``iterations`` * ``radius`` from the reference. As
+    long as the Byzantine ones weigh less than half, v is not driven away from the honest rows however many
+    iterations there are; with equal weights these are floor((c - 1) / 2) clusters. The source's guarantee of
+    an error in proportion to the honest variance takes at most a tenth, and a radius chosen for it.
+    Cost: one Gram matrix, O(c^2) an iteration, one pass; O(c^2 + d) memory. Distances are exact to 1e-8 of
+    the differences' lengths.
+    Source: Karimireddy, He, Jaggi 2021, "Learning from history for Byzantine robust optimization" (arXiv
+    2012.10333), section 4.
+
+    Raises:
+        UsageError: ``radius`` is not positive, or no iteration is asked for.
+    """
+    if not radius > 0 or iterations < 1:
+        raise UsageError(f"cannot clip to {radius}, {iterations} times")
+    span, weights = Span(stack.means, stack.reference), stack.weights / stack.weights.sum()
+    shares = np.zeros(stack.clusters)
+    for _ in range(iterations):
+        pull = weights * (radius / np.maximum(span.distances(shares), radius))
+        shares = (1.0 - pull.sum()) * shares + pull
+    return Aggregate(span.point(shares), everyone(stack))

@@ -1,0 +1,56 @@
+"""FLTrust: cluster means weighted by how much they point the way of the server's own update."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.base.stack import Aggregate, Stack
+from securefl.methods.robust.lengths import lengths, polar
+from securefl.methods.robust.span import combine
+from securefl.scenario import Rule, ServerData
+
+
+class FlTrust(Rule, tag="fltrust", frozen=True, kw_only=True):
+    """Cluster means as long as the server's own update, weighted by how much they point its way."""
+
+    @property
+    def server_data(self) -> ServerData:
+        return "training"
+
+    def withstands(self, clusters: int) -> int:
+        return clusters
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return fltrust(stack)
+
+
+def fltrust(stack: Stack) -> Aggregate:
+    """The mean of the rows' directions, weighted by trust, at the length of the server's update u.
+
+    With s_i = max(0, cos(x_i, u)) it is
+
+        sum_i s_i ||u|| x_i / ||x_i||  /  sum_i s_i,
+
+    or zero if no row points its way. u is minus the stack's server gradient; to have it of the length of a
+    party's update, give minus the update that the server's own local training makes. Weights play no part.
+    ``kept``: clusters with s_i > 0.
+
+    Breakdown point: none by number. However many lie, the result is no longer than u and at no obtuse angle
+    to it. How good it is then depends on the server's data alone.
+    Cost: a few passes, O(c d) time; O(c + d) memory.
+    Source: Cao, Fang, Liu, Gong 2021, "FLTrust: Byzantine-robust federated learning via trust bootstrapping"
+    (arXiv 2012.13995), algorithm 2.
+
+    Raises:
+        UsageError: the stack has no server gradient.
+    """
+    gradient = stack.need_server_gradient()
+    norms, angles = polar(stack.means, -gradient)
+    trust = np.maximum(angles, 0.0)
+    kept = trust > 0
+    if not kept.any():
+        return Aggregate(np.zeros(stack.dimension), kept)
+    target = float(lengths(gradient[np.newaxis])[0])
+    shares = np.zeros(stack.clusters)
+    np.divide(trust, norms, out=shares, where=kept)
+    return Aggregate(combine(shares * (target / trust.sum()), stack.means), kept)

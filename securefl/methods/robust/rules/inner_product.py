@@ -1,0 +1,171 @@
+"""Second-stage aggregation of Xiang et al.: the clusters that go along with descent on the server's data."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Meta
+
+from securefl.base.arrays import F64
+from securefl.base.errors import ConfigError
+from securefl.base.stack import Aggregate, Kept, Stack
+from securefl.methods.robust.distances import in_row_order
+from securefl.methods.robust.lengths import lengths, polar
+from securefl.methods.robust.span import combine, pieces
+from securefl.methods.robust.tolerance import places
+from securefl.scenario import Fraction, PositiveReal, Rule, ServerData
+
+_LARGEST = 1e290
+"""A score beyond it counts as it, so that the sums over all rounds stay finite."""
+
+
+class InnerProduct(Rule, tag="inner-product", frozen=True, kw_only=True):
+    """Cluster means whose members have, so far, gone along with descent on the server's data most."""
+
+    gamma: Fraction
+    """Share of the cluster means that are believed to be honest."""
+    select: Literal["accumulated", "per-round"] = "accumulated"
+    """By what the members have earned in the whole run, or by this round's scores alone."""
+    half_life: PositiveReal | None = None
+    """Rounds with scores after which what was earned counts half; None: never, as in Algorithm 3."""
+    credit: Literal["above-mean", "all-scores"] = "above-mean"
+    """What is earned: the scores that reach the mean of the round's highest, or every score, losses too."""
+    members: Literal["mean", "min"] = "mean"
+    """What a cluster counts for: what its members have earned on average, or the one with the least."""
+    divide_by: Literal["selected", "all"] = "selected"
+    """The sum of the selected is divided by their weight, or by that of all clusters (Algorithm 1)."""
+    normalised: Literal["none", "gradient", "upload", "both"] = "none"
+    """Which of the two vectors are brought to length 1 before they are multiplied."""
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """Share of the past rounds' server gradients in the one that counts."""
+
+    @property
+    def server_data(self) -> ServerData:
+        return "all"
+
+    def withstands(self, clusters: int) -> int:
+        # The longest product wins, whatever the share that is believed honest.
+        return 0
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return inner_product(stack, self)
+
+    def check(self, path: str) -> None:
+        if self.half_life is not None and self.select == "per-round":
+            raise ConfigError(
+                f"{path}.half_life",
+                'select = "per-round" keeps no scores that could be forgotten',
+                'leave it out, or select = "accumulated"',
+            )
+
+
+def inner_product(stack: Stack, rule: InnerProduct) -> Aggregate:
+    """The sum of the k = ceil(gamma c) clusters that are trusted most, over their weight.
+
+    With ``divide_by`` = "all" it is over the weight of all clusters. Trusted most are those with the most
+    ``stack.trust``: what their members have :func:`earned` in all rounds; where the stack has none, with the
+    most earned in this round. Ties are frequent, since at least c - k clusters earn nothing in a round: they
+    go to the higher score in this round, of equal ones to the first in lexicographic order of the rows. So
+    the result does not depend on the order of the clusters. ``kept``: the selected clusters.
+
+    Breakdown point: 0. k clusters are selected however bad they are, and one row, long enough along descent,
+    has the highest score, takes the scores of all others below the threshold and is selected at full length:
+    bound lengths first (norm clipping; Xiang et al. test the norm). What does hold: while, in every round,
+    all products of honest clusters are positive and above those of all others, and k is at most their number,
+    no other cluster is selected. Without a half-life what has been earned is never lost, and who was honest
+    for long may be trusted for long after.
+    Cost: two passes, O(c d) time; O(c + d) memory.
+    Source: Xiang, Wang, Lin, Wang 2023, "Practical differentially private and Byzantine-resilient federated
+    learning" (arXiv 2304.09762), algorithm 3, lines 5 to 16, on cluster means instead of uploads. It leaves
+    ties open. The authors' code has both vectors ``normalised``, ``momentum`` 0.99, ``divide_by`` "selected",
+    and rounds gamma c down.
+
+    Raises:
+        UsageError: the stack has no server gradient.
+    """
+    scores = products(stack, rule)
+    trust = _credit(scores, rule) if stack.trust is None else stack.trust
+    kept = _most(stack, trust, scores, places(rule.gamma, stack.clusters))
+    weights = np.where(kept, stack.weights, 0.0)
+    whole = stack.weights if rule.divide_by == "all" else weights
+    return Aggregate(combine(weights / whole.sum(), stack.means), kept)
+
+
+def earned(stack: Stack, rule: InnerProduct) -> F64:
+    """What each cluster adds to its members' trust in this round, f64 ``(c,)`` (lines 6 to 12).
+
+    With ``credit`` = "all-scores" it is every score as it is. A threshold throws away who is how far below
+    it, which costs little at clusters of 1 but is what tells the members of larger ones apart
+    (tests/unit/round/test_trust.py).
+
+    Raises:
+        UsageError: the stack has no server gradient.
+    """
+    return _credit(products(stack, rule), rule)
+
+
+def _credit(scores: F64, rule: InnerProduct) -> F64:
+    return above_mean(scores, rule.gamma) if rule.credit == "above-mean" else scores
+
+
+def products(stack: Stack, rule: InnerProduct) -> F64:
+    """<-gradient, x_j> by cluster, f64 ``(c,)``, positive along descent; finite.
+
+    With ``normalised`` the gradient, the row or both have length 1; a vector of zero stays zero.
+
+    Raises:
+        UsageError: the stack has no server gradient.
+    """
+    descent = -stack.need_server_gradient()
+    length = float(lengths(descent[np.newaxis])[0])
+    if rule.normalised in {"upload", "both"}:
+        _, scores = polar(stack.means, descent)
+        with np.errstate(over="ignore"):
+            return _finite(scores if rule.normalised == "both" else scores * length)
+    scores = np.zeros(stack.clusters)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for at in pieces(stack.means):
+            scores += np.einsum("ij,j->i", stack.means[:, at], descent[at])
+        lost = ~np.isfinite(scores)
+        if lost.any():
+            norms, angles = polar(stack.means[lost], descent)
+            scores[lost] = norms * angles * length
+        if rule.normalised == "gradient" and length > 0:
+            scores /= length
+    return _finite(scores)
+
+
+def above_mean(scores: F64, gamma: float) -> F64:
+    """The scores, and 0 for those below the mean of the ceil(gamma c) highest (lines 10 to 12).
+
+    As printed, also where that mean is negative: a cluster whose score is between it and 0 then loses by it,
+    and one with a lower score does not.
+    """
+    highest = np.sort(scores)[len(scores) - places(gamma, len(scores)) :]
+    # Rounding may put the mean of equal numbers above all of them.
+    threshold = min(float(highest.mean()), float(highest[-1]))
+    return np.where(scores < threshold, 0.0, scores)
+
+
+def pooled(trust: F64, row_of: npt.NDArray[np.intp], rows: int) -> F64:
+    """The mean trust of the clusters that count in each of ``rows`` rows, f64 ``(rows,)``."""
+    return np.bincount(row_of, trust, rows) / np.bincount(row_of, minlength=rows)
+
+
+def _most(stack: Stack, trust: F64, scores: F64, keep: int) -> Kept:
+    """The ``keep`` rows with the most trust."""
+    order = np.lexsort((-scores, -trust))
+    last = order[keep - 1]
+    tied = (trust == trust[last]) & (scores == scores[last])
+    kept: Kept = np.zeros(stack.clusters, dtype=np.bool_)
+    kept[order[:keep]] = True
+    kept &= ~tied
+    kept[in_row_order(stack, np.flatnonzero(tied).tolist())[: keep - int(kept.sum())]] = True
+    return kept
+
+
+def _finite(scores: F64) -> F64:
+    clipped: F64 = np.clip(np.nan_to_num(scores, nan=0.0), -_LARGEST, _LARGEST)
+    return clipped

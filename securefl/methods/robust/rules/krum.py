@@ -1,0 +1,66 @@
+"""Krum: the cluster mean with the closest neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+from securefl.base.stack import Aggregate, Stack
+from securefl.methods.robust.distances import in_row_order, squared_distances
+from securefl.scenario import NonNegative, Rule
+
+
+class Krum(Rule, tag="krum", frozen=True, kw_only=True):
+    """The cluster mean closest to its c - byzantine - 2 nearest ones."""
+
+    byzantine: NonNegative
+
+    @property
+    def clusters_needed(self) -> int:
+        return self.byzantine + 3
+
+    def withstands(self, clusters: int) -> int:
+        return self.byzantine if clusters >= 2 * self.byzantine + 3 else 0
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return krum(stack, self.byzantine)
+
+
+def krum(stack: Stack, byzantine: int) -> Aggregate:
+    """The row with the smallest sum of squared distances to its c - ``byzantine`` - 2 nearest other rows.
+
+    Weights play no part. Ties, which are the rule for c = byzantine + 3 (two nearest neighbours score the
+    same), go to the row that is smallest at the first coordinate in which they differ: not to the lowest
+    index, so the order of the clusters does not matter. ``kept``: the chosen cluster only.
+
+    The result *is* one cluster's mean, so publishing it publishes one opened sum.
+
+    Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3, with the chosen row then within
+    sqrt(c - byzantine - 2) honest diameters of an honest one. That is where the guarantee ends.
+    Unboundedly large rows win from min(c - byzantine - 1, max(byzantine + 2, ceil(c / 2))) on: either they
+    fill each other's neighbourhoods, or every honest neighbourhood reaches as many of them as theirs reaches
+    honest rows.
+    Cost: one Gram matrix, O(c^2 d) time; O(c^2) memory.
+    Source: Blanchard et al. 2017, "Machine learning with adversaries: Byzantine tolerant gradient descent",
+    section 4 and proposition 4.2.
+
+    Raises:
+        UsageError: ``byzantine`` is negative, or c < byzantine + 3.
+    """
+    if byzantine < 0 or stack.clusters < byzantine + 3:
+        raise UsageError(f"Krum with byzantine = {byzantine} is not defined for {stack.clusters} clusters")
+    scores = krum_scores(squared_distances(stack.means), stack.clusters - byzantine - 2)
+    chosen = in_row_order(stack, np.flatnonzero(scores == scores.min()).tolist())[0]
+    kept = np.zeros(stack.clusters, dtype=np.bool_)
+    kept[chosen] = True
+    return Aggregate(stack.means[chosen].copy(), kept)
+
+
+def krum_scores(squared: F64, neighbours: int) -> F64:
+    """By row, the sum of its ``neighbours`` smallest squared distances to other rows, f64 ``(c,)``."""
+    others = squared.copy()
+    np.fill_diagonal(others, np.inf)
+    others.sort(axis=1)
+    scores: F64 = others[:, :neighbours].sum(axis=1)
+    return scores

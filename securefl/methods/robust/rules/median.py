@@ -1,0 +1,139 @@
+"""The coordinate-wise weighted median."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F64
+from securefl.base.stack import Aggregate, Stack, everyone
+from securefl.methods.robust.blocks import Block, column_blocks, tag_mask
+from securefl.scenario import Rule
+
+WEIGHT_UNITS = 1 << 32
+"""Weights are compared as integers, in units of the largest weight / 2^32: sums are then exact in float64 for
+up to 2^20 clusters, whatever their order. What rounding to units may have changed, 2 units a cluster at most,
+does not decide what half of the weight is."""
+
+Ranks = npt.NDArray[np.intp]
+
+
+class Median(Rule, tag="median", frozen=True, kw_only=True):
+    """Coordinate-wise (weighted) median of the cluster means."""
+
+    by_coordinate: ClassVar[bool] = True
+
+    def withstands(self, clusters: int) -> int:
+        return (clusters - 1) // 2
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return weighted_median(stack)
+
+
+def weighted_median(stack: Stack) -> Aggregate:
+    """In each coordinate the midpoint of the lower and the upper weighted median.
+
+    With W(A) the weight of the clusters whose value lies in A and T the total weight,
+
+        lower = min {x_i : W((-inf, x_i]) >= T / 2},    upper = max {x_i : W([x_i, inf)) >= T / 2}.
+
+    They differ only where a set of smallest values weighs T / 2, up to 2^-31 c of the largest weight. With
+    equal weights this is the ordinary median: the middle value, or the midpoint of the two middle ones.
+    ``kept``: all clusters, since each may supply some coordinate.
+
+    Breakdown point: clusters that weigh less than T / 2 together cannot move a coordinate out of the range of
+    the others; with equal weights these are floor((c - 1) / 2) clusters.
+    Cost: one sort of c values a coordinate; with unequal weights of values tagged with their row, and again
+    one index sort of those few coordinates in which nearly equal values meet at the middle. O(d) memory.
+    Source: Yin et al. 2018 (arXiv 1803.01498), definition 1, with weights.
+    """
+    units = np.maximum(np.rint(stack.weights * (WEIGHT_UNITS / stack.weights.max())), 1.0)
+    equal = bool((units == units[0]).all())
+    middle = _Middle(units)
+    vector = np.empty(stack.dimension)
+    for block in column_blocks(stack.means, tagged=not equal):
+        if equal:
+            lower, upper = block.ranked[(stack.clusters - 1) // 2], block.ranked[stack.clusters // 2]
+        else:
+            lower, upper = middle.find(block)
+        np.add(lower, upper, out=vector[block.at])
+    vector /= 2.0
+    return Aggregate(vector, everyone(stack))
+
+
+class _Middle:
+    """Where the weighted medians lie among c values, for given integer weights (``units``)."""
+
+    def __init__(self, units: F64) -> None:
+        self.units = units
+        self.mask = tag_mask(len(units))
+        half, slack = float(units.sum()) / 2.0, 2.0 * len(units)
+        self.enough, self.too_much = half - slack, half + slack
+        # The lower median's rank is lowest if the heaviest clusters come first and highest if they come last.
+        ascending = np.sort(units)
+        self.lowest = int(np.searchsorted(np.cumsum(ascending[::-1]), self.enough))
+        self.highest = int(np.searchsorted(np.cumsum(ascending), self.enough))
+
+    def find(self, block: Block) -> tuple[F64, F64]:
+        """Lower and upper weighted median of each column, from tagged ranks."""
+        width = block.rows.shape[1]
+        columns = np.arange(width)
+        # In place of the tagged values, which fresh memory would cost more than to look up again.
+        whose = block.ranked[: min(self.highest + 2, len(block.ranked))].view(np.int64)
+        whose &= self.mask
+        rank, weight = self._rank(whose, block.scratch[: self.highest + 1], columns)
+
+        def value(rank: Ranks) -> F64:
+            found: F64 = block.rows.take(whose.take(rank * width + columns) * width + columns)
+            return found
+
+        lower = value(rank)
+        upper = lower.copy()
+        doubtful = weight <= self.too_much
+        for other in (np.maximum(rank - 1, 0), np.minimum(rank + 1, len(whose) - 1)):
+            doubtful |= (other != rank) & (self._untagged(value(other)) == self._untagged(lower))
+        (at,) = np.nonzero(doubtful)
+        if at.size:
+            # Not block.rows[:, at], which would be in column order.
+            lower[at], upper[at] = self._checked(block.rows.take(at, axis=1), lower[at])
+        return lower, upper
+
+    def _untagged(self, values: F64) -> F64:
+        """What tags leave of ``values``: ranks say nothing about those that agree in it."""
+        return (values.view(np.int64) & ~self.mask).view(np.float64)
+
+    def _rank(self, whose: Ranks, upto: F64, columns: Ranks) -> tuple[Ranks, F64]:
+        """The first rank whose values, up to it, weigh enough, by bisection; and what they weigh."""
+        low, high = self.lowest, self.highest
+        self.units.take(whose[: high + 1], out=upto, mode="clip")  # the default mode would copy ``out``
+        np.add.reduce(upto[: low + 1], axis=0, out=upto[low])
+        for rank in range(low + 1, high + 1):
+            upto[rank] += upto[rank - 1]
+        # Invariant: the values up to rank ``last`` weigh enough, those below rank ``first`` weigh less.
+        first, last = np.full(len(columns), low), np.full(len(columns), high)
+        for _ in range((high - low).bit_length()):
+            middle = (first + last) >> 1
+            enough = upto.take(middle * len(columns) + columns) >= self.enough
+            np.copyto(last, middle, where=enough)
+            np.copyto(first, middle + 1, where=~enough)
+        return last, upto.take(last * len(columns) + columns)
+
+    def _checked(self, rows: F64, lower: F64) -> tuple[F64, F64]:
+        """Lower and upper weighted median where ``lower`` is a guess at the former."""
+        weight = self.units @ (rows <= lower)
+        wrong = (weight < self.enough) | (self.units @ (rows < lower) >= self.enough)
+        if wrong.any():
+            order = np.argsort(rows[:, wrong], axis=0)
+            rank = np.count_nonzero(np.cumsum(self.units[order], axis=0) < self.enough, axis=0)
+            chosen = np.take_along_axis(order, rank[np.newaxis], axis=0)
+            lower[wrong] = np.take_along_axis(rows[:, wrong], chosen, axis=0)[0]
+            weight[wrong] = self.units @ (rows[:, wrong] <= lower[wrong])
+        upper = lower.copy()
+        (tied,) = np.nonzero(weight <= self.too_much)
+        if tied.size:
+            higher = rows[:, tied]
+            higher[higher <= lower[tied]] = np.inf
+            upper[tied] = higher.min(axis=0)
+        return lower, upper

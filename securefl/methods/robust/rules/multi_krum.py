@@ -1,0 +1,62 @@
+"""Multi-Krum: the mean of the cluster means with the closest neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.base.errors import UsageError
+from securefl.base.stack import Aggregate, Stack
+from securefl.methods.robust.distances import in_row_order, squared_distances
+from securefl.methods.robust.rules.krum import krum_scores
+from securefl.methods.robust.span import combine
+from securefl.scenario import NonNegative, Positive, Rule
+
+
+class MultiKrum(Rule, tag="multi-krum", frozen=True, kw_only=True):
+    """The mean of the ``keep`` cluster means with the best Krum scores."""
+
+    byzantine: NonNegative
+    keep: Positive | None = None
+    """At most c - ``byzantine``, which is also what None means."""
+
+    @property
+    def clusters_needed(self) -> int:
+        return self.byzantine + max(3, self.keep or 0)
+
+    def withstands(self, clusters: int) -> int:
+        return self.byzantine if clusters >= 2 * self.byzantine + 3 else 0
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return multi_krum(stack, self.byzantine, self.keep)
+
+
+def multi_krum(stack: Stack, byzantine: int, keep: int | None = None) -> Aggregate:
+    """The weighted mean of the ``keep`` rows with the smallest Krum scores (c - ``byzantine`` by default).
+
+    A row's score is the sum of squared distances to its c - ``byzantine`` - 2 nearest other rows. Weights
+    play no part in the choice. Ties are broken as in :func:`securefl.methods.robust.krum.krum`, and ``keep``
+    = 1 is that rule. ``kept``: the chosen clusters.
+
+    Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3. With at most c - ``byzantine`` places, a
+    chosen Byzantine row has shut out an honest one with a larger score, so each chosen row lies within
+    sqrt(c - byzantine - 2) honest diameters of an honest one. Unboundedly large rows win where they win
+    against Krum, and from c - keep + 1 on, where a place is left for them.
+    Cost: one Gram matrix and one pass, O(c^2 d) time; O(c^2 + d) memory.
+    Source: Blanchard et al. 2017, section 5 ("Multi-Krum").
+
+    Raises:
+        UsageError: ``byzantine`` is negative, c < byzantine + 3, or ``keep`` is outside 1 to c - byzantine.
+    """
+    clusters = stack.clusters
+    places = clusters - byzantine if keep is None else keep
+    if byzantine < 0 or clusters < byzantine + 3 or not 1 <= places <= clusters - byzantine:
+        raise UsageError(
+            f"Multi-Krum with byzantine = {byzantine}, keep = {keep} is not defined for {clusters} clusters"
+        )
+    scores = krum_scores(squared_distances(stack.means), clusters - byzantine - 2)
+    last = np.sort(scores)[places - 1]
+    kept = scores < last
+    tied = in_row_order(stack, np.flatnonzero(scores == last).tolist())
+    kept[tied[: places - int(kept.sum())]] = True
+    weights = np.where(kept, stack.weights, 0.0)
+    return Aggregate(combine(weights / weights.sum(), stack.means), kept)

@@ -1,0 +1,110 @@
+"""Zeno++ on cluster means: a test on a gradient of the server's validation data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from securefl.base.arrays import F64
+from securefl.base.stack import Aggregate, Stack
+from securefl.methods.robust.lengths import lengths, polar
+from securefl.methods.robust.span import combine
+from securefl.scenario import NonNegativeReal, Positive, PositiveReal, Rule, ServerData
+
+
+class ZenoPlusPlus(Rule, tag="zeno++", frozen=True, kw_only=True):
+    """Cluster means that pass a test on a gradient of the server's validation data."""
+
+    scale: Literal["sum", "mean", "normalised"] = "normalised"
+    """Of the scored vector: the cluster's share n_i / n of the sum, its mean, or its mean made as long as the
+    validation gradient."""
+    rho: NonNegativeReal = 1e-4
+    """Price of a squared length."""
+    eps: NonNegativeReal = 0.0
+    """How far from a descent an update may be. A squared gradient norm, so it has a scale."""
+    eta: PositiveReal = 1.0
+    """Step that the score reckons with: the server's learning rate."""
+    divide_by: Literal["all", "accepted"] = "all"
+    """The sum of the accepted updates is divided by the weight of all clusters (Algorithm 2), or of these."""
+    batch: Positive = 128
+    """Validation samples, drawn each time, that the gradient is taken on."""
+
+    @property
+    def server_data(self) -> ServerData:
+        return self.batch
+
+    def withstands(self, clusters: int) -> int:
+        # The test of a rescaled vector says nothing about its length, and what is accepted keeps its own.
+        return 0 if self.scale == "normalised" or self.rho == 0 else clusters
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        return zeno_plus_plus(stack, self)
+
+
+PRESETS: Mapping[str, ZenoPlusPlus] = MappingProxyType(
+    {
+        "share-figures-2-4": ZenoPlusPlus(scale="normalised", rho=1e-4, eps=0.2),
+        "share-figure-5": ZenoPlusPlus(scale="normalised", rho=1e-5, eps=0.2),
+        "share-figures-8-9": ZenoPlusPlus(scale="normalised", rho=1e-5, eps=1.0),
+        "share-figures-8-9-baseline": ZenoPlusPlus(scale="normalised", rho=1e-5, eps=5.0),
+    }
+)
+"""The parameters that SHARE publishes (section 6, appendix D), all with eta = 1. The last one is for the
+baselines, without SHARE (Figure 8) and with fixed clusters (Figure 9). Taken at its word Algorithm 2 has the
+scale "sum", with which the published thresholds let -10x updates pass (tests/unit/robust/test_zeno.py)."""
+
+
+def zeno_plus_plus(stack: Stack, rule: ZenoPlusPlus) -> Aggregate:
+    """The sum of the clusters whose score is at least -eta eps, scaled as in FedAvg.
+
+    The result is sum_(accepted) w_j x_j over the weight of all clusters (Algorithm 2: every cluster sum
+    carries its n_i / n, and what is rejected is missing), or over that of the accepted (``divide_by``); zero
+    if none is accepted. Whatever the scale of the *scored* vector, the accepted means keep their own length.
+    ``kept``: the accepted clusters.
+
+    The threshold eps is compared with -<gradient, g>, so it has a scale. With "sum" and "mean" a harmful
+    update passes once the model is good enough for its inner product to be below eps. With "normalised" all
+    lengths are the gradient's, and harm is judged by direction, but for eps > 0 every direction passes once
+    ||gradient||^2 (1 + rho / eta) <= eps. At eps = 0, the default, nothing depends on any scale: a cluster is
+    accepted if the cosine between it and descent is at least rho / eta.
+
+    Breakdown point: none by number for "sum" and "mean" with rho > 0, which reject every vector longer than
+    (||gradient|| + sqrt(||gradient||^2 + 4 rho eps / eta)) eta / (2 rho). 0 for "normalised": an accepted
+    direction may be of any length, so put norm clipping in front, or bound updates by ``encoding.clip``.
+    Cost: a few passes, O(c d) time; O(c + d) memory.
+    Source: Xie, Koyejo, Gupta 2020, "Zeno++: robust fully asynchronous SGD" (arXiv 1903.07020); Velicheti,
+    Xia, Koyejo 2021 (SHARE), algorithm 2 and definition B.2.
+
+    Raises:
+        UsageError: the stack has no server gradient.
+    """
+    accepted = zeno_scores(stack, rule) >= -rule.eta * rule.eps
+    if not accepted.any():
+        return Aggregate(np.zeros(stack.dimension), accepted)
+    weights = np.where(accepted, stack.weights, 0.0)
+    whole = stack.weights if rule.divide_by == "all" else weights
+    return Aggregate(combine(weights / whole.sum(), stack.means), accepted)
+
+
+def zeno_scores(stack: Stack, rule: ZenoPlusPlus) -> F64:
+    """-eta <gradient, g_j> - rho ||g_j||^2 by cluster, f64 ``(c,)`` (definition B.2); never NaN.
+
+    g_j is the cluster's mean times its share of the weight ("sum"), the mean, or the mean rescaled to the
+    gradient's length ("normalised"; a mean of zero stays zero).
+
+    Raises:
+        UsageError: the stack has no server gradient.
+    """
+    gradient = stack.need_server_gradient()
+    length = float(lengths(gradient[np.newaxis])[0])
+    scored, angles = polar(stack.means, gradient)
+    if rule.scale == "normalised":
+        scored = np.where(scored > 0, length, 0.0)
+    elif rule.scale == "sum":
+        scored = scored * (stack.weights / stack.weights.sum())
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores: F64 = -rule.eta * length * scored * angles - rule.rho * scored**2
+    return np.where(np.isnan(scores), -np.inf, scores)

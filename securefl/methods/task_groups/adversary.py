@@ -1,0 +1,105 @@
+"""What Byzantine machines send: a group of their choice and any vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F64
+from securefl.methods.task_groups.problem import Choice, Problem
+
+Craft = Callable[[F64], F64]
+"""From what honest members of the group send, f64 ``(h, d)`` with h >= 1, to one vector f64 ``(d,)``: the
+form of :mod:`securefl.methods.attacks`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """One iteration, as an omniscient adversary sees it."""
+
+    models: F64
+    """As broadcast, f64 ``(k, d)``."""
+    byzantine: Problem
+    """The Byzantine machines and their data."""
+    honest_choice: Choice
+    """Of the honest machines."""
+    honest_vectors: F64
+    """What these send, f64 ``(h, d)``."""
+    pinned: Choice | None = None
+    """Groups of the Byzantine machines where these are settled (Three-Stage's last stage)."""
+
+
+class Adversary(Protocol):
+    """Decides for all Byzantine machines together."""
+
+    def send(self, turn: Turn) -> tuple[Choice, F64]:
+        """Groups ``(b,)`` and vectors ``(b, d)`` of the Byzantine machines, in their order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outlier:
+    """The paper's experiment: loss and gradient are taken at ``factor`` times the models (Section 6)."""
+
+    factor: float = 3.0
+
+    def send(self, turn: Turn) -> tuple[Choice, F64]:
+        """See :class:`Adversary`."""
+        look = turn.byzantine.look(self.factor * turn.models)
+        # Losses of a liar may be anything; argmin takes a NaN for the least.
+        choice = look.losses.argmin(axis=1) if turn.pinned is None else turn.pinned
+        return choice, look.gradients(choice)
+
+
+@dataclass(frozen=True, slots=True)
+class Crafted:
+    """Each joins the group of least loss on its data and sends what ``craft`` makes of the honest members."""
+
+    craft: Craft
+
+    def send(self, turn: Turn) -> tuple[Choice, F64]:
+        """See :class:`Adversary`."""
+        look = turn.byzantine.look(turn.models)
+        choice = look.losses.argmin(axis=1) if turn.pinned is None else turn.pinned
+        return choice, _crafted(self.craft, turn, choice, look.gradients(choice))
+
+
+@dataclass(frozen=True, slots=True)
+class SmallestGroup:
+    """The theory's worst case: all of them attack the group with fewest honest members (Section 5.1)."""
+
+    craft: Craft
+
+    def send(self, turn: Turn) -> tuple[Choice, F64]:
+        """See :class:`Adversary`. A group that no honest machine is in is not chosen.
+
+        Where groups are settled it changes them all the same: a liar could have sent a minimiser of that
+        group.
+        """
+        members = np.bincount(turn.honest_choice, minlength=len(turn.models))
+        smallest = int(np.where(members > 0, members, members.max() + 1).argmin())
+        choice = np.full(turn.byzantine.machines, smallest, dtype=np.intp)
+        return choice, _crafted(self.craft, turn, choice, turn.byzantine.look(turn.models).gradients(choice))
+
+
+def _crafted(craft: Craft, turn: Turn, choice: Choice, own: F64) -> F64:
+    vectors = own.copy()
+    for group in np.unique(choice):
+        known = turn.honest_vectors[turn.honest_choice == group]
+        if len(known):
+            vectors[choice == group] = craft(known)
+    return vectors
+
+
+def reversed_mean(factor: float) -> Craft:
+    """Minus ``factor`` times the honest mean: the plainest attack of a group."""
+
+    def craft(known: npt.NDArray[np.float64]) -> F64:
+        found: F64 = -factor * known.mean(axis=0)
+        return found
+
+    return craft

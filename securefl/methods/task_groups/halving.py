@@ -1,0 +1,68 @@
+"""Whether the members that share a model are of several groups, and along which direction to part them.
+
+Members of two groups that share a model pull it to two sides: at rest their mean updates are opposite, so
+that means of a few members lie along one line, and a step along it makes one group's loss smaller and the
+other's larger. The same rule doubles a code book in vector quantisation (Linde, Buzo and Gray 1980).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from securefl.base.arrays import F64, I64, expect
+from securefl.base.errors import UsageError
+from securefl.methods.robust import lengths
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """How the members of one model differ, as far as means over clusters show it."""
+
+    ratio: float
+    """The largest eigenvalue of the means' covariance by the average one, 1 to c - 1: near 1 where members
+    differ by chance only, more where they are of several groups."""
+    length: float
+    """L2, parameters' own unit: root mean square of one member's deviation in the main direction, or
+    somewhat less, as long deviations are shortened."""
+    direction: F64 = field(repr=False)
+    """Of length 1, or zero where all means are alike, f64 ``(d,)``."""
+
+
+def spread(means: F64, members: I64) -> Spread:
+    """The main direction of cluster means, of which less than half may be anything.
+
+    Deviations from the coordinate-wise median are shortened to the median length, so that no outlier is a
+    direction. A mean over n members deviates by 1 / sqrt(n) of what one of them does.
+
+    Cost: O(c^2 d).
+
+    Args:
+        means: f64 ``(c, d)``, c >= 2, finite.
+        members: of each mean, i64 ``(c,)``, at least 1.
+
+    Raises:
+        UsageError: fewer than two means, or a mean of nobody.
+    """
+    expect(means, "means", np.float64, (None, None))
+    expect(members, "members", np.int64, (len(means),))
+    if len(means) < 2 or (members < 1).any():
+        raise UsageError("only means of somebody, and two of them at least, have a spread")
+    away = means - np.median(means, axis=0)
+    far = lengths(away)
+    away *= np.minimum(1.0, np.median(far) / np.maximum(far, 1e-300))[:, np.newaxis]
+    away -= away.mean(axis=0)
+    # Not a matrix product, whose bits depend on the number of threads.
+    products: F64 = np.einsum("id,jd->ij", away, away)
+    values, vectors = np.linalg.eigh(products)
+    # An eigenvector has no sign of its own.
+    main = vectors[:, -1] * (1.0 if vectors[np.abs(vectors[:, -1]).argmax(), -1] > 0 else -1.0)
+    direction: F64 = np.einsum("id,i->d", away, main)
+    (long,) = lengths(direction[np.newaxis])
+    if not long > 0:
+        return Spread(1.0, 0.0, np.zeros_like(direction))
+    # Deviations from their mean leave one eigenvalue of 0.
+    ratio = float(values[-1] / values.sum()) * (len(means) - 1)
+    length = float(np.sqrt(values[-1] / len(means) * members.mean()))
+    return Spread(ratio, length, direction / long)

@@ -1,0 +1,105 @@
+"""Trimmed k-means: Lloyd's iterations that leave the farthest share of the points out (Ghosh et al. 2019)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefl.base.arrays import F64, expect
+from securefl.base.errors import UsageError
+from securefl.methods.task_groups.problem import Choice
+
+RESTARTS = 20
+ITERATIONS = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clustering:
+    """The best of several attempts."""
+
+    centroids: F64
+    """f64 ``(k, d)``."""
+    nearest: Choice
+    """By point its nearest centroid, trimmed points included, ``(m,)``."""
+    cost: float
+    """Sum of squared distances of the points that were not trimmed."""
+
+
+def trimmed_kmeans(
+    points: F64,
+    groups: int,
+    trim: float,
+    rng: np.random.Generator,
+    restarts: int = RESTARTS,
+    iterations: int = ITERATIONS,
+) -> Clustering:
+    """Cluster m points into k groups without the ``trim`` share that lies farthest from its centroid.
+
+    Every restart begins with D^2 sampling (k-means++) in which the farthest ``trim`` share cannot be drawn,
+    so that few outliers do not take the seeds. The attempt of least trimmed cost counts.
+
+    Args:
+        points: f64 ``(m, d)``, finite.
+        groups: k, 1 to m - floor(trim m).
+        trim: at least 0 and below 1.
+        rng: for the seeds.
+        restarts: attempts.
+        iterations: of Lloyd at most, in each.
+
+    Raises:
+        UsageError: more groups than points are left.
+    """
+    expect(points, "points", np.float64, (None, None))
+    kept = len(points) - math.floor(trim * len(points) + 1e-9)
+    if not 1 <= groups <= kept:
+        raise UsageError(f"{groups} groups cannot be found among {kept} points that are not trimmed")
+    attempts = (
+        _attempt(points, _seeds(points, groups, kept, rng), kept, iterations) for _ in range(restarts)
+    )
+    return min(attempts, key=lambda one: one.cost)
+
+
+def distances(points: F64, centroids: F64) -> F64:
+    """Squared distances, f64 ``(m, k)``, at least 0."""
+    apart = -2.0 * points @ centroids.T
+    apart += (points**2).sum(axis=1)[:, np.newaxis]
+    apart += (centroids**2).sum(axis=1)
+    found: F64 = np.maximum(apart, 0.0)
+    return found
+
+
+def _seeds(points: F64, groups: int, kept: int, rng: np.random.Generator) -> F64:
+    chosen = [int(rng.integers(len(points)))]
+    near = distances(points, points[chosen])[:, 0]
+    while len(chosen) < groups:
+        odds = near.copy()
+        odds[np.argsort(near, kind="stable")[kept:]] = 0.0
+        total = odds.sum()
+        if total <= 0:  # fewer different points than groups
+            chosen.append(int(rng.integers(len(points))))
+        else:
+            chosen.append(int(rng.choice(len(points), p=odds / total)))
+        near = np.minimum(near, distances(points, points[chosen[-1:]])[:, 0])
+    return points[chosen].copy()
+
+
+def _attempt(points: F64, centroids: F64, kept: int, iterations: int) -> Clustering:
+    before: Choice | None = None
+    for _ in range(iterations):
+        apart = distances(points, centroids)
+        nearest = apart.argmin(axis=1)
+        inside = np.argsort(apart[np.arange(len(points)), nearest], kind="stable")[:kept]
+        counted = np.full(len(points), -1, dtype=np.intp)
+        counted[inside] = nearest[inside]
+        if before is not None and (counted == before).all():
+            break
+        before = counted
+        for group in range(len(centroids)):
+            members = counted == group
+            if members.any():  # an empty one stays where it is
+                centroids[group] = points[members].mean(axis=0)
+    apart = distances(points, centroids)
+    cost = float(np.sort(apart.min(axis=1))[:kept].sum())
+    return Clustering(centroids, apart.argmin(axis=1), cost)

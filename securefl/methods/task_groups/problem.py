@@ -1,0 +1,106 @@
+"""What a clustered learning problem offers: the losses of all machines at all models, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F64
+from securefl.base.errors import UsageError
+
+Choice = npt.NDArray[np.intp]
+"""By machine, the number of a model (or group), shape ``(m,)``."""
+
+
+class Look(Protocol):
+    """What m machines see when k models are broadcast."""
+
+    @property
+    def losses(self) -> F64:
+        """F_i(theta_j), the mean over machine i's points, f64 ``(m, k)``."""
+        ...
+
+    def gradients(self, choice: Choice) -> F64:
+        """The gradient of F_i at the model that machine i chose, f64 ``(m, d)``."""
+        ...
+
+
+class Problem(Protocol):
+    """m machines with data of their own, and a loss."""
+
+    @property
+    def machines(self) -> int:
+        """M."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """d, the parameters of one model."""
+        ...
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """n_i, points by machine, shape ``(m,)``, each at least 1."""
+        ...
+
+    def look(self, models: F64) -> Look:
+        """Evaluate k models, f64 ``(k, d)``, on all machines."""
+        ...
+
+    def minimisers(self) -> F64:
+        """Each machine's own empirical risk minimiser, f64 ``(m, d)``."""
+        ...
+
+    def only(self, rows: npt.NDArray[np.bool_]) -> Problem:
+        """The same for some of the machines."""
+        ...
+
+    def part(self, number: int, parts: int) -> Problem:
+        """Part ``number`` of ``parts`` disjoint parts of every machine's points (Section 5, re-sampling).
+
+        Raises:
+            UsageError: a machine has fewer points than parts.
+        """
+        ...
+
+
+def least(losses: F64, who: Sequence[str] | None = None) -> Choice:
+    """The model of least loss by machine, the lowest number of several (Algorithm 1, cluster estimate).
+
+    Args:
+        losses: f64 ``(m, k)``.
+        who: names of the machines for the error.
+
+    Raises:
+        UsageError: a loss is not finite: no model can be chosen by it.
+    """
+    wrong = ~np.isfinite(losses)
+    if wrong.any():
+        machine, model = (int(at) for at in np.argwhere(wrong)[0])
+        name = who[machine] if who else f"machine {machine}"
+        raise UsageError(
+            f"the loss of {name} at model {model} is {losses[machine, model]}; a smaller learning rate or a"
+            " parameter ball keeps models finite"
+        )
+    found: Choice = losses.argmin(axis=1)
+    return found
+
+
+def spans(counts: npt.NDArray[np.int64], number: int, parts: int) -> tuple[Choice, Choice]:
+    """First point and end of part ``number`` for each machine; parts differ by one point at most.
+
+    Raises:
+        UsageError: a machine has fewer points than parts.
+    """
+    if not 0 <= number < parts:
+        raise UsageError(f"part {number} of {parts} parts")
+    if (counts < parts).any():
+        machine = int((counts < parts).argmax())
+        raise UsageError(
+            f"machine {machine} has {counts[machine]} points for {parts} parts: fewer iterations, or no"
+            " re-sampling"
+        )
+    return counts * number // parts, counts * (number + 1) // parts

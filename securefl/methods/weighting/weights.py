@@ -1,0 +1,109 @@
+"""Declared sample counts -> public weights (step 3 of the data's way).
+
+Every party works out the cap and the weights of all parties from the signed counts; no message announces
+them. So they are functions of the counts alone, with the same bits on every machine.
+
+A count is a claim, and truncation bounds what a lie buys: with cap U no party weighs more than 1, and U can
+be chosen such that a share alpha of the parties weighs at most alpha* of the whole, whatever they declare
+(:mod:`securefl.methods.weighting.truncation`; Portnoy, Tirosh and Hendler, Applied Sciences 12, 2022, doi
+10.3390/app12178847).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import assert_never
+
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import PartyId
+from securefl.methods.weighting.truncation import feasible, largest_cap
+from securefl.scenario import Weighting
+
+MAX_COUNT = 2**31
+"""Largest sample count that a party may declare."""
+
+Counts = Mapping[PartyId, int]
+
+
+def public_weights(
+    weighting: Weighting, counts: Counts, drawn: Collection[PartyId] | None = None
+) -> Mapping[PartyId, float]:
+    """The weight of each party, in (0, 1]: w_i = min(n_i, U) / U with U of :func:`cap_of`, or 1.
+
+    One correctly rounded division of two integers below 2^53 for each party, hence bit-identical everywhere.
+
+    Args:
+        weighting: the scenario's.
+        counts: declared sample counts n_i of all who said hello, each in [1, 2^31]: the N of Equation 4.
+        drawn: those of them who take part; None for all.
+
+    Returns:
+        Weights of those who take part, in the order of their names, so that sums over them have the same bits
+        at every party.
+
+    Raises:
+        PeerError: as :func:`cap_of`.
+        UsageError: the same.
+    """
+    cap = cap_of(weighting, counts, drawn)
+    names = sorted(counts if drawn is None else drawn)
+    return {name: 1.0 if cap is None else min(counts[name], cap) / cap for name in names}
+
+
+def cap_of(weighting: Weighting, counts: Counts, drawn: Collection[PartyId] | None = None) -> int | None:
+    """The count U that weighs 1; None where all weigh the same.
+
+    ``ignore`` has none. With ``passthrough`` it is the largest count of those who take part, so that nobody
+    is truncated (FedAvg's weights up to a common factor: a liar then lowers everybody else's weight). With
+    ``truncate`` it is ``weighting.cap``, or the largest whole number with which a share alpha of those who
+    are present weighs alpha* of all of them at most, and a share alpha of those who take part alpha* of
+    these: among ten that were drawn of a hundred, a cap for the hundred would let one liar weigh more than
+    the other nine. Where a group is so small that no weights keep to that, its smallest count counts; a
+    scenario in which that is so of all of its parties is refused at load.
+
+    Args:
+        weighting: the scenario's.
+        counts: as for :func:`public_weights`.
+        drawn: likewise.
+
+    Raises:
+        PeerError: a party declared a count that is no integer in [1, 2^31]. The counts are checked in every
+            mode, in the order of the names, so that all parties name the same culprit.
+        UsageError: nobody takes part, or there is neither a cap nor alpha.
+    """
+    _check(counts)
+    names = counts.keys() if drawn is None else drawn
+    if not names:
+        raise UsageError("weights of no party")
+    match weighting.mode:
+        case "ignore":
+            return None
+        case "passthrough":
+            return max(counts[name] for name in names)
+        case "truncate":
+            if weighting.cap is not None:
+                return weighting.cap
+            if weighting.alpha is None:
+                raise UsageError("mode 'truncate' needs a cap, or alpha")
+            taking_part = [counts[name] for name in names]
+            return min(
+                _largest(weighting, weighting.alpha, group) for group in (counts.values(), taking_part)
+            )
+        case _:
+            assert_never(weighting.mode)
+
+
+def _largest(weighting: Weighting, alpha: float, counts: Collection[int]) -> int:
+    if not feasible(len(counts), alpha, weighting.alpha_star):
+        return min(counts)
+    return int(largest_cap(list(counts), alpha, weighting.alpha_star))
+
+
+def _check(counts: Counts) -> None:
+    for party in sorted(counts):
+        count: object = counts[party]
+        # True is an integer to Python, not to us.
+        if not isinstance(count, int) or isinstance(count, bool):
+            raise PeerError(party, f"declared a sample count that is no integer: {count!r}")
+        if not 1 <= count <= MAX_COUNT:
+            raise PeerError(party, f"declared {count} samples, outside [1, {MAX_COUNT}]")

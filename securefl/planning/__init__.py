@@ -1,1 +1,0 @@
-"""Before a run: which parameters keep what is demanded, and at which price (docs/plan.md)."""

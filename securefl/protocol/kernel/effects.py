@@ -1,0 +1,121 @@
+"""What a machine asks its shell to do. Effects of one step are performed in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic
+
+from securefl.base.arrays import F32, F64
+from securefl.base.ids import PartyId
+from securefl.protocol.kernel.events import MessageT, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Generic[MessageT]):
+    """Sign and send a message to one party, the server, or everybody (``ids.EVERYONE``)."""
+
+    to: PartyId
+    place: Place
+    message: MessageT
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Deliver ``DeadlinePassed`` at this time; replaces the earlier wish. None: no deadline."""
+
+    when: float | None
+
+
+ATOMS = "atoms "
+"""How the step of a journal entry begins that keeps the seed of the run's atoms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """Write durably (fsync) that this round was reached or released, before any later effect.
+
+    When that fails, the shell stops and performs none of the later effects: a party never releases shares
+    that it could forget having released.
+    """
+
+    round: int
+    step: str
+    """What is reached; :data:`ATOMS` and 64 hexadecimal digits for the seed of the run's atoms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Train:
+    """Train on the local data from these parameters, then deliver ``Trained``."""
+
+    round: int
+    work: int
+    """Which training of the round it is, from 0: each draws randomness of its own."""
+    params: F32 = field(repr=False)
+    carry: F64 | None = field(default=None, repr=False)
+    """What per-example momentum goes on from, f64 ``(d,)``, uphill as gradients are; None for zeros."""
+    samples: int | None = None
+    """Use so many of the own samples at most; None for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """Find the model of least loss on the local data, then deliver ``Chosen``."""
+
+    round: int
+    params: F32 = field(repr=False)
+    """All models, one behind the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """Test these parameters, then deliver ``Evaluated``."""
+
+    round: int
+    params: F32 = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Consult:
+    """Ask the server's own data for gradients at these parameters, then deliver ``Consulted``."""
+
+    round: int
+    params: F32 = field(repr=False)
+    reclusterings: tuple[int, ...]
+    """For which a gradient is needed, one each."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitSent:
+    """Deliver ``AllSent`` once everything that was sent before has left: the broker has acknowledged it."""
+
+    round: int
+    draw: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A message was refused and the phase is unchanged. For the log, the transcript and the statistics."""
+
+    culprit: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A fact for metrics, progress and transcript: one of the structs of the machine's ``reports`` module."""
+
+    item: object
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The machine has done its work and takes no more events."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """The machine cannot go on and takes no more events."""
+
+    reason: str

@@ -1,0 +1,99 @@
+"""The sans-IO contract: ``step(phase, event) -> (phase, effects)``.
+
+A machine holds what never changes (parameters, keys, ports for entropy and storage); the phase, an immutable
+value, holds everything that does. A machine never sleeps, never reads a clock, never touches a socket. A
+peer can never make ``step`` raise: what is wrong, early, late or forged comes back as ``Reject`` with the
+same phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias, TypeVar
+
+from securefl.base.errors import PeerError
+from securefl.protocol.kernel.effects import (
+    Aborted,
+    AwaitSent,
+    Choose,
+    Consult,
+    Evaluate,
+    Finished,
+    Journal,
+    Reject,
+    Report,
+    Send,
+    Train,
+    WakeAt,
+)
+from securefl.protocol.kernel.events import (
+    AllSent,
+    Chosen,
+    Consulted,
+    DeadlinePassed,
+    Evaluated,
+    Heard,
+    MessageT,
+    Offline,
+    Online,
+    PresenceHint,
+    Received,
+    Trained,
+)
+
+Event: TypeAlias = (
+    Received[MessageT]
+    | DeadlinePassed
+    | Trained
+    | Chosen
+    | Evaluated
+    | Consulted
+    | AllSent
+    | PresenceHint
+    | Heard
+    | Offline
+    | Online
+)
+Effect: TypeAlias = (
+    Send[MessageT]
+    | WakeAt
+    | Journal
+    | Train
+    | Choose
+    | Evaluate
+    | Consult
+    | AwaitSent
+    | Reject
+    | Report
+    | Finished
+    | Aborted
+)
+
+PhaseT = TypeVar("PhaseT")
+EventT_contra = TypeVar("EventT_contra", contravariant=True)
+EffectT_co = TypeVar("EffectT_co", covariant=True)
+
+
+class Machine(Protocol[PhaseT, EventT_contra, EffectT_co]):
+    """What the shell, the tests and the simulation drive."""
+
+    def start(self, now: float) -> tuple[PhaseT, tuple[EffectT_co, ...]]:
+        """Return the first phase and what to do first."""
+        ...
+
+    def step(self, phase: PhaseT, event: EventT_contra) -> tuple[PhaseT, tuple[EffectT_co, ...]]:
+        """Return the next phase and what to do. Never raises because of a peer."""
+        ...
+
+
+StepEffectT = TypeVar("StepEffectT")
+
+
+def guarded(
+    handler: Callable[[], tuple[PhaseT, tuple[StepEffectT, ...]]], phase: PhaseT
+) -> tuple[PhaseT, tuple[StepEffectT | Reject, ...]]:
+    """Run a step; a ``PeerError`` in it becomes ``Reject`` and leaves the phase as it was."""
+    try:
+        return handler()
+    except PeerError as error:
+        return phase, (Reject(error.culprit, error.reason),)

@@ -1,0 +1,54 @@
+"""What all messages share: immutability, a closed set of fields, caps on every length, and a silent repr.
+
+Vectors, shares and ciphertexts are raw bytes. ``repr`` shows sizes only: contents are long, and some are
+sensitive in the wrong log.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from securefl.base.ids import NAME
+
+MAX_PARTIES = 100_000
+MAX_CLUSTER = 1_024
+MAX_FRAME = 512 * 1024
+"""Largest frame in bytes; larger messages travel in several (architecture.md, section 6)."""
+MAX_VECTOR = 8 * 64 * 1024 * 1024
+"""Largest vector in bytes: 64 Mi coordinates in the ring of 64 bits."""
+
+Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Name = Annotated[str, Meta(pattern=rf"^(?!(?:all|server)\Z)(?:{NAME.pattern})\Z")]
+"""A party's name: what :func:`securefl.base.ids.is_name` takes (``$`` would take a line break at the end too)."""
+SignedFrame = Annotated[bytes, Meta(min_length=64, max_length=MAX_FRAME)]
+"""A frame exactly as its sender signed it, relayed by the server."""
+Share = Annotated[bytes, Meta(min_length=33, max_length=33)]
+"""A Shamir share of 32 secret bytes (:mod:`securefl.base.crypto.shamir`)."""
+Box = Annotated[bytes, Meta(min_length=28, max_length=4_096)]
+
+
+class Message(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    array_like=True,
+    tag=lambda name: name,
+):
+    """Base of all messages."""
+
+    def __repr__(self) -> str:
+        """Name and field sizes, never contents."""
+        fields = ", ".join(f"{name}={_size(getattr(self, name))}" for name in self.__struct_fields__)
+        return f"{type(self).__name__}({fields})"
+
+
+def _size(value: object) -> str:
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    if isinstance(value, tuple):
+        return f"{len(value)} items"
+    return repr(value)

@@ -1,0 +1,42 @@
+"""Joining and leaving a run, and being there in the meantime."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from securefl.protocol.messages.base import Digest, Message
+
+
+class Here(Message, frozen=True, kw_only=True):
+    """A process to the server, the server to all: my connection stands. Said on each one.
+
+    Signed as all messages are, with the session of the process and a number of its own in the envelope: who
+    is said to be gone is heard again, and what the broker recorded earlier proves nothing (ADR 0032).
+    """
+
+    connection: Annotated[int, Meta(ge=1, lt=2**31)]
+    """How many connections this process has made, this one included."""
+    kept: bool
+    """Whether the broker kept what came while there was none. A broker that started again has not."""
+
+
+class RollCall(Message, frozen=True, kw_only=True):
+    """Server to all, when it starts: who is there? Parties that started first join again."""
+
+
+class Join(Message, frozen=True, kw_only=True):
+    """Party to server: I am here, with this configuration.
+
+    A wrong digest means that the two do not run the same scenario; the server answers with ``Goodbye``.
+    """
+
+    config_digest: Digest
+
+
+class Goodbye(Message, frozen=True, kw_only=True):
+    """Server to one or all: the run is over (or over for you)."""
+
+    reason: Annotated[str, Meta(max_length=1_000)]
+    aborted: bool

@@ -1,0 +1,167 @@
+"""The global round: hello, announce, reveal; freeze, certify, release (protocol.md, steps 1, 2, 6-9).
+
+Lists of what parties said are relayed as the exact frames that the parties signed, so that the server can
+withhold but not invent. ``Place.round`` numbers the round; ``Place.attempt`` numbers the draw of nonces.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from securefl.protocol.messages.base import (
+    MAX_CLUSTER,
+    MAX_PARTIES,
+    MAX_VECTOR,
+    Digest,
+    Key,
+    Message,
+    Name,
+    Share,
+    SignedFrame,
+)
+from securefl.protocol.messages.crypten import InstanceSeed
+
+Founding = Annotated[bytes, Meta(max_length=32)]
+"""A seed of 32 bytes, or nothing."""
+MILLION = 1_000_000
+MAX_GROUPS = 64
+SEATS = 1024
+"""Places in the count of each slot of hidden groups, of which a member takes one at random."""
+NO_GROUP = -1
+
+
+class Invite(Message, frozen=True, kw_only=True):
+    """Server to all: say hello for this round (or for another draw of its nonces)."""
+
+    model_digest: Digest
+    config_digest: Digest
+    excluded: Annotated[tuple[Name, ...], Meta(max_length=MAX_PARTIES)] = ()
+    """Parties that withheld a nonce in an earlier draw of this round."""
+
+
+class ModelAnnounce(Message, frozen=True, kw_only=True):
+    """Server to all: the global model of this round, little-endian float32."""
+
+    params: Annotated[bytes, Meta(max_length=MAX_VECTOR)]
+
+
+class Limits(Message, frozen=True, kw_only=True):
+    """What a party demands before it releases anything; part of its signed hello."""
+
+    min_survivors: Annotated[int, Meta(ge=1, le=MAX_CLUSTER)]
+    k_anonymity: Annotated[int, Meta(ge=1, le=MAX_CLUSTER)]
+    leakage: Literal["veto", "report"]
+    colluders: Annotated[int, Meta(ge=0, le=MAX_PARTIES)]
+    """Of the parties in a combination of sums."""
+    leverage: Annotated[int, Meta(ge=1, le=MILLION)]
+    """The most, in millionths."""
+
+
+class Hello(Message, frozen=True, kw_only=True):
+    """Party to server: I take part; my limits, my sample count, and a commitment to a nonce."""
+
+    samples: Annotated[int, Meta(ge=1, le=2**31)]
+    model_digest: Digest
+    config_digest: Digest
+    commitment: Digest
+    limits: Limits
+    founding: Founding = b""
+    """The seed of the run's atoms, from a party that knows it (:mod:`securefl.protocol.round.shared.founding`)."""
+    group: Annotated[int, Meta(ge=-1, lt=MAX_GROUPS)] = NO_GROUP
+    """The task group that the party is in, where groups are open."""
+
+
+class Announce(Message, frozen=True, kw_only=True):
+    """Server to all: everybody who said hello, as they signed it."""
+
+    hellos: Annotated[tuple[SignedFrame, ...], Meta(max_length=MAX_PARTIES)]
+
+
+class Reveal(Message, frozen=True, kw_only=True):
+    """Party to server: the nonce that its hello committed to."""
+
+    nonce: Key
+
+
+class Reveals(Message, frozen=True, kw_only=True):
+    """Server to all: every announced party's nonce, as signed. None may be missing."""
+
+    reveals: Annotated[tuple[SignedFrame, ...], Meta(max_length=MAX_PARTIES)]
+
+
+class InstanceAttempt(Message, frozen=True, kw_only=True):
+    """Which attempt of an instance counts."""
+
+    reclustering: Annotated[int, Meta(ge=0)]
+    cluster: Annotated[int, Meta(ge=0)]
+    attempt: Annotated[int, Meta(ge=0, le=8)]
+
+
+class Freeze(Message, frozen=True, kw_only=True):
+    """Server to one party: the global survivor set, and what the survivors of its instances submitted."""
+
+    survivors: Annotated[tuple[Name, ...], Meta(max_length=MAX_PARTIES)]
+    attempts: Annotated[tuple[InstanceAttempt, ...], Meta(max_length=MAX_PARTIES)]
+    """One entry per instance that was retried; all others stand at attempt 0."""
+    receipts: Annotated[tuple[SignedFrame, ...], Meta(max_length=MAX_PARTIES)]
+    """The signed ``Receipt`` of every survivor in each of the recipient's instances."""
+
+
+class Endorse(Message, frozen=True, kw_only=True):
+    """Party to server: I saw this model, configuration, assignment and survivor set, and no other."""
+
+    statement: Digest
+    """:func:`securefl.protocol.round.shared.statement.round_statement`."""
+    lists: Digest
+    """Hash of the sender's own key and share lists in all its instances."""
+    ledger_head: Digest
+
+
+class Certificate(Message, frozen=True, kw_only=True):
+    """Server to all: more than (N + q) / 2 endorsements of one statement, as signed. N counts the roster."""
+
+    endorsements: Annotated[tuple[SignedFrame, ...], Meta(max_length=MAX_PARTIES)]
+
+
+class Release(Message, frozen=True, kw_only=True):
+    """Party to server: its shares for every instance, sealed to the server's key. Sent once per round.
+
+    With hidden groups twice: for the counts, and for the slots that may be opened.
+    """
+
+    sealed: Annotated[bytes, Meta(min_length=60, max_length=MAX_VECTOR)]
+
+
+class SlotCounts(Message, frozen=True, kw_only=True):
+    """Server to one party: the seats of its cluster's survivors in the counts of hidden groups, as opened."""
+
+    seats: Annotated[
+        tuple[Annotated[int, Meta(ge=0, lt=MAX_GROUPS * SEATS)], ...], Meta(max_length=MAX_CLUSTER)
+    ]
+    """Ascending, one for each survivor; seat s is in slot s // SEATS."""
+
+
+class InstanceShares(Message, frozen=True, kw_only=True):
+    """Inside ``Release``: one share per member of one instance, of its seed or of its key, never both.
+
+    Where noise is removable, and not all of it is needed, also one of a noise secret of each survivor.
+    """
+
+    reclustering: Annotated[int, Meta(ge=0)]
+    cluster: Annotated[int, Meta(ge=0)]
+    attempt: Annotated[int, Meta(ge=0, le=8)]
+    seed_shares: Annotated[tuple[tuple[int, Share], ...], Meta(max_length=MAX_CLUSTER)]
+    """(member index, share of its self-mask seed), for the survivors."""
+    key_shares: Annotated[tuple[tuple[int, Share], ...], Meta(max_length=MAX_CLUSTER)]
+    """(member index, share of its mask key), for the dropped."""
+    noise_shares: Annotated[tuple[tuple[int, Share], ...], Meta(max_length=MAX_CLUSTER)] = ()
+    """(member index, share of the noise secret that the dropouts number), for the survivors."""
+
+
+class ReleasedShares(Message, frozen=True, kw_only=True):
+    """The plaintext of ``Release.sealed``."""
+
+    instances: Annotated[tuple[InstanceShares | InstanceSeed, ...], Meta(max_length=MAX_PARTIES)]
+    """Seeds where sums are CrypTen's."""

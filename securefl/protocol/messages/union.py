@@ -1,0 +1,86 @@
+"""The closed set: whatever is not in this union is not a message."""
+
+from __future__ import annotations
+
+from typing import TypeAlias, get_args
+
+from securefl.protocol.messages.control import Goodbye, Here, Join, RollCall
+from securefl.protocol.messages.crypten import PeerBox
+from securefl.protocol.messages.masking import (
+    BoxList,
+    Complaint,
+    KeyAdvert,
+    KeyList,
+    MaskedInput,
+    Receipt,
+    Retry,
+    ShareBoxes,
+)
+from securefl.protocol.messages.rounds import (
+    Announce,
+    Certificate,
+    Endorse,
+    Freeze,
+    Hello,
+    Invite,
+    ModelAnnounce,
+    Release,
+    Reveal,
+    Reveals,
+    SlotCounts,
+)
+from securefl.protocol.messages.validation import (
+    DealRequest,
+    Dealt,
+    DealtTo,
+    Held,
+    HeldList,
+    SketchNonce,
+    SketchNonces,
+    Verdict,
+    Verdicts,
+)
+
+MaskingMessage: TypeAlias = (
+    KeyAdvert | KeyList | ShareBoxes | BoxList | Complaint | Retry | MaskedInput | Receipt
+)
+RoundMessage: TypeAlias = (
+    Invite
+    | ModelAnnounce
+    | Hello
+    | Announce
+    | Reveal
+    | Reveals
+    | Freeze
+    | Endorse
+    | Certificate
+    | Release
+    | SlotCounts
+)
+ValidationMessage: TypeAlias = (
+    DealRequest | Dealt | DealtTo | Held | HeldList | SketchNonce | SketchNonces | Verdict | Verdicts
+)
+AnyMessage: TypeAlias = (
+    Here | RollCall | Join | Goodbye | RoundMessage | MaskingMessage | PeerBox | ValidationMessage
+)
+
+SumToMember: TypeAlias = KeyList | BoxList | PeerBox | DealtTo | HeldList | SketchNonces | Verdicts
+"""What a server says to a member of a secure sum, of whatever kind."""
+SumToServer: TypeAlias = (
+    KeyAdvert
+    | ShareBoxes
+    | MaskedInput
+    | Receipt
+    | Complaint
+    | PeerBox
+    | Dealt
+    | Held
+    | SketchNonce
+    | Verdict
+)
+"""What members of a sum, and its dealer, say to the server."""
+PassedOn: TypeAlias = PeerBox | DealtTo
+"""Of what comes to a member: what somebody else has said, when it was said."""
+
+KINDS = frozenset(kind.__name__ for kind in get_args(AnyMessage))
+"""The names of all messages, as they stand in tags and envelopes."""

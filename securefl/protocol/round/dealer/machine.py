@@ -1,0 +1,135 @@
+"""The dealer as a machine: it deals what members of a sum compute with, and nothing else (ADR 0024)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from securefl.base.crypto import Roster
+from securefl.base.entropy import Entropy
+from securefl.base.errors import ConfigError, PeerError
+from securefl.base.ids import SERVER, RunId
+from securefl.protocol.kernel import (
+    Aborted,
+    AllSent,
+    Chosen,
+    Consulted,
+    DeadlinePassed,
+    Evaluated,
+    Event,
+    Finished,
+    Heard,
+    Offline,
+    Online,
+    Place,
+    PresenceHint,
+    Received,
+    Report,
+    Send,
+    Trained,
+    WakeAt,
+    guarded,
+)
+from securefl.protocol.messages import AnyMessage, DealRequest, Goodbye, Join, RollCall
+from securefl.protocol.round.party.draw import Effects
+from securefl.protocol.round.party.machine import patience
+from securefl.protocol.round.shared.plan import dealer_digest
+from securefl.protocol.round.shared.presence import FIRST, linked
+from securefl.protocol.round.shared.randomness import instance_entropy
+from securefl.protocol.round.shared.reports import TriplesDealt
+from securefl.protocol.secure_sum import SecureSum, sums_of
+from securefl.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Dealing:
+    """Waiting for requests."""
+
+    dealt: frozenset[Place] = frozenset()
+    """Attempts that it has dealt for: never a second time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is over."""
+
+
+DealerPhase = Dealing | Ended
+
+
+class DealerMachine:
+    """The dealer of one run."""
+
+    def __init__(self, run: RunId, scenario: Scenario, roster: Roster, entropy: Entropy) -> None:
+        """Refuse a run that has nothing to deal for.
+
+        Raises:
+            ConfigError: its sums have no dealer.
+        """
+        self._sums = dealt_sums(scenario)
+        self._run = run
+        self._roster = roster
+        self._entropy = entropy
+        self._digest = dealer_digest(run, scenario, roster)
+        self._patience = patience(scenario)
+
+    def start(self, now: float) -> tuple[DealerPhase, Effects]:
+        """Join the run, and wait for requests."""
+        return Dealing(), (Send(SERVER, Place(-1), FIRST), self._join(), WakeAt(now + self._patience))
+
+    def step(self, phase: DealerPhase, event: Event[AnyMessage]) -> tuple[DealerPhase, Effects]:
+        """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
+        if isinstance(phase, Ended):
+            return phase, ()
+        match event:
+            case Received():
+                return guarded(lambda: self._received(phase, event), phase)
+            case DeadlinePassed():
+                return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
+            case Offline() | Online():
+                return phase, linked(event, self._patience)
+            case Trained() | Chosen() | Evaluated() | Consulted() | AllSent() | PresenceHint() | Heard():
+                return phase, ()
+            case _:
+                assert_never(event)
+
+    def _join(self) -> Send[AnyMessage]:
+        return Send(SERVER, Place(-1), Join(config_digest=self._digest))
+
+    def _received(self, phase: Dealing, event: Received[AnyMessage]) -> tuple[DealerPhase, Effects]:
+        if event.sender != SERVER:
+            raise PeerError(event.sender, "a dealer takes messages from the server only")
+        awake = WakeAt(event.now + self._patience)
+        match event.message:
+            case Goodbye(reason=reason, aborted=aborted):
+                return Ended(), (Aborted(reason) if aborted else Finished(reason),)
+            case RollCall():
+                return phase, (self._join(), awake)
+            case DealRequest() as request:
+                return self._deal(phase, event.place, request, awake)
+            case _:
+                # Sent to everybody: models, invitations, announcements.
+                return phase, (awake,)
+
+    def _deal(
+        self, phase: Dealing, place: Place, request: DealRequest, awake: WakeAt
+    ) -> tuple[DealerPhase, Effects]:
+        if place in phase.dealt:
+            raise PeerError(SERVER, f"asks for triples of {tuple(place)} again: each is used once")
+        entropy = instance_entropy(self._entropy, place)
+        messages = self._sums.deal(request, place, self._roster, self._run, entropy)
+        report = Report(TriplesDealt(*place, len(messages)))
+        sent: Effects = tuple(Send(SERVER, place, message) for message in messages)
+        return Dealing(phase.dealt | {place}), (*sent, report, awake)
+
+
+def dealt_sums(scenario: Scenario) -> SecureSum:
+    """The kind of sum that the dealer deals for.
+
+    Raises:
+        ConfigError: its members compute with nothing that is dealt.
+    """
+    sums = sums_of(scenario)
+    if sums.dealer is None:
+        raise ConfigError("secure_sum.validate", "is not given: nothing is to be dealt", "start no dealer")
+    return sums

@@ -1,0 +1,307 @@
+"""A party's part in drawing the clusters: hello, reveal, recomputing the assignment (protocol.md, 1-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from securefl.base.arrays import F32
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.clustering import MAX_DRAWS, commitment, tells_groups, works_of
+from securefl.protocol.kernel import Choose, Chosen, Effect, Place, Report, Send, Train
+from securefl.protocol.messages import (
+    NO_GROUP,
+    Announce,
+    AnyMessage,
+    Hello,
+    Invite,
+    KeyAdvert,
+    ModelAnnounce,
+    Reveal,
+    Reveals,
+)
+from securefl.protocol.round.party.carrying import carries, global_step
+from securefl.protocol.round.party.phases import (
+    Choosing,
+    Ended,
+    Greeted,
+    Informed,
+    PartyContext,
+    PartyPhase,
+    Past,
+    Revealed,
+    RunningPhase,
+    Working,
+    sit_out,
+    spent_in,
+)
+from securefl.protocol.round.server.group_start import models_at
+from securefl.protocol.round.shared.budget import allowed_of, is_spent
+from securefl.protocol.round.shared.draw import Draw, draw_round, drawn_report, shortage, usable_samples
+from securefl.protocol.round.shared.founding import founding_of
+from securefl.protocol.round.shared.groups import any_group, fits_groups, model_of
+from securefl.protocol.round.shared.randomness import instance_entropy, nonce_entropy
+from securefl.protocol.round.shared.reports import SatOut
+from securefl.protocol.round.shared.statement import announced_digest, mask_binding, model_digest
+from securefl.protocol.secure_sum import MemberPhase
+from securefl.protocol.wire import open_relayed
+
+MAX_REDRAWS = MAX_DRAWS - 1
+"""Draws of nonces after the first one in a round."""
+
+Effects = tuple[Effect[AnyMessage], ...]
+_DRAWING = Informed | Choosing | Greeted
+"""Phases in which nothing of a round is decided but its model."""
+SaidT = TypeVar("SaidT", Hello, Reveal)
+
+
+def on_model(ctx: PartyContext, phase: PartyPhase, place: Place, message: ModelAnnounce) -> PartyPhase:
+    """Take the model of a newer round, from any phase.
+
+    Whoever has started while it was under way may be sent it once more.
+    """
+    if isinstance(phase, _DRAWING) and place.round == phase.round:
+        again = np.frombuffer(message.params, dtype="<f4") if len(message.params) % 4 == 0 else None
+        if again is not None and model_digest(again.astype(np.float32)) == phase.model:
+            return phase
+    if place.round <= spent_in(phase):
+        raise PeerError(SERVER, f"sends the model of round {place.round} again")
+    if place.round >= ctx.plan.scenario.stop.rounds:
+        # Each round is three more draws of clusters, and the server need not finish it.
+        raise PeerError(SERVER, f"starts round {place.round} of {ctx.plan.scenario.stop.rounds}")
+    if len(message.params) != 4 * ctx.plan.broadcast:
+        raise PeerError(SERVER, f"model of {len(message.params)} bytes, expected {4 * ctx.plan.broadcast}")
+    params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
+    return Informed(_with_model(ctx, phase, place.round, params), place.round, params, model_digest(params))
+
+
+def _with_model(ctx: PartyContext, phase: PartyPhase, round_: int, params: F32) -> Past:
+    """What the party brings into a round, its model's step included where momentum goes on from that."""
+    if isinstance(phase, Ended):
+        raise PeerError(SERVER, "sends a model after the end")
+    past = replace(phase.past, spent=spent_in(phase))
+    if not carries(ctx.plan, "global"):
+        return past
+    # Without the model before there is no last step: a party that was away begins with zeros.
+    last = None if past.model is None or past.model[0] != round_ - 1 else past.model[1]
+    step = None if last is None else global_step(ctx.plan, last, params)
+    return replace(past, model=(round_, params), carry=step)
+
+
+def on_invite(
+    ctx: PartyContext, phase: Informed | Choosing | Greeted | Revealed, place: Place, message: Invite
+) -> tuple[PartyPhase, Effects]:
+    """Say hello with a fresh commitment; a new draw voids the last one's nonces."""
+    due = 0 if isinstance(phase, Informed) else phase.draw + 1
+    if place.round != phase.round or place.attempt != due or due > MAX_REDRAWS:
+        raise PeerError(SERVER, f"invites to draw {place.attempt} of round {place.round} out of turn")
+    if message.config_digest != ctx.plan.config_digest():
+        raise PeerError(SERVER, "runs another configuration")
+    if message.model_digest != phase.model:
+        raise PeerError(SERVER, f"invites with another model than it sent in round {place.round}")
+    if ctx.me in message.excluded:
+        return _sit_out(phase, "excluded for a withheld nonce")
+    if is_spent(ctx.plan, phase.past.releases, ctx.allowed):
+        made, allowed = phase.past.releases, allowed_of(ctx.plan, ctx.allowed)
+        return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")
+    if isinstance(phase, Choosing):
+        return replace(phase, draw=place.attempt), ()
+    there = models_at(ctx.plan, phase.round)
+    if isinstance(phase, Informed) and there > 1:
+        choosing = Choosing(phase.past, phase.round, place.attempt, phase.params, phase.model)
+        return choosing, (Choose(phase.round, phase.params[: there * ctx.plan.length]),)
+    if isinstance(phase, Informed):
+        return _greet(ctx, phase, place.attempt, 0)
+    return _greet(ctx, phase, place.attempt, phase.group, phase.groupless)
+
+
+def invited_before(ctx: PartyContext, phase: Choosing | Greeted, place: Place, message: Invite) -> bool:
+    """Whether it is the invitation that this party has already, sent once more as the model is."""
+    same = (message.config_digest, message.model_digest) == (ctx.plan.config_digest(), phase.model)
+    return same and place == Place(phase.round, attempt=phase.draw) and ctx.me not in message.excluded
+
+
+def on_chosen(ctx: PartyContext, phase: Choosing, event: Chosen) -> tuple[PartyPhase, Effects]:
+    """Say hello, in its task group. What it chose for this round stays, whatever becomes of the draw.
+
+    Who cannot choose says hello as well, in any group: its absence would be an answer about its data.
+    """
+    if event.round != phase.round:
+        return phase, ()
+    if event.group is not None:
+        return _greet(ctx, phase, phase.draw, event.group)
+    group = any_group(ctx.entropy, phase.round, models_at(ctx.plan, phase.round))
+    return _greet(ctx, phase, phase.draw, group, event.failure or "no task group was chosen")
+
+
+def _greet(
+    ctx: PartyContext,
+    phase: Informed | Choosing | Greeted | Revealed,
+    draw: int,
+    group: int,
+    groupless: str = "",
+) -> tuple[PartyPhase, Effects]:
+    nonce = nonce_entropy(ctx.entropy, phase.round, draw).draw(32)
+    hello = Hello(
+        samples=ctx.samples,
+        model_digest=phase.model,
+        config_digest=ctx.plan.config_digest(),
+        commitment=commitment(nonce, ctx.plan.run, phase.round, draw, ctx.me),
+        limits=ctx.plan.published_limits,
+        founding=phase.past.founding,
+        group=group if tells_groups(ctx.plan.scenario) else NO_GROUP,
+    )
+    greeted = Greeted(
+        phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group, groupless
+    )
+    return greeted, (Send(SERVER, Place(phase.round, attempt=draw), hello),)
+
+
+def on_announce(
+    ctx: PartyContext, phase: Greeted, place: Place, message: Announce
+) -> tuple[PartyPhase, Effects]:
+    """Check everybody's hello and reveal the nonce. All commitments are fixed by now."""
+    hellos = read_said(ctx, Place(phase.round, attempt=phase.draw), place, message.hellos, Hello)
+    if hellos.get(ctx.me) != phase.hello:
+        return _sit_out(phase, "the announcement came without this party's hello")
+    for party, hello in hellos.items():
+        if hello.model_digest != phase.model or hello.config_digest != phase.hello.config_digest:
+            raise PeerError(SERVER, f"announces {party} with another model or configuration")
+        if hello.limits != phase.hello.limits:
+            raise PeerError(SERVER, f"announces {party} with other limits than its configuration has")
+        if not fits_groups(ctx.plan, hello.group):
+            raise PeerError(SERVER, f"announces {party} in group {hello.group}, which there is not")
+    if shortage(ctx.plan, hellos.keys(), _founding(ctx, phase.past, hellos)) is not None:
+        raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
+    revealed = Revealed(
+        phase.past,
+        phase.round,
+        phase.draw,
+        phase.params,
+        phase.model,
+        hellos,
+        phase.group,
+        phase.groupless,
+    )
+    return revealed, (Send(SERVER, Place(phase.round, attempt=phase.draw), Reveal(nonce=phase.nonce)),)
+
+
+def on_reveals(
+    ctx: PartyContext, phase: Revealed, place: Place, message: Reveals
+) -> tuple[PartyPhase, Effects]:
+    """Recompute seed and clusters, draw keys for each of this party's instances, and start the first work."""
+    at = Place(phase.round, attempt=phase.draw)
+    nonces = {p: r.nonce for p, r in read_said(ctx, at, place, message.reveals, Reveal).items()}
+    certified = certified_draw(ctx, phase, nonces)
+    assignment = certified.assignment
+    samples = {party: hello.samples for party, hello in phase.hellos.items()}
+    drawn = Report(drawn_report(phase.round, certified, samples))
+    past = replace(phase.past, founding=certified.founding)
+    if ctx.me not in assignment.participants:
+        return sit_out(phase, past), (drawn, Report(SatOut(phase.round, _not_drawn(ctx))))
+    announced = announced_digest(phase.hellos)
+    binding = mask_binding(assignment, announced, phase.model, ctx.plan.config_digest())
+    instances: dict[tuple[int, int], MemberPhase | None] = {}
+    adverts: list[Send[AnyMessage]] = []
+    for r, j in assignment.of(ctx.me):
+        instance, advert = begin_instance(
+            ctx, Place(phase.round, r, j, 0), assignment.clusters[r][j], binding, certified.weights
+        )
+        instances[r, j] = instance
+        adverts.append(Send(SERVER, Place(phase.round, r, j, 0), advert))
+    # From here on the update counts as released, whatever comes of it.
+    past = replace(past, releases=past.releases + works_of(ctx.plan.scenario))
+    samples_used = usable_samples(ctx.plan, certified)
+    working = Working(
+        past,
+        phase.round,
+        phase.params,
+        phase.model,
+        assignment,
+        phase.hellos,
+        certified.weights,
+        samples_used,
+        instances,
+        group=phase.group,
+        groupless=phase.groupless,
+    )
+    own = model_of(ctx.plan, phase.params, phase.group)
+    return working, (drawn, *adverts, Train(phase.round, 0, own, past.carry, samples_used))
+
+
+def begin_instance(
+    ctx: PartyContext,
+    place: Place,
+    members: tuple[PartyId, ...],
+    binding: bytes,
+    weights: Mapping[PartyId, float],
+) -> tuple[MemberPhase, KeyAdvert]:
+    """Draw the fresh keys of one attempt of one instance.
+
+    The weights, which bound what members may send where it is validated, follow from the hellos that
+    ``binding`` commits to: who was shown others agrees on no key with this party.
+    """
+    setup, entropy = ctx.plan.setup(place, members, binding), instance_entropy(ctx.entropy, place)
+    return ctx.sums.member.advertise(setup, ctx.me, weights, entropy)
+
+
+def certified_draw(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, bytes]) -> Draw:
+    """Return the clusters and weights that follow from all nonces.
+
+    Raises:
+        PeerError: a nonce is missing (the draw would be void) or does not match its commitment.
+    """
+    plan = ctx.plan
+    if nonces.keys() != phase.hellos.keys():
+        raise PeerError(SERVER, "the revealed nonces are not those of the announced parties")
+    for party, nonce in nonces.items():
+        if commitment(nonce, plan.run, phase.round, phase.draw, party) != phase.hellos[party].commitment:
+            raise PeerError(party, "revealed another nonce than it committed to")
+    samples = {party: hello.samples for party, hello in phase.hellos.items()}
+    founding = _founding(ctx, phase.past, phase.hellos)
+    groups = {party: hello.group for party, hello in phase.hellos.items()}
+    return draw_round(plan, phase.round, phase.draw, phase.model, nonces, samples, founding, groups)
+
+
+def _founding(ctx: PartyContext, past: Past, hellos: Mapping[PartyId, Hello]) -> bytes:
+    return founding_of(hellos, past.founding, ctx.plan.scenario.secure_sum.colluders)
+
+
+def _not_drawn(ctx: PartyContext) -> str:
+    clustering = ctx.plan.scenario.clustering
+    if tells_groups(ctx.plan.scenario):
+        return "its task group is too small for a cluster, or more than clusters hold"
+    if clustering.fixed:
+        return "too few of its fixed cluster are there"
+    return "not drawn for this round" if clustering.atoms == 1 else "its atom is not whole, or not drawn"
+
+
+def read_said(
+    ctx: PartyContext, due: Place, place: Place, frames: Sequence[bytes], kind: type[SaidT]
+) -> dict[PartyId, SaidT]:
+    """Return what each party said, from the relayed frames.
+
+    Raises:
+        PeerError: out of turn, a frame that is not authentic, not of this draw or not of a party, or a party
+            twice.
+    """
+    if place != due:
+        raise PeerError(SERVER, f"relays {kind.__name__} lists out of turn")
+    said: dict[PartyId, SaidT] = {}
+    for frame in frames:
+        delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
+        if delivery.place != due or not isinstance(delivery.message, kind) or delivery.sender in said:
+            raise PeerError(SERVER, f"relays something else than one {kind.__name__} per party")
+        if delivery.sender not in ctx.plan.roster.parties:
+            # The server is on the roster too; as a member it would be one colluder more in each cluster.
+            raise PeerError(SERVER, f"relays a {kind.__name__} of {delivery.sender}, which is not a party")
+        said[delivery.sender] = delivery.message
+    return said
+
+
+def _sit_out(phase: RunningPhase, reason: str) -> tuple[PartyPhase, Effects]:
+    return sit_out(phase), (Report(SatOut(phase.round, reason)),)

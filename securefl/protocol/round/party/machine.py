@@ -1,0 +1,247 @@
+"""The party as a machine: one ``match`` over phase and event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER
+from securefl.methods.robust import needs_server_gradient
+from securefl.protocol.kernel import (
+    Aborted,
+    AllSent,
+    Chosen,
+    Consulted,
+    DeadlinePassed,
+    Evaluated,
+    Event,
+    Finished,
+    Heard,
+    Offline,
+    Online,
+    Place,
+    PresenceHint,
+    Received,
+    Reject,
+    Report,
+    Send,
+    Trained,
+    WakeAt,
+    guarded,
+)
+from securefl.protocol.messages import (
+    Announce,
+    AnyMessage,
+    Certificate,
+    DealRequest,
+    Endorse,
+    Freeze,
+    Goodbye,
+    Hello,
+    Here,
+    Invite,
+    Join,
+    ModelAnnounce,
+    Release,
+    Retry,
+    Reveal,
+    Reveals,
+    RollCall,
+    SlotCounts,
+    SumToMember,
+    SumToServer,
+)
+from securefl.protocol.round.party.draw import (
+    MAX_REDRAWS,
+    Effects,
+    invited_before,
+    on_announce,
+    on_chosen,
+    on_invite,
+    on_model,
+    on_reveals,
+)
+from securefl.protocol.round.party.phases import (
+    Choosing,
+    Counted,
+    Ended,
+    Endorsed,
+    Greeted,
+    Informed,
+    Outside,
+    PartyContext,
+    PartyPhase,
+    Past,
+    Revealed,
+    Working,
+    sit_out,
+)
+from securefl.protocol.round.party.release import on_certificate, on_freeze
+from securefl.protocol.round.party.shares import on_counts
+from securefl.protocol.round.party.sums import on_instance_message, on_trained
+from securefl.protocol.round.shared.allowance import extra
+from securefl.protocol.round.shared.presence import FIRST, linked
+from securefl.protocol.round.shared.reports import SatOut
+from securefl.protocol.secure_sum import Running, sums_of
+from securefl.scenario import Scenario
+
+WITHOUT_IT = "the server went on without what it sent: it came too late, or was lost on its way"
+"""Why a party that worked was not asked to release anything: its log would not tell otherwise."""
+
+
+def patience(scenario: Scenario) -> float:
+    """Return after how many seconds without any word from the server a party gives up.
+
+    Twice the longest that an honest server may be silent to one party: everybody joins, draws are redrawn,
+    another party's instance takes all its attempts, the rule asks the server's own data, and too few parties
+    are there. What large vectors take comes on top.
+    """
+    d = scenario.deadlines
+    draws = (MAX_REDRAWS + 1) * (d.hello + d.reveal)
+    attempts = scenario.secure_sum.max_attempts * (d.keys + d.shares + d.training)
+    # The step has no deadline of its own: the server trains on its own data as parties do on theirs.
+    consulting = d.training if needs_server_gradient(scenario.aggregation.rule) else 0.0
+    checking = sums_of(scenario).checking(d)
+    return 2 * (d.join + draws + attempts + checking + d.certify + d.release + consulting + d.quorum)
+
+
+class PartyMachine:
+    """An honest party. What it may deviate in is given by ``ctx.seams`` and by behaviours outside."""
+
+    def __init__(self, ctx: PartyContext) -> None:
+        self._ctx = ctx
+        self._patience = patience(ctx.plan.scenario) + 2 * ctx.plan.scenario.secure_sum.max_attempts * extra(
+            ctx.plan
+        )
+
+    def start(self, now: float) -> tuple[PartyPhase, Effects]:
+        """Join the run."""
+        past = Past(self._ctx.spent, self._ctx.releases, founding=self._ctx.founding)
+        return Outside(past), (Send(SERVER, Place(-1), FIRST), self._join(), WakeAt(now + self._patience))
+
+    def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:
+        """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
+        after, effects = self._taken(phase, event)
+        self._close_left(phase, after)
+        return after, effects
+
+    def _close_left(self, before: PartyPhase, after: PartyPhase) -> None:
+        """End the computations that the step from ``before`` to ``after`` has left behind."""
+        kept = {id(one) for one in self._running(after)}
+        for one in self._running(before):
+            if id(one) not in kept:
+                one.close()
+
+    def _running(self, phase: PartyPhase) -> Iterator[Running]:
+        for instance in phase.instances.values() if isinstance(phase, Working) else ():
+            if instance is not None:
+                yield from self._ctx.sums.member.running(instance)
+
+    def _taken(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:
+        if isinstance(phase, Ended):
+            return phase, ()
+        match event:
+            case Received():
+                return self._from_network(phase, event)
+            case Trained():
+                return on_trained(self._ctx, phase, event) if isinstance(phase, Working) else (phase, ())
+            case Chosen():
+                return on_chosen(self._ctx, phase, event) if isinstance(phase, Choosing) else (phase, ())
+            case DeadlinePassed():
+                return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
+            case Evaluated() | Consulted() | AllSent() | PresenceHint() | Heard() | Offline() | Online():
+                return phase, linked(event, self._patience) if isinstance(event, Offline | Online) else ()
+            case _:
+                assert_never(event)
+
+    def _from_network(self, phase: PartyPhase, event: Received[AnyMessage]) -> tuple[PartyPhase, Effects]:
+        after, effects = guarded(lambda: self._received(phase, event), phase)
+        refused = after is phase and effects and isinstance(effects[0], Reject)
+        if refused or isinstance(after, Ended):
+            return after, effects
+        return after, (*effects, WakeAt(event.now + self._patience))
+
+    def _join(self) -> Send[AnyMessage]:
+        return Send(SERVER, Place(-1), Join(config_digest=self._ctx.plan.config_digest()))
+
+    def _received(self, phase: PartyPhase, event: Received[AnyMessage]) -> tuple[PartyPhase, Effects]:
+        if event.sender != SERVER:
+            raise PeerError(event.sender, "a party takes messages from the server only")
+        if isinstance(event.message, SumMessage):
+            return _summing(self._ctx, phase, event.place, event.message)
+        if isinstance(event.message, NotForParties):
+            what = type(event.message).__name__
+            raise PeerError(SERVER, f"sends {what}, which is not for parties")
+        match event.message:
+            case Here() | RollCall():
+                return phase, (self._join(),) if isinstance(event.message, RollCall) else ()
+            case Goodbye(reason=reason, aborted=aborted):
+                return Ended(), (Aborted(reason) if aborted else Finished(reason),)
+            case ModelAnnounce() as message:
+                after = on_model(self._ctx, phase, event.place, message)
+                if not isinstance(phase, Working):
+                    return after, ()
+                return after, (Report(SatOut(phase.round, WITHOUT_IT)),)
+            case (Invite() | Announce() | Reveals()) as message:
+                return _drawing(self._ctx, phase, event.place, message)
+            case _:
+                assert_never(event.message)
+
+
+DrawMessage = Invite | Announce | Reveals
+NotForParties = SumToServer | Join | Hello | Reveal | Endorse | Release | DealRequest
+SumMessage = SumToMember | Retry | Freeze | Certificate | SlotCounts
+
+
+def _drawing(
+    ctx: PartyContext, phase: PartyPhase, place: Place, message: DrawMessage
+) -> tuple[PartyPhase, Effects]:
+    """Take a message of the draw of clusters."""
+    match message, phase:
+        case Invite(), Choosing() | Greeted() if invited_before(ctx, phase, place, message):
+            return phase, ()
+        case Invite(), Informed() | Choosing() | Greeted() | Revealed():
+            return on_invite(ctx, phase, place, message)
+        case Announce(), Choosing(round=at) if place.round == at:
+            return sit_out(phase), (Report(SatOut(at, "had not chosen its task group in time")),)
+        case Announce(), Greeted():
+            return on_announce(ctx, phase, place, message)
+        case Reveals(), Revealed():
+            return on_reveals(ctx, phase, place, message)
+        case _, Outside(past=Past(spent=spent)) if place.round == spent:
+            # Sent to everybody, so also to those that sit this round out: nobody's fault.
+            return phase, ()
+    raise _untimely(phase, place, message)
+
+
+def _summing(
+    ctx: PartyContext, phase: PartyPhase, place: Place, message: SumMessage
+) -> tuple[PartyPhase, Effects]:
+    """Take a message of the secure sums, from the key lists to the certificate."""
+    if isinstance(message, SumToMember | Retry):
+        if not isinstance(phase, Working):
+            raise _untimely(phase, place, message)
+        return on_instance_message(ctx, phase, place, message)
+    match message, phase:
+        case Freeze(), Working():
+            return on_freeze(ctx, phase, place, message)
+        case SlotCounts(), Counted():
+            return on_counts(ctx, phase, place, message)
+        case Certificate(), Endorsed():
+            return on_certificate(ctx, phase, place, message)
+        case (Certificate(), Working(round=at) | Counted(round=at)) | (
+            Certificate(),
+            Outside(past=Past(spent=at)),
+        ) if place.round == at:
+            # Broadcast to those who endorsed; whoever is not in the survivor set was asked for nothing.
+            return phase, ()
+    raise _untimely(phase, place, message)
+
+
+def _untimely(phase: PartyPhase, place: Place, message: DrawMessage | SumMessage) -> PeerError:
+    return PeerError(
+        SERVER,
+        f"sends {type(message).__name__} of round {place.round} to a party that is"
+        f" {type(phase).__name__.lower()}",
+    )

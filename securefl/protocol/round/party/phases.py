@@ -1,0 +1,214 @@
+"""The phases of a party, each with what exists in it and nothing else.
+
+::
+
+    Outside -> Informed -> Greeted -> Revealed -> Working -> (Endorsed ->) Outside      -> Ended
+
+With task groups ``Choosing`` comes before ``Greeted``, and with hidden ones ``Counted`` before ``Outside``.
+
+A newer round's model takes the party from any phase to ``Informed``: it never looks back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import Assignment
+from securefl.methods.leakage import NO_OPENINGS, Admission, Openings
+from securefl.protocol.messages import Hello
+from securefl.protocol.round.party.upload import HONEST, Seams, Upload
+from securefl.protocol.round.shared.leakage import Question
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import ClusterKey
+from securefl.protocol.secure_sum import InputSent, MemberPhase, SecureSum
+
+
+@dataclass(frozen=True, slots=True)
+class PartyContext:
+    """What a party machine is made with."""
+
+    plan: Plan
+    me: PartyId
+    samples: int
+    """Declared sample count."""
+    entropy: Entropy = field(repr=False)
+    seams: Seams = HONEST
+    spent: int = -1
+    """Last round in the journal: a party restarted in mid-round sits out the current update."""
+    releases: int = 0
+    """Updates in the journal: each counts against the privacy budget."""
+    founding: bytes = b""
+    """Seed of the run's atoms in the journal; empty for none."""
+    allowed: int | None = None
+    """Updates that the party's own budget allows in this run; None without one."""
+    prepared: SecureSum | None = field(default=None, repr=False)
+    """The kind of sum with what members compute with; None where they need nothing."""
+
+    @property
+    def sums(self) -> SecureSum:
+        """The run's kind of secure sum."""
+        return self.prepared or self.plan.sums
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a party carries from round to round."""
+
+    spent: int
+    """The party takes part in later rounds than this one only."""
+    releases: int = 0
+    """Updates that it has released, or is about to: its account of its privacy budget."""
+    model: tuple[int, F32] | None = field(default=None, compare=False, repr=False)
+    """The last model that it was sent, and its round; kept where momentum goes on from the model's step."""
+    carry: F64 | None = field(default=None, compare=False, repr=False)
+    """What per-example momentum goes on from in the next training, f64 (d,); None for zeros."""
+    founding: bytes = b""
+    """Seed of the run's atoms, kept from the first draw that this party saw; empty before, or without."""
+    openings: Openings = field(default_factory=lambda: NO_OPENINGS)
+    """Sums of its last released updates that count as opened, since others may have released too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Between rounds, or sitting one out."""
+
+    past: Past
+
+
+@dataclass(frozen=True, slots=True)
+class Informed:
+    """The round's model is here; waiting for the invitation."""
+
+    past: Past
+    round: int
+    params: F32 = field(repr=False)
+    model: bytes
+    """Digest of ``params``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """Invited; finding out which task group it is in before it says hello."""
+
+    past: Past
+    round: int
+    draw: int
+    params: F32 = field(repr=False)
+    model: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Greeted:
+    """Hello said with a commitment; waiting for the announcement of all hellos."""
+
+    past: Past
+    round: int
+    draw: int
+    params: F32 = field(repr=False)
+    model: bytes
+    nonce: bytes = field(repr=False)
+    hello: Hello
+    group: int = field(default=0, repr=False)
+    """Number of the model that it learns; nobody else's business where groups are hidden."""
+    groupless: str = field(default="", repr=False)
+    """Why it could not choose that, so that its updates are zeros; empty where it could."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revealed:
+    """Nonce revealed; waiting for everybody's."""
+
+    past: Past
+    round: int
+    draw: int
+    params: F32 = field(repr=False)
+    model: bytes
+    hellos: Mapping[PartyId, Hello]
+    group: int = field(default=0, repr=False)
+    groupless: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """In the clusters: keys, shares, training, masked inputs; waiting for the freeze."""
+
+    past: Past
+    round: int
+    params: F32 = field(repr=False)
+    model: bytes
+    assignment: Assignment
+    hellos: Mapping[PartyId, Hello]
+    weights: Mapping[PartyId, float]
+    """Of everybody who takes part, in (0, 1]."""
+    samples: int | None
+    """How many of its own samples the party trains on at most; None for all of them."""
+    instances: Mapping[ClusterKey, MemberPhase | None]
+    """None: this party was left out of a retry and is not counted in this round."""
+    uploads: tuple[Upload, ...] = ()
+    """By local work, as far as they are done; with hidden groups counts and slots."""
+    group: int = field(default=0, repr=False)
+    groupless: str = field(default="", repr=False)
+    seat: int = field(default=-1, repr=False)
+    """Of a hidden group, once the update is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endorsed:
+    """The survivor set is endorsed; waiting for the certificate."""
+
+    past: Past
+    after: Past
+    """The past once this party has released: momentum may go on from what it has let go."""
+    round: int
+    statement: bytes
+    survivors: frozenset[PartyId]
+    question: Question
+    admission: Admission
+    """What the ledger says may be opened, and the question that it answers."""
+    instances: Mapping[ClusterKey, InputSent]
+    """Those that may."""
+    seat: int = field(default=-1, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Its shares for the counts of hidden groups are released; waiting to be told what these are."""
+
+    past: Past
+    round: int
+    statement: bytes
+    survivors: frozenset[PartyId]
+    question: Question
+    seat: int = field(repr=False)
+    """The one that it took."""
+    slots: Mapping[ClusterKey, InputSent]
+    """Instances that are still closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is over."""
+
+
+RunningPhase = Informed | Choosing | Greeted | Revealed | Working | Endorsed | Counted
+PartyPhase = Outside | RunningPhase | Ended
+
+
+def sit_out(phase: RunningPhase, past: Past | None = None) -> Outside:
+    """Leave the round, ``past`` being what the party takes along; what it brought unless given."""
+    return Outside(replace(past or phase.past, spent=phase.round))
+
+
+def spent_in(phase: PartyPhase) -> int:
+    """Return the last round that this party will not start again."""
+    match phase:
+        case Outside() | Informed():
+            return phase.past.spent
+        case Choosing() | Greeted() | Revealed() | Working() | Endorsed() | Counted():
+            return phase.round
+        case Ended():
+            return 2**31

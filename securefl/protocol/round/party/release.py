@@ -1,0 +1,215 @@
+"""A party's checks before it lets go of any share (protocol.md, steps 6-9).
+
+Each check stops an attack by a server that is curious or worse; ``docs/protocol.md`` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.clustering import is_closed, splits, sums_apart
+from securefl.methods.leakage import Admission
+from securefl.protocol.kernel import Place, Report, Send
+from securefl.protocol.messages import Certificate, Endorse, Freeze, Receipt
+from securefl.protocol.round.party.carrying import carries, own_upload
+from securefl.protocol.round.party.draw import Effects
+from securefl.protocol.round.party.phases import Endorsed, PartyContext, PartyPhase, Working, sit_out
+from securefl.protocol.round.party.shares import release
+from securefl.protocol.round.party.sums import submitted_instances
+from securefl.protocol.round.shared.leakage import Question, certified_prime_seed, first_crossing, withheld
+from securefl.protocol.round.shared.reports import ClusterKey, SatOut, SurvivorsFrozen
+from securefl.protocol.round.shared.statement import announced_digest, lists_statement, round_statement
+from securefl.protocol.secure_sum import InputSent
+from securefl.protocol.wire import open_relayed
+
+
+def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) -> tuple[PartyPhase, Effects]:
+    """Check the survivor set; then endorse it (active server) or release (curious server)."""
+    if place.round != phase.round:
+        raise PeerError(SERVER, f"freezes round {place.round}, this is round {phase.round}")
+    survivors = frozenset(PartyId(name) for name in message.survivors)
+    dropped = tuple(p for p in phase.assignment.participants if p not in survivors)
+    frozen = Report(SurvivorsFrozen(phase.round, tuple(sorted(survivors)), dropped))
+    instances = submitted_instances(ctx, phase)
+    if ctx.me not in survivors:
+        if not _helps(ctx, phase, instances, survivors):
+            return sit_out(phase), (frozen, Report(SatOut(phase.round, "not in the survivor set")))
+        frozen = Report(SatOut(phase.round, "its update was refused; it helps to open the others"))
+    if instances is None:
+        raise PeerError(SERVER, "counts this party although it has not submitted everywhere")
+    _check_survivors(ctx, phase, survivors)
+    question = _question(ctx, phase, survivors)
+    admission = question.answer()
+    if not admission.admitted:
+        raise _crossed(admission)
+    instances = {key: i for key, i in instances.items() if key[0] in admission.admitted}
+    _check_attempts(instances, message)
+    _check_receipts(ctx, phase, instances, survivors, message, admission)
+    statement = round_statement(
+        ctx.plan.run,
+        phase.round,
+        phase.model,
+        ctx.plan.config_digest(),
+        announced_digest(phase.hellos),
+        phase.assignment,
+        survivors,
+    )
+    after = replace(phase.past, openings=admission.openings)
+    if carries(ctx.plan, "own") and ctx.me in survivors:
+        after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me]))
+    endorsed = Endorsed(
+        phase.past, after, phase.round, statement, survivors, question, admission, instances, phase.seat
+    )
+    told: Effects = (frozen, *map(Report, withheld(phase.round, admission)))
+    if ctx.plan.limits.quorum is None:
+        outside, effects = release(ctx, endorsed)
+        return outside, (*told, *effects)
+    if ctx.me not in survivors:
+        return endorsed, told
+    own_lists = lists_statement((r, j, i.lists_digest) for (r, j), i in instances.items())
+    endorse = Endorse(statement=statement, lists=own_lists, ledger_head=admission.head())
+    return endorsed, (*told, Send(SERVER, Place(phase.round), endorse))
+
+
+def _helps(
+    ctx: PartyContext,
+    phase: Working,
+    instances: Mapping[ClusterKey, InputSent] | None,
+    survivors: frozenset[PartyId],
+) -> bool:
+    """Whether this party is not counted, and holds shares of updates of others that are."""
+    mates = (phase.assignment.clusters[r][j] for r, j in instances or ())
+    return ctx.sums.helped and any(survivors.intersection(members) for members in mates)
+
+
+def on_certificate(
+    ctx: PartyContext, phase: Endorsed, place: Place, message: Certificate
+) -> tuple[PartyPhase, Effects]:
+    """Release once more than (N + q) / 2 roster identities have endorsed the same statement."""
+    if place.round != phase.round:
+        raise PeerError(SERVER, f"certifies round {place.round}, this is round {phase.round}")
+    signers: set[PartyId] = set()
+    head = phase.admission.head()
+    for frame in message.endorsements:
+        delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
+        endorse = delivery.message
+        if (
+            not isinstance(endorse, Endorse)
+            or delivery.place != Place(phase.round)
+            or endorse.statement != phase.statement
+            or endorse.ledger_head != head
+            or delivery.sender not in phase.survivors
+        ):
+            raise PeerError(SERVER, "the certificate holds something else than endorsements of our statement")
+        if delivery.sender in signers:
+            raise PeerError(SERVER, f"the certificate holds two endorsements of {delivery.sender}")
+        signers.add(delivery.sender)
+    quorum = ctx.plan.limits.quorum
+    if quorum is None or len(signers) < quorum:
+        raise PeerError(SERVER, f"certificate with {len(signers)} signatures, needed: {quorum}")
+    if not phase.admission.certain:
+        # Who survives may have been chosen to suit the first primes; nobody knew these.
+        seed = certified_prime_seed(phase.statement, message.endorsements)
+        if phase.question.answer(seed).admitted != phase.admission.admitted:
+            raise PeerError(SERVER, "the survivors were chosen to mislead the leakage ledger")
+    return release(ctx, phase)
+
+
+def _question(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> Question:
+    """What the ledger is asked: with everybody's published limits, and this party's as it has them itself."""
+    limits = {party: hello.limits for party, hello in phase.hellos.items()}
+    return Question(
+        phase.round,
+        phase.assignment,
+        survivors,
+        limits | {ctx.me: ctx.plan.published_limits},
+        sums_apart(ctx.plan.scenario),
+        phase.past.openings,
+    )
+
+
+def _crossed(admission: Admission) -> PeerError:
+    return PeerError(SERVER, f"asks for sums that cross limits of leakage: {first_crossing(admission)}")
+
+
+def _check_survivors(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> None:
+    """Everybody's limits hold in every instance of the round, not only in this party's own."""
+    assignment = phase.assignment
+    if not survivors <= set(assignment.participants):
+        raise PeerError(SERVER, "the survivor set names parties that do not take part")
+    clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
+    wanted = max(phase.hellos[party].limits.min_survivors for party in survivors)
+    if not is_closed(clusters, survivors, max(wanted, ctx.plan.scenario.secure_sum.min_survivors)):
+        raise PeerError(SERVER, f"the survivor set leaves an instance with fewer than {wanted} members")
+    if splits(assignment.atoms, survivors):
+        raise PeerError(SERVER, "the survivor set splits an atom")
+    quorum = ctx.plan.limits.quorum
+    if quorum is not None and len(survivors) < quorum:
+        raise PeerError(SERVER, f"{len(survivors)} survivors cannot make a certificate of {quorum}")
+
+
+def _check_attempts(instances: Mapping[ClusterKey, InputSent], message: Freeze) -> None:
+    frozen = {(a.reclustering, a.cluster): a.attempt for a in message.attempts}
+    for key, instance in instances.items():
+        if frozen.get(key, 0) != instance.setup.instance.attempt:
+            raise PeerError(
+                SERVER, f"freezes another attempt of {instance.setup.describe()} than was submitted"
+            )
+
+
+def _check_receipts(
+    ctx: PartyContext,
+    phase: Working,
+    instances: Mapping[ClusterKey, InputSent],
+    survivors: frozenset[PartyId],
+    message: Freeze,
+    admission: Admission,
+) -> None:
+    """Every survivor of our instances was masked under the lists that we saw.
+
+    Without it, a server could tell one member that it shares masks with colluders only, and have the honest
+    others release the seed of that member's self mask. "Every survivor" means of the cluster as assigned: one
+    that a retry left out, but that the survivor set names, would be missing from this sum only, and the
+    difference of two reclusterings' totals would be its update.
+    """
+    stated = _stated(ctx, instances, message, admission)
+    for key, instance in instances.items():
+        held = {instance.setup.members[owner] for owner in instance.sharers}
+        alive = survivors.intersection(phase.assignment.clusters[key[0]][key[1]])
+        if instance.setup.everyone and alive != held:
+            raise PeerError(SERVER, f"freezes a part of those that share in {instance.setup.describe()}")
+        if not alive <= held:
+            raise PeerError(SERVER, f"counts members that share no masks in {instance.setup.describe()}")
+        if len(alive) < instance.setup.min_survivors:
+            raise PeerError(SERVER, f"counts fewer than min_survivors in {instance.setup.describe()}")
+        for party in alive - {ctx.me}:
+            if stated.get((key, party)) != instance.lists_digest:
+                raise PeerError(SERVER, f"{party} was not shown our lists in {instance.setup.describe()}")
+
+
+def _stated(
+    ctx: PartyContext, instances: Mapping[ClusterKey, InputSent], message: Freeze, admission: Admission
+) -> dict[tuple[ClusterKey, PartyId], bytes]:
+    """The lists that members say they were shown, from receipts that they signed: one of each."""
+    stated: dict[tuple[ClusterKey, PartyId], bytes] = {}
+    for frame in message.receipts:
+        delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
+        key = (delivery.place.reclustering, delivery.place.cluster)
+        instance = instances.get(key)
+        if delivery.place.reclustering in admission.withheld:
+            raise _crossed(admission)
+        if (
+            instance is None
+            or delivery.place != instance.setup.place
+            or not isinstance(delivery.message, Receipt)
+        ):
+            raise PeerError(SERVER, "relays something else than receipts of our instances")
+        if (key, delivery.sender) in stated:
+            raise PeerError(
+                SERVER, f"relays two receipts of {delivery.sender} in {instance.setup.describe()}"
+            )
+        stated[key, delivery.sender] = delivery.message.lists_digest
+    return stated

@@ -1,0 +1,112 @@
+"""What a party lets go of when its checks have passed (protocol.md, step 9): one share of each member."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.clustering import COUNTS, hides_groups
+from securefl.protocol.kernel import Journal, Place, Report, Send
+from securefl.protocol.messages import Release, ReleasedShares, SlotCounts
+from securefl.protocol.round.party.draw import Effects
+from securefl.protocol.round.party.phases import Counted, Endorsed, Outside, PartyContext, PartyPhase, sit_out
+from securefl.protocol.round.shared.reports import ClusterKey, SharesReleased, SlotsCounted
+from securefl.protocol.round.shared.slots import FIRST_SLOT, counts_at, least_in_slot, open_slots
+from securefl.protocol.round.shared.statement import release_context, slots_statement
+from securefl.protocol.secure_sum import InputSent
+from securefl.protocol.wire import encode
+
+
+def release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
+    """Seal one share per member of each instance to the server, once, durably noted before it leaves.
+
+    With hidden groups those of the counts only; the slots' follow once it is known how many are in them.
+    """
+    outside = sit_out(phase, phase.after)
+    if not hides_groups(ctx.plan.scenario):
+        return outside, _released(ctx, phase.round, phase.statement, phase.survivors, phase.instances)
+    counts = {key: i for key, i in phase.instances.items() if key[0] == COUNTS}
+    waiting = Counted(
+        outside.past,
+        phase.round,
+        phase.statement,
+        phase.survivors,
+        phase.question,
+        phase.seat,
+        {key: i for key, i in phase.instances.items() if key[0] != COUNTS},
+    )
+    return waiting, _released(ctx, phase.round, phase.statement, phase.survivors, counts)
+
+
+def on_counts(
+    ctx: PartyContext, phase: Counted, place: Place, message: SlotCounts
+) -> tuple[PartyPhase, Effects]:
+    """Release the slots of the own cluster that have as many members as everybody demands.
+
+    Nothing leaves where the own seat is empty: some member took counts from others. A server that follows
+    the protocol tells the truth; what can be seen to be wrong is refused all the same.
+    """
+    if place.round != phase.round:
+        raise PeerError(SERVER, f"tells counts of round {place.round}, this is round {phase.round}")
+    members = next(iter(phase.slots.values())).setup.members
+    alive = phase.survivors.intersection(members)
+    counts = counts_at(message.seats, ctx.plan.models)
+    if len(message.seats) != len(alive) or sum(counts) != len(alive):
+        raise PeerError(SERVER, f"tells counts that are not those of {len(alive)} survivors")
+    if phase.seat not in message.seats:
+        raise PeerError(SERVER, "tells counts without this party: it, or a member of the cluster, lies")
+    least = least_in_slot(ctx.plan, (phase.question.limits[party] for party in alive))
+    slots = open_slots(counts, len(alive), least)
+    cluster = next(iter(phase.slots))[1]
+    told = Report(SlotsCounted(phase.round, cluster, counts, slots, message.seats))
+    chosen = {key: i for key, i in phase.slots.items() if key[0] - FIRST_SLOT in slots}
+    outside = Outside(phase.past)
+    if not chosen:
+        return outside, (told,)
+    statement = slots_statement(phase.statement, message.seats)
+    return outside, (
+        told,
+        *_released(ctx, phase.round, statement, phase.survivors, chosen, "release slots"),
+    )
+
+
+def _released(
+    ctx: PartyContext,
+    round_: int,
+    statement: bytes,
+    survivors: frozenset[PartyId],
+    instances: Mapping[ClusterKey, InputSent],
+    label: str = "release",
+) -> Effects:
+    shares = tuple(ctx.sums.member.release(i, survivors) for _, i in sorted(instances.items()))
+    released = ctx.seams.release(ReleasedShares(instances=shares), round_)
+    sealed = ctx.plan.roster.server.seal(
+        encode(released),
+        release_context(statement, ctx.me),
+        ctx.entropy.child(label, round_),
+    )
+    return (
+        Journal(round_, "released"),
+        Send(SERVER, Place(round_), Release(sealed=sealed)),
+        Report(_given(ctx, round_, instances, released)),
+    )
+
+
+def _given(
+    ctx: PartyContext, round_: int, among: Mapping[ClusterKey, InputSent], released: ReleasedShares
+) -> SharesReleased:
+    """Say of whom something leaves: of those that are counted, and of those that have dropped out."""
+    items = sorted(released.instances, key=lambda item: (item.reclustering, item.cluster))
+    given = [
+        (instance.setup.members, *ctx.sums.member.given(instance, item))
+        for item in items
+        for instance in (among[item.reclustering, item.cluster],)
+    ]
+    return SharesReleased(
+        round_,
+        tuple((item.reclustering, item.cluster) for item in items),
+        tuple(item.attempt for item in items),
+        tuple(tuple(members[k] for k in counted) for members, counted, _ in given),
+        tuple(tuple(members[k] for k in dropped) for members, _, dropped in given),
+    )

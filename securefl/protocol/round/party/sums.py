@@ -1,0 +1,164 @@
+"""A party's work inside its clusters, from the key lists to the masked inputs (protocol.md, steps 3-5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from securefl.base.arrays import F64
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.clustering import hides_groups, upload_of, works_of
+from securefl.protocol.kernel import ATOMS, Journal, Place, Reject, Report, Send, Train, Trained
+from securefl.protocol.messages import PassedOn, Retry, SumToMember
+from securefl.protocol.round.party.draw import Effects, begin_instance
+from securefl.protocol.round.party.phases import PartyContext, PartyPhase, Working
+from securefl.protocol.round.party.upload import Occasion, make_upload
+from securefl.protocol.round.shared.groups import model_of
+from securefl.protocol.round.shared.randomness import instance_entropy, update_entropy
+from securefl.protocol.round.shared.reports import ClusterKey, NothingLearned, UpdateEncoded
+from securefl.protocol.round.shared.slots import draw_seat, slot_uploads
+from securefl.protocol.secure_sum import InputSent, MemberPhase, MemberStep
+
+
+def on_instance_message(
+    ctx: PartyContext, phase: Working, place: Place, message: SumToMember | Retry
+) -> tuple[PartyPhase, Effects]:
+    """Take one message of one of this party's instances."""
+    key = (place.reclustering, place.cluster)
+    instance = phase.instances.get(key)
+    if place.round != phase.round or instance is None:
+        raise PeerError(SERVER, f"sends {type(message).__name__} for an instance that is not ours")
+    attempt = instance.setup.instance.attempt
+    if isinstance(message, PassedOn) and place.attempt < attempt:
+        # Under way when the instance started over: nobody's fault, and no use.
+        return phase, ()
+    if place.attempt != attempt + isinstance(message, Retry):
+        raise PeerError(
+            SERVER, f"sends {type(message).__name__} of attempt {place.attempt}, we are in {attempt}"
+        )
+    if isinstance(message, Retry):
+        return _on_retry(ctx, phase, key, place, instance, message)
+    entropy = instance_entropy(ctx.entropy, place)
+    step = ctx.sums.member.receive(instance, message, ctx.plan.roster, entropy)
+    after = phase if step.phase is instance else _with(phase, key, step.phase)
+    after, more = _submit(ctx, after, key)
+    return after, (*_said(step), *more)
+
+
+def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[PartyPhase, Effects]:
+    """Encode the work's update, submit it wherever it is due and the masks are known, and go on to the next.
+
+    One work follows another: a trainer has one model. Where it came to nothing, zeros go the same way, noise
+    and all: the server chooses the model, and so on which data training fails, and a party that fell silent
+    then would answer it without any noise. Only public facts skip a round.
+    """
+    work = event.work
+    if event.round != phase.round or work != len(phase.uploads):
+        return phase, ()
+    update, lost = _sendable(ctx, phase, event)
+    own = model_of(ctx.plan, phase.params, phase.group)
+    entropy = update_entropy(ctx.entropy, phase.round, work)
+    upload = make_upload(
+        ctx.plan,
+        Occasion(phase.round, work, own, phase.assignment.clusters),
+        update,
+        phase.weights[ctx.me],
+        entropy,
+        ctx.seams,
+    )
+    effects: list[Effects] = [(Report(UpdateEncoded(phase.round, work, upload.saturated)),)]
+    if lost:
+        effects.insert(0, (Report(NothingLearned(phase.round, work, lost)),))
+    if work == 0:
+        # Durable before the first masked input leaves: a restarted party must not submit a second update.
+        effects.insert(0, (Journal(phase.round, "submitted"),))
+        if phase.past.founding:
+            # Nor, ever, one in other atoms.
+            effects.insert(0, (Journal(phase.round, ATOMS + phase.past.founding.hex()),))
+    if hides_groups(ctx.plan.scenario):
+        seat = draw_seat(entropy, phase.group)
+        current = replace(phase, uploads=slot_uploads(ctx.plan, upload, seat), seat=seat)
+    else:
+        current = replace(phase, uploads=(*phase.uploads, upload))
+    for key in phase.instances:
+        current, sent = _submit(ctx, current, key)
+        effects.append(sent)
+    if len(current.uploads) < works_of(ctx.plan.scenario):
+        effects.append((Train(phase.round, work + 1, own, phase.past.carry, phase.samples),))
+    return current, tuple(effect for group in effects for effect in group)
+
+
+def _sendable(ctx: PartyContext, phase: Working, event: Trained) -> tuple[F64, str]:
+    """What is sent of a training, f64 ``(d,)``, and why it is nothing where it is."""
+    nothing = np.zeros(ctx.plan.length, dtype=np.float64)
+    if phase.groupless:
+        # It has trained all the same, so that its answer takes as long as any other.
+        return nothing, phase.groupless
+    if event.update is None:
+        return nothing, event.failure or "training failed"
+    if not np.isfinite(event.update).all():
+        return nothing, "training ended in an update not finite"
+    return event.update, ""
+
+
+def _on_retry(
+    ctx: PartyContext, phase: Working, key: ClusterKey, place: Place, instance: MemberPhase, message: Retry
+) -> tuple[PartyPhase, Effects]:
+    """Start over with fresh keys. Nothing of the last attempt is ever opened: no share leaves for it."""
+    members = tuple(PartyId(name) for name in message.members)
+    _check_retry(ctx, place, instance, members)
+    if ctx.me not in members:
+        return _with(phase, key, None), ()
+    fresh, advert = begin_instance(ctx, place, members, instance.setup.binding, phase.weights)
+    return _with(phase, key, fresh), (Send(SERVER, place, advert),)
+
+
+def _check_retry(
+    ctx: PartyContext, place: Place, instance: MemberPhase, members: tuple[PartyId, ...]
+) -> None:
+    """Fewer of the same members, and enough of them, a bounded number of times, before the sketch is known.
+
+    Members from outside the cluster could be colluders enough to open the update before any freeze.
+    """
+    sums = ctx.plan.scenario.secure_sum
+    if place.attempt >= sums.max_attempts:
+        raise PeerError(SERVER, f"asks for more than {sums.max_attempts} attempts")
+    if list(members) != sorted(set(members)) or not set(members) < set(instance.setup.members):
+        raise PeerError(SERVER, "retries with members that are not fewer of the same")
+    if ctx.sums.member.is_final(instance):
+        raise PeerError(SERVER, "retries an instance whose sketch may be known: there is no second one")
+    if len(members) < sums.min_survivors:
+        raise PeerError(SERVER, "retries with fewer than min_survivors members")
+
+
+def _submit(ctx: PartyContext, phase: Working, key: ClusterKey) -> tuple[Working, Effects]:
+    instance, work = phase.instances[key], upload_of(ctx.plan.scenario, key[0])
+    if work >= len(phase.uploads) or instance is None:
+        return phase, ()
+    without = ctx.seams.without(instance.setup.certain, phase.round)
+    entropy = instance_entropy(ctx.entropy, instance.setup.place)
+    step = ctx.sums.member.submit(instance, phase.uploads[work].ring, entropy, without)
+    return (phase, ()) if step is None else (_with(phase, key, step.phase), _said(step))
+
+
+def _said(step: MemberStep) -> Effects:
+    place = step.phase.setup.place
+    refused = () if step.refused is None else (Reject(step.refused.culprit, step.refused.reason),)
+    return (*refused, *(Send(SERVER, place, message) for message in step.said))
+
+
+def _with(phase: Working, key: ClusterKey, instance: MemberPhase | None) -> Working:
+    return replace(phase, instances={**phase.instances, key: instance})
+
+
+def submitted_instances(ctx: PartyContext, phase: Working) -> dict[ClusterKey, InputSent] | None:
+    """Return all instances when every one of them has this party's masked input, else None."""
+    done: dict[ClusterKey, InputSent] = {}
+    for key, instance in phase.instances.items():
+        sent = None if instance is None else ctx.sums.member.sent(instance)
+        if sent is None:
+            return None
+        done[key] = sent
+    return done

@@ -1,0 +1,60 @@
+"""Checks of what was opened, before the rule sees it (step 12 of the data's way, docs/checks.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from securefl.base.errors import UsageError
+from securefl.methods.encoding import from_ring
+from securefl.methods.privacy import CheckPlan, Mechanism, OpenedSum, check_sums, first_stage
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import SumChecked
+from securefl.scenario import Scenario
+
+
+def checks_of(plan: Plan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
+    """Judge every opened sum of a round, in their order; nothing where the scenario has no checks.
+
+    Raises:
+        UsageError: checks without noise; a scenario with such is refused at load.
+    """
+    checks = plan.scenario.checks
+    if checks.kind == "none" or not sums:
+        return ()
+    if plan.mechanism is None:
+        raise UsageError("there is no noise that a sum could be checked for")
+    if checks.kind == "published":
+        return tuple(_published(plan.mechanism, round_, opened) for opened in sums)
+    agreed = agreed_of(plan.scenario, plan.mechanism)
+    verdicts = check_sums([OpenedSum(from_ring(one.ring), len(one.survivors)) for one in sums], agreed)
+    return tuple(
+        SumChecked(
+            round_, *opened.key, verdict.ok, verdict.family.p_value, verdict.family.reason, verdict.e_values
+        )
+        for opened, verdict in zip(sums, verdicts, strict=True)
+    )
+
+
+def agreed_of(scenario: Scenario, mechanism: Mechanism) -> CheckPlan:
+    """What all parties agreed to, for checks of kind ``corrected``."""
+    return CheckPlan(
+        law=scenario.privacy.law,
+        std=mechanism.shares.kept_std,
+        member_norm=mechanism.signal,
+        alpha=scenario.checks.alpha,
+    )
+
+
+def failed(checked: Sequence[SumChecked]) -> frozenset[tuple[int, int]]:
+    """The (reclustering, cluster) pairs whose sums the rule shall not see."""
+    return frozenset((one.reclustering, one.cluster) for one in checked if not one.ok)
+
+
+def _published(mechanism: Mechanism, round_: int, opened: ClusterSum) -> SumChecked:
+    values = from_ring(opened.ring).astype(np.float64)
+    verdict = first_stage(values, mechanism.shares.share_std)
+    worst = min(verdict, key=lambda one: (one.ok, one.p_value))
+    return SumChecked(round_, *opened.key, verdict.ok, worst.p_value, f"{worst.check}: {worst.reason}", ())

@@ -1,0 +1,106 @@
+"""The server's freeze: who survives, what the ledger lets open, and what each survivor needs to check it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import sums_apart, survivor_set
+from securefl.protocol.kernel import Place, Report, Send
+from securefl.protocol.messages import Freeze, InstanceAttempt
+from securefl.protocol.round.party.draw import Effects
+from securefl.protocol.round.server.phases import (
+    Certifying,
+    Frozen,
+    Releasing,
+    ServerContext,
+    Standing,
+    Summing,
+)
+from securefl.protocol.round.shared.leakage import Question, withheld
+from securefl.protocol.round.shared.reports import ClusterKey, StepReached, SurvivorsFrozen
+from securefl.protocol.round.shared.statement import round_statement
+from securefl.protocol.secure_sum import CollectingInputs
+
+
+def eligible(
+    ctx: ServerContext, phase: Summing, lost: Collection[ClusterKey] = (), *, waiting: bool = False
+) -> frozenset[PartyId]:
+    """Return the largest survivor set that the instances allow as they stand, some of them given up.
+
+    ``waiting``: with those who could submit if others did not hold them up.
+    """
+    clusters = {(r, j): m for r, row in enumerate(phase.view.assignment.clusters) for j, m in enumerate(row)}
+    return survivor_set(
+        clusters,
+        {
+            key: i.submitted | i.stalled if waiting else i.submitted
+            for key, i in phase.instances.items()
+            if isinstance(i, CollectingInputs) and key not in lost
+        },
+        ctx.plan.scenario.secure_sum.min_survivors,
+        phase.view.assignment.atoms,
+    )
+
+
+def freeze(ctx: ServerContext, phase: Summing, now: float) -> tuple[Certifying | Releasing, Effects]:
+    """Fix the global survivor set and what may be opened; send each survivor what it needs to check it.
+
+    Where nothing may be opened, or nobody could certify it, the round ends without an opening.
+    """
+    plan, view, standing = ctx.plan, phase.view, phase.standing
+    waiting = {key: i for key, i in phase.instances.items() if isinstance(i, CollectingInputs)}
+    survivors = eligible(ctx, phase)
+    if plan.limits.quorum is not None and len(survivors) < plan.limits.quorum:
+        survivors = frozenset()  # nobody would release anything
+    question = Question(standing.round, view.assignment, survivors, view.limits, sums_apart(plan.scenario))
+    admission = question.answer()
+    able, survivors = survivors, survivors if admission.admitted else frozenset()
+    statement = round_statement(
+        plan.run, standing.round, view.model, plan.config_digest(), view.announced, view.assignment, survivors
+    )
+    alive = {
+        k: i
+        for k, i in waiting.items()
+        if k[0] in admission.admitted and survivors.intersection(i.setup.members)
+    }
+    frozen = Frozen(survivors, statement, admission.head(), alive)
+    dropped = tuple(p for p in view.assignment.participants if p not in able)
+    # Whose update was refused has answered in time, and holds shares that the others' sum needs.
+    late = standing.late | (frozenset(dropped) - frozen.holders)
+    standing = replace(standing, late=late)
+    effects: Effects = (
+        Report(SurvivorsFrozen(standing.round, tuple(sorted(able)), dropped)),
+        *map(Report, withheld(standing.round, admission)),
+        *_freeze_messages(standing, frozen),
+    )
+    deadlines = plan.scenario.deadlines
+    if plan.limits.quorum is not None:
+        certifying = Certifying(standing, view, frozen, {}, now + deadlines.certify)
+        return certifying, (*effects, Report(StepReached(standing.round, "certify")))
+    releasing = Releasing(standing, view, frozen, frozenset(), {}, now + deadlines.release)
+    return releasing, (*effects, Report(StepReached(standing.round, "release")))
+
+
+def _freeze_messages(standing: Standing, frozen: Frozen) -> Effects:
+    attempts = tuple(
+        InstanceAttempt(reclustering=r, cluster=j, attempt=i.setup.instance.attempt)
+        for (r, j), i in sorted(frozen.instances.items())
+        if i.setup.instance.attempt
+    )
+    receipts: dict[PartyId, list[bytes]] = {party: [] for party in frozen.holders}
+    for instance in frozen.instances.values():
+        members = instance.setup.members
+        alive = instance.alive(frozen.survivors)
+        for index in instance.holders(frozen.survivors):
+            receipts[members[index]] += [instance.receipts[other] for other in alive if other != index]
+    names = tuple(sorted(frozen.survivors))
+    return tuple(
+        Send(
+            party,
+            Place(standing.round),
+            Freeze(survivors=names, attempts=attempts, receipts=tuple(receipts[party])),
+        )
+        for party in sorted(receipts)
+    )

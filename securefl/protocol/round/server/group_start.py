@@ -1,0 +1,112 @@
+"""Where the models of task groups start without an oracle: one plain model, parted again and again.
+
+In the first ``groups.warmup`` rounds everybody learns the first model. Then, every ``groups.pace`` rounds,
+the model whose cluster means show most that its members are of several groups is parted along the direction
+in which these means differ: it moves to one side of itself, and a further model begins at the other side.
+Members find out by their loss on which side they are. Once all models are there, the same is done as often
+again, but only for a model of which no sum was opened: nobody learns it any more. It takes no message and no
+sum that a plain round does not have (docs/adr/0028).
+
+When a model begins follows from the scenario, not from counts: members that lie about their choice cannot
+hold one back, and none is replaced of which a sum was opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from securefl.base.arrays import F32, F64
+from securefl.methods.task_groups import Spread, spread
+from securefl.protocol.round.server.group_screen import screened
+from securefl.protocol.round.server.group_sums import group_of, group_stack, of_group
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.draw import Draw
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import ClusterKey
+
+MIXED = 1.4
+"""Least ratio of a model that is parted again when all are there: rotated Fashion-MNIST has 1.0 to 1.3 where
+all members are of one group, and 1.5 to 5.3 where they are of two."""
+
+
+def models_at(plan: Plan, round_: int) -> int:
+    """How many models parties choose among in a round: 1 in the warm-up, where nobody chooses."""
+    groups = plan.scenario.groups
+    if round_ < groups.warmup:
+        return 1
+    if not groups.warmup:
+        return plan.models
+    return min(plan.models, 2 + (round_ - groups.warmup) // groups.pace)
+
+
+def parts_after(plan: Plan, round_: int) -> bool:
+    """Whether a model may be parted at the end of a round."""
+    groups = plan.scenario.groups
+    since = round_ - (groups.warmup - 1)
+    if plan.models == 1 or not groups.warmup or since < 0 or since % groups.pace:
+        return False
+    return since // groups.pace < 2 * (plan.models - 1)
+
+
+def parted(
+    plan: Plan,
+    round_: int,
+    models: F32,
+    velocity: F64,
+    sums: Sequence[ClusterSum],
+    drawn: Draw,
+    totals: Mapping[ClusterKey, int] | None,
+) -> tuple[F32, F64]:
+    """All models and their velocities, ``(k d,)`` each, with a further one if it is time for it.
+
+    Args:
+        plan: of the run.
+        round_: that ends.
+        models: behind its step, f32 ``(k d,)``.
+        velocity: of the optimiser, f64 ``(k d,)``.
+        sums: opened in the round, of updates.
+        drawn: its clusters, weights and seed.
+        totals: members in each sum, where groups are hidden.
+    """
+    if not parts_after(plan, round_):
+        return models, velocity
+    there = models_at(plan, round_)
+    heard = {group_of(drawn, opened.key) for opened in sums}
+    # Until all are there it is the next one, whoever says that it has learned it already.
+    further = there if there < plan.models else next((g for g in range(there) if g not in heard), None)
+    spreads = _spreads(plan, sums, drawn, totals, there)
+    if further is None or not spreads:
+        return models, velocity
+    source = max(spreads, key=lambda group: (spreads[group].ratio, -group))
+    if there == plan.models and spreads[source].ratio < MIXED:
+        return models, velocity
+    tilt = spreads[source].length * spreads[source].direction
+    models, velocity = models.copy(), velocity.copy()
+    whole, at, to = models[_of(plan, source)].astype(np.float64), _of(plan, source), _of(plan, further)
+    models[at], models[to] = whole + tilt, whole - tilt
+    velocity[at] = velocity[to] = 0.0
+    return models, velocity
+
+
+def _spreads(
+    plan: Plan,
+    sums: Sequence[ClusterSum],
+    drawn: Draw,
+    totals: Mapping[ClusterKey, int] | None,
+    there: int,
+) -> Mapping[int, Spread]:
+    """Of the models that are there and of which two sums or more are not screened out."""
+    left = screened(plan, sums, drawn, totals)
+    found = {}
+    for group in range(there):
+        own = of_group(left, drawn, group)
+        if len(own) >= 2:
+            stack = group_stack(plan, own, drawn, group, np.zeros(plan.broadcast), totals)
+            found[group] = spread(stack.means, stack.survivors)
+    return found
+
+
+def _of(plan: Plan, group: int) -> slice:
+    return slice(group * plan.length, (group + 1) * plan.length)

@@ -1,0 +1,378 @@
+"""The server as a machine: events change the phase, then every step that is complete or overdue is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Set
+from dataclasses import replace
+from typing import assert_never
+
+import numpy as np
+
+from securefl.base.errors import PeerError
+from securefl.base.ids import DEALER, EVERYONE, PartyId
+from securefl.protocol.kernel import (
+    AllSent,
+    Chosen,
+    Consulted,
+    DeadlinePassed,
+    Evaluated,
+    Event,
+    Heard,
+    Offline,
+    Online,
+    Place,
+    PresenceHint,
+    Received,
+    Report,
+    Send,
+    Trained,
+    WakeAt,
+    guarded,
+)
+from securefl.protocol.messages import (
+    AnyMessage,
+    Dealt,
+    Endorse,
+    Goodbye,
+    Hello,
+    Here,
+    Join,
+    Release,
+    Reveal,
+    RollCall,
+    SumToServer,
+)
+from securefl.protocol.round.party.draw import Effects
+from securefl.protocol.round.server.gather import (
+    abort,
+    begin_round,
+    close_hellos,
+    close_reveals,
+    invited_again,
+    on_all_sent,
+    on_hello,
+    on_reveal,
+)
+from securefl.protocol.round.server.opening import (
+    close_certifying,
+    close_releasing,
+    on_consulted,
+    on_endorse,
+    on_evaluated,
+    on_release,
+)
+from securefl.protocol.round.server.phases import (
+    NOBODY_GONE,
+    Certifying,
+    Consulting,
+    Ended,
+    Evaluating,
+    Greeting,
+    Joining,
+    Releasing,
+    Revealing,
+    RunningPhase,
+    ServerContext,
+    ServerPhase,
+    Standing,
+    Summing,
+)
+from securefl.protocol.round.server.sums import (
+    advance,
+    awaited_members,
+    heard,
+    next_deadline,
+    on_instance_message,
+)
+from securefl.protocol.round.server.waiting import GRACE, Pace, due, least_answers
+from securefl.protocol.round.shared.budget import spent_by
+from securefl.protocol.round.shared.draw import shortage
+from securefl.protocol.round.shared.presence import FIRST, back, lost
+from securefl.protocol.round.shared.reports import PartiesJoined
+
+_STEPS = (Joining, Greeting, Revealing, Certifying, Releasing)
+"""Phases in which parties answer one by one, outside of sums."""
+
+
+class ServerMachine:
+    """The server of one run. It sees who takes part, masked inputs, released shares and cluster sums."""
+
+    def __init__(self, ctx: ServerContext) -> None:
+        self._ctx = ctx
+
+    def start(self, now: float) -> tuple[ServerPhase, Effects]:
+        """Call the roll."""
+        ctx = self._ctx
+        standing = Standing(0, ctx.initial, np.zeros(ctx.plan.broadcast, dtype=np.float64))
+        standing = replace(standing, pace=Pace(now))
+        deadline = now + ctx.plan.scenario.deadlines.join
+        joining = Joining(standing, frozenset(), deadline)
+        here: Send[AnyMessage] = Send(EVERYONE, Place(-1), FIRST)
+        return joining, (here, Send(EVERYONE, Place(-1), RollCall()), WakeAt(deadline))
+
+    def step(self, phase: ServerPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, Effects]:
+        """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
+        if isinstance(phase, Ended):
+            return phase, self._too_late(phase, event)
+        phase = _clocked(phase, event)
+        clock = phase.standing.clock
+        after, effects = self._stepped(phase, replace(event, now=clock.at(event.now)))
+        return after, clock.told(effects)
+
+    def _stepped(self, phase: RunningPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, Effects]:
+        """Take an event that happens at a time online."""
+        after: ServerPhase = phase
+        effects: Effects = ()
+        match event:
+            case Received():
+                after, effects = self._from_network(phase, event)
+            case PresenceHint() | Heard() | Offline() | Online():
+                after, effects = _connected(phase, event, self._expected())
+            case AllSent():
+                if isinstance(phase, Greeting):
+                    after, effects = on_all_sent(self._ctx, phase, event)
+            case Consulted():
+                if isinstance(phase, Consulting) and event.round == phase.standing.round:
+                    after, effects = on_consulted(self._ctx, phase, event)
+            case Evaluated():
+                if isinstance(phase, Evaluating) and event.round == phase.standing.round:
+                    after, effects = on_evaluated(self._ctx, phase, event)
+            case DeadlinePassed() | Trained() | Chosen():
+                pass
+            case _:
+                assert_never(event)
+        return self._settle(after, effects, event.now)
+
+    def _from_network(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
+        told = _heard(phase, event.sender)
+        known: ServerPhase = told
+        after, effects = guarded(lambda: self._received(told, event), known)
+        return _paced(told, after, event), effects
+
+    def _received(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
+        ctx, sender, place = self._ctx, event.sender, event.place
+        deals = sender == ctx.plan.sums.dealer and isinstance(event.message, Dealt | Join | Here)
+        if sender not in ctx.plan.roster.parties and not deals:
+            raise PeerError(sender, "is not a party of this run")
+        if isinstance(event.message, SumToServer) and isinstance(phase, Summing):
+            return on_instance_message(ctx, phase, event, event.message)
+        match event.message, phase:
+            case (Here() | Join()) as message, _:
+                return self._on_here(phase, sender, message)
+            case Hello() as message, Greeting():
+                return on_hello(ctx, phase, sender, place, message, event.signed), ()
+            case Reveal() as message, Revealing():
+                return on_reveal(ctx, phase, sender, place, message, event.signed), ()
+            case Endorse() as message, Certifying():
+                return on_endorse(phase, sender, place, message, event.signed), ()
+            case Release() as message, Releasing():
+                return on_release(ctx, phase, sender, place, message)
+            case message, _:
+                kind, at = type(message).__name__, type(phase).__name__.lower()
+                late = "too late" if place.round <= phase.standing.round else "too early"
+                raise PeerError(sender, f"{kind} of round {place.round} came {late}, the server is {at}")
+
+    def _too_late(self, phase: Ended, event: Event[AnyMessage]) -> Effects:
+        """Tell a party that joins after the end how the run has ended."""
+        if not isinstance(event, Received) or not isinstance(event.message, Join):
+            return ()
+        return (Send(event.sender, Place(-1), phase.goodbye),) if event.sender in self._expected() else ()
+
+    def _on_here(
+        self, phase: RunningPhase, sender: PartyId, message: Here | Join
+    ) -> tuple[ServerPhase, Effects]:
+        if isinstance(message, Here):
+            started = message.connection == 1
+            if not started or not isinstance(phase, Greeting):
+                return phase, ()
+            return invited_again(self._ctx, phase, sender)
+        if message.config_digest != self._ctx.plan.joins_with(sender):
+            reason = (
+                "your scenario, roster or model differs from the server's: compare the resolved scenarios"
+            )
+            goodbye: Send[AnyMessage] = Send(sender, Place(-1), Goodbye(reason=reason, aborted=True))
+            return phase, (goodbye,)
+        if isinstance(phase, Joining):
+            return replace(phase, joined=phase.joined | {sender}), ()
+        return phase, ()
+
+    def _settle(self, phase: ServerPhase, effects: Effects, now: float) -> tuple[ServerPhase, Effects]:
+        """Close steps until one has to wait, and say until when."""
+        while True:
+            if isinstance(phase, Summing):
+                after, more = advance(self._ctx, phase, now)
+                effects += more
+                if isinstance(after, Summing):
+                    return after, (*effects, WakeAt(next_deadline(self._ctx, after, now)))
+                phase = after
+                continue
+            if isinstance(phase, Consulting | Evaluating | Ended):
+                return phase, (*effects, WakeAt(None))
+            missing = self._missing(phase)
+            until = self._due(phase, missing)
+            if missing and now < until:
+                return phase, (*effects, WakeAt(until))
+            phase, more = self._close(phase, now)
+            if not isinstance(phase, Ended):
+                phase = replace(phase, standing=replace(phase.standing, pace=Pace(now)))
+            effects += more
+
+    def _due(
+        self,
+        phase: Joining | Greeting | Revealing | Certifying | Releasing,
+        missing: Collection[PartyId],
+    ) -> float:
+        """When the step ends at the latest."""
+        plan, standing = self._ctx.plan, phase.standing
+        # Whoever has spent its privacy budget says no hello any more: that is known, and no hint.
+        spent = spent_by(plan, standing.releases) if isinstance(phase, Greeting) else frozenset()
+        if missing and spent.issuperset(missing):
+            return min(phase.deadline, max(standing.pace.began, standing.pace.last) + GRACE)
+        asked = len(missing) + len(_answers(phase))
+        if isinstance(phase, Greeting):
+            asked = standing.present or asked
+        least, late = least_answers(plan, asked), standing.late | spent
+        return due(phase.deadline, missing, late, standing.gone, standing.pace, least)
+
+    def _missing(self, phase: Joining | Greeting | Revealing | Certifying | Releasing) -> Collection[PartyId]:
+        match phase:
+            case Joining():
+                return self._expected() - phase.joined
+            case Greeting():
+                return self._ctx.plan.roster.parties.keys() - phase.hellos.keys() - phase.excluded
+            case Revealing():
+                return phase.hellos.keys() - phase.reveals.keys()
+            case Certifying():
+                return phase.frozen.survivors - phase.endorsements.keys()
+            case Releasing():
+                return phase.awaited - phase.released
+            case _:
+                assert_never(phase)
+
+    def _close(
+        self, phase: Joining | Greeting | Revealing | Certifying | Releasing, now: float
+    ) -> tuple[ServerPhase, Effects]:
+        match phase:
+            case Joining():
+                return self._close_joining(phase, now)
+            case Greeting():
+                return close_hellos(self._ctx, phase, now)
+            case Revealing():
+                return close_reveals(self._ctx, phase, now)
+            case Certifying():
+                return close_certifying(self._ctx, phase, now)
+            case Releasing():
+                return close_releasing(self._ctx, phase, now)
+            case _:
+                assert_never(phase)
+
+    def awaited(self, phase: ServerPhase) -> Collection[PartyId]:
+        """Return for whom this phase waits: nobody where it works itself."""
+        match phase:
+            case Summing():
+                return awaited_members(phase)
+            case Consulting() | Evaluating() | Ended():
+                return ()
+            case _:
+                return self._missing(phase)
+
+    def _expected(self) -> Set[PartyId]:
+        """Who is waited for before the first round: without a dealer that there is, no sum could open."""
+        parties = self._ctx.plan.roster.parties.keys()
+        dealer = self._ctx.plan.sums.dealer
+        return parties if dealer is None else parties | {dealer}
+
+    def _close_joining(self, phase: Joining, now: float) -> tuple[ServerPhase, Effects]:
+        missing = tuple(sorted(self._ctx.plan.roster.parties.keys() - phase.joined))
+        joined, dealer = phase.joined - {DEALER}, self._ctx.plan.sums.dealer
+        report = Report(PartiesJoined(tuple(sorted(joined)), missing))
+        if dealer is not None and dealer not in phase.joined:
+            ended, effects = abort(
+                f"{dealer} did not join within {self._ctx.plan.scenario.deadlines.join:g} s, and validated"
+                " sums take its triples (start it with: securefl dealer)"
+            )
+            return ended, (report, *effects)
+        reason = shortage(self._ctx.plan, joined)
+        if reason is not None:
+            ended, effects = abort(
+                f"{len(joined)} of {len(self._ctx.plan.roster.parties)} parties joined within"
+                f" {self._ctx.plan.scenario.deadlines.join:g} s; {reason}"
+            )
+            return ended, (report, *effects)
+        standing = replace(phase.standing, late=phase.standing.late | set(missing))
+        greeting, effects = begin_round(self._ctx, standing, now)
+        return greeting, (report, *effects)
+
+
+def _connected(
+    phase: RunningPhase, event: PresenceHint | Heard | Offline | Online, expected: Set[PartyId]
+) -> tuple[RunningPhase, Effects]:
+    """Note that a party's connection broke, as the broker says, or stands, or what became of one's own.
+
+    A broker can make up as many other names as it likes, and none of them is kept in mind.
+    """
+    match event:
+        case Heard(party=party):
+            return _heard(phase, party), ()
+        case PresenceHint(now=now, party=party):
+            if party not in expected:
+                return phase, ()
+            gone = {**phase.standing.gone, party: now}
+            return replace(phase, standing=replace(phase.standing, gone=gone)), ()
+        case Offline():
+            return phase, lost()
+        case Online():
+            # All hints are about connections to a broker that this server has lost since.
+            standing = replace(phase.standing, gone=NOBODY_GONE, late=frozenset())
+            return replace(phase, standing=standing), back(event, EVERYONE)
+
+
+def _heard(phase: RunningPhase, party: PartyId) -> RunningPhase:
+    """Forget what speaks against a party's being there: it has just been heard."""
+    standing = phase.standing
+    if party not in standing.gone and party not in standing.late:
+        return phase
+    gone = {other: since for other, since in standing.gone.items() if other != party}
+    return replace(phase, standing=replace(standing, gone=gone, late=standing.late - {party}))
+
+
+def _clocked(phase: RunningPhase, event: Event[AnyMessage]) -> RunningPhase:
+    """Stop the clock of all deadlines, or let it go on."""
+    clock = phase.standing.clock
+    match event:
+        case Offline():
+            standing = replace(phase.standing, clock=clock.stopped(event.now), interrupted=True)
+        case Online():
+            standing = replace(phase.standing, clock=clock.started(event.now))
+        case _:
+            return phase
+    return replace(phase, standing=standing)
+
+
+def _answers(phase: Joining | Greeting | Revealing | Certifying | Releasing) -> Collection[PartyId]:
+    """Who has answered the step."""
+    match phase:
+        case Joining():
+            return phase.joined
+        case Greeting():
+            return phase.hellos
+        case Revealing():
+            return phase.reveals
+        case Certifying():
+            return phase.endorsements
+        case Releasing():
+            return phase.released
+        case _:
+            assert_never(phase)
+
+
+def _paced(before: RunningPhase, after: ServerPhase, event: Received[AnyMessage]) -> ServerPhase:
+    """Note how long the sender took, if its message is its answer to a step."""
+    if isinstance(before, Summing) and isinstance(after, Summing):
+        return heard(before, after, event)
+    if isinstance(before, _STEPS) and isinstance(after, _STEPS):
+        if event.sender in _answers(before) or event.sender not in _answers(after):
+            return after
+        pace = after.standing.pace.answered(event.sender, event.now)
+        return replace(after, standing=replace(after.standing, pace=pace))
+    return after

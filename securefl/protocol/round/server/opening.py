@@ -1,0 +1,229 @@
+"""The server's last third of a round: certify, collect releases, open, aggregate, step, evaluate, stop.
+
+A rule that needs a gradient of the server's own data gets it between opening and aggregating.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from securefl.base.arrays import F64
+from securefl.base.crypto import BoxError
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import EVERYONE, PartyId
+from securefl.methods.clustering import COUNTS, hides_groups
+from securefl.protocol.kernel import (
+    Aborted,
+    Consult,
+    Consulted,
+    Evaluate,
+    Evaluated,
+    Place,
+    Reject,
+    Report,
+    Send,
+)
+from securefl.protocol.messages import Certificate, Endorse, Goodbye, Release, ReleasedShares
+from securefl.protocol.round.party.draw import Effects
+from securefl.protocol.round.server.checking import checks_of, failed
+from securefl.protocol.round.server.gather import abort, begin_round
+from securefl.protocol.round.server.phases import (
+    Certifying,
+    Consulting,
+    Ended,
+    Evaluating,
+    Frozen,
+    Releasing,
+    ServerContext,
+    ServerPhase,
+    Standing,
+)
+from securefl.protocol.round.server.slots import ask_slots, due_now
+from securefl.protocol.round.server.stacking import NO_GRADIENTS, ClusterSum
+from securefl.protocol.round.server.stepping import after_evaluation, after_sums, to_consult
+from securefl.protocol.round.server.suspicion import weighed
+from securefl.protocol.round.server.unmask import unmask_all
+from securefl.protocol.round.shared.draw import Draw
+from securefl.protocol.round.shared.reports import (
+    ClusterKey,
+    ConsultingFailed,
+    InstanceLost,
+    ModelFinal,
+    StepReached,
+)
+from securefl.protocol.round.shared.slots import totals_of
+from securefl.protocol.round.shared.statement import release_context, slots_statement
+from securefl.protocol.secure_sum import Opening
+from securefl.protocol.wire import decode_struct
+
+
+def on_endorse(
+    phase: Certifying, sender: PartyId, place: Place, message: Endorse, signed: bytes
+) -> Certifying:
+    """Take one endorsement.
+
+    Raises:
+        PeerError: not a survivor, a second one, or of something else than the frozen statement.
+    """
+    if place != Place(phase.standing.round) or sender not in phase.frozen.survivors or not signed:
+        raise PeerError(sender, "endorses out of turn")
+    if sender in phase.endorsements:
+        raise PeerError(sender, "endorses twice")
+    if message.statement != phase.frozen.statement or message.ledger_head != phase.frozen.ledger:
+        raise PeerError(sender, "endorses another statement than the frozen one")
+    return replace(phase, endorsements={**phase.endorsements, sender: (message, signed)})
+
+
+def close_certifying(ctx: ServerContext, phase: Certifying, now: float) -> tuple[ServerPhase, Effects]:
+    """Send the certificate; without a quorum nothing will be released."""
+    round_, quorum = phase.standing.round, ctx.plan.limits.quorum or 0
+    if len(phase.endorsements) < quorum:
+        reason = f"{len(phase.endorsements)} endorsements, a certificate needs {quorum}"
+        lost = tuple(Report(InstanceLost(round_, r, j, reason)) for r, j in sorted(phase.frozen.instances))
+        nothing = Frozen(frozenset(), phase.frozen.statement, phase.frozen.ledger, {})
+        return Releasing(phase.standing, phase.view, nothing, frozenset(), {}, now), lost
+    frames = tuple(frame for _, (_, frame) in sorted(phase.endorsements.items()))
+    deadline = now + ctx.plan.scenario.deadlines.release
+    releasing = Releasing(phase.standing, phase.view, phase.frozen, frozenset(), {}, deadline)
+    return releasing, (
+        Report(StepReached(round_, "release")),
+        Send(EVERYONE, Place(round_), Certificate(endorsements=frames)),
+    )
+
+
+def on_release(
+    ctx: ServerContext, phase: Releasing, sender: PartyId, place: Place, message: Release
+) -> tuple[Releasing, Effects]:
+    """Take one survivor's shares. A wrong share in one instance does not spoil the sender's others.
+
+    Raises:
+        PeerError: not a survivor, a second release, or a box that does not open.
+    """
+    if place != Place(phase.standing.round) or sender not in phase.awaited:
+        raise PeerError(sender, "releases out of turn")
+    if sender in phase.released:
+        raise PeerError(sender, "releases twice")
+    try:
+        opened = ctx.identity.open_sealed(message.sealed, release_context(_stated(phase, sender), sender))
+    except BoxError as error:
+        raise PeerError(sender, "its release does not open") from error
+    released = decode_struct(ReleasedShares, opened, sender)
+    shares = {key: dict(held) for key, held in phase.shares.items()}
+    rejects: list[Reject] = []
+    due = due_now(ctx.plan, phase)
+    for item in released.instances:
+        try:
+            shares.setdefault(_checked(ctx, phase.frozen, due, sender, item), {})[sender] = item
+        except PeerError as error:
+            rejects.append(Reject(error.culprit, error.reason))
+    return replace(phase, released=phase.released | {sender}, shares=shares), tuple(rejects)
+
+
+def _stated(phase: Releasing, sender: PartyId) -> bytes:
+    """What the sender's release is bound to."""
+    told = next(
+        (
+            one.seats
+            for one in phase.counts or ()
+            if sender in phase.view.assignment.clusters[COUNTS][one.cluster]
+        ),
+        None,
+    )
+    return phase.frozen.statement if told is None else slots_statement(phase.frozen.statement, told)
+
+
+def _checked(
+    ctx: ServerContext, frozen: Frozen, due: Collection[ClusterKey], sender: PartyId, item: Opening
+) -> ClusterKey:
+    key = (item.reclustering, item.cluster)
+    if key in frozen.instances and key not in due:
+        raise PeerError(sender, f"releases shares of instance {key}, which nobody asked for")
+    instance = frozen.instances.get(key)
+    if instance is None or item.attempt != instance.setup.instance.attempt:
+        raise PeerError(
+            sender, f"releases shares of instance {key} attempt {item.attempt}, which is not frozen"
+        )
+    ctx.plan.sums.server.check_release(instance, frozen.survivors, sender, item)
+    return key
+
+
+def close_releasing(ctx: ServerContext, phase: Releasing, now: float) -> tuple[ServerPhase, Effects]:
+    """Open what can be opened, and check it; then step, or first ask the server's own data if need be.
+
+    With hidden groups the counts come first, and if any slot may be opened its shares are waited for.
+    """
+    sums, effects = unmask_all(ctx, phase)
+    if phase.counts is None and hides_groups(ctx.plan.scenario):
+        asking, more = ask_slots(ctx, phase, sums, now)
+        if asking.awaited:
+            return asking, (*effects, *more)
+        phase, sums, effects = asking, [], (*effects, *more)
+    ctx.store.discard_all()
+    standing, drawn, survivors = phase.standing, phase.view.drawn, phase.frozen.survivors
+    checked = checks_of(ctx.plan, standing.round, sums)
+    effects, excluded = (*effects, *map(Report, checked)), failed(checked)
+    standing = replace(standing, suspicion=weighed(ctx.plan, standing.suspicion, drawn, sums, checked))
+    asked = to_consult(ctx.plan, sums, excluded)
+    if not asked:
+        totals = None if phase.counts is None else totals_of(phase.counts)
+        evaluating, more = _step(ctx, standing, drawn, survivors, sums, excluded, totals=totals)
+        return evaluating, (*effects, *more)
+    consulting = Consulting(standing, drawn, survivors, tuple(sums), excluded, asked)
+    consult = Consult(standing.round, standing.params, asked)
+    return consulting, (*effects, Report(StepReached(standing.round, "consult")), consult)
+
+
+def on_consulted(ctx: ServerContext, phase: Consulting, event: Consulted) -> tuple[ServerPhase, Effects]:
+    """Aggregate with the gradients and step; without them the model stays as it is.
+
+    Raises:
+        UsageError: not one finite f64 ``(d,)`` gradient for each reclustering asked for: a bug.
+    """
+    standing, gradients = phase.standing, NO_GRADIENTS
+    failing: Effects = ()
+    if event.gradients is None:
+        failing = (Report(ConsultingFailed(standing.round, event.failure)),)
+    elif len(event.gradients) != len(phase.asked):
+        raise UsageError(f"{len(event.gradients)} gradients for {len(phase.asked)} reclusterings")
+    else:
+        gradients = dict(zip(phase.asked, event.gradients, strict=True))
+    evaluating, effects = _step(
+        ctx, standing, phase.drawn, phase.survivors, phase.sums, phase.excluded, gradients
+    )
+    return evaluating, (*failing, *effects)
+
+
+def _step(
+    ctx: ServerContext,
+    standing: Standing,
+    drawn: Draw,
+    survivors: Collection[PartyId],
+    sums: Sequence[ClusterSum],
+    excluded: Collection[ClusterKey],
+    gradients: Mapping[int, F64] = NO_GRADIENTS,
+    totals: Mapping[ClusterKey, int] | None = None,
+) -> tuple[Evaluating, Effects]:
+    """Aggregate, step and ask for an evaluation."""
+    standing, done, stepped = after_sums(
+        ctx.plan, standing, drawn, survivors, sums, gradients, excluded, totals
+    )
+    return Evaluating(standing, done), (Report(stepped), Evaluate(standing.round, standing.params))
+
+
+def on_evaluated(ctx: ServerContext, phase: Evaluating, event: Evaluated) -> tuple[ServerPhase, Effects]:
+    """Report the round; then stop, give up, or begin the next one."""
+    tested = replace(
+        phase.done, accuracy=event.accuracy, loss=event.loss, backdoor_success=event.backdoor_success
+    )
+    done = Report(tested)
+    standing, outcome = after_evaluation(ctx.plan, phase.standing, event.accuracy)
+    if outcome is None:
+        greeting, effects = begin_round(ctx, standing, event.now)
+        return greeting, (done, *effects)
+    final = Report(ModelFinal(standing.round, standing.params))
+    if isinstance(outcome, Aborted):
+        ended, effects = abort(outcome.reason)
+        return ended, (done, final, *effects)
+    goodbye = Goodbye(reason=outcome.reason, aborted=False)
+    return Ended(goodbye), (done, final, Send(EVERYONE, Place(-1), goodbye), outcome)

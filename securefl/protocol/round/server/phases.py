@@ -1,0 +1,248 @@
+"""The phases of the server.
+
+::
+
+    Joining -> Greeting -> Revealing -> Summing -> (Certifying ->) Releasing (-> Consulting)
+                  ^------------'  a withheld nonce voids the draw    -> Evaluating -> Greeting ...
+                                                                                   -> Ended
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from securefl.base.arrays import F32, F64
+from securefl.base.crypto import Identity
+from securefl.base.entropy import Entropy
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import Assignment
+from securefl.protocol.messages import Endorse, Goodbye, Hello, Limits, Reveal
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.server.suspicion import NO_SUSPICION, Suspicion
+from securefl.protocol.round.server.trust import NO_TRUST, Trust
+from securefl.protocol.round.server.waiting import Pace
+from securefl.protocol.round.shared.budget import NO_RELEASES, Releases
+from securefl.protocol.round.shared.draw import Draw
+from securefl.protocol.round.shared.online import OnlineClock
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import ClusterKey, RoundDone, SlotsCounted
+from securefl.protocol.secure_sum import CollectingInputs, Opening, VectorStore
+from securefl.protocol.secure_sum import ServerPhase as InstancePhase
+
+NOBODY_GONE: Mapping[PartyId, float] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContext:
+    """What a server machine is made with."""
+
+    plan: Plan
+    identity: Identity = field(repr=False)
+    """Opens the releases that are sealed to the server."""
+    store: VectorStore
+    initial: F32 = field(repr=False)
+    """Parameters before the first round, shape (d,)."""
+    entropy: Entropy = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the server carries from round to round."""
+
+    round: int
+    params: F32 = field(repr=False)
+    velocity: F64 = field(repr=False)
+    best_accuracy: float = -1.0
+    stale_rounds: int = 0
+    """Rounds since the best accuracy."""
+    updates: int = 0
+    """Rounds that gave an update."""
+    fruitless_rounds: int = 0
+    """Rounds in a row without any update."""
+    trust: Trust = NO_TRUST
+    """What the rule remembers of the parties."""
+    suspicion: Suspicion = field(default_factory=lambda: NO_SUSPICION)
+    """What the checks have found so far, and against whom."""
+    before: F32 | None = field(default=None, repr=False)
+    """The parameters of the round before; kept where parties' momentum goes on from the model's step."""
+    releases: Releases = field(default_factory=lambda: NO_RELEASES)
+    """How often each party has released an update; counted where there is privacy."""
+    founding: bytes = b""
+    """Seed of the run's atoms; empty before they are formed, or without."""
+    gone: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
+    """Parties whose connection broke, says the broker, and when: a hint that shortens waiting."""
+    late: frozenset[PartyId] = frozenset()
+    """Parties that missed a deadline and have not been heard of since."""
+    pace: Pace = field(default_factory=Pace, compare=False)
+    """Of the step that the server waits in; in sums, when the first one of them began."""
+    clock: OnlineClock = field(default_factory=OnlineClock)
+    """What all times in the server's phases are told by."""
+    interrupted: bool = False
+    """Whether the server lost the broker in this round."""
+    present: int = 0
+    """Parties that said hello in the last round that had enough of them; 0 before."""
+    lone_rounds: int = 0
+    """Rounds in a row for which too few were there."""
+    lone_seconds: float = 0.0
+    """Seconds that the server has waited for more in these, online."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """Waiting for the parties to turn up."""
+
+    standing: Standing
+    joined: frozenset[PartyId]
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """Invited; collecting hellos."""
+
+    standing: Standing
+    draw: int
+    model: bytes
+    excluded: frozenset[PartyId]
+    hellos: Mapping[PartyId, tuple[Hello, bytes]] = field(repr=False)
+    """Hello and its signed frame."""
+    deadline: float
+    """Until model and invitation have left, ``deadlines.quorum`` from the round's beginning."""
+    sent: bool = False
+    """Whether they have left."""
+    waits: int = 0
+    """Deadlines that have passed with too few hellos."""
+    again: frozenset[PartyId] = frozenset()
+    """Parties to whom the model has been sent once more: their processes have started since it left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revealing:
+    """Announced; collecting nonces."""
+
+    standing: Standing
+    draw: int
+    model: bytes
+    excluded: frozenset[PartyId]
+    hellos: Mapping[PartyId, Hello]
+    reveals: Mapping[PartyId, tuple[Reveal, bytes]] = field(repr=False)
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoundView:
+    """What is fixed about a round once its clusters are drawn."""
+
+    model: bytes
+    announced: bytes
+    """Digest of all hellos."""
+    limits: Mapping[PartyId, Limits] = field(repr=False)
+    """What each of them demands."""
+    drawn: Draw
+
+    @property
+    def assignment(self) -> Assignment:
+        """The round's clusters."""
+        return self.drawn.assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """All R x c instances at work, each at its own step with its own deadline."""
+
+    standing: Standing
+    view: RoundView
+    instances: Mapping[ClusterKey, InstancePhase]
+    deadlines: Mapping[ClusterKey, float]
+    began: Mapping[ClusterKey, float]
+    """When the step of each began."""
+    paces: Mapping[str, Pace] = field(default_factory=dict)
+    """By kind of step, over all instances: in one of them too few could answer to know what is usual."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """What the freeze fixed: the survivor set and the instances that can be opened."""
+
+    survivors: frozenset[PartyId]
+    statement: bytes
+    ledger: bytes
+    """Head of the leakage ledger, as every survivor signs it."""
+    instances: Mapping[ClusterKey, CollectingInputs]
+
+    @property
+    def holders(self) -> frozenset[PartyId]:
+        """Who has to release something: the survivors, and who holds shares of their updates."""
+        instances = self.instances.values()
+        return self.survivors.union(*(i.names(i.holders(self.survivors)) for i in instances))
+
+
+@dataclass(frozen=True, slots=True)
+class Certifying:
+    """Collecting endorsements of the survivor set."""
+
+    standing: Standing
+    view: RoundView
+    frozen: Frozen
+    endorsements: Mapping[PartyId, tuple[Endorse, bytes]] = field(repr=False)
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Releasing:
+    """Collecting released shares. The update is spent, whatever happens now."""
+
+    standing: Standing
+    view: RoundView
+    frozen: Frozen
+    released: frozenset[PartyId]
+    shares: Mapping[ClusterKey, Mapping[PartyId, Opening]] = field(repr=False)
+    deadline: float
+    counts: tuple[SlotsCounted, ...] | None = None
+    """What the counts of hidden groups say, once they are opened and their slots are asked for."""
+
+    @property
+    def awaited(self) -> frozenset[PartyId]:
+        """Whoever holds shares of what is to be opened; with slots, the survivors of their clusters."""
+        if self.counts is None:
+            return self.frozen.holders
+        asked = {one.cluster for one in self.counts if one.slots}
+        members = (i.setup.members for (_, j), i in self.frozen.instances.items() if j in asked)
+        return self.frozen.survivors.intersection(party for row in members for party in row)
+
+
+@dataclass(frozen=True, slots=True)
+class Consulting:
+    """All is opened; waiting for gradients of the server's own data, which the rule needs."""
+
+    standing: Standing
+    drawn: Draw
+    survivors: frozenset[PartyId]
+    sums: tuple[ClusterSum, ...]
+    excluded: frozenset[ClusterKey]
+    """Sums that failed a check."""
+    asked: tuple[int, ...]
+    """The reclusterings, in the order in which gradients come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluating:
+    """The model has stepped; waiting for its accuracy."""
+
+    standing: Standing
+    done: RoundDone
+    """With accuracy and loss still to be filled in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is over."""
+
+    goodbye: Goodbye
+    """What everybody was told, and whoever joins late is told again."""
+
+
+RunningPhase = Joining | Greeting | Revealing | Summing | Certifying | Releasing | Consulting | Evaluating
+ServerPhase = RunningPhase | Ended

@@ -1,0 +1,169 @@
+"""From opened ring sums to the rows that a robust rule sees, and the mean of the rule over reclusterings."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F64, Ring
+from securefl.base.crypto import digest
+from securefl.base.ids import PartyId
+from securefl.base.stack import Stack
+from securefl.methods.encoding import from_ring
+from securefl.methods.robust import (
+    InnerProduct,
+    aggregate_all,
+    clusters_needed_by,
+    earned_by,
+    needs_server_gradient,
+)
+from securefl.protocol.round.server.trust import NO_TRUST, Trust, credited, faded, of_clusters, smoothed
+from securefl.protocol.round.shared.plan import Plan
+
+NO_GRADIENTS: Mapping[int, F64] = MappingProxyType({})
+"""For rules that look at no data of the server's."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterSum:
+    """One opened sum: what the server learns, and all that it learns, about its members."""
+
+    reclustering: int
+    cluster: int
+    members: tuple[PartyId, ...]
+    survivors: tuple[PartyId, ...]
+    ring: Ring = field(repr=False)
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """(reclustering, cluster)."""
+        return self.reclustering, self.cluster
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundAggregate:
+    """The mean of the rule's results over the reclusterings that had enough clusters."""
+
+    update: F64 | None
+    """Shape (d,); None when no reclustering had what the rule needs: clusters, perhaps a gradient."""
+    kept: tuple[tuple[int, int], ...]
+    rejected: tuple[tuple[int, int], ...]
+    """(reclustering, cluster) pairs that the rule left out of those that no check excluded."""
+    trust: Trust = NO_TRUST
+    """What is known of the parties after this round."""
+    moved: npt.NDArray[np.bool_] = field(default_factory=lambda: np.ones((), dtype=np.bool_))
+    """Which coordinates the update is about: with task groups those of groups that have one."""
+
+
+def counted(
+    plan: Plan, sums: Sequence[ClusterSum], excluded: Collection[tuple[int, int]] = ()
+) -> Sequence[ClusterSum]:
+    """The sums that the rule sees: all but the (reclustering, cluster) pairs that a check (step 12) excluded.
+
+    The inner-product rule sees these as well, with a mean of zero: its gamma is a share of all sums (Xiang et
+    al. 2023, Algorithm 2).
+    """
+    if isinstance(plan.scenario.aggregation.rule, InnerProduct):
+        return sums
+    return [opened for opened in sums if opened.key not in excluded]
+
+
+def usable(plan: Plan, sums: Sequence[ClusterSum]) -> tuple[int, ...]:
+    """The reclusterings with enough opened clusters for the rule."""
+    rows = Counter(opened.reclustering for opened in sums)
+    needed = clusters_needed_by(plan.scenario.aggregation)
+    return tuple(r for r in range(plan.scenario.clustering.reclusterings) if rows[r] >= needed)
+
+
+def stack_of(
+    plan: Plan,
+    sums: Sequence[ClusterSum],
+    weights: Mapping[PartyId, float],
+    reference: F64 | None = None,
+    server_gradient: F64 | None = None,
+    excluded: Collection[tuple[int, int]] = (),
+) -> Stack:
+    """Return cluster means (step 11): each sum divided by its survivors' known total weight.
+
+    The mean of an ``excluded`` sum is zero.
+    """
+    totals = [sum(weights[party] for party in opened.survivors) for opened in sums]
+    decoded = [
+        np.zeros(plan.length)
+        if opened.key in excluded
+        else plan.fixed_point.decode(from_ring(opened.ring), total)
+        for opened, total in zip(sums, totals, strict=True)
+    ]
+    return Stack(
+        means=np.stack(decoded),
+        weights=np.array(totals, dtype=np.float64),
+        survivors=np.array([len(opened.survivors) for opened in sums], dtype=np.int64),
+        reference=reference,
+        server_gradient=server_gradient,
+    )
+
+
+def aggregate_round(
+    plan: Plan,
+    sums: Sequence[ClusterSum],
+    weights: Mapping[PartyId, float],
+    seed: bytes,
+    reference: F64 | None,
+    gradients: Mapping[int, F64] = NO_GRADIENTS,
+    trust: Trust = NO_TRUST,
+    excluded: Collection[tuple[int, int]] = (),
+) -> RoundAggregate:
+    """Apply the scenario's rule per reclustering and average (SHARE, Algorithm 1; steps 13 and 14).
+
+    Args:
+        plan: of the run.
+        sums: all that were opened.
+        weights: of the parties.
+        seed: the round's certified seed, for what pre-aggregation draws.
+        reference: mean of the past aggregates (:func:`securefl.protocol.round.server.optimiser.past_update`),
+            f64 ``(d,)``.
+        gradients: of the server's own data by reclustering, f64 ``(d,)``; a rule that needs one leaves out
+            every reclustering that has none.
+        trust: what is known of the parties from the rounds before.
+        excluded: (reclustering, cluster) pairs that failed a check (:func:`counted`).
+    """
+    aggregation, rule = plan.scenario.aggregation, plan.scenario.aggregation.rule
+    seen = counted(plan, sums, excluded)
+    rows = {r: [opened for opened in seen if opened.reclustering == r] for r in usable(plan, seen)}
+    if needs_server_gradient(rule):
+        rows = {r: opened for r, opened in rows.items() if r in gradients}
+    drawn = {r: digest("pre-aggregation", seed, r) for r in rows}
+
+    # A rule with a memory asks twice. Stacks are large: with many reclusterings they are made twice, too.
+    @functools.lru_cache(maxsize=1)
+    def stack(r: int) -> Stack:
+        return stack_of(plan, rows[r], weights, reference, gradients.get(r), excluded)
+
+    standings: dict[int, F64] = {}
+    if isinstance(rule, InnerProduct):
+        trust, gradients = smoothed(trust, rule, gradients)
+        if rule.select == "accumulated" and rows:
+            trust = faded(trust, rule)
+            # All reclusterings first: what a party earns in one of them counts in the choice of all.
+            survivors = {r: [one.survivors for one in opened] for r, opened in rows.items()}
+            for r, clusters in survivors.items():
+                trust = credited(trust, clusters, earned_by(aggregation, rule, stack(r), drawn[r]))
+            standings = {r: of_clusters(trust, rule, clusters) for r, clusters in survivors.items()}
+    results: list[F64] = []
+    kept: dict[tuple[int, int], bool] = {}
+    for r, opened in rows.items():
+        seen_by_rule = replace(stack(r), trust=standings[r]) if r in standings else stack(r)
+        result = aggregate_all(aggregation, seen_by_rule, drawn[r])
+        results.append(result.vector)
+        kept.update(zip((one.key for one in opened), result.kept.tolist(), strict=True))
+    update = np.mean(results, axis=0) if results else None
+    used = tuple(key for key, is_kept in kept.items() if is_kept and key not in excluded)
+    others = {*used, *excluded}
+    rejected = tuple(one.key for one in seen if one.reclustering in rows and one.key not in others)
+    return RoundAggregate(update, used, rejected, trust)

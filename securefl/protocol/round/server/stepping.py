@@ -1,0 +1,236 @@
+"""What cluster sums do to the server's standing, and when a run ends (docs/dataflow.md, 11 to 14)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from securefl.base.arrays import F32, F64
+from securefl.base.ids import PartyId
+from securefl.base.text import count
+from securefl.methods.robust import needs_server_gradient
+from securefl.protocol.kernel import Aborted, Finished
+from securefl.protocol.round.party.carrying import carries
+from securefl.protocol.round.server.group_stacking import aggregate_groups
+from securefl.protocol.round.server.group_start import parted
+from securefl.protocol.round.server.optimiser import past_update, server_step
+from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.stacking import (
+    NO_GRADIENTS,
+    ClusterSum,
+    RoundAggregate,
+    aggregate_round,
+    counted,
+    usable,
+)
+from securefl.protocol.round.server.suspicion import suspects_of
+from securefl.protocol.round.shared.allowance import allowed
+from securefl.protocol.round.shared.budget import ending, with_round
+from securefl.protocol.round.shared.draw import Draw
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import ClusterKey, ModelStepped, RoundDone
+
+MAX_FRUITLESS = 3
+"""Rounds in a row with enough parties, and without any update, after which the run is aborted.
+
+Those do not count whose sums would have been enough if the checks had left none out, nor those in which the
+server lost the broker. Rounds with too few parties are counted in time: ``deadlines.quorum``.
+"""
+
+
+def to_consult(
+    plan: Plan, sums: Sequence[ClusterSum], excluded: Collection[ClusterKey] = ()
+) -> tuple[int, ...]:
+    """The reclusterings for which the rule needs a gradient of the server's own data; none for most rules."""
+    if not needs_server_gradient(plan.scenario.aggregation.rule):
+        return ()
+    return usable(plan, counted(plan, sums, excluded))
+
+
+def after_sums(
+    plan: Plan,
+    standing: Standing,
+    drawn: Draw,
+    survivors: Collection[PartyId],
+    sums: Sequence[ClusterSum],
+    gradients: Mapping[int, F64] = NO_GRADIENTS,
+    excluded: Collection[ClusterKey] = (),
+    totals: Mapping[ClusterKey, int] | None = None,
+) -> tuple[Standing, RoundDone, ModelStepped]:
+    """Aggregate what was opened and step.
+
+    Args:
+        plan: of the run.
+        standing: of the round that ends.
+        drawn: its clusters and weights.
+        survivors: the frozen survivor set.
+        sums: all that were opened, in the order of (reclustering, cluster).
+        gradients: f64 ``(d,)`` for each of :func:`to_consult`. Without them a rule that needs one is not
+            applied, and the round gives no update.
+        excluded: sums that failed a check.
+        totals: members in each sum of a hidden group's updates; None without such.
+
+    Returns:
+        The standing with the new model, and the two reports; accuracy and loss are still to be filled in.
+    """
+    reference = past_update(plan.optimiser, standing.velocity)
+    result = (
+        aggregate_round(plan, sums, drawn.weights, drawn.seed, reference, gradients, standing.trust, excluded)
+        if plan.models == 1
+        else aggregate_groups(plan, sums, drawn, reference, totals)
+    )
+    releases = with_round(plan, standing.releases, drawn.assignment.participants)
+    standing = replace(_keeping(plan, standing), trust=result.trust, releases=releases)
+    norm: float | None = None
+    if result.update is None:
+        # Parties that spoil sums shall not end the run by that: the checks do what they are for.
+        spoilt = excluded and not usable(plan, counted(plan, sums, excluded)) and usable(plan, sums)
+        if not spoilt and not standing.interrupted:
+            standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
+    else:
+        norm = float(np.linalg.norm(result.update))
+        params, velocity = next_models(
+            plan, standing.round, standing.params, standing.velocity, result, sums, drawn, totals
+        )
+        standing = replace(
+            standing, params=params, velocity=velocity, fruitless_rounds=0, updates=standing.updates + 1
+        )
+    opened: tuple[ClusterKey, ...] = tuple((s.reclustering, s.cluster) for s in sums)
+    planned = {(r, j) for r, row in enumerate(drawn.assignment.clusters) for j in range(len(row))}
+    if totals is not None:
+        # Counts are no updates, and a slot that stays closed is not lost.
+        planned = {*totals}
+    done = RoundDone(
+        round=standing.round,
+        accuracy=0.0,
+        loss=0.0,
+        participants=drawn.assignment.participants,
+        survivors=tuple(sorted(survivors)),
+        opened=opened,
+        lost=tuple(sorted(planned.difference(opened))),
+        kept=result.kept,
+        rejected=result.rejected,
+        failed=tuple(sorted(excluded)),
+        suspects=suspects_of(standing.suspicion),
+    )
+    return standing, done, ModelStepped(standing.round, result.kept, result.rejected, norm)
+
+
+def next_models(
+    plan: Plan,
+    round_: int,
+    params: F32,
+    velocity: F64,
+    result: RoundAggregate,
+    sums: Sequence[ClusterSum],
+    drawn: Draw,
+    totals: Mapping[ClusterKey, int] | None = None,
+) -> tuple[F32, F64]:
+    """Parameters f32 and velocity f64, both ``(k d,)``, after a round: for whoever makes or audits the step.
+
+    Args:
+        plan: of the run.
+        round_: its number.
+        params: of the round's models, f32 ``(k d,)``.
+        velocity: of the optimiser, f64 ``(k d,)``.
+        result: what the rule made of the sums; without an update everything stays.
+        sums: the same, of which models are parted.
+        drawn: the round's clusters, weights and seed.
+        totals: members in each sum, where groups are hidden.
+    """
+    if result.update is None:
+        return params, velocity
+    made, speed = server_step(plan.optimiser, params, velocity, result.update)
+    if not result.moved.all():
+        # Without an update of its own a group's model stays where it is; momentum does not carry it on.
+        made, speed = np.where(result.moved, made, params), np.where(result.moved, speed, velocity)
+    return parted(plan, round_, made, speed, sums, drawn, totals)
+
+
+def _keeping(plan: Plan, standing: Standing) -> Standing:
+    """The standing with the model that it is about to leave, where that is needed."""
+    return replace(standing, before=standing.params) if carries(plan, "global") else standing
+
+
+def waits_of(plan: Plan, standing: Standing) -> int:
+    """How many deadlines of hellos a round waits for enough parties: twice as many as the one before.
+
+    A round that too few come to is a round less: while parties stay away, few of them are spent. The last
+    round of a run that has learned nothing yet waits for as long as ``deadlines.quorum`` allows.
+    """
+    if standing.round + 1 >= plan.scenario.stop.rounds and not standing.updates:
+        return sys.maxsize
+    return 1 << min(standing.lone_rounds, 16)
+
+
+def alone_for(plan: Plan, standing: Standing, waits: int) -> Standing:
+    """The standing after so many further waits with too few parties."""
+    return replace(standing, lone_seconds=standing.lone_seconds + waits * allowed(plan, "hello"))
+
+
+def without_quorum(plan: Plan, standing: Standing) -> bool:
+    """Whether there have been too few parties for as long as ``deadlines.quorum`` allows."""
+    return standing.lone_seconds >= plan.scenario.deadlines.quorum
+
+
+def lone_round(plan: Plan, standing: Standing) -> Standing:
+    """The standing after all waits of a round to which nobody else will come."""
+    for _ in range(waits_of(plan, standing)):
+        standing = alone_for(plan, standing, 1)
+        if without_quorum(plan, standing):
+            break
+    return replace(standing, lone_rounds=standing.lone_rounds + 1)
+
+
+def without_clusters(
+    plan: Plan, standing: Standing, present: tuple[PartyId, ...], *, alone: bool = False
+) -> tuple[Standing, RoundDone, ModelStepped]:
+    """End a round without a draw that stands; ``alone`` where there were too few parties for one."""
+    standing = _keeping(plan, standing)
+    if not alone and not standing.interrupted:
+        standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
+    suspects = suspects_of(standing.suspicion)
+    done = RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), (), suspects=suspects)
+    return standing, done, ModelStepped(standing.round, (), (), None)
+
+
+def after_evaluation(
+    plan: Plan, standing: Standing, accuracy: float
+) -> tuple[Standing, Finished | Aborted | None]:
+    """Note the accuracy of the round's model; say whether and how the run ends with it.
+
+    Returns:
+        The standing, of the next round where there is one, and the end, None where the run goes on.
+    """
+    stop = plan.scenario.stop
+    if standing.fruitless_rounds >= MAX_FRUITLESS:
+        return standing, Aborted(f"no sum could be used in {MAX_FRUITLESS} rounds in a row")
+    if without_quorum(plan, standing):
+        seconds = plan.scenario.deadlines.quorum
+        return standing, Aborted(f"too few parties for a round in {seconds:g} s online (deadlines.quorum)")
+    if not np.isfinite(standing.params).all():
+        # Nobody could learn from it, and parties that cannot send zeros: no round would tell.
+        return standing, Aborted("the model is no longer finite: lower server_optimiser.learning_rate")
+    better = accuracy > standing.best_accuracy
+    standing = replace(
+        standing,
+        best_accuracy=max(accuracy, standing.best_accuracy),
+        stale_rounds=0 if better else standing.stale_rounds + 1,
+    )
+    reason = ""
+    if stop.target_accuracy is not None and accuracy >= stop.target_accuracy:
+        reason = f"accuracy {accuracy:.4f} reached the target {stop.target_accuracy:g}"
+    elif stop.patience is not None and standing.stale_rounds >= stop.patience:
+        reason = f"no better accuracy in {stop.patience} rounds"
+    elif standing.round + 1 >= stop.rounds:
+        reason = f"{count(stop.rounds, 'round')} done"
+    else:
+        reason = ending(plan, standing.releases) or ""
+    if not reason:
+        return replace(standing, round=standing.round + 1), None
+    if not standing.updates:
+        return standing, Aborted(f"{reason}, and none of them gave an update")
+    return standing, Finished(reason)

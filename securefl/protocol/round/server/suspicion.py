@@ -1,0 +1,115 @@
+"""Evidence over rounds: what the checks find again and again, and whom it is about (docs/checks.md).
+
+Of whom depends on how clusters are drawn (:func:`securefl.methods.feasibility.dp_checks.evidence_of`): of a
+cluster that stays together, of the party where a sum is one upload, or of parties in changing company, by a
+bet on how often their sums fail.
+
+The bet of presence is fair because the draw is random. So everybody whom the first draw of a round puts into
+a cluster is bet on, whatever becomes of its sum: one that is not opened has not failed. A void draw is a lost
+bet of all who were there, and those after it are no more: otherwise Byzantine parties could withhold nonces,
+or keep sums from being opened, wherever nobody but them would be blamed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import fixed_assignment, fixed_seed, odds
+from securefl.methods.feasibility import evidence_of
+from securefl.methods.privacy import PRESENCE_STAKES, Evidence, gather, presence
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.draw import Draw
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import Group, SumChecked, Suspect
+
+Suspicion = Mapping[Group, Evidence]
+"""What is known of each group; nothing yet of who is not in it."""
+
+NO_SUSPICION: Suspicion = MappingProxyType({})
+
+
+def weighed(
+    plan: Plan, before: Suspicion, drawn: Draw, sums: Sequence[ClusterSum], checked: Sequence[SumChecked]
+) -> Suspicion:
+    """The evidence after a round.
+
+    Args:
+        plan: of the run.
+        before: the evidence before it.
+        drawn: the round's clusters.
+        sums: all that were opened.
+        checked: what the checks say of them, in the same order; empty without checks.
+    """
+    match evidence_of(plan.scenario):
+        case "none":
+            return before
+        case "presence":
+            return before if drawn.number else _bet(plan, before, drawn, sums, checked)
+        case "uploads" | "clusters":
+            home = {party: group for group in groups_of(plan) for party in group}
+            found = [([home[opened.members[0]]], one.e_values) for opened, one in _pairs(sums, checked)]
+            return MappingProxyType(gather(before, found))
+
+
+def voided(plan: Plan, before: Suspicion, draw: int, present: Iterable[PartyId]) -> Suspicion:
+    """The evidence after draw number ``draw`` of a round was void, with the parties that were there."""
+    if draw or evidence_of(plan.scenario) != "presence":
+        return before
+    lost = _presence(plan, failed=False, company=0.0)
+    return MappingProxyType(gather(before, [([(party,) for party in present], lost)]))
+
+
+def suspects_of(evidence: Suspicion) -> tuple[Suspect, ...]:
+    """The evidence for reports, in decimal digits."""
+    return tuple(
+        Suspect(group, one.log_highest / math.log(10), one.log_now / math.log(10))
+        for group, one in sorted(evidence.items())
+    )
+
+
+def groups_of(plan: Plan) -> tuple[Group, ...]:
+    """Whom evidence may be about, whoever deviates; empty where there is none."""
+    kind = evidence_of(plan.scenario)
+    if kind == "none":
+        return ()
+    if kind != "clusters":
+        return tuple((party,) for party in sorted(plan.roster.parties))
+    seed, everybody = fixed_seed(plan.run, plan.drawn_digest()), plan.roster.parties
+    return fixed_assignment(seed, everybody, everybody.keys(), plan.scenario.clustering.size, 1).clusters[0]
+
+
+def needed(plan: Plan) -> float:
+    """Digits at which a group is named: so that honest ones are, ever, with probability ``checks.alpha``."""
+    return math.log10(len(groups_of(plan)) / plan.scenario.checks.alpha)
+
+
+def _bet(
+    plan: Plan, before: Suspicion, drawn: Draw, sums: Sequence[ClusterSum], checked: Sequence[SumChecked]
+) -> Suspicion:
+    failed = {opened.key: opened.survivors for opened, one in _pairs(sums, checked) if not one.ok}
+    assignment, byzantine = drawn.assignment, plan.scenario.aggregation.byzantine
+    others = len(assignment.participants) - 1
+    found: list[tuple[Group, tuple[float, ...]]] = []
+    for r, row in enumerate(assignment.clusters):
+        mates = max(map(len, row)) - 1
+        company = odds.tail(others, min(byzantine, others), mates, 1)
+        for j, members in enumerate(row):
+            blamed = failed.get((r, j), ())
+            found += [
+                ((party,), _presence(plan, failed=party in blamed, company=company)) for party in members
+            ]
+    return MappingProxyType(gather(before, [([group], values) for group, values in found]))
+
+
+def _presence(plan: Plan, *, failed: bool, company: float) -> tuple[float, ...]:
+    alpha = plan.scenario.checks.alpha
+    return tuple(presence(failed, company, alpha, stake) for stake in PRESENCE_STAKES)
+
+
+def _pairs(
+    sums: Sequence[ClusterSum], checked: Sequence[SumChecked]
+) -> Iterable[tuple[ClusterSum, SumChecked]]:
+    return zip(sums, checked, strict=True)

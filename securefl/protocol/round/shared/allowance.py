@@ -1,0 +1,40 @@
+"""How long the steps of a run may take: their deadlines, and never less than their vectors need."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from securefl.methods.clustering import COUNTS, hides_groups
+from securefl.protocol.round.shared.plan import Plan
+
+Step = Literal["hello", "shares", "training"]
+"""Steps in which vectors travel: the model, what members of a sum send each other, and what they submit."""
+
+_MEGABYTE = 1e6
+
+
+def allowed(plan: Plan, step: Step) -> float:
+    """Seconds for a step: its deadline, or what vectors take at ``deadlines.rate`` if that is more."""
+    wanted: float = getattr(plan.scenario.deadlines, step)
+    return max(wanted, vector_bytes(plan, step) / (plan.scenario.deadlines.rate * _MEGABYTE))
+
+
+def vector_bytes(plan: Plan, step: Step) -> int:
+    """Bytes of vectors that pass one party's connection in a step, at most.
+
+    In ``hello`` the models come, four bytes a parameter. In the others there are words for each coordinate of
+    each of its sums, as many times as the kind of sum says.
+    """
+    if step == "hello":
+        return 4 * plan.broadcast
+    words = plan.scenario.clustering.reclusterings * plan.length
+    if hides_groups(plan.scenario):
+        words = plan.words(COUNTS) + plan.broadcast
+    vectors = plan.sums.vectors(step, plan.limits.max_cluster_size)
+    return words * plan.limits.ring_bits // 8 * vectors
+
+
+def extra(plan: Plan) -> float:
+    """Seconds by which a round may exceed the sum of its deadlines, for its vectors."""
+    steps: tuple[Step, ...] = ("hello", "shares", "training")
+    return sum(allowed(plan, step) - float(getattr(plan.scenario.deadlines, step)) for step in steps)

@@ -1,0 +1,204 @@
+"""What follows from a round's nonces, for the server and every party alike: seed, clusters, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import (
+    Assignment,
+    atoms_per_cluster,
+    certified_seed,
+    draw_assignment,
+    draw_unions,
+    fixed_assignment,
+    fixed_seed,
+    form_atoms,
+    hides_groups,
+    participants_of,
+    tells_groups,
+    whole,
+)
+from securefl.methods.weighting import cap_of, public_weights
+from securefl.protocol.round.shared.groups import NO_GROUPS, draw_inside_groups
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import ClustersDrawn
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What is fixed once all nonces are known."""
+
+    seed: bytes
+    """The certified seed, 32 bytes: public once the clusters have been drawn from it."""
+    assignment: Assignment
+    weights: Mapping[PartyId, float]
+    """Of the participants, in (0, 1]."""
+    resting: tuple[PartyId, ...]
+    """Who is present but was not drawn, is in no whole atom, or has too few of its fixed cluster there."""
+    founding: bytes = b""
+    """The seed of the run's atoms, public; empty where there are none."""
+    number: int = 0
+    """How many draws of the round were void before this one."""
+    cap: int | None = None
+    """U: the declared count that weighs 1; None where all weigh the same."""
+    groups: Mapping[PartyId, int] = field(default_factory=lambda: NO_GROUPS)
+    """The task groups of everybody who is present, where they are told."""
+
+
+def shortage(plan: Plan, present: Collection[PartyId], founding: bytes = b"") -> str | None:
+    """Return what those who are present lack for a round; None when they can make one, as far as is known.
+
+    Args:
+        plan: of the run.
+        present: parties.
+        founding: seed of the run's atoms. Before they are formed, or where their sizes differ, it may turn
+            out only after the draw that nobody takes part.
+    """
+    if plan.scenario.clustering.atoms > 1:
+        counted = sum(map(len, whole(_atoms(plan, founding), present))) if founding else len(present)
+        if counted >= plan.fewest:
+            return None
+        where = " of them are in whole atoms" if founding else " are there"
+        return f"{counted}{where}, and {plan.fewest} are needed"
+    if not plan.scenario.clustering.fixed:
+        if plan.wanted(len(present)):
+            return None
+        most = plan.limits.max_cluster_size
+        return f"{plan.fewest} are needed, and clusters of {most} members at most"
+    fewest = plan.scenario.secure_sum.min_survivors
+    counted = len(_fixed(plan, present).participants)
+    if counted >= (plan.limits.quorum or 1):
+        return None
+    needed = f", and {plan.limits.quorum} are needed" if plan.limits.quorum else ""
+    return f"{counted} of them are in fixed clusters with {fewest} members or more{needed}"
+
+
+def unfit(plan: Plan, present: Collection[PartyId], drawn: Draw) -> str:
+    """Return why nobody was drawn, as the reason of a round without clusters."""
+    lacking = shortage(plan, present, drawn.founding)
+    most = plan.limits.max_cluster_size
+    return f"{len(present)} parties are there; {lacking or f'whole atoms fit no clusters of {most} or fewer'}"
+
+
+def draw_round(
+    plan: Plan,
+    round_: int,
+    draw: int,
+    model: bytes,
+    nonces: Mapping[PartyId, bytes],
+    samples: Mapping[PartyId, int],
+    founding: bytes = b"",
+    groups: Mapping[PartyId, int] = NO_GROUPS,
+) -> Draw:
+    """Return the round's clusters and weights.
+
+    Fixed clusters do not follow from the nonces; the seed does all the same, for what else is drawn from it.
+    Where too few atoms are whole, nobody takes part.
+
+    Args:
+        plan: of the run.
+        round_: the round's number.
+        draw: how many draws of this round were void before this one.
+        model: digest of the round's model.
+        nonces: of everybody who is present.
+        samples: declared sample counts of everybody who is present.
+        founding: seed of the run's atoms; empty where this draw forms them.
+        groups: task groups of everybody who is present, where they are told.
+
+    Raises:
+        PeerError: a sample count that nobody may declare.
+    """
+    clustering, weighting = plan.scenario.clustering, plan.scenario.weighting
+    seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest())
+    founding = (founding or seed) if clustering.atoms > 1 else b""
+    told = groups if tells_groups(plan.scenario) else NO_GROUPS
+    assignment = clusters_of(plan, seed, nonces.keys(), founding, told)
+    drawn = assignment.participants
+    resting = tuple(sorted(nonces.keys() - set(drawn)))
+    if not drawn:
+        return Draw(seed, assignment, {}, resting, founding, draw, groups=told)
+    weights, cap = public_weights(weighting, samples, drawn), cap_of(weighting, samples, drawn)
+    return Draw(seed, assignment, weights, resting, founding, draw, cap, told)
+
+
+def clusters_of(
+    plan: Plan,
+    seed: bytes,
+    present: Collection[PartyId],
+    founding: bytes,
+    groups: Mapping[PartyId, int] = NO_GROUPS,
+) -> Assignment:
+    """Return the clusters that follow from a round's certified seed, for whoever draws or audits them.
+
+    Args:
+        plan: of the run.
+        seed: 32 bytes, of the round.
+        present: everybody who said hello.
+        founding: seed of the run's atoms; empty where there are none.
+        groups: task groups of everybody who is present, where they are told.
+    """
+    clustering = plan.scenario.clustering
+    if tells_groups(plan.scenario):
+        return draw_inside_groups(plan, seed, present, groups)
+    if founding:
+        unions = _unions(plan, seed, founding, present)
+        # With hidden groups the same clusters for the counts and for each slot.
+        again = 1 + plan.models if hides_groups(plan.scenario) else 1
+        return replace(unions, clusters=unions.clusters * again)
+    if clustering.fixed:
+        return _fixed(plan, present)
+    wanted = plan.wanted(len(present))
+    return draw_assignment(seed, present, wanted, clustering.size, clustering.reclusterings)
+
+
+def _atoms(plan: Plan, founding: bytes) -> tuple[tuple[PartyId, ...], ...]:
+    return form_atoms(founding, plan.roster.parties, plan.scenario.clustering.atoms)
+
+
+def _unions(plan: Plan, seed: bytes, founding: bytes, present: Collection[PartyId]) -> Assignment:
+    return draw_unions(
+        seed,
+        whole(_atoms(plan, founding), present),
+        atoms_per_cluster(plan.scenario),
+        plan.scenario.clustering.reclusterings,
+        fewest=plan.fewest,
+        wanted=participants_of(plan.scenario),
+        largest=plan.limits.max_cluster_size,
+    )
+
+
+def usable_samples(plan: Plan, drawn: Draw) -> int | None:
+    """How many of its samples an honest party trains on at most; None for all (``weighting.use``)."""
+    return drawn.cap if plan.scenario.weighting.use == "truncated" else None
+
+
+def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> ClustersDrawn:
+    """Return the report of a draw, the same at the server and at every party.
+
+    Args:
+        round_: the round's number.
+        drawn: what follows from its nonces.
+        samples: declared sample counts of everybody who is present.
+    """
+    assignment = drawn.assignment
+    counts = tuple(sorted(samples.items()))
+    return ClustersDrawn(
+        round_,
+        assignment.digest(),
+        assignment.clusters,
+        drawn.resting,
+        drawn.seed,
+        counts,
+        drawn.founding,
+        assignment.tasks,
+        tuple(sorted(drawn.groups.items())),
+        drawn.cap,
+    )
+
+
+def _fixed(plan: Plan, present: Collection[PartyId]) -> Assignment:
+    seed = fixed_seed(plan.run, plan.drawn_digest())
+    size, fewest = plan.scenario.clustering.size, plan.scenario.secure_sum.min_survivors
+    return fixed_assignment(seed, plan.roster.parties, present, size, fewest)

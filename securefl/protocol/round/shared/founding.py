@@ -1,0 +1,47 @@
+"""Which atoms a run has: those of its founding draw, the first whose nonces were all revealed.
+
+The certified seed of that draw forms the atoms of the whole roster. Each party that saw it keeps it, durably
+before it submits anything, and states it in every later hello; so the hellos of a round, which all see
+alike, say which atoms it has. A party that was not there takes the seed that more than q others state: one of
+them is honest. No honest party ever takes part under two seeds, so that its updates are only opened with its
+atom mates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId
+from securefl.protocol.messages import Hello
+
+
+def founding_of(hellos: Mapping[PartyId, Hello], known: bytes, colluders: int) -> bytes:
+    """Return the founding seed of a round's atoms; empty where this round's draw is to be the founding one.
+
+    Args:
+        hellos: of everybody who was announced.
+        known: the seed that whoever asks keeps; empty for none. A party's own hello states it.
+        colluders: q.
+
+    Raises:
+        PeerError: two seeds are stated; or one, but not the known one, or not by enough parties for somebody
+            who knows none.
+    """
+    stated = Counter(hello.founding for hello in hellos.values() if hello.founding)
+    if len(stated) > 1 or (known and stated and known not in stated):
+        raise PeerError(SERVER, "announces parties that were in different atoms")
+    if not stated:
+        return b""
+    ((founding, parties),) = stated.items()
+    if not known and parties <= colluders:
+        raise PeerError(SERVER, f"announces atoms that {parties} parties vouch for, needed: {colluders + 1}")
+    return founding
+
+
+def forgotten(hellos: Mapping[PartyId, Hello], known: bytes) -> str | None:
+    """Return why there can be no round although enough are there; None where somebody knows the atoms."""
+    if known and not any(hello.founding for hello in hellos.values()):
+        return "none of them was there when the atoms were formed"
+    return None

@@ -1,0 +1,90 @@
+"""Task groups in a round: which model is whose, and clusters inside groups (docs/adr/0026)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from securefl.base.arrays import F32
+from securefl.base.crypto import digest
+from securefl.base.entropy import Entropy
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import (
+    Assignment,
+    draw_assignment,
+    fewest_participants,
+    max_cluster_size,
+    most_fitting,
+    tells_groups,
+)
+from securefl.protocol.messages import NO_GROUP
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.randomness import group_entropy
+
+NO_GROUPS: Mapping[PartyId, int] = {}
+
+
+def fits_groups(plan: Plan, group: int) -> bool:
+    """Whether a hello may state ``group``."""
+    return 0 <= group < plan.models if tells_groups(plan.scenario) else group == NO_GROUP
+
+
+def model_of(plan: Plan, params: F32, group: int) -> F32:
+    """One group's model, f32 ``(d,)``, of all models f32 ``(k d,)``: a view."""
+    return params[group * plan.length : (group + 1) * plan.length]
+
+
+def any_group(own: Entropy, round_: int, groups: int) -> int:
+    """One of ``groups`` at random: of a party that has no finite loss, and sends zeros there.
+
+    It takes part all the same, as whether a loss is finite is for nobody to know.
+
+    Args:
+        own: the party's entropy.
+        round_: the round's number.
+        groups: models that there are in it.
+    """
+    return int.from_bytes(group_entropy(own, round_).draw(8), "big") % groups
+
+
+def draw_inside_groups(
+    plan: Plan, seed: bytes, present: Collection[PartyId], groups: Mapping[PartyId, int]
+) -> Assignment:
+    """Draw clusters inside each group, the lowest group first; a group too small for one waits.
+
+    Where all clusters together have fewer parties than a round needs, nobody takes part.
+
+    Args:
+        plan: of the run.
+        seed: the round's certified seed; each group's clusters follow from a digest of it.
+        present: everybody who revealed a nonce.
+        groups: of each of them, as stated in its hello.
+    """
+    clusters: list[tuple[PartyId, ...]] = []
+    tasks: list[int] = []
+    for group in range(plan.models):
+        members = sorted(party for party in present if groups[party] == group)
+        wanted = _wanted(plan, len(members))
+        if not wanted:
+            continue
+        own = digest("task group", seed, group)
+        (row,) = draw_assignment(own, members, wanted, plan.scenario.clustering.size, 1).clusters
+        clusters += row
+        tasks += [group] * len(row)
+    participants = tuple(sorted(party for members in clusters for party in members))
+    if len(participants) < fewest_participants(plan.scenario):
+        return Assignment((), ((),))
+    return Assignment(participants, (tuple(clusters),), tasks=tuple(tasks))
+
+
+def _wanted(plan: Plan, members: int) -> int:
+    """The most of a group's members whose clusters are as small as they have to be; 0 if there is none."""
+    size = plan.scenario.clustering.size
+    return most_fitting(members, size, size, max_cluster_size(plan.scenario))
+
+
+def likeliest_group(losses: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int | None:
+    """The model of least loss, f64 ``(k,)``, the lowest number of several; None where none is finite."""
+    finite = np.isfinite(losses)
+    return int(np.where(finite, losses, np.inf).argmin()) if finite.any() else None

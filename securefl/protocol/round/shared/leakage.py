@@ -1,0 +1,170 @@
+"""Step 8 of the protocol: what may be opened of a round, as server, party and simulation find it alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from securefl.base.crypto import digest
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.methods.attacks import party_names
+from securefl.methods.clustering import Assignment, draw_assignment, participants_of, works_of
+from securefl.methods.leakage import (
+    NO_OPENINGS,
+    Admission,
+    LeakageLedger,
+    LeakageLimits,
+    Openings,
+    UpdateVersion,
+    admit,
+    prime_from,
+)
+from securefl.protocol.messages import MILLION, Limits
+from securefl.protocol.round.shared.plan import published_limits
+from securefl.protocol.round.shared.reports import SumsWithheld
+from securefl.scenario import Scenario
+
+TRIED_DRAWS = 3
+"""Draws of clusters that are tried before a run."""
+
+
+def demands(limits: Mapping[PartyId, Limits]) -> dict[PartyId, LeakageLimits]:
+    """What parties demand by their published limits: nothing where they only report."""
+    return {
+        party: LeakageLimits(said.k_anonymity, said.colluders, said.leverage / MILLION)
+        for party, said in limits.items()
+        if said.leakage == "veto"
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What may be opened, as a question that public signed data answer."""
+
+    round: int
+    assignment: Assignment
+    survivors: frozenset[PartyId]
+    """The frozen survivor set."""
+    limits: Mapping[PartyId, Limits]
+    """By party, as published in its hello."""
+    new_work: bool
+    """Whether each reclustering sums an update of its own."""
+    history: Openings = field(default_factory=lambda: NO_OPENINGS)
+    """What was released of the same updates before."""
+
+    def answer(self, seed: bytes | None = None) -> Admission:
+        """Decide which reclusterings may be opened.
+
+        Args:
+            seed: what primes follow from; of the question itself unless given.
+        """
+        own = digest("ledger prime", self.round, self.assignment.digest(), *sorted(self.survivors))
+        return admit(
+            self.assignment,
+            self.survivors,
+            demands(self.limits),
+            round_=self.round,
+            seed=own if seed is None else seed,
+            new_work=self.new_work,
+            history=self.history,
+        )
+
+
+def certified_prime_seed(statement: bytes, endorsements: Iterable[bytes]) -> bytes:
+    """Return what primes follow from once the survivors are certified, 32 bytes.
+
+    Nobody who had a say in who survives knew it: it takes honest parties' signatures of that very set.
+    """
+    return digest("certified ledger prime", statement, *sorted(endorsements))
+
+
+def withheld(round_: int, decided: Admission) -> tuple[SumsWithheld, ...]:
+    """What to report: nothing where all reclusterings are admitted."""
+    if not decided.withheld:
+        return ()
+    crossed = {r: tuple(dict.fromkeys(one.party for one in found)) for r, found in decided.withheld.items()}
+    return (SumsWithheld(round_, tuple(crossed), tuple(crossed.values()), first_crossing(decided)),)
+
+
+def first_crossing(decided: Admission) -> str:
+    """Return whose limit is crossed first, and how; nothing where all is admitted."""
+    for found in decided.withheld.values():
+        others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return f"{found[0].party}, {found[0].reason}{others}"
+    return ""
+
+
+def tried_draws(scenario: Scenario) -> tuple[int, ...]:
+    """Try a few draws of clusters without dropouts: how many reclusterings each allows, fewest first.
+
+    The draws are the same for everybody and have nothing to do with those of a run. Nothing is tried where
+    there is no choice: one reclustering, new work for each, atoms, or leakage that is only reported.
+
+    Raises:
+        ConfigError: no draw allows all reclusterings of the scenario.
+    """
+    return tuple(sorted(len(decided.admitted) for decided in _tried(scenario)))
+
+
+def _tried(scenario: Scenario) -> tuple[Admission, ...]:
+    """What is opened in each of the draws of :func:`tried_draws`."""
+    clustering = scenario.clustering
+    planned = clustering.reclusterings
+    sheltered = works_of(scenario) > 1 or clustering.atoms > 1
+    if planned == 1 or sheltered or scenario.leakage.mode == "report":
+        return ()
+    parties = party_names(scenario.parties)
+    limits = dict.fromkeys(parties, published_limits(scenario))
+    allowed = []
+    for number in range(TRIED_DRAWS):
+        seed = digest("tried draw", number)
+        drawn = draw_assignment(seed, parties, participants_of(scenario), clustering.size, planned)
+        question = Question(0, drawn, frozenset(drawn.participants), limits, new_work=False)
+        allowed.append(question.answer())
+    most = max(len(decided.admitted) for decided in allowed)
+    if most < planned:
+        raise ConfigError(
+            "clustering.reclusterings",
+            f"{planned}, but none of {TRIED_DRAWS} random draws allows more than {most} without"
+            " crossing the limits of leakage",
+            f'{most}, new_work = true, lower limits, or leakage.mode = "report" for experiments',
+        )
+    return tuple(allowed)
+
+
+def drawn_lines(scenario: Scenario) -> Iterator[str]:
+    """Yield how many reclusterings are opened as a rule and what q colluders find, where that is a question.
+
+    Raises:
+        ConfigError: as :func:`tried_draws`.
+    """
+    tried = _tried(scenario)
+    if tried:
+        allowed = sorted(len(decided.admitted) for decided in tried)
+        shown = f"{allowed[0]}" if allowed[0] == allowed[-1] else f"{allowed[0]} to {allowed[-1]}"
+        yield (
+            f"leakage ledger: {shown} of {scenario.clustering.reclusterings} reclusterings may be opened in"
+            f" {len(allowed)} draws that were tried; with dropouts it may be fewer"
+        )
+        yield from _on_colluders(scenario, tried)
+
+
+def _on_colluders(scenario: Scenario, tried: tuple[Admission, ...]) -> Iterator[str]:
+    """Yield how many updates q colluders find in what is opened; clusters are random, so the first ones."""
+    colluders = scenario.secure_sum.colluders
+    if not colluders:
+        return
+    found = []
+    for decided in tried:
+        columns = {party for sums in decided.openings.values() for row in sums for party in row}
+        ledger = LeakageLedger.begin(UpdateVersion(0), columns, prime_from(decided.head()))
+        for row in (row for sums in decided.openings.values() for row in sums):
+            ledger = ledger.open(row)
+        known = columns.intersection(party_names(scenario.parties)[:colluders])
+        found.append(len(ledger.without(known).exposed) if known else 0)
+    shown = f"{min(found)}" if min(found) == max(found) else f"{min(found)} to {max(found)}"
+    yield (
+        f"leakage ledger: the server and q = {colluders} random colluders find {shown} updates of other"
+        " parties in these draws"
+    )

@@ -1,0 +1,161 @@
+"""What all machines of one run know and never changes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from securefl.base.crypto import Roster, digest
+from securefl.base.ids import DEALER, Instance, PartyId, RunId
+from securefl.methods.clustering import COUNTS, fewest_present, hides_groups, leakage_colluders, wanted_of
+from securefl.methods.encoding import FixedPoint, to_ring
+from securefl.methods.feasibility import Limits
+from securefl.methods.privacy import ComponentPlan, Mechanism, mechanism_of
+from securefl.protocol.kernel import Place
+from securefl.protocol.messages import MILLION, SEATS
+from securefl.protocol.messages import Limits as PublishedLimits
+from securefl.protocol.secure_sum import Removable, SecureSum, Setup, sums_of
+from securefl.scenario import Scenario, ServerOptimiser, drawn_digest, scenario_digest
+
+
+def dealer_digest(run: RunId, scenario: Scenario, roster: Roster) -> bytes:
+    """What a dealer signs as its configuration: that of the parties without the model's size."""
+    return digest("dealer config", run, scenario_digest(scenario), roster.digest())
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A checked scenario, its roster, and the length of the model's parameter vector."""
+
+    run: RunId
+    scenario: Scenario
+    limits: Limits
+    roster: Roster
+    length: int
+    """d: parameters of one model that are trained. No others travel, are noised or weighed."""
+    frozen: bytes = b""
+    """Digest of those that are not (:func:`securefl.training.models.flatten.frozen_digest`); empty without any."""
+
+    def config_digest(self) -> bytes:
+        """Return what every party signs as its configuration: scenario, roster, run and model.
+
+        Who has another backbone joins no run: its updates would be of another model.
+        """
+        scenario, roster = scenario_digest(self.scenario), self.roster.digest()
+        frozen = (self.frozen,) if self.frozen else ()
+        return digest("config", self.run, scenario, roster, self.length, *frozen)
+
+    def joins_with(self, name: PartyId) -> bytes:
+        """Return the digest of the configuration that ``name`` has to join with."""
+        if name == DEALER:
+            return dealer_digest(self.run, self.scenario, self.roster)
+        return self.config_digest()
+
+    def drawn_digest(self) -> bytes:
+        """Return what clusters are drawn under (:mod:`securefl.scenario.draws`), for one run and roster."""
+        return digest("config", self.run, drawn_digest(self.scenario), self.roster.digest(), self.length)
+
+    @property
+    def models(self) -> int:
+        """k: models that are learned, one for each task group."""
+        return self.scenario.groups.count
+
+    @property
+    def broadcast(self) -> int:
+        """Parameters of all models, one behind the other."""
+        return self.models * self.length
+
+    def words(self, reclustering: int) -> int:
+        """Length of the vectors that a reclustering sums: d, or the seats of k slots for hidden counts."""
+        if hides_groups(self.scenario) and reclustering == COUNTS:
+            return self.models * SEATS
+        return self.length
+
+    @property
+    def fixed_point(self) -> FixedPoint:
+        """The grid of encoded updates."""
+        return FixedPoint(self.scenario.encoding.scale_bits, self.scenario.encoding.range)
+
+    @property
+    def mechanism(self) -> Mechanism | None:
+        """How updates are noised; None without privacy.
+
+        Raises:
+            ConfigError: the scenario's noise does not follow from it, or cannot be drawn.
+        """
+        return mechanism_of(self.scenario, self.length)
+
+    @property
+    def optimiser(self) -> ServerOptimiser:
+        """The server's, its learning rate scaled to the run's noise where ``privacy.transfer`` says so.
+
+        Source: Xiang et al. 2023, section 4.2: eta = eta_b sigma_b / sigma.
+        """
+        config, privacy = self.scenario.server_optimiser, self.scenario.privacy
+        if privacy.unit == "none" or privacy.transfer is None or privacy.multiplier is None:
+            return config
+        rate = config.learning_rate * privacy.transfer.multiplier / privacy.multiplier
+        return replace(config, learning_rate=rate)
+
+    @property
+    def published_limits(self) -> PublishedLimits:
+        """What a party with this configuration demands before it releases anything."""
+        return published_limits(self.scenario)
+
+    @property
+    def fewest(self) -> int:
+        """Parties whose hello a round needs (:func:`securefl.methods.clustering.presence.fewest_present`)."""
+        return fewest_present(self.scenario)
+
+    def wanted(self, present: int) -> int:
+        """How many of the present parties take part in a round; 0 when there can be none.
+
+        Where fewer parties make larger clusters than ``limits.max_cluster_size``, the surplus sits the round
+        out (:func:`securefl.methods.clustering.presence.wanted_of`).
+        """
+        return wanted_of(self.scenario, present)
+
+    @property
+    def sums(self) -> SecureSum:
+        """The run's kind of secure sum, without what members compute with."""
+        return sums_of(self.scenario, self.length)
+
+    def setup(self, place: Place, members: tuple[PartyId, ...], binding: bytes) -> Setup:
+        """Return one attempt of one secure sum of this run."""
+        sums = self.scenario.secure_sum
+        return Setup(
+            instance=Instance(self.run, place.round, place.reclustering, place.cluster, place.attempt),
+            members=members,
+            threshold=sums.threshold,
+            min_survivors=sums.min_survivors,
+            binding=binding,
+            length=self.words(place.reclustering),
+            ring_bits=self.limits.ring_bits,
+            removable=self.removable,
+            everyone=self.sums.everyone,
+        )
+
+    @property
+    def removable(self) -> Removable | None:
+        """The noise that released shares take out of a sum again; None without dropout-exact shares."""
+        mechanism, bits = self.mechanism, self.limits.ring_bits
+        if mechanism is None or not isinstance(mechanism.shares, ComponentPlan):
+            return None
+        drawn = mechanism.component
+        shares = mechanism.shares
+        return Removable(
+            shares.planned, len(shares.stds), lambda number, key: to_ring(drawn(number, key), bits)
+        )
+
+
+def published_limits(scenario: Scenario) -> PublishedLimits:
+    """Return what a party with this scenario demands."""
+    return PublishedLimits(
+        min_survivors=scenario.secure_sum.min_survivors,
+        k_anonymity=scenario.secure_sum.k_anonymity,
+        leakage=scenario.leakage.mode,
+        colluders=leakage_colluders(scenario),
+        leverage=math.floor(scenario.leakage.leverage * MILLION + 0.5),
+    )

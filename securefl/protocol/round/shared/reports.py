@@ -1,0 +1,331 @@
+"""Facts that machines report for metrics, progress and transcripts. No secrets, by construction.
+
+A report says what its vantage point knows anyway: the server from what came in, a party from what it sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, is_dataclass
+from typing import NamedTuple
+
+from securefl.base.arrays import F32
+from securefl.base.ids import PartyId
+from securefl.protocol.round.server.stacking import ClusterSum
+
+ClusterKey = tuple[int, int]
+"""(reclustering, cluster)."""
+
+Group = tuple[PartyId, ...]
+"""Parties that evidence is about as a whole."""
+
+
+class Suspect(NamedTuple):
+    """What rounds of checks say against "these parties keep to the plan", in decimal digits of e-values."""
+
+    parties: Group
+    highest: float
+    """The most it ever was: this counts."""
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class PartiesJoined:
+    """Server: who was there when the run started."""
+
+    present: tuple[PartyId, ...]
+    missing: tuple[PartyId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLost:
+    """Server and party: it has lost the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionBack:
+    """Server and party: it has the broker again."""
+
+    connection: int
+    """Which one of its connections this is."""
+    kept: bool
+    """Whether the broker kept what came in the meantime."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStarted:
+    """Server: a new round, with the digest of its model."""
+
+    round: int
+    model_digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StepReached:
+    """Server: the round entered this step (``step`` is a key of the deadlines section)."""
+
+    round: int
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSent:
+    """Server: the model and the invitation of a draw have left; from now on hellos have their time."""
+
+    round: int
+    draw: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumAwaited:
+    """Server: too few parties are there for the round, and it waits on."""
+
+    round: int
+    reason: str
+    seconds: float
+    """For how long in a row it has been online without enough of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawVoided:
+    """Server: nonces were withheld, the draw is void."""
+
+    round: int
+    draw: int
+    withheld: tuple[PartyId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSkipped:
+    """Server: the round ends without clusters, and so without an update."""
+
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClustersDrawn:
+    """Server and party: the round's certified assignment."""
+
+    round: int
+    assignment_digest: bytes
+    clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
+    resting: tuple[PartyId, ...] = ()
+    """Parties that are there but were not drawn: they sit this round out."""
+    seed: bytes = b""
+    """The certified seed that the clusters follow from: public, as all nonces are."""
+    counts: tuple[tuple[PartyId, int], ...] = ()
+    """Declared sample counts of all who are there, from their signed hellos: the weights follow from them."""
+    founding: bytes = b""
+    """The seed of the run's atoms, public; empty where there are none."""
+    tasks: tuple[int, ...] = ()
+    """The task group of each cluster, where parties tell theirs."""
+    groups: tuple[tuple[PartyId, int], ...] = ()
+    """What each party that was there told, drawn or not; empty where groups are hidden."""
+    cap: int | None = None
+    """U: the declared count that weighs 1; None where all weigh the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRetried:
+    """Server: an instance starts over without the excluded members."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    attempt: int
+    excluded: tuple[PartyId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceLost:
+    """Server: this instance will not be opened in this round."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatesValidated:
+    """Server: whose updates of an instance passed the checks of all others, and whose did not."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    attempt: int
+    accepted: tuple[PartyId, ...]
+    rejected: tuple[PartyId, ...]
+    projections: int
+    """Numbers about each of these updates that the dealer and one evaluator know together."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriplesDealt:
+    """Dealer: an attempt got its triples."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    attempt: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class SurvivorsFrozen:
+    """Server and party: the global survivor set, and the participants that are not in it."""
+
+    round: int
+    survivors: tuple[PartyId, ...]
+    dropped: tuple[PartyId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SumsWithheld:
+    """Server and party: what the leakage ledger keeps closed, as somebody's limit would be crossed."""
+
+    round: int
+    reclusterings: tuple[int, ...]
+    crossed: tuple[tuple[PartyId, ...], ...]
+    """For each of them, whose limits it would cross on top of those that are opened."""
+    reason: str
+    """Of the first crossing, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsCounted:
+    """How many survivors of a cluster are in which hidden group; which of these sums are opened.
+
+    The server says it of each cluster whose counts it opened; a member of its own, as the server told it.
+    """
+
+    round: int
+    cluster: int
+    counts: tuple[int, ...]
+    """As opened; a member that lies makes them anything."""
+    slots: tuple[int, ...]
+    """Groups whose sums may be opened; none where the counts are impossible."""
+    seats: tuple[int, ...] = ()
+    """The seats that are taken, ascending; none where the counts are impossible."""
+
+
+@dataclass(frozen=True, slots=True)
+class SumOpened:
+    """Server: one cluster sum was opened."""
+
+    round: int
+    opened: ClusterSum
+
+
+@dataclass(frozen=True, slots=True)
+class SumChecked:
+    """Server: whether a sum looks like the noise that was agreed; if not, the rule does not see it."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    ok: bool
+    p_value: float
+    """Of all checks together."""
+    reason: str
+    e_values: tuple[float, ...]
+    """Evidence against it by kind of check; none from the published pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsultingFailed:
+    """Server: its own data gave no gradient, so that the rule is not applied and the round has no update."""
+
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStepped:
+    """Server: the update was aggregated (``update_norm`` is None when there was none) and applied."""
+
+    round: int
+    kept: tuple[ClusterKey, ...]
+    rejected: tuple[ClusterKey, ...]
+    update_norm: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDone:
+    """Server: the round is over."""
+
+    round: int
+    accuracy: float
+    loss: float
+    participants: tuple[PartyId, ...]
+    survivors: tuple[PartyId, ...]
+    opened: tuple[ClusterKey, ...]
+    lost: tuple[ClusterKey, ...]
+    kept: tuple[ClusterKey, ...]
+    rejected: tuple[ClusterKey, ...]
+    """Left out by the rule."""
+    failed: tuple[ClusterKey, ...] = ()
+    """Left out by the checks."""
+    backdoor_success: float | None = None
+    """Share of patched test samples that get the backdoor's class; None where none is looked for."""
+    suspects: tuple[Suspect, ...] = ()
+    """The evidence of the checks so far, this round's included."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFinal:
+    """Server: the parameters at the end of the run."""
+
+    round: int
+    params: F32
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateEncoded:
+    """Party: an update is encoded; how many coordinates lay beyond the encoding's range."""
+
+    round: int
+    work: int
+    saturated: int
+
+
+@dataclass(frozen=True, slots=True)
+class NothingLearned:
+    """Party: local work gave nothing that may be sent; zeros went in its place. For its own log alone."""
+
+    round: int
+    work: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SharesReleased:
+    """Party: it has released its shares for these instances, once.
+
+    The other fields have one entry per instance. They name the members whose shares were given, never the
+    shares.
+    """
+
+    round: int
+    instances: tuple[ClusterKey, ...]
+    attempts: tuple[int, ...] = ()
+    seeds_of: tuple[tuple[PartyId, ...], ...] = ()
+    """Members whose self-mask seed a share was given of: those that the sum counts.
+
+    To a CrypTen sum each member gives the seed of its own blind only; then these are the members of that sum.
+    """
+    keys_of: tuple[tuple[PartyId, ...], ...] = ()
+    """Members whose mask key a share was given of."""
+
+
+@dataclass(frozen=True, slots=True)
+class SatOut:
+    """Party: it does not take part in the rest of this round."""
+
+    round: int
+    reason: str
+
+
+def is_report(item: object) -> bool:
+    """Whether ``item`` is one of the facts of this module."""
+    return type(item).__module__ == __name__ and is_dataclass(item)

@@ -1,0 +1,115 @@
+"""What members of hidden groups put into counts and slots, and which slots may be opened (docs/adr/0026).
+
+A count is a seat: of the many seats that a slot has, a member takes one at random, and looks whether it is
+among those that were opened. Whoever lifts the count of one slot has to lower that of others, as all of them
+add up to the members that are there. It does not know which of their seats are taken: it makes one negative,
+and the cluster closes, or a member finds its seat empty and releases nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from securefl.base.arrays import Ring
+from securefl.base.entropy import Entropy
+from securefl.methods.clustering import COUNTS
+from securefl.methods.encoding import from_ring, to_ring
+from securefl.protocol.messages import SEATS, Limits
+from securefl.protocol.round.party.upload import Upload
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.reports import ClusterKey, SlotsCounted
+
+FIRST_SLOT = COUNTS + 1
+
+
+def draw_seat(entropy: Entropy, group: int) -> int:
+    """One of the seats of a slot, at random: a member's place in the counts of its cluster.
+
+    Args:
+        entropy: of this party and round.
+        group: the slot.
+    """
+    return group * SEATS + int.from_bytes(entropy.child("seat").draw(8), "big") % SEATS
+
+
+def slot_uploads(plan: Plan, upload: Upload, seat: int) -> tuple[Upload, ...]:
+    """A party's uploads to its k + 1 instances: a one-hot count, and its update to one slot of k.
+
+    Args:
+        plan: of the run.
+        upload: the encoded update of the model that it learns.
+        seat: of that model's slot (:func:`draw_seat`).
+    """
+    bits = plan.limits.ring_bits
+    one_hot = (np.arange(plan.words(COUNTS)) == seat).astype(np.int64)
+    nothing = to_ring(np.zeros(plan.length, dtype=np.int64), bits)
+    slots = (upload if slot == seat // SEATS else Upload(nothing, 0) for slot in range(plan.models))
+    return (Upload(to_ring(one_hot, bits), 0), *slots)
+
+
+def counts_of(ring: Ring) -> tuple[int, ...]:
+    """By slot what its seats add up to, as an integer of either sign, from an opened sum."""
+    slots = ring.reshape(-1, SEATS).sum(axis=1, dtype=ring.dtype)
+    return tuple(int(count) for count in from_ring(slots))
+
+
+def seats_of(ring: Ring, survivors: int) -> tuple[int, ...]:
+    """The seats in an opened sum, ascending, each as often as it is taken.
+
+    None of them where they cannot be those of ``survivors`` members.
+    """
+    taken = from_ring(ring)
+    if taken.min() < 0 or taken.max() > survivors or taken.sum() != survivors:
+        return ()
+    return tuple(int(seat) for seat in np.repeat(np.arange(len(taken)), taken))
+
+
+def counts_at(seats: Sequence[int], groups: int) -> tuple[int, ...]:
+    """How many of the seats are in each slot."""
+    return tuple(sum(seat // SEATS == group for seat in seats) for group in range(groups))
+
+
+def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, ...]:
+    """The groups of a cluster whose sums may be opened.
+
+    Args:
+        counts: by group, as opened.
+        survivors: members that are in the counts.
+        least: fewest members of a sum that may be opened: f + k_anonymity.
+
+    Returns:
+        None of them where the counts cannot be those of ``survivors`` members in one group each.
+    """
+    if min(counts) < 0 or sum(counts) != survivors:
+        return ()
+    return tuple(group for group, count in enumerate(counts) if count >= max(least, 1))
+
+
+def least_in_slot(plan: Plan, limits: Iterable[Limits]) -> int:
+    """Fewest members of a slot that may be opened, so that everybody's published limit is kept."""
+    wanted = max((said.k_anonymity for said in limits), default=1)
+    return plan.scenario.secure_sum.colluders_per_cluster + wanted
+
+
+def counted(round_: int, sums: Sequence[ClusterSum], least: int) -> tuple[SlotsCounted, ...]:
+    """What opened counts say, cluster by cluster."""
+    return tuple(_counted(round_, one, least) for one in sums if one.reclustering == COUNTS)
+
+
+def _counted(round_: int, one: ClusterSum, least: int) -> SlotsCounted:
+    counts, seats = counts_of(one.ring), seats_of(one.ring, len(one.survivors))
+    slots = open_slots(counts, len(one.survivors), least) if seats else ()
+    return SlotsCounted(round_, one.cluster, counts, slots, seats)
+
+
+def opened_slots(reports: Iterable[SlotsCounted]) -> frozenset[ClusterKey]:
+    """The instances of slots that may be opened."""
+    return frozenset((FIRST_SLOT + slot, one.cluster) for one in reports for slot in one.slots)
+
+
+def totals_of(reports: Iterable[SlotsCounted]) -> Mapping[ClusterKey, int]:
+    """Members in the sum of each slot that may be opened."""
+    return {(FIRST_SLOT + slot, one.cluster): one.counts[slot] for one in reports for slot in one.slots}

@@ -1,0 +1,69 @@
+"""What masks, endorsements and releases are bound to, as digests that every party computes for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from securefl.base.arrays import F32
+from securefl.base.crypto import digest
+from securefl.base.ids import PartyId, RunId
+from securefl.methods.clustering import Assignment
+from securefl.protocol.messages import Hello
+from securefl.protocol.wire import encode
+
+
+def model_digest(params: F32) -> bytes:
+    """Return the digest (32 bytes) of a model's parameters, as they are sent."""
+    return digest("model", params.astype("<f4", copy=False).tobytes())
+
+
+def announced_digest(hellos: Mapping[PartyId, Hello]) -> bytes:
+    """Return the hash of everybody's hello: commitments, sample counts and limits."""
+    fields: list[str | bytes] = []
+    for party in sorted(hellos):
+        fields += [party, encode(hellos[party])]
+    return digest("announced hellos", *fields)
+
+
+def mask_binding(assignment: Assignment, announced: bytes, model: bytes, config: bytes) -> bytes:
+    """Return what every mask key of a round is bound to.
+
+    A server that shows one party another model, assignment, configuration or set of hellos gets masks that do
+    not cancel: noise instead of that party's update (Pasquini et al., arXiv 2111.07380). The hellos belong to
+    it because weights follow from the counts in them: a colluder that declares a huge count to all but one
+    party would have the others' updates rounded to nothing, and the sum would be that one party's update.
+    """
+    return digest("mask binding", assignment.digest(), announced, model, config)
+
+
+def round_statement(
+    run: RunId,
+    round_: int,
+    model: bytes,
+    config: bytes,
+    announced: bytes,
+    assignment: Assignment,
+    survivors: Iterable[PartyId],
+) -> bytes:
+    """Return what a party endorses once per round (protocol.md, step 7)."""
+    return digest(
+        "round statement", run, round_, model, config, announced, assignment.digest(), *sorted(survivors)
+    )
+
+
+def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """Return the hash of a party's own key and share lists: (reclustering, cluster, lists digest) each."""
+    fields: list[int | bytes] = []
+    for entry in sorted(own):
+        fields += entry
+    return digest("own lists", *fields)
+
+
+def slots_statement(statement: bytes, seats: Iterable[int]) -> bytes:
+    """Return what a second release is bound to: the round's statement, and the seats that it answers."""
+    return digest("slots", statement, *seats)
+
+
+def release_context(statement: bytes, party: PartyId) -> bytes:
+    """Return what a sealed release is bound to."""
+    return digest("release", statement, party)

@@ -1,0 +1,5 @@
+"""Secure sums: one port, and the kinds of sum behind it."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,61 @@
+"""Reading the key list of an attempt: the same checks at every member and at the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from securefl.base.crypto import BadKeyError, Roster, check_public
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER
+from securefl.protocol.messages import KeyAdvert
+from securefl.protocol.secure_sum.setup import Setup, key_list_digest
+from securefl.protocol.wire import open_relayed
+
+
+def check_advert(setup: Setup, sender: str, advert: KeyAdvert) -> None:
+    """Refuse what no member can go on with when it arrives: later it would stop the whole cluster.
+
+    Raises:
+        PeerError: a key of low order, or another number of noise secrets than there are.
+    """
+    # Where all of the listed members are counted, nobody shares noise that might be superfluous.
+    secrets = 0 if setup.everyone else setup.components
+    if len(advert.noise_digests) != secrets:
+        reason = f"advertised {len(advert.noise_digests)} noise secrets, not {secrets}"
+        raise PeerError(sender, f"{reason}, in {setup.describe()}")
+    try:
+        check_public(advert.mask_key)
+        check_public(advert.box_key)
+    except BadKeyError as error:
+        raise PeerError(sender, f"advertised a bad key ({error})") from error
+
+
+def read_key_list(
+    setup: Setup, frames: Sequence[bytes], roster: Roster
+) -> tuple[dict[int, KeyAdvert], bytes]:
+    """Return the adverts by member number (ascending), and the digest of the list.
+
+    Raises:
+        PeerError: the server relayed something that is not an advert of this attempt, a member twice, a key
+            twice, or fewer than ``min_survivors`` members.
+    """
+    adverts: dict[int, KeyAdvert] = {}
+    by_index: dict[int, bytes] = {}
+    keys: set[bytes] = set()
+    for frame in frames:
+        delivery = open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)
+        if delivery.place != setup.place or not isinstance(delivery.message, KeyAdvert):
+            raise PeerError(SERVER, f"relayed something that is not an advert of {setup.describe()}")
+        index = setup.index(delivery.sender)
+        if index in adverts:
+            raise PeerError(SERVER, f"relayed two adverts of {delivery.sender}")
+        fresh = {delivery.message.mask_key, delivery.message.box_key}
+        if len(fresh) != 2 or fresh & keys:
+            raise PeerError(delivery.sender, f"reuses a key in {setup.describe()}")
+        check_advert(setup, delivery.sender, delivery.message)
+        keys |= fresh
+        adverts[index] = delivery.message
+        by_index[index] = frame
+    if len(adverts) < setup.min_survivors:
+        raise PeerError(SERVER, f"key list of {setup.describe()} has fewer than min_survivors members")
+    return {index: adverts[index] for index in sorted(adverts)}, key_list_digest(by_index)

@@ -1,0 +1,201 @@
+"""What the server collects in every kind of sum: adverts first, inputs and receipts last.
+
+::
+
+    CollectingKeys -> (what the kind has in between) -> CollectingInputs        (-> Lost, from each)
+
+Inputs are uniform until the freeze: nothing here learns an update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+from securefl.base.errors import PeerError
+from securefl.base.ids import PartyId
+from securefl.base.text import count
+from securefl.protocol.messages import KeyAdvert, KeyList, MaskedInput, Receipt
+from securefl.protocol.secure_sum.adverts import check_advert
+from securefl.protocol.secure_sum.setup import Setup, key_list_digest
+from securefl.protocol.secure_sum.store import VectorStore
+
+
+class ServerPhase(Protocol):
+    """One attempt of one sum at the server; each kind has its own."""
+
+    @property
+    def setup(self) -> Setup:
+        """Of the attempt."""
+        ...
+
+    @property
+    def missing(self) -> frozenset[PartyId]:
+        """Whose answer the step still lacks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CollectingKeys:
+    """Waiting for the members' adverts."""
+
+    setup: Setup
+    adverts: Mapping[int, KeyAdvert] = field(default_factory=dict)
+    frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def missing(self) -> frozenset[PartyId]:
+        """Members without an advert."""
+        return frozenset(m for i, m in enumerate(self.setup.members) if i not in self.adverts)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectingInputs:
+    """Waiting for inputs and receipts of the members that share; kinds add what opens their sums."""
+
+    setup: Setup
+    adverts: Mapping[int, KeyAdvert]
+    key_list: bytes
+    lists_digest: bytes
+    """What each receipt must state."""
+    sharers: frozenset[int]
+    """Members between whom masks or shares exist."""
+    inputs: Mapping[int, int] = field(default_factory=dict)
+    """Member number to handle in the vector store."""
+    receipts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def answered(self) -> frozenset[int]:
+        """Members whose input and receipt are both here."""
+        return frozenset(self.inputs.keys() & self.receipts.keys())
+
+    @property
+    def missing(self) -> frozenset[PartyId]:
+        """Members that have not submitted, and could."""
+        return self.names(self.sharers - self.answered) - self.stalled
+
+    @property
+    def stalled(self) -> frozenset[PartyId]:
+        """Members that have not submitted, as it seems because they wait for one that has said less."""
+        return frozenset()
+
+    @property
+    def submitted(self) -> frozenset[PartyId]:
+        """Members that the sum would hold if it were frozen now."""
+        return self.names(self.answered)
+
+    @property
+    def counted(self) -> frozenset[int]:
+        """Members whose updates the sum can hold at most."""
+        return self.sharers
+
+    @property
+    def unfinished(self) -> str:
+        """Why the sum is lost if time is up now; empty where one without the missing may open."""
+        return ""
+
+    @property
+    def final(self) -> str:
+        """Why no other attempt may follow this one; empty where one may."""
+        return ""
+
+    def alive(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
+        """Return the numbers of the members that the sum will hold, ascending."""
+        return tuple(i for i in sorted(self.sharers) if self.setup.members[i] in survivors)
+
+    def holders(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
+        """Return the numbers of the members that release what opens the sum, ascending."""
+        return self.alive(survivors)
+
+    def needed(self, survivors: Collection[PartyId]) -> int:
+        """Return how many of the holders it takes."""
+        return self.setup.needed(len(self.alive(survivors)))
+
+    def names(self, numbers: Collection[int]) -> frozenset[PartyId]:
+        """Return the members of these numbers."""
+        return frozenset(self.setup.members[i] for i in numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """This instance will not be opened in this round."""
+
+    setup: Setup
+    reason: str
+
+    @property
+    def missing(self) -> frozenset[PartyId]:
+        """Nobody: nothing is waited for."""
+        return frozenset()
+
+
+InputsT = TypeVar("InputsT", bound=CollectingInputs)
+
+
+def on_advert(phase: CollectingKeys, sender: PartyId, advert: KeyAdvert, signed: bytes) -> CollectingKeys:
+    """Take one advert.
+
+    Raises:
+        PeerError: not a member, a second advert, a reused or bad key, or an advert sent in chunks.
+    """
+    index = phase.setup.index(sender)
+    if index in phase.adverts:
+        raise PeerError(sender, f"advertises twice in {phase.setup.describe()}")
+    known = {key for other in phase.adverts.values() for key in (other.mask_key, other.box_key)}
+    if advert.mask_key == advert.box_key or {advert.mask_key, advert.box_key} & known:
+        raise PeerError(sender, f"reuses a key in {phase.setup.describe()}")
+    check_advert(phase.setup, sender, advert)
+    if not signed:
+        raise PeerError(sender, "key advert in several frames")
+    return replace(phase, adverts={**phase.adverts, index: advert}, frames={**phase.frames, index: signed})
+
+
+def listed(phase: CollectingKeys) -> tuple[dict[int, KeyAdvert], bytes, KeyList] | Lost:
+    """End the key step: the adverts by number, ascending, the digest of the list, and the list."""
+    if len(phase.adverts) < phase.setup.min_survivors:
+        return Lost(phase.setup, f"only {count(len(phase.adverts), 'member')} advertised keys")
+    adverts = {index: phase.adverts[index] for index in sorted(phase.adverts)}
+    key_list = KeyList(adverts=tuple(phase.frames[index] for index in adverts))
+    return adverts, key_list_digest(dict(phase.frames)), key_list
+
+
+def on_input(phase: InputsT, sender: PartyId, message: MaskedInput, store: VectorStore) -> InputsT:
+    """Take one masked input (kept in ``store``).
+
+    Raises:
+        PeerError: not a sharing member, a second time, or a vector of the wrong length.
+    """
+    setup, index = phase.setup, phase.setup.index(sender)
+    if index not in phase.sharers or index in phase.inputs:
+        raise PeerError(sender, f"sends a masked input out of turn in {setup.describe()}")
+    expected = setup.length * setup.ring_bits // 8
+    if len(message.vector) != expected:
+        raise PeerError(sender, f"masked input of {len(message.vector)} bytes, expected {expected}")
+    return replace(phase, inputs={**phase.inputs, index: store.put(message.vector)})
+
+
+def on_receipt(phase: InputsT, sender: PartyId, message: Receipt, signed: bytes) -> InputsT:
+    """Take the receipt of a masked input.
+
+    Raises:
+        PeerError: out of turn, or masked under other lists than this server relayed.
+    """
+    setup, index = phase.setup, phase.setup.index(sender)
+    if index not in phase.sharers or index in phase.receipts or not signed:
+        raise PeerError(sender, f"sends a receipt out of turn in {setup.describe()}")
+    if message.lists_digest != phase.lists_digest:
+        raise PeerError(sender, f"masked its input under other lists in {setup.describe()}")
+    return replace(phase, receipts={**phase.receipts, index: signed})
+
+
+def retry(phase: ServerPhase, excluded: frozenset[PartyId], max_attempts: int) -> CollectingKeys | Lost:
+    """Start the next attempt without ``excluded`` (accused and accuser); before the freeze only."""
+    setup = phase.setup
+    members = tuple(m for m in setup.members if m not in excluded)
+    attempt = setup.instance.attempt + 1
+    if attempt >= max_attempts:
+        return Lost(setup, f"failed in each of {max_attempts} attempts")
+    if len(members) < setup.min_survivors:
+        return Lost(setup, f"a retry would leave {len(members)} members")
+    return CollectingKeys(replace(setup, instance=setup.instance._replace(attempt=attempt), members=members))

@@ -1,0 +1,153 @@
+"""CrypTen itself: the only module that imports it, when it is first asked for.
+
+CrypTen 0.4.1 does not import on torch 2.13: its ONNX converter needs parts of torch that are gone, and onnx.
+No model is converted here, so an empty module stands in its place. Its declared dependencies do not install
+(``sklearn`` is no package any more), hence the line in :data:`INSTALL`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import re
+import sys
+import types
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from securefl.base.errors import ConfigError
+
+INSTALL: Final = "pip install --no-deps crypten==0.4.1 && pip install omegaconf pyyaml"
+"""How to get it."""
+OLDEST: Final = (0, 4, 1)
+BEFORE: Final = (0, 5)
+"""Versions from :data:`OLDEST` to before this: the session replaces internals that may move."""
+
+_CONVERTER = "crypten.nn.onnx_converter"
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What of CrypTen is used. It has no types, so nothing here has."""
+
+    crypten: Any
+    communicator: Any
+    """The module whose ``get`` all of CrypTen asks for the communicator."""
+    mpc: Any
+    arithmetic: Any
+    """The class ``ArithmeticSharedTensor``."""
+    binary: Any
+    """The class ``BinarySharedTensor``."""
+    tensor: Any
+    """The class ``MPCTensor``."""
+    cuda_tensor: Any
+    """The class ``CUDALongTensor``."""
+    plain: Any
+    """The class ``CrypTensor``, which says for all tensors whether gradients are recorded."""
+    torch: Any
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """Return the numbers a version begins with."""
+    return tuple(int(part) for part in re.findall(r"\d+", text.partition("+")[0])[:3])
+
+
+def check_version(text: str) -> None:
+    """Refuse a version that the session does not know.
+
+    Raises:
+        ConfigError: too old or too new.
+    """
+    version = version_of(text)
+    if version < OLDEST:
+        raise ConfigError("secure_sum.kind", f"CrypTen {text} is too old, needed is 0.4.1", INSTALL)
+    if version >= BEFORE:
+        raise ConfigError("secure_sum.kind", f"CrypTen {text} is newer than what is known to work", INSTALL)
+
+
+def check_installed() -> None:
+    """Refuse early, and without importing anything, what :func:`load` would refuse.
+
+    Raises:
+        ConfigError: CrypTen or what it needs is missing, or of another version.
+    """
+    try:
+        check_version(importlib.metadata.version("crypten"))
+    except importlib.metadata.PackageNotFoundError as error:
+        raise _missing("crypten") from error
+    for name in ("crypten", "omegaconf", "yaml", "torch"):
+        if importlib.util.find_spec(name) is None:
+            raise _missing(name)
+
+
+def check_machine(device: str) -> None:
+    """Refuse a machine that cannot compute on ``device``: "auto", "cpu" or "cuda".
+
+    Raises:
+        ConfigError: as :func:`check_installed`; or a GPU is asked for, and there is none.
+    """
+    check_installed()
+    if device == "cuda":
+        device_of(device)
+
+
+def _missing(name: str) -> ConfigError:
+    return ConfigError("secure_sum.kind", f'"crypten" needs the library {name}, which is missing', INSTALL)
+
+
+@lru_cache(maxsize=1)
+def load() -> Library:
+    """Import CrypTen (and torch), once.
+
+    Raises:
+        ConfigError: CrypTen or what it needs is missing, or of another version.
+    """
+    try:
+        check_version(importlib.metadata.version("crypten"))
+        sys.modules.setdefault(_CONVERTER, _converter())
+        crypten = importlib.import_module("crypten")
+    except (ImportError, importlib.metadata.PackageNotFoundError) as error:
+        raise _missing(getattr(error, "name", None) or "crypten") from error
+    primitives = importlib.import_module("crypten.mpc.primitives")
+    return Library(
+        crypten=crypten,
+        communicator=importlib.import_module("crypten.communicator"),
+        mpc=importlib.import_module("crypten.mpc"),
+        arithmetic=primitives.ArithmeticSharedTensor,
+        binary=primitives.BinarySharedTensor,
+        tensor=importlib.import_module("crypten.mpc").MPCTensor,
+        cuda_tensor=importlib.import_module("crypten.cuda").CUDALongTensor,
+        plain=crypten.CrypTensor,
+        torch=importlib.import_module("torch"),
+    )
+
+
+def device_of(name: str) -> str:
+    """Return the torch device of shares: ``name``, or for "auto" CUDA where torch has it.
+
+    Raises:
+        ConfigError: CUDA was asked for, and there is none.
+    """
+    has_cuda = bool(load().torch.cuda.is_available())
+    if name == "auto":
+        return "cuda" if has_cuda else "cpu"
+    if name != "cpu" and not has_cuda:
+        raise ConfigError(
+            "secure_sum.device", f'"{name}" is asked for, and torch finds no GPU', 'take "auto"'
+        )
+    return name
+
+
+def _converter() -> types.ModuleType:
+    """What stands in for the ONNX converter."""
+    module = types.ModuleType(_CONVERTER)
+
+    def unavailable(*_args: object, **_options: object) -> None:
+        raise NotImplementedError("securefl loads CrypTen without its ONNX converter")
+
+    for name in ("from_onnx", "from_pytorch", "from_tensorflow"):
+        setattr(module, name, unavailable)
+    vars(module)["TF_AND_TF2ONNX"] = False
+    return module

@@ -1,0 +1,252 @@
+"""A member's half of the CrypTen secure sum, one attempt.
+
+::
+
+    advertise -> Advertised -> on_key_list -> Listed -> submit -> (Computing -> on_peer_box ->) Submitted ->
+    seed_for
+
+A member's share of the sum leaves it before the freeze, under a blind: the stream of a seed that only this
+member knows and that its advert pins. After the freeze the member releases the seed. Without the blind a
+server could call somebody missing whose share it has, and open the sums of two attempts that differ by one
+member.
+
+All listed members are needed to open. Whoever is missing before the freeze means another attempt, with fresh
+keys.
+
+Data's way: step 7 (``submit``), and the party's part of step 9 (``seed_for``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final, Literal
+
+from securefl.base.arrays import Ring, expect
+from securefl.base.crypto import BadKeyError, KeyPair, Roster, add_masks, digest
+from securefl.base.entropy import Entropy
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.encoding import ring_dtype, to_wire
+from securefl.protocol.messages import InstanceSeed, KeyAdvert, KeyList, MaskedInput, PeerBox, Receipt
+from securefl.protocol.secure_sum.adverts import read_key_list
+from securefl.protocol.secure_sum.crypten.peers import Peers
+from securefl.protocol.secure_sum.crypten.ports import Computation, Engine
+from securefl.protocol.secure_sum.crypten.progress import (
+    MAX_AHEAD,
+    Done,
+    Failed,
+    Incoming,
+    Outgoing,
+    Progress,
+)
+from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
+from securefl.protocol.secure_sum.removal import components_from, noise_secret
+from securefl.protocol.secure_sum.setup import Setup, self_mask_key
+
+MaskSource = Literal["pairwise", "crypten-insecure"]
+"""Where shares of zero come from."""
+
+NO_SHARES: Final = digest("no shares")
+"""``KeyAdvert.shares_root`` where members share no secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """Keys drawn and advertised; waiting for the key list."""
+
+    setup: Setup
+    me: int
+    pair: KeyPair = field(repr=False)
+    box: KeyPair = field(repr=False)
+    seed: bytes = field(repr=False)
+    noise: bytes = field(repr=False)
+    """The secret of removable noise; empty where there is none."""
+    advert: KeyAdvert
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Who takes part is known, and a key with each of them; waiting for the update."""
+
+    setup: Setup
+    me: int
+    seed: bytes = field(repr=False)
+    noise: bytes = field(repr=False)
+    listed: tuple[int, ...]
+    """Member numbers, ascending; a rank of the computation is a place in this list."""
+    peers: Peers
+    zeros: ZeroShares | Entropy = field(repr=False)
+    context: bytes
+    """What the attempt's keys are bound to."""
+    lists_digest: bytes
+    early: tuple[Incoming, ...] = ()
+    """What faster members have said already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """The computation waits for messages of other members."""
+
+    listed: Listed
+    computation: Computation[Ring]
+
+    @property
+    def setup(self) -> Setup:
+        """Of the attempt."""
+        return self.listed.setup
+
+
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """A member made the computation impossible, and was accused of it; waiting for a retry."""
+
+    setup: Setup
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The blinded share is out. Only the blind's seed remains."""
+
+    setup: Setup
+    me: int
+    seed: bytes = field(repr=False)
+    sharers: frozenset[int]
+    """Numbers of the members that the sum holds, if it opens."""
+    lists_digest: bytes
+
+
+MemberPhase = Advertised | Listed | Computing | Spoiled | Submitted
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A phase, and what is to be said with it."""
+
+    phase: Listed | Computing | Spoiled | Submitted
+    boxes: tuple[PeerBox, ...] = ()
+    submitted: tuple[MaskedInput, Receipt] | None = None
+    accused: PeerError | None = None
+
+
+def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, KeyAdvert]:
+    """Draw fresh keys and the seed of a blind; publish the keys and the seed's hash (protocol.md, step 3)."""
+    index = setup.index(me)
+    # The names under which masking draws: with seeded entropy both kinds then have the same removable noise.
+    pair = KeyPair.generate(entropy.child("mask key"))
+    box = KeyPair.generate(entropy.child("box key"))
+    seed = entropy.child("self-mask seed").draw(32)
+    advert = KeyAdvert(
+        mask_key=pair.public,
+        box_key=box.public,
+        seed_digest=setup.seed_digest(index, seed),
+        shares_root=NO_SHARES,
+    )
+    noise = noise_secret(entropy) if setup.components else b""
+    return Advertised(setup, index, pair, box, seed, noise, advert), advert
+
+
+def on_key_list(
+    phase: Advertised, message: KeyList, roster: Roster, entropy: Entropy, source: MaskSource = "pairwise"
+) -> Listed:
+    """Check the relayed adverts and agree on keys with every listed member.
+
+    Raises:
+        PeerError: the list is not what honest members would have signed, or this member's advert is missing.
+    """
+    setup, me = phase.setup, phase.me
+    adverts, key_list = read_key_list(setup, message.adverts, roster)
+    if adverts.get(me) != phase.advert:
+        raise PeerError(SERVER, f"key list of {setup.describe()} does not hold this member's own advert")
+    context = setup.keys_context(key_list)
+    others = {index: advert for index, advert in adverts.items() if index != me}
+    boxes = {index: (setup.members[index], advert.box_key) for index, advert in others.items()}
+    peers = Peers(me, phase.box, boxes, context)
+    keys = {index: _pair_key(phase, index, advert.mask_key, context) for index, advert in others.items()}
+    zeros = ZeroShares(me, keys) if source == "pairwise" else entropy.child("crypten seeds")
+    lists = setup.lists_digest(key_list, frozenset(adverts))
+    return Listed(setup, me, phase.seed, phase.noise, tuple(adverts), peers, zeros, context, lists)
+
+
+def submit(phase: Listed, encoded: Ring, engine: Engine, entropy: Entropy, without: int = 0) -> Step:
+    """Share an encoded update (ring words, shape (d,)) and export this member's share of the sum, blinded.
+
+    Removable noise is added as far as a sum of the listed members needs it; who is listed is counted, or
+    there is no sum. ``encoded`` is not changed. ``without``: components of the noise that are left out, the
+    first ones; 0 unless the member deviates.
+    """
+    setup = phase.setup
+    expect(encoded, "encoded update", ring_dtype(setup.ring_bits), (setup.length,))
+    words = encoded.copy()
+    if setup.removable is not None:
+        components = components_from(setup.removable, setup.instance, phase.me, phase.noise, 0)
+        for component in islice(components, without, setup.removable.dropouts(len(phase.listed))):
+            words += component
+    names = [setup.members[index] for index in phase.listed]
+    computation = engine.share_of_sum(names, phase.listed.index(phase.me), phase.zeros, words)
+    return _after(phase, computation, computation.resume(phase.early), entropy)
+
+
+def on_peer_box(phase: Listed | Computing, message: PeerBox, entropy: Entropy) -> Step:
+    """Take one message of another member.
+
+    Raises:
+        PeerError: it does not open (of the server that relayed it, or its sender), came before, or too early.
+    """
+    listed = phase if isinstance(phase, Listed) else phase.listed
+    if message.peer not in listed.listed:
+        raise PeerError(SERVER, f"relays a message of member {message.peer}, who is not on the key list")
+    payload = listed.peers.open(message.peer, message.number, message.box)
+    incoming = Incoming(listed.listed.index(message.peer), message.number, payload)
+    if isinstance(phase, Computing):
+        return _after(listed, phase.computation, phase.computation.resume([incoming]), entropy)
+    name = listed.setup.members[message.peer]
+    if any((known.sender, known.number) == (incoming.sender, incoming.number) for known in listed.early):
+        raise PeerError(name, f"sends message {message.number} of a computation again")
+    if message.number >= MAX_AHEAD:
+        raise PeerError(name, f"sends message {message.number} of a computation that has not begun")
+    return Step(replace(listed, early=(*listed.early, incoming)))
+
+
+def seed_for(phase: Submitted, survivors: Collection[PartyId]) -> InstanceSeed:
+    """Return the seed of this member's blind.
+
+    The caller has checked the survivor set, the certificate and the ledger, and calls this once per update.
+
+    Raises:
+        UsageError: not all of the sum's members survive, so that nothing of it must be opened.
+    """
+    setup, i = phase.setup, phase.setup.instance
+    if not {setup.members[index] for index in phase.sharers} <= set(survivors):
+        raise UsageError(f"{setup.describe()} holds members that do not survive")
+    return InstanceSeed(reclustering=i.reclustering, cluster=i.cluster, attempt=i.attempt, seed=phase.seed)
+
+
+def _after(phase: Listed, computation: Computation[Ring], progress: Progress[Ring], entropy: Entropy) -> Step:
+    boxes = tuple(_boxed(phase, out, entropy) for out in progress.outbound)
+    if isinstance(progress, Failed):
+        return Step(Spoiled(phase.setup), boxes, accused=progress.error)
+    if not isinstance(progress, Done):
+        return Step(Computing(replace(phase, early=()), computation), boxes)
+    share = progress.result.copy()
+    add_masks(share, [(self_mask_key(phase.seed, phase.context), 1)])
+    submitted = Submitted(phase.setup, phase.me, phase.seed, frozenset(phase.listed), phase.lists_digest)
+    return Step(
+        submitted, boxes, (MaskedInput(vector=to_wire(share)), Receipt(lists_digest=phase.lists_digest))
+    )
+
+
+def _boxed(phase: Listed, out: Outgoing, entropy: Entropy) -> PeerBox:
+    other = phase.listed[out.to]
+    box = phase.peers.seal(other, out.number, out.payload, entropy.child("peer nonce", other, out.number))
+    return PeerBox(peer=other, number=out.number, box=box)
+
+
+def _pair_key(phase: Advertised, other: int, public: bytes, context: bytes) -> bytes:
+    low, high = sorted((phase.me, other))
+    try:
+        (key,) = phase.pair.agree(public, context, f"pairwise zero {low} {high}")
+    except BadKeyError as error:
+        raise PeerError(phase.setup.members[other], f"advertised a bad key ({error})") from error
+    return key

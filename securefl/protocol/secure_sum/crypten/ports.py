@@ -1,0 +1,51 @@
+"""What the machines need of CrypTen: a port, so that the core imports neither CrypTen nor torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from securefl.base.arrays import Ring
+from securefl.base.entropy import Entropy
+from securefl.base.ids import PartyId
+from securefl.protocol.secure_sum.crypten.progress import Incoming, Progress
+from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
+
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+
+class Computation(Protocol[ResultT_co]):
+    """One member's part of a computation (:class:`securefl.protocol.secure_sum.crypten.session.Session`)."""
+
+    def resume(self, incoming: Iterable[Incoming] = ()) -> Progress[ResultT_co]:
+        """Deliver messages and compute until one is missing.
+
+        Raises:
+            PeerError: a message that cannot be delivered; nothing has changed.
+        """
+        ...
+
+    def close(self) -> None:
+        """End it where it stands."""
+        ...
+
+
+class Engine(Protocol):
+    """Makes computations."""
+
+    def share_of_sum(
+        self, members: Sequence[PartyId], rank: int, zeros: ZeroShares | Entropy, encoded: Ring
+    ) -> Computation[Ring]:
+        """Prepare this member's share of the sum of everybody's ``encoded``.
+
+        Args:
+            members: all that take part, in the order of their ranks.
+            rank: of this member.
+            zeros: its shares of zero; an entropy for CrypTen's own generators.
+            encoded: ring words of this member's update, shape (d,); not changed.
+
+        Returns:
+            A computation whose result is uniform for itself, and with all members' adds up to the sum: ring
+            words as ``encoded`` has them.
+        """
+        ...

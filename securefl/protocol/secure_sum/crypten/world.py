@@ -1,0 +1,176 @@
+"""CrypTen's process globals, as one member of one computation sees them.
+
+CrypTen keeps its communicator, configuration, generators and provider in the process. A computation that
+takes turns with others has its own set, put in place whenever it goes on and taken away when it waits.
+Outside of turns, CrypTen is as it was imported.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+
+from securefl.base.entropy import Entropy
+from securefl.base.errors import UsageError
+from securefl.base.ids import PartyId
+from securefl.protocol.secure_sum.crypten.communicator import Communicator, Mailbox
+from securefl.protocol.secure_sum.crypten.library import Library
+from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
+
+MaskSource = Literal["pairwise", "crypten-insecure"]
+
+_PROVIDERS = "__SUPPORTED_PROVIDERS"
+_PROVIDER = "securefl"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Who computes, and where a member's randomness comes from."""
+
+    members: Sequence[PartyId]
+    rank: int
+    """Of this member among them."""
+    zeros: ZeroShares | Entropy
+    """Shares of zero; or, for ``mask_source = "crypten-insecure"``, what CrypTen\'s seeds are drawn from."""
+    provider: Any = None
+    """A CrypTen tuple provider (Beaver triples); None for computations that need none."""
+    device: str = "cpu"
+    """"cpu" or "cuda"."""
+
+    def __post_init__(self) -> None:
+        """Refuse a world of one: there is nobody to share with."""
+        if len(self.members) < 2:
+            raise UsageError("shares need at least two members: a world of one would hold the value itself")
+        if not 0 <= self.rank < len(self.members):
+            raise UsageError(f"rank {self.rank} of {len(self.members)} members")
+
+
+class Globals:
+    """One computation's set of CrypTen's globals."""
+
+    def __init__(self, library: Library, world: World, mailbox: Mailbox, wait: Callable[[], None]) -> None:
+        self._library = library
+        self._world = world
+        communicator = Communicator(library, mailbox, wait)
+        secure = isinstance(world.zeros, ZeroShares)
+        self._set: dict[tuple[int, str], tuple[Any, Any]] = {}
+        self._put(library.communicator, "get", lambda: communicator)
+        self._put(library.communicator, "is_initialized", lambda: True)
+        self._put(library.crypten.cfg, "config", _configuration(library))
+        self._put(library.plain, "AUTOGRAD_ENABLED", value=False)
+        self._generators: dict[str, Any] = {
+            key: Refusing() if secure else {} for key in library.crypten.generators
+        }
+        if secure:
+            self._put(library.arithmetic, "PRZS", staticmethod(self._arithmetic_zero))
+            self._put(library.binary, "PRZS", staticmethod(self._binary_zero))
+
+    def _put(self, owner: Any, name: str, value: Any) -> None:
+        self._set[id(owner), name] = (owner, value)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Put this set in place; then keep what the computation made of it, and restore what was there."""
+        library = self._library
+        found = {key: vars(owner)[key[1]] for key, (owner, _) in self._set.items()}
+        providers = vars(library.mpc)[_PROVIDERS]
+        generators = dict(library.crypten.generators)
+        for (_, name), (owner, value) in self._set.items():
+            setattr(owner, name, value)
+        library.crypten.generators.update(self._generators)
+        providers[_PROVIDER] = self._world.provider or Without()
+        try:
+            yield
+        finally:
+            self._generators = dict(library.crypten.generators)
+            library.crypten.generators.update(generators)
+            del providers[_PROVIDER]
+            for key, (owner, _) in list(self._set.items()):
+                self._set[key] = (owner, vars(owner)[key[1]])
+                setattr(owner, key[1], found[key])
+
+    def begin(self) -> None:
+        """Do what comes first in a computation: seed CrypTen's generators, if asked."""
+        if not isinstance(self._world.zeros, ZeroShares):
+            exchange_seeds(self._library, self._world.zeros)
+
+    def _arithmetic_zero(self, *size: Any, device: Any = None) -> Any:
+        shape, words = _shape(size)
+        return self._library.arithmetic.from_shares(
+            self._tensor(self._zeros.arithmetic(words), shape, device), precision=0
+        )
+
+    def _binary_zero(self, *size: Any, device: Any = None) -> Any:
+        shape, words = _shape(size)
+        return self._library.binary.from_shares(
+            self._tensor(self._zeros.binary(words), shape, device), precision=0
+        )
+
+    @property
+    def _zeros(self) -> ZeroShares:
+        zeros = self._world.zeros
+        if not isinstance(zeros, ZeroShares):
+            raise UsageError("this computation draws its shares of zero from CrypTen")
+        return zeros
+
+    def _tensor(self, words: Any, shape: tuple[int, ...], device: Any) -> Any:
+        tensor = self._library.torch.from_numpy(words.view(np.int64)).reshape(shape)
+        return tensor if device is None else tensor.to(device)
+
+
+class Refusing:
+    """In place of CrypTen's generators: they are mt19937 with 32 effective bits of seed."""
+
+    def __getitem__(self, key: object) -> NoReturn:
+        """Refuse."""
+        raise UsageError('CrypTen\'s own generators are for mask_source = "crypten-insecure" only')
+
+
+class Without:
+    """In place of a provider where the computation needs no tuples."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise UsageError(f"this computation has no provider of {name}")
+
+
+@lru_cache(maxsize=1)
+def _configuration(library: Library) -> Any:
+    """CrypTen's own configuration with our provider: one for all, since nobody can change it in place.
+
+    ``cfg.temp_override`` gives a computation another one for a while.
+    """
+    config = copy.deepcopy(library.crypten.cfg.config)
+    config.mpc.provider = _PROVIDER
+    importlib.import_module("omegaconf").OmegaConf.set_readonly(config, value=True)
+    return config
+
+
+def exchange_seeds(library: Library, entropy: Entropy) -> None:
+    """Seed CrypTen's generators as ``crypten.init`` does: one seed for each ring neighbour, one for all."""
+    torch, generators = library.torch, library.crypten.generators
+    devices = ["cpu"]
+    if torch.cuda.is_available():
+        devices += ["cuda", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    for known in generators.values():
+        for name in devices:
+            device = torch.device(name)
+            known[device] = torch.Generator(device=device)
+    next_seed, local, common = (
+        int.from_bytes(entropy.child("crypten seed", name).draw(8), "big") - 2**63
+        for name in ("next", "local", "global")
+    )
+    library.crypten._sync_seeds(torch.tensor(next_seed), local, torch.tensor(common))
+
+
+def _shape(size: tuple[Any, ...]) -> tuple[tuple[int, ...], int]:
+    """Return the shape that CrypTen means by ``PRZS(size)`` or ``PRZS(*size)``, and its number of words."""
+    flat = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+    shape = tuple(int(n) for n in flat)
+    return shape, int(np.prod(shape, dtype=np.int64))

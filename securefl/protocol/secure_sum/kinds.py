@@ -1,0 +1,32 @@
+"""Kinds of secure sum by name: each is a folder here, whose ``kind`` makes a ``SecureSum`` of a scenario.
+
+To add one, add the folder and its name to ``secure_sum.kind``
+(:class:`securefl.scenario.scenario.SecureSum`).
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from securefl.base.errors import UsageError
+from securefl.protocol.secure_sum.port import SecureSum
+from securefl.scenario import Scenario
+
+
+def name_of(scenario: Scenario) -> str:
+    """Return the name of the kind that a scenario asks for."""
+    sums = scenario.secure_sum
+    return sums.kind if sums.validated is None else "validated"
+
+
+def sums_of(scenario: Scenario, length: int = 0) -> SecureSum:
+    """Return the kind that a scenario asks for, for models of d = ``length`` parameters.
+
+    Raises:
+        UsageError: its folder makes something else.
+    """
+    folder = importlib.import_module(f"{__package__}.{name_of(scenario)}.kind")
+    made: object = folder.sums_of(scenario, length)
+    if not isinstance(made, SecureSum):
+        raise UsageError(f"secure_sum/{name_of(scenario)} makes no SecureSum")
+    return made

@@ -1,0 +1,267 @@
+"""A member's half of the pairwise-mask secure sum (Bonawitz et al. 2017, double masking), one attempt.
+
+Each function takes the phase in which its message is due and returns the next one; a wrong message raises
+``PeerError`` and nothing has changed. A phase holds no secret that a later one does not need::
+
+    advertise -> Advertised -> on_key_list -> Boxed -> on_box_list -> Ready -> mask -> Submitted -> shares_for
+
+Data's way: step 7 (``mask``), and the party's part of step 9 (``shares_for``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from securefl.base.arrays import Ring, expect
+from securefl.base.crypto import BadKeyError, BoxError, KeyPair, Roster, Sign, add_masks, open_box, seal_box
+from securefl.base.entropy import Entropy
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.encoding import ring_dtype, to_wire
+from securefl.protocol.messages import (
+    BoxList,
+    InstanceShares,
+    KeyAdvert,
+    KeyList,
+    MaskedInput,
+    Receipt,
+    ShareBoxes,
+    SharePair,
+)
+from securefl.protocol.secure_sum.adverts import read_key_list
+from securefl.protocol.secure_sum.masking.sharing import Dealt, deal, is_dealt
+from securefl.protocol.secure_sum.removal import components_from, noise_secret, secret_chain
+from securefl.protocol.secure_sum.setup import Setup, self_mask_key
+from securefl.protocol.wire import decode_struct, encode
+
+
+class BadBoxError(PeerError):
+    """A member's box does not hold what the member advertised (or the server altered it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """Keys drawn and advertised; waiting for the key list."""
+
+    setup: Setup
+    me: int
+    mask: KeyPair = field(repr=False)
+    box: KeyPair = field(repr=False)
+    seed: bytes = field(repr=False)
+    noise: bytes = field(repr=False)
+    """The first secret of removable noise; empty where there is none."""
+    dealt: Dealt
+    """My secrets, as the others get them."""
+    advert: KeyAdvert
+
+
+@dataclass(frozen=True, slots=True)
+class Boxed:
+    """Shares sealed and sent; waiting for the boxes of the others."""
+
+    setup: Setup
+    me: int
+    mask: KeyPair = field(repr=False)
+    openers: Mapping[int, bytes] = field(repr=False)
+    """By sealer: the keys of the boxes that are sealed to me."""
+    seed: bytes = field(repr=False)
+    noise: bytes = field(repr=False)
+    own: SharePair = field(repr=False)
+    adverts: Mapping[int, KeyAdvert]
+    key_list: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """All masks are known; waiting for the update."""
+
+    setup: Setup
+    me: int
+    terms: tuple[tuple[bytes, Sign], ...] = field(repr=False)
+    """Keys of the self mask and of the pairwise masks, with their signs."""
+    noise: bytes = field(repr=False)
+    held: Mapping[int, SharePair] = field(repr=False)
+    """By owner: the shares that I hold for others (and my own)."""
+    lists_digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The masked input is out. Only the shares held for others remain."""
+
+    setup: Setup
+    me: int
+    held: Mapping[int, SharePair] = field(repr=False)
+    lists_digest: bytes
+
+    @property
+    def sharers(self) -> frozenset[int]:
+        """Numbers of the members that masks are shared with, its own included."""
+        return frozenset(self.held)
+
+
+MemberPhase = Advertised | Boxed | Ready | Submitted
+
+
+def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, KeyAdvert]:
+    """Draw fresh keys, a self-mask seed and their shares; publish keys and hashes (protocol.md, step 3)."""
+    index = setup.index(me)
+    mask = KeyPair.generate(entropy.child("mask key"))
+    box = KeyPair.generate(entropy.child("box key"))
+    seed = entropy.child("self-mask seed").draw(32)
+    noise = noise_secret(entropy) if setup.components else b""
+    secrets = secret_chain(noise, setup.components)
+    dealt = deal(setup, index, (seed, mask.private, *secrets), entropy)
+    advert = KeyAdvert(
+        mask_key=mask.public,
+        box_key=box.public,
+        seed_digest=setup.seed_digest(index, seed),
+        shares_root=dealt.root,
+        noise_digests=tuple(setup.noise_digest(index, n, secret) for n, secret in enumerate(secrets)),
+    )
+    return Advertised(setup, index, mask, box, seed, noise, dealt, advert), advert
+
+
+def on_key_list(
+    phase: Advertised, message: KeyList, roster: Roster, entropy: Entropy
+) -> tuple[Boxed, ShareBoxes]:
+    """Check the relayed adverts and seal each listed member its shares (step 4).
+
+    Raises:
+        PeerError: the list is not what honest members would have signed, or this member's advert is missing.
+    """
+    setup = phase.setup
+    adverts, key_list = read_key_list(setup, message.adverts, roster)
+    if adverts.get(phase.me) != phase.advert:
+        raise PeerError(SERVER, f"key list of {setup.describe()} does not hold this member's own advert")
+    context = setup.keys_context(key_list)
+    boxes = []
+    openers: dict[int, bytes] = {}
+    for holder, advert in adverts.items():
+        if holder != phase.me:
+            sealer, openers[holder] = _box_keys(phase, holder, advert, context)
+            plaintext = encode(phase.dealt.shares[holder])
+            boxes.append((holder, seal_box(sealer, plaintext, context, entropy.child("box nonce", holder))))
+    own = phase.dealt.shares[phase.me]
+    boxed = Boxed(setup, phase.me, phase.mask, openers, phase.seed, phase.noise, own, adverts, key_list)
+    return boxed, ShareBoxes(boxes=tuple(boxes), share_digests=phase.dealt.digests)
+
+
+def on_box_list(phase: Boxed, message: BoxList) -> Ready:
+    """Open the boxes sealed to this member and derive all masks (step 5).
+
+    Raises:
+        BadBoxError: a box does not open or does not hold the advertised shares; complain about its culprit.
+        PeerError: the list itself is impossible.
+    """
+    setup, context = phase.setup, phase.setup.keys_context(phase.key_list)
+    boxes = dict(message.boxes)
+    strangers = boxes.keys() - (phase.adverts.keys() - {phase.me})
+    if strangers or len(boxes) != len(message.boxes):
+        raise PeerError(SERVER, f"box list of {setup.describe()} names a member twice or not in the key list")
+    sharers = frozenset(boxes) | {phase.me}
+    if len(sharers) < setup.min_survivors:
+        raise PeerError(SERVER, f"box list of {setup.describe()} leaves fewer than min_survivors members")
+    held = {phase.me: phase.own}
+    terms: list[tuple[bytes, Sign]] = [(self_mask_key(phase.seed, context), 1)]
+    digest = setup.share_digester()
+    for owner in sorted(boxes):
+        held[owner] = _open_shares(phase, owner, boxes[owner], context, digest)
+        shared = pairwise_key(phase.mask, phase.adverts[owner].mask_key, phase.me, owner, context)
+        terms.append((shared, pairwise_sign(phase.me, owner)))
+    lists = setup.lists_digest(phase.key_list, sharers)
+    return Ready(setup, phase.me, tuple(terms), phase.noise, held, lists)
+
+
+def mask(phase: Ready, encoded: Ring, without: int = 0) -> tuple[Submitted, MaskedInput, Receipt]:
+    """Hide an encoded update (ring words, shape (d,)) under all masks and all removable noise.
+
+    ``encoded`` is not changed. ``without``: components of the noise that are left out, the first ones; 0
+    unless the member deviates.
+    """
+    setup = phase.setup
+    expect(encoded, "encoded update", ring_dtype(setup.ring_bits), (setup.length,))
+    masked = encoded.copy()
+    if setup.removable is not None:
+        components = components_from(setup.removable, setup.instance, phase.me, phase.noise, 0)
+        for component in islice(components, without, None):
+            masked += component
+    add_masks(masked, phase.terms)
+    submitted = Submitted(setup, phase.me, phase.held, phase.lists_digest)
+    return submitted, MaskedInput(vector=to_wire(masked)), Receipt(lists_digest=phase.lists_digest)
+
+
+def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> InstanceShares:
+    """Return, per member, the share of its seed (survivor) or of its mask key (dropped), never both.
+
+    Of each survivor also the share of the secret of the noise that so many survivors do not need.
+
+    The caller has checked the survivor set, the certificate and the ledger, and calls this once per update.
+
+    Raises:
+        UsageError: fewer than ``min_survivors`` of the sharing members survive.
+    """
+    setup, i = phase.setup, phase.setup.instance
+    alive = {owner for owner in phase.held if setup.members[owner] in survivors}
+    if len(alive) < setup.min_survivors:
+        raise UsageError(
+            f"{setup.describe()} has {len(alive)} survivors, min_survivors is {setup.min_survivors}"
+        )
+    return InstanceShares(
+        reclustering=i.reclustering,
+        cluster=i.cluster,
+        attempt=i.attempt,
+        seed_shares=tuple((o, phase.held[o].seed_share) for o in sorted(alive)),
+        key_shares=tuple((o, phase.held[o].key_share) for o in sorted(phase.held.keys() - alive)),
+        noise_shares=tuple(
+            (o, phase.held[o].noise_shares[number])
+            for number in setup.superfluous(len(alive))
+            for o in sorted(alive)
+        ),
+    )
+
+
+def pairwise_key(own: KeyPair, public: bytes, one: int, other: int, context: bytes) -> bytes:
+    """Return the stream key that two members share; the same from both ends.
+
+    Raises:
+        PeerError: the public key is a low-order point.
+    """
+    low, high = sorted((one, other))
+    try:
+        (key,) = own.agree(public, context, f"pairwise mask {low} {high}")
+    except BadKeyError as error:
+        raise PeerError(f"member {other}", f"advertised a bad mask key ({error})") from error
+    return key
+
+
+def pairwise_sign(me: int, other: int) -> Sign:
+    """Return the sign of a pairwise mask at ``me``: the lower number adds, the higher subtracts."""
+    return 1 if me < other else -1
+
+
+def _box_keys(phase: Advertised, other: int, advert: KeyAdvert, context: bytes) -> tuple[bytes, bytes]:
+    """Return the keys of the box to and of the box from another member: one agreement, two directions."""
+    to, back = f"share box {phase.me} to {other}", f"share box {other} to {phase.me}"
+    try:
+        sealer, opener = phase.box.agree(advert.box_key, context, to, back)
+    except BadKeyError as error:
+        reason = f"key list of {phase.setup.describe()} holds a bad box key ({error})"
+        raise PeerError(SERVER, reason) from error
+    return sealer, opener
+
+
+def _open_shares(
+    phase: Boxed, owner: int, box: bytes, context: bytes, digest: Callable[[int, int, str, bytes], bytes]
+) -> SharePair:
+    setup, name = phase.setup, phase.setup.members[owner]
+    try:
+        pair = decode_struct(SharePair, open_box(phase.openers[owner], box, context), name)
+    except (BoxError, PeerError) as error:
+        raise BadBoxError(name, "its share box does not open") from error
+    root = phase.adverts[owner].shares_root
+    if not is_dealt(setup, owner, phase.me, pair, root, digest):
+        raise BadBoxError(name, "its shares are not the advertised ones")
+    return pair

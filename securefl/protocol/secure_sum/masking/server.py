@@ -1,0 +1,97 @@
+"""The server's half of the pairwise-mask secure sum, one attempt, up to the freeze.
+
+::
+
+    CollectingKeys -> CollectingBoxes -> MaskedInputs        (-> Lost, from each)
+
+``on_*`` takes one member's message; ``close_*`` ends a step with whoever has answered. Nothing here learns an
+update: masked inputs are uniform until :mod:`securefl.protocol.secure_sum.masking.opening` gets the released
+shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from securefl.base.crypto import merkle_root
+from securefl.base.errors import PeerError
+from securefl.base.ids import PartyId
+from securefl.base.text import count
+from securefl.protocol.messages import BoxList, KeyAdvert, KeyList, ShareBoxes
+from securefl.protocol.secure_sum.collecting import CollectingInputs, CollectingKeys, Lost, listed
+from securefl.protocol.secure_sum.setup import Setup, share_leaf
+
+
+@dataclass(frozen=True, slots=True)
+class CollectingBoxes:
+    """The key list is out; waiting for the listed members' share boxes."""
+
+    setup: Setup
+    adverts: Mapping[int, KeyAdvert]
+    key_list: bytes
+    boxes: Mapping[int, ShareBoxes] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> frozenset[PartyId]:
+        """Listed members without boxes."""
+        return frozenset(self.setup.members[i] for i in self.adverts.keys() - self.boxes.keys())
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedInputs(CollectingInputs):
+    """The box lists are out; waiting for masked inputs and receipts of the sharing members."""
+
+    share_digests: Mapping[int, tuple[tuple[bytes, ...], ...]] = field(kw_only=True, repr=False)
+    """By owner (exactly the sharing members), by holder."""
+
+
+InstancePhase = CollectingKeys | CollectingBoxes | MaskedInputs | Lost
+
+
+def close_keys(phase: CollectingKeys) -> tuple[CollectingBoxes | Lost, KeyList | None]:
+    """End the key step; the list goes to the members that are on it."""
+    found = listed(phase)
+    if isinstance(found, Lost):
+        return found, None
+    adverts, digest, key_list = found
+    return CollectingBoxes(phase.setup, adverts, digest), key_list
+
+
+def on_boxes(phase: CollectingBoxes, sender: PartyId, message: ShareBoxes) -> CollectingBoxes:
+    """Take one member's boxes.
+
+    Raises:
+        PeerError: not listed, a second time, boxes for the wrong members, or digests that are not advertised.
+    """
+    setup, index = phase.setup, phase.setup.index(sender)
+    if index not in phase.adverts or index in phase.boxes:
+        raise PeerError(sender, f"sends boxes out of turn in {setup.describe()}")
+    holders = [holder for holder, _ in message.boxes]
+    if sorted(holders) != sorted(phase.adverts.keys() - {index}):
+        raise PeerError(sender, f"has not sealed one box per listed member in {setup.describe()}")
+    kinds = 2 + setup.components
+    leaves = [share_leaf(*each) for each in message.share_digests if len(each) == kinds]
+    if len(leaves) != len(setup.members) or merkle_root(leaves) != phase.adverts[index].shares_root:
+        raise PeerError(sender, f"share digests are not the advertised ones in {setup.describe()}")
+    return replace(phase, boxes={**phase.boxes, index: message})
+
+
+def close_boxes(phase: CollectingBoxes) -> tuple[MaskedInputs | Lost, dict[PartyId, BoxList]]:
+    """End the share step; every member that sealed boxes gets those sealed to it."""
+    setup = phase.setup
+    if len(phase.boxes) < setup.min_survivors:
+        return Lost(setup, f"only {count(len(phase.boxes), 'member')} shared secrets"), {}
+    sealed = {owner: dict(message.boxes) for owner, message in sorted(phase.boxes.items())}
+    lists = {
+        setup.members[holder]: BoxList(
+            boxes=tuple((owner, boxes[holder]) for owner, boxes in sealed.items() if owner != holder)
+        )
+        for holder in sealed
+    }
+    digests = {owner: message.share_digests for owner, message in phase.boxes.items()}
+    lists_digest = setup.lists_digest(phase.key_list, frozenset(digests))
+    inputs = MaskedInputs(
+        setup, phase.adverts, phase.key_list, lists_digest, frozenset(digests), share_digests=digests
+    )
+    return inputs, lists

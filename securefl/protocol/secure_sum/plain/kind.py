@@ -1,0 +1,214 @@
+"""No protection at all, behind the port: the server reads every update. For simulations and tests only.
+
+A sum opens as a masked one does: whoever has submitted is in it, and ``threshold`` members have to release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import ClassVar, Final, Literal
+
+from securefl.base.arrays import Ring, expect
+from securefl.base.crypto import Roster, digest
+from securefl.base.entropy import Entropy
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.encoding import add_wire, ring_dtype, to_wire, zeros
+from securefl.protocol.messages import (
+    InstanceSeed,
+    KeyAdvert,
+    KeyList,
+    MaskedInput,
+    Receipt,
+    SumToMember,
+    SumToServer,
+)
+from securefl.protocol.secure_sum.adverts import read_key_list
+from securefl.protocol.secure_sum.collecting import (
+    CollectingInputs,
+    CollectingKeys,
+    Lost,
+    ServerPhase,
+    listed,
+    on_advert,
+    on_input,
+    on_receipt,
+)
+from securefl.protocol.secure_sum.port import (
+    Closed,
+    InputSent,
+    MemberEnd,
+    MemberPhase,
+    MemberStep,
+    Opening,
+    SecureSum,
+    ServerEnd,
+    Taken,
+    out_of_turn,
+    own,
+)
+from securefl.protocol.secure_sum.removal import components_from, noise_secret, secret_chain
+from securefl.protocol.secure_sum.setup import Setup
+from securefl.protocol.secure_sum.store import VectorStore
+from securefl.scenario import Scenario
+
+NOTHING: Final = bytes(32)
+"""What a member releases where there is no noise to take out."""
+
+
+class PlainSums(SecureSum):
+    """Sums whose parts anybody reads who sees them."""
+
+    simulated_only: ClassVar[bool] = True
+
+    @property
+    def member(self) -> MemberEnd:
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
+        return _Member()
+
+    @property
+    def server(self) -> ServerEnd:
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
+        return _Server()
+
+    def vectors(self, step: Literal["shares", "training"], _members: int) -> int:
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
+        return 1 if step == "training" else 0
+
+
+def sums_of(_scenario: Scenario, _length: int) -> PlainSums:
+    """Return the kind; it needs to know nothing."""
+    return PlainSums()
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Said that it takes part; waiting for the list of all who do."""
+
+    setup: Setup
+    me: int
+    noise: bytes = field(repr=False)
+    """The first secret of removable noise; empty where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """Who takes part is known; waiting for the update, and then for the freeze."""
+
+    setup: Setup
+    me: int
+    noise: bytes = field(repr=False)
+    sharers: frozenset[int]
+    lists_digest: bytes
+    sent: bool = False
+
+
+class _Member(MemberEnd):
+    def advertise(
+        self, setup: Setup, me: PartyId, _weights: Mapping[PartyId, float], entropy: Entropy
+    ) -> tuple[MemberPhase, KeyAdvert]:
+        index, noise = setup.index(me), noise_secret(entropy) if setup.components else b""
+        # Nobody agrees on anything by these keys: they only have to differ.
+        mask, box = (digest("plain", name, *setup.instance, index) for name in ("mask key", "box key"))
+        secrets = secret_chain(noise, setup.components)
+        digests = tuple(setup.noise_digest(index, n, secret) for n, secret in enumerate(secrets))
+        root = digest("no shares")
+        advert = KeyAdvert(
+            mask_key=mask, box_key=box, seed_digest=root, shares_root=root, noise_digests=digests
+        )
+        return Present(setup, index, noise), advert
+
+    def receive(
+        self, phase: MemberPhase, message: SumToMember, roster: Roster, _entropy: Entropy
+    ) -> MemberStep:
+        if not isinstance(message, KeyList) or not isinstance(phase, Present):
+            raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
+        adverts, key_list = read_key_list(phase.setup, message.adverts, roster)
+        lists = phase.setup.lists_digest(key_list, frozenset(adverts))
+        return MemberStep(Among(phase.setup, phase.me, phase.noise, frozenset(adverts), lists))
+
+    def submit(self, phase: MemberPhase, encoded: Ring, _entropy: Entropy, without: int) -> MemberStep | None:
+        if not isinstance(phase, Among) or phase.sent:
+            return None
+        setup = phase.setup
+        expect(encoded, "encoded update", ring_dtype(setup.ring_bits), (setup.length,))
+        words = encoded.copy()
+        if setup.removable is not None:
+            components = components_from(setup.removable, setup.instance, phase.me, phase.noise, 0)
+            for component in islice(components, without, None):
+                words += component
+        sent = Among(setup, phase.me, phase.noise, phase.sharers, phase.lists_digest, sent=True)
+        return MemberStep(
+            sent, (MaskedInput(vector=to_wire(words)), Receipt(lists_digest=phase.lists_digest))
+        )
+
+    def sent(self, phase: MemberPhase) -> InputSent | None:
+        return phase if isinstance(phase, Among) and phase.sent else None
+
+    def release(self, phase: InputSent, survivors: Collection[PartyId]) -> Opening:
+        setup, i = phase.setup, phase.setup.instance
+        alive = sum(setup.members[index] in survivors for index in phase.sharers)
+        chain = secret_chain(own(phase, Among).noise, setup.components)
+        secret = next((chain[number] for number in setup.superfluous(alive)), NOTHING)
+        return InstanceSeed(reclustering=i.reclustering, cluster=i.cluster, attempt=i.attempt, seed=secret)
+
+
+class _Server(ServerEnd):
+    def receive(
+        self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
+    ) -> Taken:
+        match message, phase:
+            case KeyAdvert(), CollectingKeys():
+                return Taken(on_advert(phase, sender, message, signed))
+            case MaskedInput(), CollectingInputs():
+                return Taken(on_input(phase, sender, message, store))
+            case Receipt(), CollectingInputs():
+                return Taken(on_receipt(phase, sender, message, signed))
+            case _:
+                raise out_of_turn(sender, type(message).__name__, phase)
+
+    def close(self, phase: ServerPhase, _max_attempts: int) -> Closed:
+        keys = own(phase, CollectingKeys)
+        found = listed(keys)
+        if isinstance(found, Lost):
+            return Closed(found)
+        adverts, key_list, message = found
+        lists = keys.setup.lists_digest(key_list, frozenset(adverts))
+        inputs = CollectingInputs(keys.setup, adverts, key_list, lists, frozenset(adverts))
+        said = tuple((keys.setup.members[i], message) for i in adverts)
+        return Closed(inputs, "training", vectors=True, said=said)
+
+    def check_release(
+        self, phase: CollectingInputs, survivors: frozenset[PartyId], holder: PartyId, release: Opening
+    ) -> None:
+        setup, index = phase.setup, phase.setup.index(holder)
+        if not isinstance(release, InstanceSeed):
+            raise PeerError(holder, f"releases what sums of another kind open with, in {setup.describe()}")
+        right = release.seed == NOTHING
+        for number in setup.superfluous(len(phase.alive(survivors))):
+            stated = phase.adverts[index].noise_digests[number]
+            right = setup.noise_digest(index, number, release.seed) == stated
+        if not right:
+            raise PeerError(holder, f"released a wrong seed share in {setup.describe()}")
+
+    def open(
+        self,
+        phase: CollectingInputs,
+        survivors: frozenset[PartyId],
+        releases: Mapping[PartyId, Opening],
+        store: VectorStore,
+    ) -> Ring:
+        setup, alive = phase.setup, phase.alive(survivors)
+        total = zeros(setup.length, setup.ring_bits)
+        for index in alive:
+            add_wire(total, store.get(phase.inputs[index]), setup.members[index])
+        for number in setup.superfluous(len(alive)) if setup.removable is not None else ():
+            for index in alive:
+                release = releases.get(setup.members[index])
+                if not isinstance(release, InstanceSeed) or setup.removable is None:
+                    raise PeerError(setup.members[index], "has not released what takes its noise out")
+                for noise in components_from(setup.removable, setup.instance, index, release.seed, number):
+                    total -= noise
+        return total

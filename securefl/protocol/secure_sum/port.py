@@ -1,0 +1,320 @@
+"""The port that every kind of secure sum stands behind: a member's end, and the server's end.
+
+The machines of a round (:mod:`securefl.protocol.round.shared`) know this and no kind. Both ends are functions
+of a phase and an event, as the machines are: a wrong message raises ``PeerError`` and nothing has changed.
+Each kind is a folder beside this module, found by its name (:mod:`securefl.protocol.secure_sum.kinds`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol, TypeVar
+
+from securefl.base.arrays import Ring
+from securefl.base.crypto import Roster
+from securefl.base.entropy import Entropy
+from securefl.base.errors import ConfigError, PeerError, UsageError
+from securefl.base.ids import PartyId, RunId
+from securefl.protocol.kernel import Place
+from securefl.protocol.messages import (
+    AnyMessage,
+    DealRequest,
+    Dealt,
+    InstanceSeed,
+    InstanceShares,
+    KeyAdvert,
+    SumToMember,
+    SumToServer,
+)
+from securefl.protocol.secure_sum.collecting import CollectingInputs, Lost, ServerPhase
+from securefl.protocol.secure_sum.setup import Setup
+from securefl.protocol.secure_sum.store import VectorStore
+from securefl.scenario import Deadlines
+
+Opening = InstanceShares | InstanceSeed
+"""What a member lets go of after the freeze, so that a sum opens."""
+
+
+class MemberPhase(Protocol):
+    """One attempt of one sum at a member; each kind has its own."""
+
+    @property
+    def setup(self) -> Setup:
+        """Of the attempt."""
+        ...
+
+
+class InputSent(MemberPhase, Protocol):
+    """What is left of an attempt once the update is out; kinds add what they let go of."""
+
+    @property
+    def sharers(self) -> frozenset[int]:
+        """Numbers of the members that masks exist between; of those that the sum holds, if ``everyone``."""
+        ...
+
+    @property
+    def lists_digest(self) -> bytes:
+        """What this member's receipt states."""
+        ...
+
+
+class Running(Protocol):
+    """Something that a phase keeps going, and that ends with it."""
+
+    def close(self) -> None:
+        """End it where it stands."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStep:
+    """What an event makes of a member's phase, and what is said to the server with it."""
+
+    phase: MemberPhase
+    said: tuple[AnyMessage, ...] = ()
+    refused: PeerError | None = None
+    """Whom the member refuses, though its phase may have changed."""
+
+
+class MemberEnd(ABC):
+    """A member's end of all sums of one kind."""
+
+    @abstractmethod
+    def advertise(
+        self, setup: Setup, me: PartyId, weights: Mapping[PartyId, float], entropy: Entropy
+    ) -> tuple[MemberPhase, KeyAdvert]:
+        """Draw the fresh keys of one attempt; ``weights`` are everybody's, in (0, 1]."""
+
+    @abstractmethod
+    def receive(
+        self, phase: MemberPhase, message: SumToMember, roster: Roster, entropy: Entropy
+    ) -> MemberStep:
+        """Take one message of the server.
+
+        Raises:
+            PeerError: out of turn, or not what an honest server sends or relays.
+        """
+
+    @abstractmethod
+    def submit(self, phase: MemberPhase, encoded: Ring, entropy: Entropy, without: int) -> MemberStep | None:
+        """Send the encoded update (ring words, shape (d,), not changed) if it is due; None if not.
+
+        ``without``: components of removable noise that are left out; 0 unless the member deviates.
+        """
+
+    @abstractmethod
+    def sent(self, phase: MemberPhase) -> InputSent | None:
+        """Return the phase if the update is out; None as long as it is not."""
+
+    @abstractmethod
+    def release(self, phase: InputSent, survivors: Collection[PartyId]) -> Opening:
+        """Return what opens the sum. The caller has checked survivors, certificate and ledger."""
+
+    def given(self, phase: InputSent, _release: Opening) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of whom a release gives something away: of members that are counted, and that have dropped out."""
+        return tuple(sorted(phase.sharers)), ()
+
+    def is_final(self, _phase: MemberPhase) -> bool:
+        """Whether the member takes part in no further attempt."""
+        return False
+
+    def running(self, _phase: MemberPhase) -> Iterable[Running]:
+        """What has to be ended when the phase is left."""
+        return ()
+
+
+Step = Literal["keys", "shares", "training"]
+"""Deadlines that a sum's steps have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Which updates of a sum passed validation, and which did not."""
+
+    accepted: tuple[PartyId, ...]
+    rejected: tuple[PartyId, ...]
+    projections: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a message makes of a phase at the server, and what is passed on to whom."""
+
+    phase: ServerPhase
+    relayed: tuple[tuple[PartyId, AnyMessage], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What follows a step that has ended with whoever had answered."""
+
+    phase: ServerPhase
+    """A next attempt's ``CollectingKeys`` means: start over with its members."""
+    step: Step = "keys"
+    """How long the next one may take; without meaning where the sum is lost."""
+    vectors: bool = False
+    """Whether vectors travel in it, so that it may take as long as they need."""
+    said: tuple[tuple[PartyId, AnyMessage], ...] = field(default=(), repr=False)
+    passed: Passed | None = None
+
+
+class ServerEnd(ABC):
+    """The server's end of all sums of one kind."""
+
+    @abstractmethod
+    def receive(
+        self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
+    ) -> Taken:
+        """Take one message of a member or the dealer.
+
+        Raises:
+            PeerError: out of turn, or not what an honest one sends.
+        """
+
+    @abstractmethod
+    def close(self, phase: ServerPhase, max_attempts: int) -> Closed:
+        """End a step, complete or not, before inputs are collected."""
+
+    @abstractmethod
+    def check_release(
+        self, phase: CollectingInputs, survivors: frozenset[PartyId], holder: PartyId, release: Opening
+    ) -> None:
+        """Check what one member released.
+
+        Raises:
+            PeerError: it is not what the member advertised, or of another kind of sum.
+        """
+
+    @abstractmethod
+    def open(
+        self,
+        phase: CollectingInputs,
+        survivors: frozenset[PartyId],
+        releases: Mapping[PartyId, Opening],
+        store: VectorStore,
+    ) -> Ring:
+        """Return the ring sum, shape (d,), of the survivors' updates, from as many releases as are needed.
+
+        Raises:
+            PeerError: somebody's secret is another one than it advertised.
+        """
+
+    def complaint(
+        self, phase: ServerPhase, sender: PartyId, accused: PartyId, *, over: bool
+    ) -> CollectingInputs | Lost:
+        """Return what is started over without both, or lost.
+
+        An honest member complains instead of submitting: whoever has submitted may not undo others' work.
+
+        Raises:
+            PeerError: out of turn; ``over`` says that the step has ended.
+        """
+        if not isinstance(phase, CollectingInputs):
+            raise out_of_turn(sender, "Complaint", phase)
+        setup = phase.setup
+        submitted = setup.index(sender) in phase.inputs.keys() | phase.receipts.keys()
+        if sender == accused or submitted or over or not {sender, accused} <= phase.names(phase.sharers):
+            raise PeerError(sender, f"complains about {accused} out of turn in {setup.describe()}")
+        return phase
+
+    def doubt(self, _phase: CollectingInputs, _opened: Ring, _weights: Mapping[PartyId, float]) -> str:
+        """Why an opened sum must be wrong; empty if nothing says so."""
+        return ""
+
+
+class SecureSum(ABC):
+    """One kind of secure sum, as one scenario asks for it."""
+
+    everyone: ClassVar[bool] = False
+    """Whether all members on the key list are needed to open, not any ``threshold``."""
+    helped: ClassVar[bool] = False
+    """Whether members that are not counted hold parts of what is opened, and release them, too."""
+    dealer: ClassVar[PartyId | None] = None
+    """Who deals members what they compute with; nobody in most kinds."""
+    bad: ClassVar[str] = "a bad share box"
+    """What a member complains about."""
+    deals_secrets: ClassVar[bool] = False
+    """Whether members share secrets with each other between keys and inputs."""
+    simulated_only: ClassVar[bool] = False
+    """Whether it hides nothing, so that no run may use it."""
+    preload: ClassVar[tuple[str, ...]] = ()
+    """Modules that the fork server of a run imports for it."""
+
+    @property
+    @abstractmethod
+    def member(self) -> MemberEnd:
+        """The members' end."""
+
+    @property
+    @abstractmethod
+    def server(self) -> ServerEnd:
+        """The server's end."""
+
+    @abstractmethod
+    def vectors(self, step: Literal["shares", "training"], members: int) -> int:
+        """Vectors that pass one member's connection in a step of a sum of so many members, at most."""
+
+    def checking(self, _deadlines: Deadlines) -> float:
+        """Seconds that steps between shares and inputs may take."""
+        return 0.0
+
+    def check_run(self) -> None:
+        """Refuse to run, other than to simulate, what protects nobody.
+
+        Raises:
+            ConfigError: it hides nothing.
+        """
+        if self.simulated_only:
+            raise ConfigError(
+                "secure_sum.kind",
+                "hides nothing: the server of a run would read every update",
+                'kind = "masking", or simulate',
+            )
+
+    def check_machine(self) -> None:
+        """Refuse to compute sums on a machine that lacks what they need, before any process starts.
+
+        Raises:
+            ConfigError: what is missing.
+        """
+        return
+
+    def prepared(self) -> SecureSum:
+        """Return the kind with what its members compute with, loaded.
+
+        Raises:
+            ConfigError: as :meth:`check_machine`.
+        """
+        return self
+
+    def deal(
+        self, _request: DealRequest, place: Place, _roster: Roster, _run: RunId, _entropy: Entropy
+    ) -> tuple[Dealt, ...]:
+        """Answer the server's request for one attempt as the dealer.
+
+        Raises:
+            PeerError: the request is not one that honest members' adverts make.
+            UsageError: the kind has no dealer.
+        """
+        raise UsageError(f"nobody deals for {tuple(place)}: this kind of sum has no dealer")
+
+
+PhaseT = TypeVar("PhaseT")
+
+
+def own(phase: object, kind: type[PhaseT]) -> PhaseT:
+    """Return a phase as one of the kind that made it.
+
+    Raises:
+        UsageError: another kind has made it.
+    """
+    if not isinstance(phase, kind):
+        raise UsageError(f"{type(phase).__name__} is no {kind.__name__}: another kind of sum has made it")
+    return phase
+
+
+def out_of_turn(sender: PartyId, what: str, phase: ServerPhase) -> PeerError:
+    """The refusal of a message that the server's phase does not wait for."""
+    return PeerError(sender, f"sends {what} out of turn in {phase.setup.describe()}")

@@ -1,0 +1,115 @@
+"""Is a shared vector of projections within bounds: one bit, opened to its evaluators (ADR 0024, step 8).
+
+The words p_1 + B, ..., p_n + B and T - (p_1^2 + ... + p_n^2) go from additive to XOR shares together. A
+projection is in [-2^b, 2^b) exactly if no bit of p + 2^b from b + 1 upwards is set, and the sum is small
+exactly if the sign bit of the difference is not. All these bits, inverted, go through one tree of ANDs.
+
+Opened, besides the bit, are masked words only: differences between what is multiplied and what was dealt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from securefl.base.arrays import U64, expect
+from securefl.base.errors import PeerError
+from securefl.base.ids import PartyId
+from securefl.methods.privacy import NormTest
+from securefl.protocol.secure_sum.crypten.library import Library, load
+from securefl.protocol.secure_sum.crypten.session import Session
+from securefl.protocol.secure_sum.crypten.world import World
+from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
+from securefl.protocol.secure_sum.validated.dealing import Tuples
+from securefl.protocol.secure_sum.validated.provider import DealtProvider
+
+
+class CryptenChecks:
+    """Makes sessions (:class:`securefl.protocol.secure_sum.validated.phases.Checks`): small ones, so on the CPU."""
+
+    def check(
+        self,
+        members: Sequence[PartyId],
+        rank: int,
+        zeros: ZeroShares,
+        projections: U64,
+        test: NormTest,
+        tuples: Tuples,
+    ) -> Session[bool]:
+        """See :class:`securefl.protocol.secure_sum.validated.phases.Checks`."""
+        return check_session(World(members, rank, zeros), projections, test, tuples)
+
+
+def check_session(world: World, projections: U64, test: NormTest, tuples: Tuples) -> Session[bool]:
+    """One evaluator's check of one owner; its result is whether the owner's update passes.
+
+    Args:
+        world: the evaluators, with pairwise zero shares of this check; its provider is replaced.
+        projections: of this evaluator's share, u64 ``(n,)``.
+        test: the bounds.
+        tuples: what the dealer dealt this evaluator for this check.
+
+    Raises:
+        UsageError: another number of projections than the test has.
+        ConfigError: CrypTen is missing.
+    """
+    expect(projections, "projections", np.uint64, (test.projections,))
+    provider = DealtProvider(load(), tuples)
+    own = World(world.members, world.rank, world.zeros, provider, world.device)
+    return Session(own, partial(within, projections=projections, test=test, rank=world.rank))
+
+
+def within(library: Library, projections: U64, test: NormTest, rank: int) -> bool:
+    """The program itself: runs with CrypTen's globals of one evaluator in place.
+
+    Raises:
+        PeerError: what was opened is no bit: somebody's words were not those of the protocol.
+    """
+    torch, arithmetic, binary = library.torch, library.arithmetic, library.binary
+    share = arithmetic.from_shares(torch.from_numpy(projections.view(np.int64).copy()), precision=0)
+    # Not the tensor's own ``square``: between more than two, CrypTen divides its result by a scale of 1, at
+    # the price of wrap counts.
+    total = library.mpc.primitives.beaver.square(share).share.sum()
+    words = torch.cat([share.share, -total.view(1)])
+    if rank == 0:
+        words[:-1] += 1 << test.range_bits
+        words[-1] += test.threshold
+    masks = torch.full_like(words, -(1 << (test.range_bits + 1)))
+    masks[-1] = -(2**63)
+    bits = _to_binary(library, arithmetic.from_shares(words, precision=0))
+    good = ~(bits & masks)
+    while len(good.share) > 1:
+        half = len(good.share) // 2
+        joined = _part(binary, good, 0, half) & _part(binary, good, half, 2 * half)
+        joined.share = torch.cat([joined.share, good.share[2 * half :]])
+        good = joined
+    for shift in (32, 16, 8, 4, 2, 1):
+        good = good & (good << shift)
+    top = binary.from_shares((good.share >> 63) & 1, precision=0)
+    opened = int(top.reveal()[0])
+    if opened not in {0, 1}:
+        raise PeerError("an evaluator", "sent something that is no share of a bit")
+    return bool(opened)
+
+
+def check_zeros(pair_keys: Mapping[int, bytes], evaluators: Sequence[int], me: int) -> ZeroShares:
+    """One evaluator's shares of zero among the evaluators of one owner, by rank.
+
+    Args:
+        pair_keys: by member number, keys of 32 bytes that belong to this check alone.
+        evaluators: member numbers, by rank.
+        me: this member's number, one of them.
+    """
+    ranks = {member: rank for rank, member in enumerate(evaluators)}
+    return ZeroShares(ranks[me], {ranks[other]: pair_keys[other] for other in evaluators if other != me})
+
+
+def _to_binary(library: Library, words: Any) -> Any:
+    return library.mpc.primitives.converters.convert(words, library.mpc.ptype.binary)
+
+
+def _part(binary: Any, words: Any, start: int, stop: int) -> Any:
+    return binary.from_shares(words.share[start:stop].clone(), precision=0)

@@ -1,0 +1,157 @@
+"""The dealer's part of a validated sum, and how a member reads it (ADR 0024, step 3).
+
+A dealer is told which members of which attempt are about to check each other, deals every check's tuples,
+and seals each member its part under a fresh key. It answers once for each attempt, sees no message between
+members, no share and no verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from securefl.base.crypto import (
+    BadKeyError,
+    BoxError,
+    KeyPair,
+    Roster,
+    digest,
+    open_box,
+    seal_box,
+    shared_key,
+)
+from securefl.base.entropy import Entropy
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, Instance, PartyId, RunId
+from securefl.base.text import count
+from securefl.protocol.kernel import Place
+from securefl.protocol.messages import DealRequest, Deals, Dealt, KeyAdvert, OwnerDeal
+from securefl.protocol.secure_sum.setup import key_list_digest
+from securefl.protocol.secure_sum.validated.dealing import Deal, Tuples, deal, deal_context, requests_of
+from securefl.protocol.secure_sum.validated.shares import LEAST_MEMBERS, others_of
+from securefl.protocol.wire import decode_struct, encode, open_relayed
+
+_LABEL = "deal"
+
+
+def answer(
+    request: DealRequest, place: Place, roster: Roster, run: RunId, projections: int, entropy: Entropy
+) -> tuple[Dealt, ...]:
+    """Answer the server's request for one attempt.
+
+    The members' adverts are checked as any member checks them, so that nobody else's box gets triples.
+
+    Raises:
+        PeerError: the request is not one that honest members' adverts make.
+    """
+    members = tuple(PartyId(name) for name in request.members)
+    if list(members) != sorted(set(members)) or not set(members) <= roster.parties.keys():
+        raise PeerError(SERVER, "asks for triples for others than parties of the roster")
+    adverts: dict[int, KeyAdvert] = {}
+    frames: dict[int, bytes] = {}
+    for frame in request.adverts:
+        delivery = open_relayed(frame, roster, run, SERVER, SERVER)
+        if delivery.place != place or not isinstance(delivery.message, KeyAdvert):
+            raise PeerError(SERVER, "asks for triples with something that is no advert of the attempt")
+        if delivery.sender not in members or members.index(delivery.sender) in adverts:
+            raise PeerError(SERVER, f"asks for triples with an advert of {delivery.sender} out of turn")
+        index = members.index(delivery.sender)
+        adverts[index], frames[index] = delivery.message, frame
+    if len(adverts) < LEAST_MEMBERS:
+        raise PeerError(
+            SERVER, f"asks for triples for {count(len(adverts), 'member')}, {LEAST_MEMBERS} are needed"
+        )
+    box_keys = {index: adverts[index].box_key for index in sorted(adverts)}
+    instance = Instance(run, *place)
+    try:
+        return deal_attempt(instance, members, box_keys, key_list_digest(frames), projections, entropy)
+    except BadKeyError as error:
+        raise PeerError(SERVER, f"asks for triples under a bad key ({error})") from error
+
+
+def deal_attempt(
+    instance: Instance,
+    members: Sequence[PartyId],
+    box_keys: Mapping[int, bytes],
+    key_list: bytes,
+    projections: int,
+    entropy: Entropy,
+) -> tuple[Dealt, ...]:
+    """Deal for all checks of one attempt.
+
+    Args:
+        instance: the attempt.
+        members: all of it; ``box_keys`` names those that are listed, by their places here, 3 at least.
+        box_keys: the advertised keys that boxes are sealed to.
+        key_list: digest of the adverts; a member that saw other ones cannot open its box.
+        projections: n.
+        entropy: of this attempt.
+
+    Raises:
+        BadKeyError: a box key of low order.
+        UsageError: fewer than 3 members.
+    """
+    listed = sorted(box_keys)
+    parts: dict[int, list[OwnerDeal]] = {member: [] for member in listed}
+    for owner in listed:
+        evaluators = others_of(owner, listed)
+        names = [members[index] for index in evaluators]
+        context = deal_context(instance, members[owner], names, projections)
+        requests = requests_of(len(evaluators), projections)
+        deals = deal(context, len(evaluators), requests, entropy.child("check", owner))
+        for member, part in zip(evaluators, deals, strict=True):
+            parts[member].append(OwnerDeal(owner=owner, seed=part.seed, correction=part.correction))
+    messages = []
+    for member in listed:
+        pair = KeyPair.generate(entropy.child("box", member))
+        context = _box_context(instance, key_list, member)
+        key = shared_key(pair.private, box_keys[member], _LABEL, context)
+        plain = encode(Deals(checks=tuple(parts[member])))
+        box = seal_box(key, plain, context, entropy.child("box nonce", member))
+        messages.append(Dealt(member=member, key=pair.public, box=box))
+    return tuple(messages)
+
+
+def read_deal(
+    message: Dealt,
+    instance: Instance,
+    members: Sequence[PartyId],
+    listed: Sequence[int],
+    key_list: bytes,
+    projections: int,
+    me: int,
+    box: KeyPair,
+    dealer: PartyId,
+) -> dict[int, Tuples]:
+    """Return this member's tuples by owner.
+
+    Raises:
+        PeerError: of the dealer: the box is for somebody else, does not open, or holds other checks or
+            another amount than this member takes part in.
+    """
+    if message.member != me:
+        raise PeerError(dealer, f"dealt member {message.member} what was for member {me}")
+    context = _box_context(instance, key_list, me)
+    try:
+        key = shared_key(box.private, message.key, _LABEL, context)
+        plain = open_box(key, message.box, context)
+    except (BadKeyError, BoxError) as error:
+        raise PeerError(dealer, "its box of triples does not open") from error
+    deals = {part.owner: part for part in decode_struct(Deals, plain, dealer).checks}
+    if sorted(deals) != [index for index in listed if index != me]:
+        raise PeerError(dealer, "dealt for other checks than this member takes part in")
+    tuples = {}
+    for owner, part in deals.items():
+        evaluators = others_of(owner, listed)
+        names = [members[index] for index in evaluators]
+        tuples[owner] = Tuples(
+            Deal(part.seed, part.correction),
+            evaluators.index(me),
+            deal_context(instance, members[owner], names, projections),
+            requests_of(len(evaluators), projections),
+            dealer,
+        )
+    return tuples
+
+
+def _box_context(instance: Instance, key_list: bytes, member: int) -> bytes:
+    return digest("deal box", *instance, key_list, member)

@@ -1,0 +1,213 @@
+"""Correlated randomness for checks: what a dealer deals, what a member takes (ADR 0024, step 3).
+
+For one check of k evaluators the dealer draws a seed for each. Every evaluator reads all its words from the
+stream of its seed, in the order in which the check asks for them; the words of products come out wrong that
+way, and the first evaluator gets the difference on top:
+
+- ``square``: r, s with the sum of all s equal to the square of the sum of all r, modulo 2^64;
+- ``and``: a, b, c with XOR of all c equal to (XOR of all a) & (XOR of all b).
+
+Source: Beaver 1991 (Efficient multiparty protocols using circuit randomization); the compressed dealing by
+seeds is that of CrypTen's trusted third party, with AES-256-CTR in place of torch's generators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Literal
+
+import numpy as np
+
+from securefl.base.arrays import U64
+from securefl.base.crypto import KEY_BYTES, derive_key, digest, expand
+from securefl.base.entropy import Entropy
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import Instance, PartyId
+from securefl.methods.encoding import from_wire, to_wire
+
+Kind = Literal["square", "and"]
+_PARTS = {"square": 2, "and": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One set of tuples that a check asks for."""
+
+    kind: Kind
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Words of each part."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """What one evaluator gets for one check."""
+
+    seed: bytes = field(repr=False)
+    correction: bytes = field(default=b"", repr=False)
+    """Little-endian words, for the first evaluator; empty for the others."""
+
+
+def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
+    """What the check of one member asks for, in order (:mod:`securefl.protocol.secure_sum.validated.check`).
+
+    Squares of the projections; for each of ceil(log2 k) levels of additions of words, 1 + 6 ANDs (a carry
+    tree over 64 bits); then ANDs over the words by halves, and over the bits of what remains.
+
+    Raises:
+        UsageError: fewer than two evaluators.
+    """
+    if evaluators < 2:
+        raise UsageError("a check has at least two evaluators: clusters of 3 members or more")
+    words = projections + 1
+    requests = [Request("square", (projections,)), *addition_requests(evaluators, (words,))]
+    while words > 1:
+        requests.append(Request("and", (words // 2,)))
+        words -= words // 2
+    return (*requests, *[Request("and", (1,))] * 6)
+
+
+def addition_requests(terms: int, shape: tuple[int, ...]) -> tuple[Request, ...]:
+    """What CrypTen asks for when it adds ``terms`` XOR-shared words of 64 bits, ``shape`` such sums at once.
+
+    As many additions as there are pairs happen together; each is one AND and a tree of 6 for the carries.
+    """
+    requests: list[Request] = []
+    while terms > 1:
+        half = terms // 2
+        requests.append(Request("and", (half, *shape)))
+        requests += [Request("and", (2, half, *shape))] * 6
+        terms -= half
+    return tuple(requests)
+
+
+def deal_context(
+    instance: Instance, owner: PartyId, evaluators: Sequence[PartyId], projections: int
+) -> bytes:
+    """Return what the tuples of one check are bound to (32 bytes)."""
+    return digest("deal", *instance, owner, projections, *evaluators)
+
+
+def deal(context: bytes, evaluators: int, requests: Sequence[Request], entropy: Entropy) -> tuple[Deal, ...]:
+    """Deal the tuples of one check, by evaluator. The dealer forgets them afterwards."""
+    seeds = [entropy.child("tuples", rank).draw(KEY_BYTES) for rank in range(evaluators)]
+    streams = [_Stream(seed, context, requests) for seed in seeds]
+    differences: list[U64] = []
+    for request in requests:
+        parts = [stream.take(request) for stream in streams]
+        if request.kind == "square":
+            r, s = (_sum([part[place] for part in parts]) for place in range(2))
+            differences.append(r * r - s)
+        else:
+            a, b, c = (_xor([part[place] for part in parts]) for place in range(3))
+            differences.append((a & b) ^ c)
+    correction = to_wire(np.concatenate(differences)) if differences else b""
+    return (Deal(seeds[0], correction), *(Deal(seed) for seed in seeds[1:]))
+
+
+class Tuples:
+    """One evaluator's tuples for one check, as a value: taking them is :meth:`begin`'s business.
+
+    A phase holds it, and a message that is refused changes no phase. Whoever begins twice, for two different
+    openings, gives away what they hide: a check is begun once, in the step that ends the phase.
+    """
+
+    def __init__(
+        self, received: Deal, rank: int, context: bytes, requests: Sequence[Request], dealer: str
+    ) -> None:
+        """Take what the dealer sent.
+
+        Raises:
+            PeerError: the dealer sent another amount than the check takes.
+        """
+        self._requests = tuple(requests)
+        size = sum(request.size for request in requests) if rank == 0 else 0
+        if len(received.seed) != KEY_BYTES or len(received.correction) != 8 * size:
+            raise PeerError(
+                dealer,
+                f"dealt {len(received.correction)} bytes beside a seed of {len(received.seed)},"
+                f" the check takes {8 * size} beside {KEY_BYTES}",
+            )
+        self._seed, self._context = received.seed, context
+        self._correction = from_wire(received.correction, size, 64, dealer).view(np.uint64)
+
+    def __repr__(self) -> str:
+        return f"Tuples({len(self._requests)} requests)"
+
+    def begin(self) -> Taking:
+        """Expand the tuples, to be taken one after the other."""
+        return Taking(_Stream(self._seed, self._context, self._requests), self._requests, self._correction)
+
+
+class Taking:
+    """The tuples of one check while it runs: each is given out once, in the order of the requests."""
+
+    def __init__(self, stream: _Stream, requests: Sequence[Request], correction: U64) -> None:
+        self._stream = stream
+        self._requests = tuple(requests)
+        self._correction = correction
+        self._next = 0
+        self._corrected = 0
+
+    def __repr__(self) -> str:
+        return f"Taking({self._next} of {len(self._requests)} taken)"
+
+    @property
+    def left(self) -> int:
+        """Requests that were not made."""
+        return len(self._requests) - self._next
+
+    def take(self, kind: Kind, shape: tuple[int, ...]) -> tuple[U64, ...]:
+        """The parts of the next tuples, u64 of ``shape`` each: r, s of squares; a, b, c of ANDs.
+
+        Raises:
+            UsageError: all are used, or this is not what comes next: no tuple is ever used twice.
+        """
+        if not self.left:
+            raise UsageError("the dealt triples are exhausted: each is used once")
+        request = self._requests[self._next]
+        if (request.kind, request.shape) != (kind, tuple(shape)):
+            raise UsageError(f"the check asks for {kind} {tuple(shape)}, dealt is {request}")
+        self._next += 1
+        *parts, last = self._stream.take(request)
+        if self._correction.size:
+            correction = self._correction[self._corrected : self._corrected + request.size]
+            self._corrected += request.size
+            last = last + correction if kind == "square" else last ^ correction
+        return tuple(part.reshape(shape) for part in (*parts, last))
+
+
+class _Stream:
+    """One evaluator's words, request after request."""
+
+    def __init__(self, seed: bytes, context: bytes, requests: Sequence[Request]) -> None:
+        words = sum(_PARTS[request.kind] * request.size for request in requests)
+        self._words = expand(derive_key(seed, "correlated randomness", context), words, np.uint64)
+        self._at = 0
+
+    def take(self, request: Request) -> list[U64]:
+        count = _PARTS[request.kind]
+        block = self._words[self._at : self._at + count * request.size]
+        self._at += block.size
+        parts = [part.copy() for part in block.reshape(count, request.size)]
+        block.fill(0)
+        return parts
+
+
+def _sum(parts: Sequence[U64]) -> U64:
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def _xor(parts: Sequence[U64]) -> U64:
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total ^= part
+    return total

@@ -1,0 +1,316 @@
+"""Sums of updates that are checked before they count, behind the port (ADR 0024)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from securefl.base.arrays import Ring
+from securefl.base.crypto import Roster
+from securefl.base.entropy import Entropy
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import DEALER, SERVER, PartyId, RunId
+from securefl.methods.feasibility import norm_test_of
+from securefl.methods.privacy import NormTest
+from securefl.protocol.kernel import Place
+from securefl.protocol.messages import (
+    AnyMessage,
+    Complaint,
+    DealRequest,
+    Dealt,
+    DealtTo,
+    Held,
+    HeldList,
+    KeyAdvert,
+    KeyList,
+    PeerBox,
+    SketchNonce,
+    SketchNonces,
+    SumToMember,
+    SumToServer,
+    Verdict,
+    Verdicts,
+)
+from securefl.protocol.secure_sum.collecting import CollectingInputs, CollectingKeys, Lost, ServerPhase
+from securefl.protocol.secure_sum.crypten.kind import SharesServer
+from securefl.protocol.secure_sum.crypten.library import check_machine
+from securefl.protocol.secure_sum.crypten.member import Submitted, seed_for
+from securefl.protocol.secure_sum.port import (
+    Closed,
+    InputSent,
+    MemberEnd,
+    MemberPhase,
+    MemberStep,
+    Opening,
+    Passed,
+    Running,
+    SecureSum,
+    ServerEnd,
+    Taken,
+    own,
+)
+from securefl.protocol.secure_sum.port import Step as WaitFor
+from securefl.protocol.secure_sum.setup import Setup
+from securefl.protocol.secure_sum.store import VectorStore
+from securefl.protocol.secure_sum.validated import evaluation, member, server
+from securefl.protocol.secure_sum.validated.dealer import answer
+from securefl.protocol.secure_sum.validated.phases import (
+    NO_RETURN,
+    Advertised,
+    Checking,
+    Checks,
+    Gathering,
+    Holding,
+    Judged,
+    Revealed,
+    Spoiled,
+    Step,
+)
+from securefl.protocol.secure_sum.validated.server import (
+    AwaitingHeld,
+    AwaitingNonces,
+    AwaitingVerdicts,
+    CheckedShares,
+    ValidatedPhase,
+)
+from securefl.protocol.secure_sum.validated.validation import Validation, is_too_long
+from securefl.scenario import Deadlines, Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """What updates have to pass in one run."""
+
+    scenario: Scenario
+    length: int
+    """d."""
+
+    @property
+    def validation(self) -> Validation:
+        """The same for all."""
+        sums = self.scenario.secure_sum
+        if sums.validated is None:
+            raise UsageError("nothing is validated in this run")
+        return Validation(sums.validated.projections, sums.k_anonymity, sums.colluders_per_cluster)
+
+    def of(self, weight: float) -> NormTest:
+        """The update of a party of this public weight.
+
+        Raises:
+            ConfigError: with numbers that do not fit; ``check`` has refused them.
+            UsageError: nothing is validated.
+        """
+        test = norm_test_of(self.scenario, weight, self.length)
+        if test is None:
+            raise UsageError("nothing is validated in this run")
+        return test
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatedSums(SecureSum):
+    """Sums of what all others have accepted; all listed members open them, and a dealer takes part."""
+
+    tests: Tests
+    checks: Checks | None = None
+
+    everyone: ClassVar[bool] = True
+    helped: ClassVar[bool] = True
+    dealer: ClassVar[PartyId | None] = DEALER
+    bad: ClassVar[str] = "a message that cannot be"
+    preload: ClassVar[tuple[str, ...]] = ("securefl.protocol.secure_sum.crypten.preloaded",)
+
+    @property
+    def member(self) -> MemberEnd:
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
+        return _Member(self.tests, self.checks)
+
+    @property
+    def server(self) -> ServerEnd:
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
+        return _Server(self.tests)
+
+    def vectors(self, _step: Literal["shares", "training"], members: int) -> int:
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`: everybody's shares go to everybody."""
+        return 1 + 2 * (members - 1)
+
+    def checking(self, deadlines: Deadlines) -> float:
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`: nonces, checks, and the shares of the sum."""
+        return 2 * deadlines.shares + deadlines.training
+
+    def check_machine(self) -> None:
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
+        check_machine(self.tests.scenario.secure_sum.device)
+
+    def prepared(self) -> SecureSum:
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
+        self.check_machine()
+        from securefl.protocol.secure_sum.validated.check import CryptenChecks  # noqa: PLC0415 - imports CrypTen
+
+        return replace(self, checks=CryptenChecks())
+
+    def deal(
+        self, request: DealRequest, place: Place, roster: Roster, run: RunId, entropy: Entropy
+    ) -> tuple[Dealt, ...]:
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
+        return answer(request, place, roster, run, self.tests.validation.projections, entropy)
+
+
+def sums_of(scenario: Scenario, length: int) -> ValidatedSums:
+    """Return the kind as the scenario's table has it, for updates of d = ``length`` parameters."""
+    return ValidatedSums(Tests(scenario, length))
+
+
+@dataclass(frozen=True, slots=True)
+class _Member(MemberEnd):
+    tests: Tests
+    checks: Checks | None
+
+    def advertise(
+        self, setup: Setup, me: PartyId, weights: Mapping[PartyId, float], entropy: Entropy
+    ) -> tuple[MemberPhase, KeyAdvert]:
+        tests = tuple(self.tests.of(weights[name]) for name in setup.members)
+        return member.advertise(setup, me, self.tests.validation, tests, entropy)
+
+    def receive(
+        self, phase: MemberPhase, message: SumToMember, roster: Roster, entropy: Entropy
+    ) -> MemberStep:
+        match message, phase:
+            case KeyList(), Advertised():
+                return MemberStep(member.on_key_list(phase, message, roster, entropy))
+            case DealtTo(), Gathering():
+                step = member.on_deal(phase, message, roster)
+            case PeerBox(), Gathering():
+                step = member.on_share(phase, message)
+            case HeldList(), Holding():
+                step = evaluation.on_held_list(phase, message, roster)
+            case SketchNonces(), Revealed():
+                if self.checks is None:
+                    raise UsageError("this party was made without CrypTen")
+                step = evaluation.on_nonces(phase, message, self.checks, roster, entropy)
+            case PeerBox(), Revealed() | Checking():
+                step = evaluation.on_check_box(phase, message, entropy)
+            case Verdicts(), Judged():
+                step = member.on_verdicts(phase, message, roster)
+            case _, Spoiled():
+                # Under way when it was spoiled; the retry will have others.
+                return MemberStep(phase)
+            case _:
+                raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
+        return _told(step)
+
+    def submit(self, phase: MemberPhase, encoded: Ring, entropy: Entropy, _without: int) -> MemberStep | None:
+        if not isinstance(phase, Gathering) or phase.shared:
+            return None
+        return _told(member.share_update(phase, encoded, entropy))
+
+    def sent(self, phase: MemberPhase) -> InputSent | None:
+        return phase if isinstance(phase, Submitted) else None
+
+    def release(self, phase: InputSent, survivors: Collection[PartyId]) -> Opening:
+        return seed_for(own(phase, Submitted), survivors)
+
+    def is_final(self, phase: MemberPhase) -> bool:
+        return isinstance(phase, NO_RETURN)
+
+    def running(self, phase: MemberPhase) -> Iterable[Running]:
+        return phase.running.values() if isinstance(phase, Checking) else ()
+
+
+def _told(step: Step) -> MemberStep:
+    said: tuple[AnyMessage, ...] = step.said
+    if step.accused is not None and isinstance(step.phase, Spoiled):
+        said += (Complaint(accused=step.accused.culprit),)
+    return MemberStep(step.phase, said, step.accused)
+
+
+@dataclass(frozen=True, slots=True)
+class _Server(SharesServer):
+    tests: Tests
+
+    def receive(
+        self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
+    ) -> Taken:
+        relayed: tuple[tuple[PartyId, AnyMessage], ...] = ()
+        after: ServerPhase
+        match message, phase:
+            case Dealt(), AwaitingHeld():
+                after, dealt = server.on_dealt(phase, sender, message, signed)
+                relayed = (dealt,)
+            case PeerBox(), AwaitingHeld():
+                after, share = server.on_share(phase, sender, message)
+                relayed = (share,)
+            case PeerBox(), AwaitingVerdicts():
+                after, words = server.on_words(phase, sender, message)
+                relayed = (words,)
+            case Held(), AwaitingHeld():
+                after = server.on_held(phase, sender, message, signed)
+            case SketchNonce(), AwaitingNonces():
+                after = server.on_nonce(phase, sender, message, signed)
+            case Verdict(), AwaitingVerdicts():
+                after = server.on_verdict(phase, sender, message, signed)
+            case _:
+                return SharesServer.receive(self, phase, sender, message, signed, store)
+        return Taken(after, relayed)
+
+    def close(self, phase: ServerPhase, max_attempts: int) -> Closed:
+        match phase:
+            case CollectingKeys():
+                awaiting, key_list, request = server.close_keys(phase, self.tests.validation)
+                if isinstance(awaiting, Lost) or key_list is None or request is None:
+                    return Closed(awaiting)
+                closed = _next(awaiting, awaiting, key_list, "training", vectors=True)
+                return replace(closed, said=(*closed.said, (self.tests.validation.dealer, request)))
+            case AwaitingHeld():
+                after, held = server.close_held(phase, max_attempts)
+                return _next(phase, after, held, "keys" if isinstance(after, CollectingKeys) else "shares")
+            case AwaitingNonces():
+                return _next(phase, *server.close_nonces(phase), "training", vectors=True)
+            case AwaitingVerdicts():
+                # What follows is each member's share of the sum: a vector.
+                closed = _next(phase, *server.close_verdicts(phase), "shares", vectors=True)
+                return replace(closed, passed=_passed(phase))
+            case _:
+                raise UsageError(f"{type(phase).__name__} is no step that ends")
+
+    def complaint(
+        self, phase: ServerPhase, sender: PartyId, accused: PartyId, *, over: bool
+    ) -> CollectingInputs | Lost:
+        found = phase.base if isinstance(phase, AwaitingHeld) else phase
+        sharing = found.names(found.sharers) if isinstance(found, CollectingInputs) else frozenset()
+        if accused == self.tests.validation.dealer and sender in sharing:
+            # It leaves nothing to start over with.
+            return Lost(found.setup, f"{sender} got triples of the dealer that it cannot use")
+        return SharesServer.complaint(self, found, sender, accused, over=over)
+
+    def doubt(self, phase: CollectingInputs, opened: Ring, weights: Mapping[PartyId, float]) -> str:
+        accepted = own(phase, CheckedShares).accepted
+        # The longest that the sum of the accepted updates can be, in steps.
+        longest = sum(self.tests.of(weights[phase.setup.members[i]]).norm for i in accepted)
+        if is_too_long(opened, longest):
+            return "longer than the accepted updates can be together: somebody's share is wrong"
+        return ""
+
+
+def _next(
+    before: ValidatedPhase,
+    after: ServerPhase,
+    message: AnyMessage | None,
+    step: WaitFor,
+    *,
+    vectors: bool = False,
+) -> Closed:
+    said = () if message is None else tuple((name, message) for name in _listed(before))
+    return Closed(after, step, vectors, said)
+
+
+def _passed(phase: AwaitingVerdicts) -> Passed | None:
+    if phase.frames.keys() != phase.listed:
+        return None
+    rejected = server.rejected(phase)
+    accepted = tuple(name for name in _listed(phase) if name not in rejected)
+    return Passed(accepted, rejected, phase.validation.projections)
+
+
+def _listed(phase: ValidatedPhase) -> tuple[PartyId, ...]:
+    return tuple(phase.setup.members[index] for index in sorted(phase.listed))

@@ -1,0 +1,244 @@
+"""A member's half of a validated sum, up to the exported share: what each message does (ADR 0024).
+
+Each function takes the phase in which its message is due and returns the next one; a wrong message raises
+``PeerError`` and nothing has changed. After the verdicts a member exports the sum of its shares of all
+accepted updates, with its share of zero and its blind; freeze and release are those of the CrypTen sum
+(:mod:`securefl.protocol.secure_sum.crypten.member`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from securefl.base.arrays import Ring, expect
+from securefl.base.crypto import BadKeyError, Roster, add_masks, digest
+from securefl.base.entropy import Entropy
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.encoding import to_wire
+from securefl.methods.privacy import NormTest
+from securefl.protocol.messages import (
+    Dealt,
+    DealtTo,
+    Held,
+    KeyAdvert,
+    KeyList,
+    MaskedInput,
+    PeerBox,
+    Receipt,
+    UpdateShareBox,
+    Verdicts,
+)
+from securefl.protocol.secure_sum.adverts import read_key_list
+from securefl.protocol.secure_sum.crypten import member
+from securefl.protocol.secure_sum.crypten.peers import Peers
+from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
+from securefl.protocol.secure_sum.setup import Setup, self_mask_key
+from securefl.protocol.secure_sum.validated.check import check_zeros
+from securefl.protocol.secure_sum.validated.dealer import read_deal
+from securefl.protocol.secure_sum.validated.phases import (
+    Advertised,
+    CheckLines,
+    Core,
+    Gathering,
+    Holding,
+    Judged,
+    Spoiled,
+    Step,
+)
+from securefl.protocol.secure_sum.validated.relayed import accepted_of
+from securefl.protocol.secure_sum.validated.shares import (
+    LEAST_MEMBERS,
+    UpdateShare,
+    others_of,
+    released,
+    share_context,
+    split,
+    words_of,
+)
+from securefl.protocol.secure_sum.validated.sketch import NONCE_BYTES, nonce_commitment
+from securefl.protocol.secure_sum.validated.validation import SHARE_NUMBER, Validation, validated_lists
+from securefl.protocol.wire import decode_struct, encode, open_relayed
+
+
+def advertise(
+    setup: Setup, me: PartyId, validation: Validation, tests: tuple[NormTest, ...], entropy: Entropy
+) -> tuple[Advertised, KeyAdvert]:
+    """Draw fresh keys, the seed of a blind and a nonce for the sketch; publish keys and commitments.
+
+    Args:
+        setup: of the attempt.
+        me: this member.
+        validation: of the run.
+        tests: what each member's update has to pass, by member number: weights differ.
+        entropy: of this party and attempt.
+    """
+    if len(tests) != len(setup.members) or {test.projections for test in tests} != {validation.projections}:
+        raise UsageError(f"{len(tests)} tests for {len(setup.members)} members, or of other projections")
+    if setup.ring_bits != 64 or setup.removable is not None:
+        raise UsageError("validated sums are in the ring of 64 bits, and without removable noise")
+    base, plain = member.advertise(setup, me, entropy)
+    nonce = entropy.child("sketch nonce").draw(NONCE_BYTES)
+    advert = msgspec.structs.replace(plain, shares_root=nonce_commitment(nonce, setup.instance, me))
+    return Advertised(replace(base, advert=advert), validation, tests, nonce), advert
+
+
+def on_key_list(phase: Advertised, message: KeyList, roster: Roster, entropy: Entropy) -> Gathering:
+    """Check the relayed adverts and agree on all keys.
+
+    Raises:
+        PeerError: the list is not what honest members would have signed, holds fewer than 3 members, or this
+            member's advert is missing.
+    """
+    base = phase.base
+    listed = member.on_key_list(base, message, roster, entropy)
+    setup, me = listed.setup, listed.me
+    if len(listed.listed) < LEAST_MEMBERS:
+        raise PeerError(
+            SERVER, f"key list of {setup.describe()} has fewer than {LEAST_MEMBERS} members to check"
+        )
+    adverts, key_list = read_key_list(setup, message.adverts, roster)
+    box_keys = {i: (setup.members[i], a.box_key) for i, a in adverts.items() if i != me}
+    checks = {}
+    for owner in box_keys:
+        evaluators = tuple(others_of(owner, listed.listed))
+        context = digest("check", listed.context, owner)
+        lines = {i: named for i, named in box_keys.items() if i != owner}
+        zeros = {i: _zero_key(phase, i, adverts[i], context) for i in lines}
+        checks[owner] = CheckLines(
+            evaluators, Peers(me, base.box, lines, context), check_zeros(zeros, evaluators, me)
+        )
+    core = Core(
+        listed,
+        phase.validation,
+        phase.tests,
+        phase.nonce,
+        base.box,
+        key_list,
+        {index: advert.shares_root for index, advert in adverts.items()},
+        Peers(me, base.box, box_keys, digest("update shares", listed.context)),
+        checks,
+    )
+    return Gathering(core)
+
+
+def share_update(phase: Gathering, encoded: Ring, entropy: Entropy) -> Step:
+    """Share an encoded update (u64 ring words, shape (d,), not changed) among the others.
+
+    Raises:
+        UsageError: it was shared before, or has another dtype or shape.
+    """
+    core = phase.core
+    expect(encoded, "encoded update", np.uint64, (core.setup.length,))
+    if phase.shared:
+        raise UsageError("an update is shared once in an attempt")
+    me, context = core.listed.me, core.listed.context
+    shares = split(encoded.view(np.uint64), me, core.listed.listed, context, entropy)
+    boxes = []
+    for holder, share in shares.items():
+        plain = encode(UpdateShareBox(seed=share.seed, words=share.words))
+        box = core.lines.seal(holder, SHARE_NUMBER, plain, entropy.child("share nonce", holder))
+        boxes.append(PeerBox(peer=holder, number=SHARE_NUMBER, box=box))
+    return _gathered(replace(phase, shared=True), *boxes)
+
+
+def on_share(phase: Gathering, message: PeerBox) -> Step:
+    """Take one other member's share of its update; one that cannot be used is complained about.
+
+    Raises:
+        PeerError: not of a listed member, out of turn, or a second one.
+    """
+    core, owner = phase.core, message.peer
+    if owner not in core.others or message.number != SHARE_NUMBER:
+        raise PeerError(SERVER, f"relays message {message.number} of member {owner} out of turn")
+    name, me, context = core.setup.members[owner], core.listed.me, core.listed.context
+    if owner in phase.words:
+        raise PeerError(name, f"shares its update twice in {core.setup.describe()}")
+    try:
+        plain = decode_struct(UpdateShareBox, core.lines.open(owner, SHARE_NUMBER, message.box), name)
+        share = UpdateShare(plain.seed, plain.words)
+        words = words_of(share, core.setup.length, context, owner, me, name)
+    except PeerError as error:
+        return Step(Spoiled(core.setup), accused=PeerError(name, error.reason))
+    stated = share.digest(share_context(context, owner, me))
+    return _gathered(
+        replace(phase, words={**phase.words, owner: words}, digests={**phase.digests, owner: stated})
+    )
+
+
+def on_deal(phase: Gathering, message: DealtTo, roster: Roster) -> Step:
+    """Take the triples; a deal that cannot be used is complained about.
+
+    Raises:
+        PeerError: of the server: out of turn, twice, or not what the dealer signed for this attempt.
+    """
+    core, dealer = phase.core, phase.core.validation.dealer
+    setup, listed = core.setup, core.listed
+    delivery = open_relayed(message.frame, roster, setup.instance.run, SERVER, SERVER)
+    dealt = delivery.message
+    if delivery.sender != dealer or delivery.place != setup.place or not isinstance(dealt, Dealt):
+        raise PeerError(SERVER, f"relays something that is not a deal for {setup.describe()}")
+    if phase.tuples is not None:
+        raise PeerError(dealer, f"deals twice for {setup.describe()}: triples are used once")
+    try:
+        tuples = read_deal(
+            dealt,
+            setup.instance,
+            setup.members,
+            listed.listed,
+            core.key_list,
+            core.validation.projections,
+            listed.me,
+            core.box,
+            dealer,
+        )
+    except PeerError as error:
+        return Step(Spoiled(setup), accused=PeerError(dealer, error.reason))
+    return _gathered(replace(phase, tuples=tuples))
+
+
+def on_verdicts(phase: Judged, message: Verdicts, roster: Roster) -> Step:
+    """Export the share of the sum of those whom all their evaluators accept, blinded.
+
+    Raises:
+        PeerError: verdicts are missing or altered, or too few members are accepted to open their sum.
+    """
+    core = phase.core
+    setup, listed, validation = core.setup, core.listed, core.validation
+    accepted, own = accepted_of(setup, listed.listed, message.verdicts, roster, listed.me)
+    if own != phase.verdict:
+        raise PeerError(SERVER, f"relays another verdict of this member in {setup.describe()}")
+    shortage = validation.shortage(len(accepted), setup.min_survivors)
+    if shortage:
+        raise PeerError(SERVER, f"goes on with {setup.describe()}: {shortage}")
+    if not isinstance(listed.zeros, ZeroShares):
+        raise UsageError("validated sums draw shares of zero from pairwise keys")
+    share = released(phase.words, accepted, listed.zeros.arithmetic(setup.length))
+    add_masks(share, [(self_mask_key(listed.seed, listed.context), 1)])
+    lists = validated_lists(listed.lists_digest, accepted)
+    submitted = member.Submitted(setup, listed.me, listed.seed, accepted, lists)
+    return Step(submitted, (MaskedInput(vector=to_wire(share)), Receipt(lists_digest=lists)))
+
+
+def _gathered(phase: Gathering, *said: PeerBox) -> Step:
+    """Acknowledge once everything is here."""
+    core = phase.core
+    if not phase.shared or phase.tuples is None or phase.words.keys() != set(core.others):
+        return Step(phase, said)
+    fields: list[bytes | int] = []
+    for owner in sorted(phase.digests):
+        fields += [owner, phase.digests[owner]]
+    held = Held(lists=core.listed.lists_digest, shares=digest("shares held", core.listed.context, *fields))
+    return Step(Holding(core, phase.words, phase.tuples), (*said, held))
+
+
+def _zero_key(phase: Advertised, other: int, advert: KeyAdvert, context: bytes) -> bytes:
+    low, high = sorted((phase.base.me, other))
+    try:
+        (key,) = phase.base.pair.agree(advert.mask_key, context, f"check zero {low} {high}")
+    except BadKeyError as error:
+        raise PeerError(phase.setup.members[other], f"advertised a bad key ({error})") from error
+    return key

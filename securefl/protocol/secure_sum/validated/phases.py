@@ -1,0 +1,187 @@
+"""A member's phases in a validated sum, one attempt (ADR 0024).
+
+::
+
+    Advertised -> Gathering -> Holding -> Revealed -> Checking -> Judged -> member.Submitted
+                      '-> Spoiled (accused somebody; a retry follows)
+
+From ``Revealed`` on there is no way back: whoever has revealed its nonce takes part in no other attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from securefl.base.arrays import U64
+from securefl.base.crypto import KeyPair
+from securefl.base.errors import PeerError
+from securefl.base.ids import PartyId
+from securefl.methods.privacy import NormTest
+from securefl.protocol.messages import AnyMessage, KeyAdvert
+from securefl.protocol.secure_sum.crypten import member
+from securefl.protocol.secure_sum.crypten.peers import Peers
+from securefl.protocol.secure_sum.crypten.ports import Computation
+from securefl.protocol.secure_sum.crypten.progress import Incoming
+from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
+from securefl.protocol.secure_sum.setup import Setup
+from securefl.protocol.secure_sum.validated.dealing import Tuples
+from securefl.protocol.secure_sum.validated.validation import Validation
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLines:
+    """What one evaluator has for the check of one owner, besides share and triples."""
+
+    evaluators: tuple[int, ...]
+    """Member numbers by rank."""
+    peers: Peers
+    zeros: ZeroShares = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """What stays the same after the key list."""
+
+    listed: member.Listed
+    validation: Validation
+    tests: tuple[NormTest, ...]
+    """By member number."""
+    nonce: bytes = field(repr=False)
+    box: KeyPair = field(repr=False)
+    key_list: bytes
+    commitments: Mapping[int, bytes]
+    """To sketch nonces, by member."""
+    lines: Peers
+    """For shares of updates."""
+    checks: Mapping[int, CheckLines]
+    """By owner."""
+
+    @property
+    def setup(self) -> Setup:
+        """Of the attempt."""
+        return self.listed.setup
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """Numbers of the other listed members."""
+        return tuple(index for index in self.listed.listed if index != self.listed.me)
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """Keys and a nonce drawn and advertised; waiting for the key list."""
+
+    base: member.Advertised
+    validation: Validation
+    tests: tuple[NormTest, ...]
+    """By member number."""
+    nonce: bytes = field(repr=False)
+
+    @property
+    def setup(self) -> Setup:
+        """Of the attempt."""
+        return self.base.setup
+
+    @property
+    def advert(self) -> KeyAdvert:
+        """What was advertised; it holds the commitment to the nonce."""
+        return self.base.advert
+
+
+@dataclass(frozen=True, slots=True)
+class _Cored:
+    core: Core
+
+    @property
+    def setup(self) -> Setup:
+        """Of the attempt."""
+        return self.core.setup
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering(_Cored):
+    """Waiting for the own update, for the others' shares and for the triples."""
+
+    shared: bool = False
+    """Whether the own update is out."""
+    words: Mapping[int, U64] = field(default_factory=dict, repr=False)
+    """Shares of the others' updates, u64 (d,), by owner."""
+    digests: Mapping[int, bytes] = field(default_factory=dict)
+    tuples: Mapping[int, Tuples] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding(_Cored):
+    """All is here and acknowledged; waiting for everybody's receipt."""
+
+    words: Mapping[int, U64] = field(repr=False)
+    tuples: Mapping[int, Tuples] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Revealed(_Cored):
+    """The nonce is out; waiting for everybody's."""
+
+    words: Mapping[int, U64] = field(repr=False)
+    tuples: Mapping[int, Tuples] = field(repr=False)
+    receipts: bytes
+    """Digest of all receipts."""
+    early: Mapping[int, tuple[Incoming, ...]] = field(default_factory=dict)
+    """What faster members have said already, by the owner whose check it belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checking(_Cored):
+    """The checks of the others' updates run."""
+
+    words: Mapping[int, U64] = field(repr=False)
+    running: Mapping[int, Computation[bool]]
+    """By owner."""
+    results: Mapping[int, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(_Cored):
+    """The own verdict is out; waiting for everybody's."""
+
+    words: Mapping[int, U64] = field(repr=False)
+    verdict: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """A member or the dealer made the attempt impossible, and was accused of it; waiting for a retry."""
+
+    setup: Setup
+
+
+ValidatedPhase = Advertised | Gathering | Holding | Revealed | Checking | Judged | Spoiled
+NO_RETURN = (Revealed, Checking, Judged, member.Submitted)
+"""Phases in which the sketch may be known: no retry."""
+
+
+class Checks(Protocol):
+    """Makes the computations of checks (:class:`securefl.protocol.secure_sum.validated.check.CryptenChecks`)."""
+
+    def check(
+        self,
+        members: Sequence[PartyId],
+        rank: int,
+        zeros: ZeroShares,
+        projections: U64,
+        test: NormTest,
+        tuples: Tuples,
+    ) -> Computation[bool]:
+        """Prepare one evaluator's part in the check of a shared update; ``members`` by rank."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A phase, and what is to be said to the server with it."""
+
+    phase: ValidatedPhase | member.Submitted
+    said: tuple[AnyMessage, ...] = ()
+    accused: PeerError | None = None

@@ -1,0 +1,318 @@
+"""The server's half of a validated sum: it relays, waits, and counts verdicts (ADR 0024).
+
+::
+
+    CollectingKeys -> AwaitingHeld -> AwaitingNonces -> AwaitingVerdicts -> CheckedShares
+
+It learns who is accepted and, in the end, their sum. Until all receipts are here, whoever is missing means
+another attempt; after that, a lost sum: there is one sketch for an update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from securefl.base.errors import PeerError
+from securefl.base.ids import PartyId
+from securefl.base.text import count
+from securefl.protocol.messages import (
+    DealRequest,
+    Dealt,
+    DealtTo,
+    Held,
+    HeldList,
+    KeyList,
+    PeerBox,
+    SketchNonce,
+    SketchNonces,
+    Verdict,
+    Verdicts,
+)
+from securefl.protocol.secure_sum.collecting import CollectingKeys, Lost, retry
+from securefl.protocol.secure_sum.crypten import server
+from securefl.protocol.secure_sum.crypten.server import BlindedShares, least_said
+from securefl.protocol.secure_sum.setup import Setup
+from securefl.protocol.secure_sum.validated.relayed import check_nonce
+from securefl.protocol.secure_sum.validated.shares import LEAST_MEMBERS
+from securefl.protocol.secure_sum.validated.validation import (
+    SHARE_NUMBER,
+    Validation,
+    accepted_by,
+    validated_lists,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Based:
+    base: BlindedShares
+    """Adverts and lists of the attempt, and how much each member has said."""
+    validation: Validation
+
+    @property
+    def setup(self) -> Setup:
+        """Of the attempt."""
+        return self.base.setup
+
+    @property
+    def listed(self) -> frozenset[int]:
+        """Member numbers; all of them are needed."""
+        return self.base.sharers
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitingHeld(_Based):
+    """Updates, shares and triples are under way; collecting receipts."""
+
+    shared: frozenset[tuple[int, int]] = frozenset()
+    """(owner, holder) of the shares of updates that were passed on."""
+    dealt: frozenset[int] = frozenset()
+    """Members to whom triples were passed on."""
+    held: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    """Signed frames."""
+
+    @property
+    def missing(self) -> frozenset[PartyId]:
+        """Who has not shared; then the dealer; then who holds too little."""
+        missing = silent_owners(self)
+        if not missing and self.dealt != self.listed:
+            return frozenset({self.validation.dealer})
+        return self.base.names(missing or self.listed - self.held.keys())
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitingNonces(_Based):
+    """Everybody holds everything; collecting nonces."""
+
+    nonces: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def missing(self) -> frozenset[PartyId]:
+        """Members without a nonce."""
+        return self.base.names(self.listed - self.nonces.keys())
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitingVerdicts(_Based):
+    """The checks run; collecting verdicts."""
+
+    verdicts: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def missing(self) -> frozenset[PartyId]:
+        """Those for whose words the others wait, as far as the server can see."""
+        return self.base.names(without_verdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedShares(BlindedShares):
+    """All verdicts are here; collecting the members' shares of the sum of accepted updates.
+
+    Every member holds a part of every update, so that all have to submit and to release.
+    """
+
+    accepted: frozenset[int] = field(kw_only=True)
+    """Whose updates passed and are in the sum."""
+
+    @property
+    def submitted(self) -> frozenset[PartyId]:
+        """Those that are in the sum, once *all* members' shares are here."""
+        return self.names(self.accepted if self.answered == self.sharers else ())
+
+    @property
+    def counted(self) -> frozenset[int]:
+        """Those that are accepted."""
+        return self.accepted
+
+    @property
+    def unfinished(self) -> str:
+        """Lost without any one share: there is no second sketch."""
+        names = ", ".join(sorted(self.missing))
+        return f"no share of the sum from {names}" if names else ""
+
+    @property
+    def final(self) -> str:
+        """Always: the sketch is known."""
+        return "a member that was accepted here is missing elsewhere"
+
+    def holders(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
+        """All members."""
+        return tuple(sorted(self.sharers))
+
+    def needed(self, _survivors: Collection[PartyId]) -> int:
+        """All members."""
+        return len(self.sharers)
+
+
+ValidatedPhase = AwaitingHeld | AwaitingNonces | AwaitingVerdicts
+
+
+def close_keys(
+    phase: CollectingKeys, validation: Validation
+) -> tuple[AwaitingHeld | Lost, KeyList | None, DealRequest | None]:
+    """End the key step; the list goes to the listed members and to the dealer."""
+    base, key_list = server.close_keys(phase)
+    if isinstance(base, Lost) or key_list is None:
+        return Lost(phase.setup, base.reason if isinstance(base, Lost) else ""), None, None
+    if len(base.sharers) < LEAST_MEMBERS:
+        reason = f"{count(len(base.sharers), 'member')} advertised keys, validation takes {LEAST_MEMBERS}"
+        return Lost(phase.setup, reason), None, None
+    request = DealRequest(members=tuple(phase.setup.members), adverts=key_list.adverts)
+    return AwaitingHeld(base, validation), key_list, request
+
+
+def on_share(
+    phase: AwaitingHeld, sender: PartyId, message: PeerBox
+) -> tuple[AwaitingHeld, tuple[PartyId, PeerBox]]:
+    """Pass on a share of an update.
+
+    Raises:
+        PeerError: not between two listed members, something else than a share, or a second one.
+    """
+    _, to, passed = server.relay(phase.base, sender, message)
+    pair = (phase.setup.index(sender), message.peer)
+    if message.number != SHARE_NUMBER or pair in phase.shared:
+        raise PeerError(sender, f"sends message {message.number} out of turn in {phase.setup.describe()}")
+    return replace(phase, shared=phase.shared | {pair}), (to, passed)
+
+
+def on_dealt(
+    phase: AwaitingHeld, sender: PartyId, message: Dealt, signed: bytes
+) -> tuple[AwaitingHeld, tuple[PartyId, DealtTo]]:
+    """Pass on one member's triples.
+
+    Raises:
+        PeerError: not the dealer, not a listed member, or a second time.
+    """
+    setup = phase.setup
+    if sender != phase.validation.dealer or not signed:
+        raise PeerError(sender, f"deals in {setup.describe()} and is not its dealer")
+    if message.member not in phase.listed or message.member in phase.dealt:
+        raise PeerError(sender, f"deals member {message.member} out of turn in {setup.describe()}")
+    after = replace(phase, dealt=phase.dealt | {message.member})
+    return after, (setup.members[message.member], DealtTo(frame=signed))
+
+
+def on_held(phase: AwaitingHeld, sender: PartyId, message: Held, signed: bytes) -> AwaitingHeld:
+    """Take one receipt.
+
+    Raises:
+        PeerError: not listed, a second one, or of other lists.
+    """
+    index = _due(phase, sender, phase.held, signed, "acknowledges shares")
+    if message.lists != phase.base.lists_digest:
+        raise PeerError(sender, f"acknowledges shares under other lists in {phase.setup.describe()}")
+    return replace(phase, held={**phase.held, index: signed})
+
+
+def close_held(
+    phase: AwaitingHeld, max_attempts: int
+) -> tuple[AwaitingNonces | CollectingKeys | Lost, HeldList | None]:
+    """End the step: all receipts to all, or another attempt without those who have none.
+
+    Without the dealer no attempt can succeed. Without one member's shares nobody has a receipt, so that
+    whoever has not shared is left out first.
+    """
+    missing = silent_owners(phase) or phase.listed - phase.held.keys()
+    if not missing:
+        frames = tuple(frame for _, frame in sorted(phase.held.items()))
+        return AwaitingNonces(phase.base, phase.validation), HeldList(receipts=frames)
+    if phase.dealt != phase.listed:
+        undealt = count(len(phase.listed - phase.dealt), "member")
+        reason = f"{phase.validation.dealer} has dealt no triples for {undealt}"
+        return Lost(phase.setup, reason), None
+    return retry(phase.base, frozenset(phase.setup.members[i] for i in missing), max_attempts), None
+
+
+def silent_owners(phase: AwaitingHeld) -> frozenset[int]:
+    """Members that have not shared their update with all others."""
+    return frozenset(i for i in phase.listed for j in phase.listed - {i} if (i, j) not in phase.shared)
+
+
+def on_nonce(phase: AwaitingNonces, sender: PartyId, message: SketchNonce, signed: bytes) -> AwaitingNonces:
+    """Take one nonce.
+
+    Raises:
+        PeerError: not listed, a second one, or not the one committed to.
+    """
+    index = _due(phase, sender, phase.nonces, signed, "reveals a nonce")
+    check_nonce(phase.setup, index, phase.base.adverts[index].shares_root, message)
+    return replace(phase, nonces={**phase.nonces, index: signed})
+
+
+def close_nonces(phase: AwaitingNonces) -> tuple[AwaitingVerdicts | Lost, SketchNonces | None]:
+    """End the step: all nonces to all. Without one there is no sketch, and there is no second one."""
+    missing = _names(phase, phase.listed - phase.nonces.keys())
+    if missing:
+        return Lost(phase.setup, f"no sketch without the nonce of {missing}"), None
+    frames = tuple(frame for _, frame in sorted(phase.nonces.items()))
+    return AwaitingVerdicts(phase.base, phase.validation), SketchNonces(nonces=frames)
+
+
+def on_words(
+    phase: AwaitingVerdicts, sender: PartyId, message: PeerBox
+) -> tuple[AwaitingVerdicts, tuple[PartyId, PeerBox]]:
+    """Pass on one message of a check, and count it.
+
+    Raises:
+        PeerError: not between two listed members.
+    """
+    base, to, passed = server.relay(phase.base, sender, message)
+    return replace(phase, base=base), (to, passed)
+
+
+def without_verdict(phase: AwaitingVerdicts) -> frozenset[int]:
+    """Members for whose verdict the step waits: whoever has said least, as all others wait for its words."""
+    return least_said(phase.listed - phase.frames.keys(), phase.base.said)
+
+
+def on_verdict(phase: AwaitingVerdicts, sender: PartyId, message: Verdict, signed: bytes) -> AwaitingVerdicts:
+    """Take one verdict.
+
+    Raises:
+        PeerError: not listed, a second one, or about members that it did not check.
+    """
+    index = _due(phase, sender, phase.frames, signed, "gives a verdict")
+    accepted = frozenset(message.accepted)
+    if not accepted <= phase.listed - {index}:
+        raise PeerError(sender, f"accepts members that it did not check in {phase.setup.describe()}")
+    return replace(
+        phase,
+        verdicts={**phase.verdicts, index: accepted},
+        frames={**phase.frames, index: signed},
+    )
+
+
+def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, Verdicts | None]:
+    """End the step: all verdicts to all; the sum will hold those whom all others accept."""
+    setup = phase.setup
+    missing = _names(phase, without_verdict(phase))
+    if missing:
+        return Lost(setup, f"the checks did not end without {missing}"), None
+    accepted = accepted_by(phase.verdicts)
+    shortage = phase.validation.shortage(len(accepted), setup.min_survivors)
+    if shortage:
+        return Lost(setup, f"too few updates passed: {shortage}"), None
+    frames = tuple(frame for _, frame in sorted(phase.frames.items()))
+    base, lists = phase.base, validated_lists(phase.base.lists_digest, accepted)
+    checked = CheckedShares(
+        base.setup, base.adverts, base.key_list, lists, base.sharers, said=base.said, accepted=accepted
+    )
+    return checked, Verdicts(verdicts=frames)
+
+
+def rejected(phase: AwaitingVerdicts) -> tuple[PartyId, ...]:
+    """Members whose updates were refused, once all verdicts are here."""
+    return tuple(phase.setup.members[i] for i in sorted(phase.listed - accepted_by(phase.verdicts)))
+
+
+def _due(phase: ValidatedPhase, sender: PartyId, said: Mapping[int, object], signed: bytes, does: str) -> int:
+    index = phase.setup.index(sender)
+    if index not in phase.listed or index in said or not signed:
+        raise PeerError(sender, f"{does} out of turn in {phase.setup.describe()}")
+    return index
+
+
+def _names(phase: ValidatedPhase, missing: frozenset[int]) -> str:
+    return ", ".join(phase.setup.members[index] for index in sorted(missing))

@@ -1,0 +1,104 @@
+"""An update as additive shares for the other members of its cluster (ADR 0024, steps 4 and 11).
+
+The owner keeps none. All shares but one are streams of 32-byte seeds, so that an update costs its owner one
+vector and a few boxes. Any m - 2 of the m - 1 holders have words that are uniform and independent of the
+update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from securefl.base.arrays import U64, expect
+from securefl.base.crypto import KEY_BYTES, Sign, add_masks, derive_key, digest, expand
+from securefl.base.entropy import Entropy
+from securefl.base.errors import PeerError, UsageError
+from securefl.methods.encoding import from_wire, to_wire
+
+LEAST_MEMBERS = 3
+"""An update is shared among at least two others."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateShare:
+    """What one holder gets of one owner's update: a seed, or the words themselves. The other one is empty."""
+
+    seed: bytes = field(default=b"", repr=False)
+    words: bytes = field(default=b"", repr=False)
+
+    def digest(self, context: bytes) -> bytes:
+        """What a receipt states of this share (32 bytes); ``context`` names attempt, owner and holder."""
+        return digest("update share", context, self.seed, self.words)
+
+
+def others_of(owner: int, members: Sequence[int]) -> list[int]:
+    """The members without ``owner``, beginning with the one that comes after it.
+
+    What is dealt or shared in one piece goes to the first, so that each member has one such piece.
+    """
+    place = members.index(owner)
+    return [*members[place + 1 :], *members[:place]]
+
+
+def share_context(keys_context: bytes, owner: int, holder: int) -> bytes:
+    """Return what one share is bound to: the attempt's keys context and both member numbers."""
+    return digest("update share context", keys_context, owner, holder)
+
+
+def split(
+    update: U64, owner: int, members: Sequence[int], keys_context: bytes, entropy: Entropy
+) -> dict[int, UpdateShare]:
+    """Share ``update`` (u64 ``(d,)``, not changed) among all ``members`` but ``owner``; by holder.
+
+    Raises:
+        UsageError: fewer than 3 members, the owner is none of them, or another dtype or shape.
+    """
+    expect(update, "update", np.uint64, (None,))
+    if len(members) < LEAST_MEMBERS or owner not in members:
+        raise UsageError(f"an update is shared in clusters of {LEAST_MEMBERS} members or more")
+    first, *rest = others_of(owner, members)
+    seeds = {holder: entropy.child("update share", holder).draw(KEY_BYTES) for holder in rest}
+    words = update.copy()
+    minus: Sign = -1
+    add_masks(words, [(_key(seed, keys_context, owner, h), minus) for h, seed in seeds.items()])
+    return {first: UpdateShare(words=to_wire(words))} | {h: UpdateShare(seed=s) for h, s in seeds.items()}
+
+
+def words_of(
+    share: UpdateShare, length: int, keys_context: bytes, owner: int, holder: int, culprit: str
+) -> U64:
+    """The words of a share that a peer sent: u64 ``(length,)``.
+
+    Raises:
+        PeerError: neither a seed nor ``length`` words, or both.
+    """
+    if bool(share.seed) == bool(share.words) or len(share.seed) not in (0, KEY_BYTES):
+        raise PeerError(culprit, "sent a share that is neither a seed nor words")
+    if share.words:
+        words = from_wire(share.words, length, 64, culprit)
+        expect(words, "words", np.uint64, (length,))
+        return words.view(np.uint64)
+    return expand(_key(share.seed, keys_context, owner, holder), length, np.uint64)
+
+
+def released(held: Mapping[int, U64], accepted: Collection[int], zero: U64) -> U64:
+    """What a member lets go of: its shares of the accepted members' updates, plus its share of zero.
+
+    Args:
+        held: by owner, this member's shares, u64 ``(d,)``; its own number is not among them.
+        accepted: member numbers; may hold this member's own, of which it has no share.
+        zero: this member's share of zero over the complete graph of *all* members, u64 ``(d,)``. Without it,
+            one member and the server would open an update (ADR 0024).
+    """
+    total = zero.copy()
+    for owner in sorted(held):
+        if owner in accepted:
+            total += held[owner]
+    return total
+
+
+def _key(seed: bytes, keys_context: bytes, owner: int, holder: int) -> bytes:
+    return derive_key(seed, "update share", share_context(keys_context, owner, holder))

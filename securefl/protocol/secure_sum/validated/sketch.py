@@ -1,0 +1,103 @@
+"""Public ternary projections of a vector over Z_2^64, from a seed that nobody chose alone (ADR 0024).
+
+Entry (j, i) of the projection matrix is -1, 0 or 1 with probability 1/4, 1/2, 1/4, all independent: the
+difference of two bits of a stream. Projections are linear, so that members compute them from shares alone and
+the projections of the shares add up to those of the vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F64, U64, expect
+from securefl.base.crypto import derive_key, digest, expand
+from securefl.base.errors import UsageError
+from securefl.base.ids import Instance, PartyId
+
+NONCE_BYTES = 32
+MAX_PROJECTIONS = 256
+
+_BLOCK = 1 << 11
+"""Coordinates projected at a time: the unpacked signs of 64 projections fill 1 MiB."""
+_LIMB_BITS = 16
+"""Words are cut into pieces of so many bits, whose products with signs float64 sums exactly."""
+
+
+def nonce_commitment(nonce: bytes, instance: Instance, party: PartyId) -> bytes:
+    """What a member publishes before any share leaves: 32 bytes that bind it to its part of the seed."""
+    return digest("sketch nonce commitment", *instance, party, nonce)
+
+
+def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: bytes) -> bytes:
+    """Return the seed (32 bytes) of the matrix of one secure sum.
+
+    Args:
+        nonces: of *all* members of the attempt, 32 bytes each. Leaving one out would let whoever withholds it
+            choose between two seeds.
+        instance: the attempt.
+        receipts: digest of what every member has acknowledged to hold, so that a seed of other shares is
+            another seed.
+
+    Raises:
+        UsageError: no nonces, or one of another length.
+    """
+    if not nonces or any(len(nonce) != NONCE_BYTES for nonce in nonces.values()):
+        raise UsageError(f"a sketch seed is made of nonces of {NONCE_BYTES} bytes, at least one")
+    fields: list[str | bytes] = []
+    for party in sorted(nonces):
+        fields += [party, nonces[party]]
+    return digest("sketch seed", *instance, receipts, *fields)
+
+
+def project(seed: bytes, vectors: U64, projections: int) -> U64:
+    """The projections of each row, modulo 2^64: u64 ``(rows, d)`` -> u64 ``(rows, projections)``.
+
+    Nothing overflows unnoticed: every word is cut into pieces of 16 bits, a product of 2048 of them with
+    signs stays below 2^27, and what is added up after that wraps modulo 2^64, as it has to.
+
+    Args:
+        seed: 32 bytes (:func:`sketch_seed`).
+        vectors: shares or whole vectors, one a row. They are never written to.
+        projections: a positive multiple of 8, at most 256.
+
+    Raises:
+        UsageError: another dtype, shape, seed length or number of projections.
+    """
+    expect(vectors, "vectors", np.uint64, (None, None))
+    rows, length = vectors.shape
+    bits = _bits(seed, length, projections)
+    total = np.zeros((rows, projections), np.uint64)
+    for start in range(0, length, _BLOCK):
+        signs = _signs(bits[start : start + _BLOCK])
+        block = vectors[:, start : start + _BLOCK]
+        for shift in range(0, 64, _LIMB_BITS):
+            limb = (block >> np.uint64(shift)) & np.uint64((1 << _LIMB_BITS) - 1)
+            part = (limb.astype(np.float64) @ signs).astype(np.int64).astype(np.uint64)
+            total += part << np.uint64(shift)
+    return total
+
+
+def matrix(seed: bytes, length: int, projections: int) -> npt.NDArray[np.int8]:
+    """The matrix itself, i8 ``(projections, length)``: for tests and small sizes."""
+    return _signs(_bits(seed, length, projections)).astype(np.int8).T
+
+
+def _bits(seed: bytes, length: int, projections: int) -> npt.NDArray[np.uint8]:
+    """Packed bits ``(length, 2, projections / 8)``: what is added, what is taken away."""
+    if len(seed) != NONCE_BYTES:
+        raise UsageError(f"a sketch seed has {NONCE_BYTES} bytes, not {len(seed)}")
+    if projections % 8 or not 0 < projections <= MAX_PROJECTIONS:
+        raise UsageError(f"projections come in multiples of 8 up to {MAX_PROJECTIONS}, not {projections}")
+    size = 2 * length * projections // 8
+    stream = expand(derive_key(seed, "sketch", b""), -(-size // 8), np.uint64)
+    raw = stream.astype("<u8", copy=False).view(np.uint8)[:size]
+    return raw.reshape(length, 2, projections // 8)
+
+
+def _signs(bits: npt.NDArray[np.uint8]) -> F64:
+    plus = np.unpackbits(bits[:, 0], axis=1, bitorder="little").astype(np.float64)
+    plus -= np.unpackbits(bits[:, 1], axis=1, bitorder="little")
+    return plus

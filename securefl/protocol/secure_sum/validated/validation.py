@@ -1,0 +1,69 @@
+"""What a validated sum is about, and the rules that members and server apply alike (ADR 0024)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from securefl.base.arrays import Ring
+from securefl.base.crypto import digest
+from securefl.base.ids import DEALER, PartyId
+from securefl.methods.encoding import from_ring
+
+SHARE_NUMBER = 1 << 30
+"""``PeerBox.number`` of a share of an update."""
+CHECK_NUMBERS = 1 << 16
+"""Messages of the check of member i are numbered from i times this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """How updates are validated, the same in all attempts of a run; what bounds them goes by weight."""
+
+    projections: int
+    """n: of each update in each check."""
+    k_anonymity: int
+    """k: honest members that a sum must be about at least."""
+    colluders: int
+    """f: members of a sum that may collude."""
+    dealer: PartyId = DEALER
+
+    def shortage(self, accepted: int, min_survivors: int) -> str:
+        """Why so few accepted updates must not be opened; empty when they may."""
+        if accepted < min_survivors:
+            return f"{accepted} accepted, min_survivors is {min_survivors}"
+        if accepted - self.colluders < self.k_anonymity:
+            return (
+                f"{accepted} accepted, of which {self.colluders} may collude: fewer than"
+                f" k_anonymity {self.k_anonymity} remain"
+            )
+        return ""
+
+
+def is_too_long(opened: Ring, norm: int) -> bool:
+    """Whether an opened sum is longer than ``norm``, the C of all in it together: some share is wrong."""
+    values = [int(v) for v in from_ring(opened)]
+    return sum(v * v for v in values) > norm**2
+
+
+def accepted_by(verdicts: Mapping[int, frozenset[int]]) -> frozenset[int]:
+    """Who is accepted by *all* others: a member's own word about itself does not count.
+
+    Args:
+        verdicts: by member, whom it accepts.
+    """
+    members = verdicts.keys()
+    return frozenset(i for i in members if all(i in verdicts[j] for j in members if j != i))
+
+
+def validated_lists(lists_digest: bytes, accepted: frozenset[int]) -> bytes:
+    """What a receipt states of a validated sum: with whom the shares are, and who is in it."""
+    return digest("validated lists", lists_digest, *sorted(accepted))
+
+
+def receipts_digest(frames: Mapping[int, bytes]) -> bytes:
+    """Digest of everybody's ``Held``, as signed, by member number."""
+    fields: list[bytes | int] = []
+    for index in sorted(frames):
+        fields += [index, frames[index]]
+    return digest("held shares", *fields)

@@ -1,0 +1,5 @@
+"""Bytes on the wire: codec, signed envelope, chunks, topics."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,17 @@
+from . import topics as topics
+from .codec import decode as decode
+from .codec import decode_struct as decode_struct
+from .codec import encode as encode
+from .envelope import HEADER_ROOM as HEADER_ROOM
+from .envelope import SIGNATURE as SIGNATURE
+from .envelope import Header as Header
+from .envelope import Payload as Payload
+from .envelope import open_frame as open_frame
+from .envelope import peek as peek
+from .envelope import seal_frame as seal_frame
+from .inbox import Delivery as Delivery
+from .inbox import Inbox as Inbox
+from .inbox import Part as Part
+from .inbox import open_relayed as open_relayed
+from .outbox import Outbox as Outbox
+from .topics import status_party as status_party

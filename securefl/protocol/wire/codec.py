@@ -1,0 +1,77 @@
+"""MessagePack for messages: strict decoding, and what decodes re-encodes to the same bytes or is refused.
+
+The last rule (no second spelling of a message) closes malleability: two receivers that hash a relayed list
+cannot disagree about what it says.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from securefl.base.errors import PeerError
+from securefl.protocol.messages import AnyMessage
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+_LONGEST_REASON = 200
+_BULK = 2**16
+"""From this length on, MessagePack spells bytes as bin 32."""
+_BIN_32, _EMPTY_BIN = b"\xc6", b"\xc4\x00"
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """Return the one encoding of ``message``."""
+    return _encoder.encode(message)
+
+
+def decode(raw: bytes, culprit: str) -> AnyMessage:
+    """Decode a message that ``culprit`` sent.
+
+    Raises:
+        PeerError: not a message of the closed set, a length or range out of bounds, or a second spelling.
+    """
+    try:
+        message = _decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise PeerError(culprit, f"malformed message: {quoted(error)}") from error
+    if not _is_canonical(message, raw):
+        raise PeerError(culprit, f"{type(message).__name__} is not in its canonical encoding")
+    return message
+
+
+def decode_struct(kind: type[StructT], raw: bytes, culprit: str) -> StructT:
+    """Decode one struct that is not a message of its own (the inside of a box or of a sealed release).
+
+    Raises:
+        PeerError: as for :func:`decode`.
+    """
+    try:
+        value = msgspec.msgpack.decode(raw, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise PeerError(culprit, f"malformed {kind.__name__}: {quoted(error)}") from error
+    if _encoder.encode(value) != raw:
+        raise PeerError(culprit, f"{kind.__name__} is not in its canonical encoding")
+    return value
+
+
+def _is_canonical(message: msgspec.Struct, raw: bytes) -> bool:
+    """Whether ``message``, which was decoded from all of ``raw``, encodes to ``raw``."""
+    last = message.__struct_fields__[-1] if message.__struct_fields__ else ""
+    bulk = getattr(message, last, None)
+    if not isinstance(bulk, bytes) or len(bulk) < _BULK:
+        return _encoder.encode(message) == raw
+    # A vector at the end is not encoded again only to be compared. If ``raw`` begins as it should, up to and
+    # with the length of the vector, and that many bytes follow, then those bytes are what was decoded.
+    hollow = _encoder.encode(msgspec.structs.replace(message, **{last: b""}))
+    start = hollow[: -len(_EMPTY_BIN)] + _BIN_32 + len(bulk).to_bytes(4, "big")
+    return raw.startswith(start) and len(raw) == len(start) + len(bulk)
+
+
+def quoted(error: Exception) -> str:
+    """Return a decoder's complaint as one short printable line, since it may quote what the peer wrote."""
+    return ascii(str(error)[:_LONGEST_REASON])[1:-1][:_LONGEST_REASON]

@@ -1,0 +1,126 @@
+"""The signed envelope: every frame says where in the run it belongs and is signed as it travels.
+
+A frame is ``signature (64) || length of the header (1) || header || body``. The header is a MessagePack
+array; the body is (a piece of) an encoded message, as it is, so that none of it is copied or decoded before
+its signature is known to be good. The signature is Ed25519 over a domain label and the SHA-256 of all that
+follows it. Signing each frame, not each message, means that nothing unauthenticated ever enters reassembly.
+SHA-256 goes first because Ed25519 alone would read a long frame twice through SHA-512 (ADR 0003).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from securefl.base.crypto import Identity, PublicIdentity
+from securefl.base.errors import PeerError
+from securefl.base.ids import EVERYONE, NAME, SERVER, PartyId, RunId
+from securefl.protocol.kernel import Place
+from securefl.protocol.messages import KINDS, MAX_FRAME
+from securefl.protocol.wire.codec import quoted
+
+DOMAIN = b"securefl/1/frame\x00"
+SIGNATURE = 64
+HEADER_ROOM = 256
+"""Bytes of a frame that are kept for signature and header; the rest is body."""
+MIN_FRAME = 4 * 1024
+"""The smallest frame limit, in bytes, that a sender may split messages by."""
+MIN_PIECE = MIN_FRAME - HEADER_ROOM
+"""No piece of a message but the last is smaller, so that a limit on its size limits its parts."""
+MAX_PARTS = 65_536
+
+_Index = Annotated[int, Meta(ge=-1, lt=2**31)]
+_Word = Annotated[str, Meta(pattern=rf"^(?:{NAME.pattern})\Z")]
+_Recipient = Annotated[str, Meta(pattern=rf"^(?:\*|{NAME.pattern})\Z")]
+
+
+class Header(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a frame belongs. All of it is signed."""
+
+    run: _Word
+    round: _Index
+    reclustering: _Index
+    cluster: _Index
+    attempt: Annotated[int, Meta(ge=0, le=64)]
+    kind: Annotated[str, Meta(max_length=32)]
+    sender: _Word
+    recipient: _Recipient
+    session: Annotated[bytes, Meta(min_length=8, max_length=8)]
+    """Fresh at each start of the sender's process, so that a restart does not look like equivocation."""
+    seq: Annotated[int, Meta(ge=0, le=2**62)]
+    part: Annotated[int, Meta(ge=0, lt=MAX_PARTS)]
+    parts: Annotated[int, Meta(ge=1, le=MAX_PARTS)]
+
+    @property
+    def place(self) -> Place:
+        """The place of the message within the run."""
+        return Place(self.round, self.reclustering, self.cluster, self.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What is signed. ``body`` is a view into the frame."""
+
+    header: Header
+    body: memoryview = field(repr=False)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Header)
+
+
+def seal_frame(header: Header, body: bytes | memoryview, identity: Identity) -> bytes:
+    """Return the signed frame (bytes on the wire)."""
+    encoded = _encoder.encode(header)
+    head = len(encoded).to_bytes(1, "big") + encoded
+    hashed = hashlib.sha256(head)
+    hashed.update(body)
+    return b"".join((identity.sign(DOMAIN + hashed.digest()), head, body))
+
+
+def peek(frame: bytes, culprit: str) -> Payload:
+    """Read a frame without trusting it.
+
+    Raises:
+        PeerError: too long, too short, malformed or not canonical. ``culprit`` is whoever delivered it.
+    """
+    if not SIGNATURE < len(frame) <= MAX_FRAME:
+        raise PeerError(culprit, f"frame of {len(frame)} bytes (allowed: {SIGNATURE + 1} to {MAX_FRAME})")
+    start = SIGNATURE + 1
+    end = start + frame[SIGNATURE]
+    encoded = frame[start:end]
+    try:
+        header = _decoder.decode(encoded)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise PeerError(culprit, f"malformed frame: {quoted(error)}") from error
+    if _encoder.encode(header) != encoded:
+        raise PeerError(culprit, "the header of a frame is not in its canonical encoding")
+    if header.kind not in KINDS:
+        raise PeerError(culprit, f"frame of the unknown kind {header.kind!r}")
+    if header.part >= header.parts:
+        raise PeerError(culprit, f"part {header.part} of {header.parts}")
+    return Payload(header, memoryview(frame)[end:])
+
+
+def open_frame(
+    frame: bytes, payload: Payload, sender: PublicIdentity, run: RunId, recipient: PartyId
+) -> None:
+    """Check that a peeked frame belongs to this run, is addressed to ``recipient`` and signed by ``sender``.
+
+    Raises:
+        PeerError: with the claimed sender as culprit when the signature holds, else "broker".
+    """
+    digest = hashlib.sha256(memoryview(frame)[SIGNATURE:]).digest()
+    if not sender.verify(DOMAIN + digest, frame[:SIGNATURE]):
+        raise PeerError("broker", f"frame in the name of {sender.name!r} is not signed by it")
+    header = payload.header
+    if header.sender != sender.name:
+        raise PeerError("broker", f"frame in the name of {header.sender!r} is signed by {sender.name!r}")
+    if header.run != run:
+        raise PeerError(header.sender, f"frame of run {header.run!r}, this is {run!r}")
+    if header.recipient != recipient and (header.recipient != EVERYONE or recipient == SERVER):
+        raise PeerError(header.sender, f"frame for {header.recipient!r} arrived at {recipient!r}")

@@ -1,0 +1,257 @@
+"""From frames to messages: verify, drop duplicates, name equivocation, reassemble within limits.
+
+Order of checks: size, form, known sender, signature, run and recipient, size of the message, session and
+sequence number, and only then memory is spent on the sender. A sender holds at most ``MAX_OPEN`` times
+``max_message`` bytes of pieces, for ``max_age`` seconds, plus what is remembered of ``REMEMBERED`` frames (or
+of two messages in pieces of the smallest size, if that is more). All senders together hold at most a budget
+of bytes: whoever holds most gives up first, so that one party cannot crowd out another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import msgspec
+
+from securefl.base.crypto import Roster
+from securefl.base.errors import PeerError
+from securefl.base.ids import PartyId, RunId
+from securefl.protocol.kernel import Place
+from securefl.protocol.messages import AnyMessage
+from securefl.protocol.wire.codec import decode
+from securefl.protocol.wire.envelope import MIN_PIECE, SIGNATURE, Header, Payload, open_frame, peek
+
+REMEMBERED = 16_384
+"""Frames that are remembered per session; messages as old as forgotten ones are refused as stale."""
+MAX_SESSIONS = 64
+"""Earlier sessions of one process that are remembered; of more restarts the first are forgotten."""
+MAX_OPEN = 16
+"""Messages of one sender that may be incomplete at the same time; one more, and the oldest is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A whole, verified, new message."""
+
+    sender: PartyId
+    place: Place
+    message: AnyMessage
+    signed: bytes = field(repr=False)
+    """The exact frame when there was only one, else empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A verified, new part of a message that is not whole yet."""
+
+    sender: PartyId
+
+
+@dataclass(slots=True)
+class _Assembly:
+    header: Header
+    born: float
+    pieces: dict[int, memoryview] = field(default_factory=dict)
+    size: int = 0
+
+
+@dataclass(slots=True)
+class _Session:
+    seen: OrderedDict[tuple[int, int], bytes] = field(default_factory=OrderedDict)
+    floor: int = -1
+    """The highest sequence number of a forgotten frame."""
+    open: dict[int, _Assembly] = field(default_factory=dict)
+
+    def is_duplicate(self, header: Header, digest: bytes) -> bool:
+        known = self.seen.get((header.seq, header.part))
+        if known == digest:
+            return True
+        if known is not None:
+            raise PeerError(header.sender, f"equivocates: two messages with sequence number {header.seq}")
+        if header.seq <= self.floor:
+            raise PeerError(header.sender, f"stale sequence number {header.seq}")
+        return False
+
+    def remember(self, header: Header, digest: bytes, limit: int) -> None:
+        self.seen[header.seq, header.part] = digest
+        if len(self.seen) > limit:
+            (seq, _), _ = self.seen.popitem(last=False)
+            self.floor = max(self.floor, seq)
+
+
+@dataclass(slots=True)
+class _Sender:
+    current: bytes = b""
+    session: _Session = field(default_factory=_Session)
+    retired: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
+    held: int = 0
+    """Bytes of incomplete messages."""
+
+    def give_up(self, seq: int) -> int:
+        """Throw away an incomplete message; return how many bytes that frees."""
+        freed = self.session.open.pop(seq).size
+        self.held -= freed
+        return freed
+
+
+class Inbox:
+    """Everything that arrives at one process.
+
+    A frame of a new session ends the sender's earlier one: what that sent and has not arrived is refused from
+    then on. (A broker that held back *all* of an earlier session can still play it later, and so can one that
+    recorded a session of more than ``MAX_SESSIONS`` restarts ago. That cuts off the present one; it could as
+    well have dropped its frames.)
+
+    Args:
+        run: frames of other runs are refused.
+        me: the recipient that frames must be addressed to (or to everybody).
+        roster: the public keys of all who may speak.
+        max_message: largest message in bytes, from the model's size and the number of parties.
+        max_age: seconds after which an incomplete message is thrown away.
+        budget: bytes that all incomplete messages may hold together; one message of everybody on the roster,
+            unless it is given, so that who sends one at a time is never in the way of another.
+    """
+
+    def __init__(
+        self,
+        run: RunId,
+        me: PartyId,
+        roster: Roster,
+        max_message: int,
+        max_age: float = 120.0,
+        budget: int | None = None,
+    ) -> None:
+        self._run = run
+        self._me = me
+        self._roster = roster
+        self._max_message = max_message
+        self._max_parts = max_message // MIN_PIECE + 1
+        self._max_seen = max(REMEMBERED, 2 * self._max_parts)
+        self._max_age = max_age
+        self._budget = max_message * (len(roster.parties) + 2) if budget is None else budget
+        self._held = 0
+        self._senders: dict[str, _Sender] = {}
+        self._oldest = math.inf
+        """No incomplete message is older."""
+
+    @property
+    def expires(self) -> float | None:
+        """When to :meth:`sweep` at the earliest; None where nothing is incomplete."""
+        return None if self._oldest == math.inf else self._oldest + self._max_age
+
+    def sweep(self, now: float) -> None:
+        """Throw away what has been incomplete for too long, whoever sent it."""
+        if now - self._oldest <= self._max_age:
+            return
+        for sender in self._senders.values():
+            for seq in [s for s, one in sender.session.open.items() if now - one.born > self._max_age]:
+                self._held -= sender.give_up(seq)
+        born = (one.born for sender in self._senders.values() for one in sender.session.open.values())
+        self._oldest = min(born, default=math.inf)
+
+    def accept(self, frame: bytes, delivered_by: str, now: float) -> Delivery | None:
+        """Take one frame; return the message that it completes, None for a duplicate or a part.
+
+        Raises:
+            PeerError: as :meth:`take`.
+        """
+        taken = self.take(frame, delivered_by, now)
+        return None if isinstance(taken, Part) else taken
+
+    def take(self, frame: bytes, delivered_by: str, now: float) -> Delivery | Part | None:
+        """Take one frame; return the message that it completes, whose new part it is, or None: a duplicate.
+
+        Raises:
+            PeerError: the frame is refused. A frame that is authentic and new but completes something that
+                is not a message is remembered; every other refusal leaves memory as it was.
+        """
+        payload = peek(frame, delivered_by)
+        header = payload.header
+        if header.sender not in self._roster:
+            raise PeerError(delivered_by, f"frame in the name of {header.sender!r}, who is not on the roster")
+        open_frame(frame, payload, self._roster.member(header.sender), self._run, self._me)
+        self._check_size(header, len(payload.body))
+        sender = self._session_of(header)
+        session = sender.session
+        digest = hashlib.blake2b(frame[:SIGNATURE], digest_size=16).digest()
+        if session.is_duplicate(header, digest):
+            return None
+        body = bytes(payload.body) if header.parts == 1 else self._assemble(sender, payload, now)
+        session.remember(header, digest, self._max_seen)
+        if body is None:
+            return Part(PartyId(header.sender))
+        message = _message_of(header, body)
+        return Delivery(PartyId(header.sender), header.place, message, frame if header.parts == 1 else b"")
+
+    def _check_size(self, header: Header, size: int) -> None:
+        if size > self._max_message or header.parts > self._max_parts:
+            raise PeerError(header.sender, f"{header.kind} exceeds {self._max_message} bytes")
+        if header.part < header.parts - 1 and size < MIN_PIECE:
+            raise PeerError(header.sender, f"{header.kind} in pieces of {size} bytes")
+
+    def _session_of(self, header: Header) -> _Sender:
+        sender = self._senders.setdefault(header.sender, _Sender())
+        if header.session == sender.current:
+            return sender
+        if header.session in sender.retired:
+            raise PeerError("broker", f"replayed frame of an earlier session of {header.sender}")
+        if sender.current:
+            sender.retired[sender.current] = None
+        if len(sender.retired) > MAX_SESSIONS:
+            sender.retired.popitem(last=False)
+        self._held -= sender.held
+        sender.current, sender.session, sender.held = header.session, _Session(), 0
+        return sender
+
+    def _assemble(self, sender: _Sender, payload: Payload, now: float) -> bytes | None:
+        header, session = payload.header, sender.session
+        self.sweep(now)
+        first = msgspec.structs.replace(header, part=0)
+        assembly = session.open.get(header.seq) or _Assembly(first, now)
+        if assembly.header != first:
+            raise PeerError(header.sender, f"equivocates: parts of two messages with number {header.seq}")
+        if assembly.size + len(payload.body) > self._max_message:
+            raise PeerError(header.sender, f"{header.kind} exceeds {self._max_message} bytes")
+        if header.seq not in session.open and len(session.open) >= MAX_OPEN:
+            self._held -= sender.give_up(next(iter(session.open)))
+        session.open[header.seq] = assembly
+        self._oldest = min(self._oldest, assembly.born)
+        size = len(payload.body)
+        assembly.pieces[header.part] = payload.body
+        assembly.size += size
+        sender.held += size
+        self._held += size
+        if len(assembly.pieces) == header.parts:
+            self._held -= sender.give_up(header.seq)
+            return b"".join(assembly.pieces[part] for part in range(header.parts))
+        while self._held > self._budget:
+            most = max(self._senders.values(), key=lambda one: one.held)
+            self._held -= most.give_up(next(iter(most.session.open)))
+        return None
+
+
+def open_relayed(frame: bytes, roster: Roster, run: RunId, recipient: PartyId, relayed_by: str) -> Delivery:
+    """Verify a frame that somebody relayed: signed by its sender for ``recipient`` (usually the server).
+
+    Raises:
+        PeerError: the relay is at fault when the frame is not authentic, the sender when it is malformed.
+    """
+    payload = peek(frame, relayed_by)
+    header = payload.header
+    try:
+        open_frame(frame, payload, roster.member(header.sender), run, recipient)
+    except PeerError as error:
+        raise PeerError(relayed_by, f"relayed a frame that is not authentic ({error.reason})") from error
+    if header.parts != 1:
+        raise PeerError(relayed_by, "relayed a part of a message")
+    return Delivery(PartyId(header.sender), header.place, _message_of(header, bytes(payload.body)), frame)
+
+
+def _message_of(header: Header, body: bytes) -> AnyMessage:
+    message = decode(body, header.sender)
+    if type(message).__name__ != header.kind:
+        raise PeerError(header.sender, f"envelope says {header.kind}, message is {type(message).__name__}")
+    return message

@@ -1,0 +1,89 @@
+"""The MQTT topic grammar. The broker's access rules are written from it (transport/acl).
+
+Only names of the grammar in :mod:`securefl.base.ids` get into a topic; anything else (``+``, ``#``, ``a/b``,
+a party called ``all``) is a ``UsageError``, as configuration and roster have checked every name before.
+
+``sfl/1/<run>/up/<party>``       party to server
+``sfl/1/<run>/down/<party>``     server to one party
+``sfl/1/<run>/down/all``         server to all parties
+``sfl/1/<run>/status/<party>``   that a process is there, signed; its last will, unsigned: a hint
+``sfl/1/<run>/peer/server/server``  servers of one run id among themselves: who leads (transport/sole)
+``sfl/1/<run>/probe/<party>``    a process to itself, to learn the broker's size limit
+"""
+
+from __future__ import annotations
+
+from securefl.base.errors import PeerError, UsageError
+from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId, is_name
+
+_ROOT = "sfl/1"
+
+
+def up(run: RunId, party: PartyId) -> str:
+    """From a party to the server."""
+    return _topic(run, "up", party)
+
+
+def down(run: RunId, party: PartyId) -> str:
+    """From the server to one party, or to all (``EVERYONE``)."""
+    return f"{_base(run)}/down/all" if party == EVERYONE else _topic(run, "down", party)
+
+
+def status(run: RunId, party: PartyId) -> str:
+    """Where a party or the server says that it is there, and the broker that it is gone."""
+    return _topic(run, "status", party, SERVER)
+
+
+def servers(run: RunId) -> str:
+    """From a server that starts to one that leads the run already, and back."""
+    return f"{_base(run)}/peer/{SERVER}/{SERVER}"
+
+
+def probe(run: RunId, party: PartyId) -> str:
+    """A process to itself."""
+    return _topic(run, "probe", party, SERVER)
+
+
+def subscriptions(run: RunId, party: PartyId) -> tuple[str, ...]:
+    """Return the topic filters that this process listens to."""
+    if party == SERVER:
+        return (f"{_base(run)}/up/+", f"{_base(run)}/status/+", probe(run, party))
+    return (down(run, party), down(run, EVERYONE), status(run, SERVER), probe(run, party))
+
+
+def sender_hint(topic: str) -> str:
+    """Return who a topic says has sent the frame (for blame when the frame itself cannot be read)."""
+    parts = topic.split("/")
+    if (
+        len(parts) == 5
+        and parts[3] in {"up", "status", "probe"}
+        and (is_name(parts[4]) or parts[4] == SERVER)
+    ):
+        return parts[4]
+    return SERVER if len(parts) == 5 and parts[3] == "down" else "broker"
+
+
+def status_party(topic: str) -> PartyId | None:
+    """Return the party (or the server) of a status topic, None for any other topic.
+
+    Raises:
+        PeerError: a status topic with an impossible name.
+    """
+    parts = topic.split("/")
+    if len(parts) != 5 or parts[3] != "status":
+        return None
+    if not is_name(parts[4]) and parts[4] != SERVER:
+        raise PeerError("broker", f"status topic with the name {parts[4]!r}")
+    return PartyId(parts[4])
+
+
+def _topic(run: RunId, kind: str, party: PartyId, *also: PartyId) -> str:
+    if not (is_name(party) or party in also):
+        raise UsageError(f"{party!r} cannot end a topic of the kind {kind!r}")
+    return f"{_base(run)}/{kind}/{party}"
+
+
+def _base(run: RunId) -> str:
+    if not is_name(run):
+        raise UsageError(f"{run!r} cannot name a run")
+    return f"{_ROOT}/{run}"

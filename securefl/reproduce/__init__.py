@@ -1,1 +1,0 @@
-"""Figures of papers: from a figure file to simulations, curves, verdicts and a page."""

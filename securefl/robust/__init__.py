@@ -1,1 +1,0 @@
-"""Aggregation rules on cluster means."""

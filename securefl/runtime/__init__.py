@@ -1,1 +1,0 @@
-"""The asyncio shell that performs what the pure core asks for."""

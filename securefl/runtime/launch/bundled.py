@@ -1,0 +1,34 @@
+"""Scenario files that come with securefl."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from securefl.base.errors import ConfigError
+from securefl.base.version import package_folder
+
+
+def scenario_folder() -> Path:
+    """Folder of the scenario files: beside the package in a checkout, inside it in an installation."""
+    package = package_folder()
+    beside = package.parent / "scenarios"
+    return beside if beside.is_dir() else package / "bundled"
+
+
+def bundled(scenario: Path, kind: Literal["scenario", "comparison"] = "scenario") -> Path:
+    """Return the file that is meant: as given, or one of those that come with securefl.
+
+    Raises:
+        ConfigError: neither a file nor one of those.
+    """
+    # A directory of that name does not stand in the way: "dropout" may be where an earlier run lies.
+    if scenario.is_file() or scenario.suffix or len(scenario.parts) > 1:
+        return scenario
+    folder = scenario_folder() / ("" if kind == "scenario" else "comparisons")
+    inside = {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    if str(scenario) not in inside:
+        raise ConfigError(
+            str(scenario), f"no such file, and no bundled {kind}", f"bundled are {', '.join(inside)}"
+        )
+    return inside[str(scenario)]

@@ -1,0 +1,72 @@
+"""The end of a run or a simulation: its summary, in memory and on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from securefl.base.ids import RunId
+from securefl.protocol.kernel import Aborted, Finished
+from securefl.runtime.launch.interrupts import SignalledError
+from securefl.runtime.report import RunDirectory, RunMetrics, Summary, summarise
+from securefl.runtime.transcript import ends_in
+from securefl.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The user ended it."""
+
+    reason: str = "by the user (Ctrl-C); what was written stays"
+
+    @classmethod
+    def by(cls, interrupt: KeyboardInterrupt) -> Interrupted:
+        """By Ctrl-C or a signal."""
+        return (
+            cls(f"by {interrupt.name}; what was written stays")
+            if isinstance(interrupt, SignalledError)
+            else cls()
+        )
+
+
+def conclude(
+    directory: RunDirectory,
+    metrics: RunMetrics,
+    outcome: Finished | Aborted | Interrupted,
+    *,
+    run: RunId,
+    scenario: Scenario,
+    insecure: bool,
+    seed: int,
+    seconds: float,
+    files: Mapping[str, str],
+    simulated: bool = False,
+) -> Summary:
+    """Write ``summary.json`` and return the summary.
+
+    Raises:
+        RunAbortedError: the disk is full or gone.
+    """
+    match outcome:
+        case Finished(reason=reason):
+            metrics.on_finished(reason)
+        case Aborted(reason=reason):
+            metrics.on_aborted(reason)
+        case Interrupted(reason=reason):
+            metrics.on_interrupted(reason)
+        case _:
+            assert_never(outcome)
+    summary = summarise(
+        run=run,
+        scenario=scenario,
+        metrics=metrics,
+        insecure=insecure,
+        seed=seed,
+        simulated=simulated,
+        seconds=seconds,
+        files=files,
+        ends=ends_in(directory.path / "transcripts"),
+    )
+    directory.write_json(directory.summary_file.name, summary.to_json())
+    return summary

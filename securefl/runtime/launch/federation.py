@@ -1,0 +1,330 @@
+"""A whole run on this machine: broker, server, parties, progress, run directory, verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.ids import DEALER, EVERYONE, SERVER, PartyId
+from securefl.methods.attacks import behaviours_of, party_names, shares_updates
+from securefl.methods.feasibility import check
+from securefl.protocol.kernel import Aborted, Finished
+from securefl.protocol.round import drawn_lines
+from securefl.protocol.secure_sum import sums_of
+from securefl.protocol.wire import topics
+from securefl.runtime.launch import process
+from securefl.runtime.launch.conclusion import Interrupted, conclude
+from securefl.runtime.launch.options import RunOptions
+from securefl.runtime.process import (
+    PRELOAD,
+    Children,
+    Died,
+    Fatal,
+    ProcessSettings,
+    Said,
+    Stage,
+    scratch_folder,
+    set_stage,
+)
+from securefl.runtime.report import (
+    Accounts,
+    Ending,
+    Fact,
+    Progress,
+    Refusal,
+    Remark,
+    RunDirectory,
+    RunMetrics,
+    Summary,
+    Traffic,
+    Waiting,
+    forgoing,
+    header_lines,
+    scenario_header,
+    why_none,
+)
+from securefl.runtime.transport import (
+    OBSERVER,
+    BrokerUrl,
+    LocalTls,
+    broker_wish,
+    check_retention,
+    make_local_tls,
+    measure_frame_limit,
+    start_local_broker,
+)
+from securefl.scenario import Scenario
+
+_GOODBYE_SECONDS = 5.0
+"""How long parties may take to end by themselves after the server has."""
+
+
+class Federation:
+    """Starts everything, follows it, and ends everything."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        options: RunOptions,
+        directory: RunDirectory,
+        metrics: RunMetrics,
+        progress: Progress,
+    ) -> None:
+        self._scenario = scenario
+        self._options = options
+        self._directory = directory
+        self._metrics = metrics
+        self._progress = progress
+        self._ending: Ending | None = None
+        self._fatal: dict[PartyId, Fatal] = {}
+
+    def run(self) -> Ending:
+        """Run to the end and return how the server's run ended.
+
+        Raises:
+            ConfigError: refused before or while starting.
+            RunAbortedError: broker, server or disk failed.
+        """
+        options, scenario = self._options, self._scenario
+        check(scenario)
+        _check_device(options.device or scenario.training.device)
+        with ExitStack() as stack:
+            private = stack.enter_context(scratch_folder())
+            children = stack.enter_context(Children(PRELOAD + sums_of(scenario).preload))
+            # Before the header, so that data that cannot be used is all that is said.
+            stage = set_stage(scenario, options.seed, options.entropy(), options.data_dir, private)
+            notes = self._settle(stage)
+            self._progress.start(self._header(notes), scenario.stop.rounds)
+            self._progress.note(f"data set {scenario.data.set}, keys for {scenario.parties} parties")
+            broker, tls = self._broker(stack, private)
+            frame_limit = asyncio.run(self._try(_as_client(broker, tls, SERVER)))
+            self._progress.note(f"broker {broker}, frames of up to {frame_limit // 1024} KiB")
+            stack.callback(children.end)
+            self._start(children, stage, broker, tls, frame_limit)
+            self._follow(children)
+        if self._ending is None:
+            fatal = self._fatal.get(SERVER)
+            if fatal is not None and fatal.refused:
+                raise ConfigError("server", fatal.reason)
+            raise RunAbortedError(fatal.reason if fatal else "the server process died")
+        return self._ending
+
+    @property
+    def scenario(self) -> Scenario:
+        """As it is run: once :meth:`run` has begun, with its privacy settled."""
+        return self._scenario
+
+    def _settle(self, stage: Stage) -> tuple[str, ...]:
+        """Settle the scenario's privacy and say what follows; write down the scenario as it is run."""
+        if self._scenario.privacy.unit == "none":
+            return (
+                *scenario_header(self._scenario, check(self._scenario)),
+                *drawn_lines(self._scenario),
+                "differential privacy: none",
+            )
+        # A second or two of imports that only runs with privacy cost.
+        from securefl.runtime.process import settle_stage  # noqa: PLC0415 - torch and dp_accounting
+
+        seeded = self._options.insecure
+        plan = settle_stage(self._scenario, stage, self._options.run, self._options.seed, seeded=seeded)
+        self._scenario = plan.scenario
+        self._directory.write_scenario(plan.scenario)
+        void = why_none(plan.scenario, seeded=seeded)
+        if plan.mechanism is not None:
+            without = forgoing(plan.scenario, self._options.seed)
+            self._metrics.account_for(Accounts(plan, plan.mechanism, void=void, without=without))
+        self._metrics.watch(plan, behaviours_of(plan.scenario, self._options.seed))
+        notes = (*scenario_header(plan.scenario, plan.limits), *drawn_lines(plan.scenario))
+        return (*notes, *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void))
+
+    def _header(self, notes: tuple[str, ...]) -> tuple[str, ...]:
+        lines = [f"run {self._options.run}", *notes[:-1]]
+        lines.append("keys: all made here, in one place (local run); parties have their own in a deployment")
+        if self._options.insecure:
+            lines.append("INSECURE: all secrets derive from --seed; for tests and replay only")
+        if self._options.lab:
+            lines.append("LAB: whole vectors are recorded")
+        return (*lines, notes[-1])
+
+    def _broker(self, stack: ExitStack, private: Path) -> tuple[BrokerUrl, LocalTls | None]:
+        options = self._options
+        remote = options.remote_broker()
+        if remote is not None:
+            return remote, None
+        tls = None
+        if options.tls:
+            names = (*party_names(self._scenario.parties), SERVER, DEALER, OBSERVER)
+            tls = make_local_tls(private / "tls", names, keys_in_memory=True)
+            stack.callback(tls.close)
+        wish = broker_wish(options.broker, "--broker")
+        running = start_local_broker(wish, private / "broker", 0, tls)
+        stack.enter_context(running)
+        return running.url, tls
+
+    async def _try(self, broker: BrokerUrl) -> int:
+        """The largest frame that the broker takes, in bytes. It has to keep retained ones, too."""
+        name, topic = f"{self._options.run}-start", topics.probe(self._options.run, SERVER)
+        limit = await measure_frame_limit(broker, name, topic)
+        if self._options.remote_broker() is not None:
+            await check_retention(broker, name, topic)
+        return limit
+
+    def _start(
+        self, children: Children, stage: Stage, broker: BrokerUrl, tls: LocalTls | None, frame_limit: int
+    ) -> None:
+        options = self._options
+        base = ProcessSettings(
+            scenario=self._scenario,
+            run=options.run,
+            name=SERVER,
+            identity=stage.identities[SERVER],
+            roster_file=stage.roster_file,
+            broker=_as_client(broker, tls, SERVER),
+            data_file=stage.shards[SERVER],
+            out=self._directory.path,
+            seed=options.seed,
+            insecure_seed=options.seed if options.insecure else None,
+            lab=options.lab,
+            device=options.device,
+            frame_limit=frame_limit,
+            accounted=True,
+            alone=options.remote_broker() is None or not options.insecure,
+        )
+        if options.observe:
+            observer = replace(base, name=PartyId(OBSERVER), broker=_as_client(broker, tls, OBSERVER))
+            children.start(process.observer, observer)
+        children.start(process.server, replace(base, server_data_file=stage.server_data))
+        if DEALER in stage.identities:
+            dealer = replace(
+                base,
+                name=DEALER,
+                identity=stage.identities[DEALER],
+                broker=_as_client(broker, tls, DEALER),
+            )
+            children.start(process.dealer, dealer)
+        cast = behaviours_of(self._scenario, options.seed)
+        for name in party_names(self._scenario.parties):
+            conspires = any(map(shares_updates, cast.get(name, ())))
+            children.start(
+                process.party,
+                replace(
+                    base,
+                    name=name,
+                    identity=stage.identities[name],
+                    broker=_as_client(broker, tls, name),
+                    data_file=stage.shards[name],
+                    coalition_dir=stage.coalitions if conspires else None,
+                ),
+            )
+
+    def _follow(self, children: Children) -> None:
+        """Pass news on until the server has ended, then let the parties end by themselves for a moment."""
+        until: float | None = None
+        while children.running and (until is None or time.monotonic() < until):
+            for news in children.wait(None if until is None else until - time.monotonic()):
+                match news:
+                    case Said(name=name, item=item):
+                        self._take(name, item)
+                    case Died(name=name, exit_code=code):
+                        self._died(name, code)
+                        if name == SERVER:
+                            until = time.monotonic() + _GOODBYE_SECONDS
+
+    def _take(self, name: PartyId, item: object) -> None:
+        match item:
+            case Fact(now=now, item=fact):
+                if name == SERVER:
+                    self._metrics.on_report(now, fact)
+                    self._progress.on_report(now, fact)
+            case Refusal(culprit=culprit, reason=reason):
+                self._metrics.on_reject(name, culprit, reason)
+                self._progress.on_reject(name, culprit, reason)
+            case Traffic():
+                if name == SERVER:
+                    self._count(item)
+            case Remark() | Waiting():
+                self._remark(name, item)
+            case Ending():
+                if name == SERVER:
+                    self._ending = item
+            case Fatal(reason=reason):
+                self._fatal[name] = item
+                self._progress.note(f"{name}: {reason}")
+
+    def _remark(self, name: PartyId, item: Remark | Waiting) -> None:
+        # That parties wait for the server is no news here.
+        if isinstance(item, Remark) or name == SERVER:
+            self._progress.note(f"{name}: {item}")
+
+    def _count(self, traffic: Traffic) -> None:
+        for party, volume in traffic.received.items():
+            self._metrics.on_traffic(party, "up", *volume)
+        for to, volume in traffic.sent.items():
+            for party in party_names(self._scenario.parties) if to == EVERYONE else (to,):
+                self._metrics.on_traffic(party, "down", *volume)
+
+    def _died(self, name: PartyId, exit_code: int) -> None:
+        """Tell of a process that ended too early and could not say why itself."""
+        if exit_code == 0 or self._ending is not None or name in self._fatal:
+            return
+        how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+        meaning = "" if name in {SERVER, DEALER, OBSERVER} else "; it counts as dropped out"
+        self._progress.note(f"{name} died ({how}){meaning}")
+
+
+def _check_device(wanted: str) -> None:
+    """Ask for CUDA once, not in every process. The launcher needs torch for nothing else."""
+    if wanted != "cuda":
+        return
+    from securefl.training.models import pick_device  # noqa: PLC0415 - a second that only this option costs
+
+    pick_device("cuda")
+
+
+def _as_client(broker: BrokerUrl, tls: LocalTls | None, name: str) -> BrokerUrl:
+    if tls is None:
+        return broker
+    files = tls.clients[name]
+    return replace(broker, ca_file=tls.ca_file, cert_file=files.cert_file, key_file=files.key_file)
+
+
+def run_here(scenario: Scenario, options: RunOptions, directory: RunDirectory, progress: Progress) -> Summary:
+    """Run a scenario on this machine to its end; leave model, metrics, transcripts and summary behind.
+
+    Raises:
+        ConfigError: refused before or while starting.
+        RunAbortedError: broker, server or disk failed.
+    """
+    started = time.monotonic()
+    dishonest = behaviours_of(scenario, options.seed).keys()
+    with closing(directory.metrics()) as rows:
+        metrics = RunMetrics(scenario, rows.append, dishonest=dishonest)
+        federation = Federation(scenario, options, directory, metrics, progress)
+        outcome: Finished | Aborted | Interrupted
+        try:
+            outcome = federation.run().outcome
+        except KeyboardInterrupt as interrupt:
+            outcome = Interrupted.by(interrupt)
+        finally:
+            progress.finish()
+    return conclude(
+        directory,
+        metrics,
+        outcome,
+        run=options.run,
+        scenario=federation.scenario,
+        insecure=options.insecure,
+        seed=options.seed,
+        seconds=time.monotonic() - started,
+        files={
+            **directory.models(federation.scenario.groups.count),
+            "metrics": str(directory.metrics_file),
+            "transcripts": str(directory.path / "transcripts"),
+            "scenario": str(directory.scenario_file),
+            "summary": str(directory.summary_file),
+        },
+    )

@@ -1,0 +1,88 @@
+"""Options of a run on this machine, besides its scenario."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from securefl.base.entropy import Entropy, InsecureSeededEntropy, OsEntropy
+from securefl.base.errors import ConfigError
+from securefl.base.ids import RunId
+from securefl.runtime.transport import BrokerUrl, BrokerWish, parse_broker_url
+
+LOCAL_BROKERS = get_args(BrokerWish)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Options of a run on this machine, besides its scenario."""
+
+    broker: str = "auto"
+    """One of ``LOCAL_BROKERS``, or a URL."""
+    tls: bool = False
+    """With a local broker: TLS and a client certificate per process."""
+    tls_files: tuple[Path | None, Path | None, Path | None] = (None, None, None)
+    password_file: Path | None = None
+    data_dir: Path | None = None
+    seed: int = 0
+    insecure: bool = False
+    lab: bool = False
+    observe: bool = False
+    """Start an observer at the broker."""
+    device: str | None = None
+    run: RunId
+
+    def remote_broker(self) -> BrokerUrl | None:
+        """Return the broker that somebody else runs, None when the run starts its own.
+
+        Raises:
+            ConfigError: not a URL, files that do not fit it, or options for the other kind of broker.
+        """
+        if self.broker in LOCAL_BROKERS:
+            for option, file in (
+                *zip(("--tls-ca", "--tls-cert", "--tls-key"), self.tls_files, strict=True),
+                ("--password-file", self.password_file),
+            ):
+                if file is not None:
+                    raise ConfigError(
+                        option,
+                        f"is for a broker at a URL, and the run starts {self.broker!r} itself",
+                        "give --broker a URL, or --tls alone for a local broker with TLS",
+                    )
+            return None
+        if self.tls:
+            raise ConfigError(
+                "--tls",
+                f"is for a local broker, and {self.broker!r} is one at a URL",
+                "an mqtts:// URL means TLS; --tls-ca names its authority",
+            )
+        return broker_url(self.broker, self.tls_files, self.password_file)
+
+    def entropy(self) -> Entropy:
+        """Return what the launcher draws keys from (all-in-one mode)."""
+        return InsecureSeededEntropy(self.seed) if self.insecure else OsEntropy()
+
+
+def broker_url(
+    text: str, tls: tuple[Path | None, Path | None, Path | None], password_file: Path | None
+) -> BrokerUrl:
+    """Return where the broker is.
+
+    Raises:
+        ConfigError: nonsense in the URL, or a file that cannot be read.
+    """
+    ca, cert, key = tls
+    password = None
+    if password_file is not None:
+        try:
+            password = password_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigError(str(password_file), f"cannot be read: {error.strerror}") from error
+    return parse_broker_url(text, ca_file=ca, cert_file=cert, key_file=key, password=password)
+
+
+def fresh_run_id(insecure_seed: int | None) -> RunId:
+    """Return a random id; with seeded entropy always the same one, since seeds and keys are bound to it."""
+    return RunId(f"run-{secrets.token_hex(4)}" if insecure_seed is None else f"seeded-{insecure_seed}")

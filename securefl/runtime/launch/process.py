@@ -1,0 +1,89 @@
+"""The processes of a run as functions of their settings; each closes its transcript, however the run ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from securefl.base.errors import SecureflError
+from securefl.methods.feasibility import check
+from securefl.protocol.kernel import Aborted, Finished
+from securefl.runtime.launch.observer import Watch, watch
+from securefl.runtime.process import ProcessSettings, Witness, claimed, run_dealer
+from securefl.runtime.report import News, ProcessWitness
+
+Body: TypeAlias = Callable[[ProcessSettings, Callable[[], Witness]], Coroutine[Any, Any, Finished | Aborted]]
+"""``run_party`` or ``run_server``."""
+
+
+def run_process(settings: ProcessSettings, tell: Callable[[News], None], body: Body) -> Finished | Aborted:
+    """Run ``body`` to its end and return how it ended.
+
+    Raises:
+        ConfigError: refused; nothing was written. Another process of this name holds the folder, for one, or
+            it is the server's and holds a run already.
+        RunAbortedError: broker or disk failed; the transcript ends with the reason, or with its last whole
+            line where the disk is full.
+    """
+    ring_bits = check(settings.scenario).ring_bits
+    with claimed(settings.out, settings.name):
+        return _run(settings, tell, body, ring_bits)
+
+
+def _run(
+    settings: ProcessSettings, tell: Callable[[News], None], body: Body, ring_bits: int
+) -> Finished | Aborted:
+    opened: list[ProcessWitness] = []
+
+    def open_witness() -> Witness:
+        opened.append(ProcessWitness(settings, tell, ring_bits))
+        return opened[-1]
+
+    try:
+        outcome = asyncio.run(body(settings, open_witness))
+    except Exception as error:
+        reason = str(error) if isinstance(error, SecureflError) else f"internal error: {error!r}"
+        for witness in opened:
+            # The disk may be what failed, and the launcher may be gone: the first error is the one to tell.
+            with contextlib.suppress(SecureflError, OSError):
+                witness.close(Aborted(reason))
+        raise
+    for witness in opened:
+        witness.close(outcome)
+    return outcome
+
+
+def party(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
+    """Run one party to its end."""
+    from securefl.runtime.process import run_party  # noqa: PLC0415 - torch: the launcher needs the name only
+
+    return run_process(settings, tell, run_party)
+
+
+def server(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
+    """Run the server to its end."""
+    from securefl.runtime.process import run_server  # noqa: PLC0415 - torch: the launcher needs the name only
+
+    return run_process(settings, tell, run_server)
+
+
+def dealer(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
+    """Run the dealer to its end."""
+    return run_process(settings, tell, run_dealer)
+
+
+def observer(settings: ProcessSettings, tell: Callable[[News], None]) -> None:
+    """Observe a local run."""
+    watch(
+        Watch(
+            run=settings.run,
+            broker=settings.broker,
+            roster_file=settings.roster_file,
+            out=settings.out,
+            lab=settings.lab,
+            name=settings.name,
+        ),
+        tell,
+    )

@@ -1,0 +1,182 @@
+"""A whole simulation: progress, run directory, checkpoints, verdict. Imports torch."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Collection
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from securefl.base.arrays import F32
+from securefl.base.entropy import OsEntropy
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId, RunId
+from securefl.methods.attacks import behaviours_of
+from securefl.methods.privacy import check_budget
+from securefl.protocol.kernel import Aborted, Finished
+from securefl.protocol.round import Standing, drawn_lines
+from securefl.runtime.launch.conclusion import Interrupted, conclude
+from securefl.runtime.report import (
+    Accounts,
+    Progress,
+    RunDirectory,
+    RunMetrics,
+    Summary,
+    forgoing,
+    header_lines,
+    scenario_header,
+    why_none,
+)
+from securefl.runtime.simulation import (
+    CHECKPOINT_FILE,
+    Course,
+    Federation,
+    assemble,
+    available_cores,
+    notes,
+    read_checkpoint,
+    write_checkpoint,
+)
+from securefl.scenario import Scenario
+from securefl.training.models import keep_model
+from securefl.training.sgd import Evaluation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationOptions:
+    """Options of a simulation, besides its scenario."""
+
+    run: RunId
+    seed: int
+    data_dir: Path | None
+    device: str | None
+    out: Path | None
+    exact: bool
+    """Train party by party, to the bits of a run."""
+    seeded: bool
+    """Whether batches, rounding and noise follow from the seed, too."""
+    resume: bool = False
+    again: tuple[str, ...] = ()
+    """The command line without --out and --resume, to say how to go on after an interruption."""
+
+
+def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Progress) -> Summary:
+    """Simulate to the end; leave model, metrics, checkpoint and summary in the run directory.
+
+    Raises:
+        ConfigError: the scenario, its data, the device, the directory or the checkpoint is refused; then
+            nothing has been written.
+        RunAbortedError: the disk is full or gone.
+    """
+    started = time.monotonic()
+    federation = assemble(
+        scenario,
+        options.run,
+        options.seed,
+        options.data_dir,
+        options.device,
+        exact=options.exact,
+        threads=available_cores(),
+        secret=None if options.seeded else OsEntropy(),
+    )
+    plan, scenario = federation.plan, federation.plan.scenario
+    accounts = None
+    if plan.mechanism is not None:
+        if not options.seeded:
+            check_budget(scenario, plan.length)
+        without = forgoing(scenario, options.seed)
+        void = why_none(scenario, seeded=options.seeded)
+        accounts = Accounts(plan, plan.mechanism, void=void, without=without)
+    if options.resume:
+        directory, standing, dead = _former(options.out, federation)
+        records = directory.read_records(before=standing.round)
+        # What an interruption left says that all is over.
+        directory.summary_file.unlink(missing_ok=True)
+    else:
+        directory, standing, dead, records = RunDirectory.create(options.out, scenario.name), None, (), ()
+        directory.write_scenario(scenario)
+    checkpoint = directory.path / CHECKPOINT_FILE
+    with closing(directory.metrics(records)) as rows:
+        cast = behaviours_of(scenario, options.seed)
+        metrics = RunMetrics(scenario, rows.append, dishonest=cast.keys(), earlier=records)
+        metrics.watch(plan, cast)
+        if accounts is not None:
+            metrics.account_for(accounts)
+
+        def evaluate(params: F32) -> Evaluation:
+            keep_model(directory.model_file, federation.module, params)
+            return federation.evaluator.evaluate(params)
+
+        def after_round(standing: Standing, dead: Collection[PartyId]) -> None:
+            write_checkpoint(checkpoint, federation.plan, standing, dead, training=federation.training)
+
+        outcome: Finished | Aborted | Interrupted
+        try:
+            progress.start(_header(federation, options), scenario.stop.rounds, len(records))
+            course = Course(federation, (metrics, progress), after_round, standing, dead)
+            outcome = course.run(evaluate)
+        except KeyboardInterrupt:
+            outcome = _interrupted(checkpoint, options)
+        finally:
+            progress.finish()
+    summary = conclude(
+        directory,
+        metrics,
+        outcome,
+        run=options.run,
+        scenario=scenario,
+        insecure=True,
+        seed=options.seed,
+        simulated=True,
+        seconds=time.monotonic() - started,
+        files={
+            **directory.models(scenario.groups.count),
+            "metrics": str(directory.metrics_file),
+            "scenario": str(directory.scenario_file),
+            "summary": str(directory.summary_file),
+        },
+    )
+    if not isinstance(outcome, Interrupted):
+        checkpoint.unlink(missing_ok=True)
+    return summary
+
+
+def _interrupted(checkpoint: Path, options: SimulationOptions) -> Interrupted:
+    if not checkpoint.exists():
+        return Interrupted("by the user (Ctrl-C) before a round had ended")
+    if not options.again:
+        return Interrupted(f"by the user (Ctrl-C); to go on: resume it in {checkpoint.parent}")
+    command = shlex.join(("securefl", *options.again, "--out", str(checkpoint.parent), "--resume"))
+    return Interrupted(f"by the user (Ctrl-C); to go on: {command}")
+
+
+def _former(out: Path | None, federation: Federation) -> tuple[RunDirectory, Standing, Collection[PartyId]]:
+    """The directory of a simulation that was interrupted, and where it was."""
+    if out is None:
+        raise ConfigError("--resume", "does not say what to go on with", "name its directory by --out")
+    directory = RunDirectory.open(out)
+    checkpoint = directory.path / CHECKPOINT_FILE
+    if directory.summary_file.exists() and not checkpoint.exists():
+        reason = "has ended and left no checkpoint, there is nothing to resume"
+        raise ConfigError(str(out), reason, "choose another --out, without --resume")
+    standing, dead = read_checkpoint(checkpoint, federation.plan, training=federation.training)
+    return directory, standing, dead
+
+
+def _header(federation: Federation, options: SimulationOptions) -> tuple[str, ...]:
+    plan = federation.plan
+    void = why_none(plan.scenario, seeded=options.seeded)
+    drawn = "clusters, data split, training and rounding all follow from it"
+    if not options.seeded:
+        drawn = "clusters and data split follow from it; batches, rounding and noise are drawn by the system"
+    return (
+        f"run {options.run}",
+        *notes(plan.scenario),
+        federation.note,
+        *scenario_header(plan.scenario, plan.limits),
+        *drawn_lines(plan.scenario),
+        f"seed: {options.seed}; {drawn}",
+        *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void),
+    )

@@ -1,0 +1,5 @@
+"""Attacks and faults, wrapped round honest machines at four seams: data, update, encoded, effects."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,61 @@
+"""The effect seam: what a process does instead of what its honest machine asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+from securefl.protocol.kernel import Chosen, Consulted, Effect, Evaluated, Event, Received, Trained
+from securefl.protocol.messages import AnyMessage
+from securefl.runtime.misbehaviour.faults import Fault
+from securefl.scenario import Behaviour
+
+Action: TypeAlias = Effect[AnyMessage] | Fault
+"""What a shell can perform."""
+
+
+class EffectSeam(Protocol):
+    """Applied by the shell after each machine step, before anything is signed. It may keep state."""
+
+    def __call__(
+        self, event: Event[AnyMessage], before: object, effects: tuple[Action, ...], /
+    ) -> tuple[Action, ...]:
+        """Return what is really done.
+
+        Args:
+            event: what happened.
+            before: the machine's phase when it happened: an attacker knows what its own process knows.
+            effects: what the machine, or the seam before this one, wants done.
+        """
+        ...
+
+
+class Chain:
+    """Several seams of one process, each on what the one before it made of the step."""
+
+    def __init__(self, seams: Sequence[EffectSeam]) -> None:
+        self._seams = tuple(seams)
+
+    def __call__(
+        self, event: Event[AnyMessage], before: object, effects: tuple[Action, ...]
+    ) -> tuple[Action, ...]:
+        """Apply all, in order; without any, the process is honest."""
+        for seam in self._seams:
+            effects = seam(event, before, effects)
+        return effects
+
+
+def acts(behaviour: Behaviour, round_: int) -> bool:
+    """Whether the behaviour is shown in this round."""
+    return not behaviour.rounds or round_ in behaviour.rounds
+
+
+def round_of(event: Event[AnyMessage]) -> int | None:
+    """Return the round that an event is about; None for deadlines and presence hints."""
+    match event:
+        case Received():
+            return event.place.round
+        case Trained() | Chosen() | Evaluated() | Consulted():
+            return event.round
+        case _:
+            return None

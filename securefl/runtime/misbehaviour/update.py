@@ -1,0 +1,172 @@
+"""The update, encoded and release seams: what a party puts into the sum, and which shares it lets go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from msgspec.structs import replace
+
+from securefl.base.arrays import F64, I64
+from securefl.base.entropy import Entropy
+from securefl.base.ids import PartyId
+from securefl.methods.attacks import acting, sparse_energy
+from securefl.methods.encoding import Encoded, clip_l2
+from securefl.protocol.messages import InstanceSeed, InstanceShares, ReleasedShares
+from securefl.protocol.round import HONEST, Encode, Occasion, Plan, Seams, attack_entropy
+from securefl.runtime.misbehaviour.craft import craft
+from securefl.runtime.misbehaviour.knowledge import Insight
+from securefl.runtime.misbehaviour.seam import acts
+from securefl.scenario import Behaviour, NoClip, NoNoise, SparseEnergy, UpdateAttack, WrongShare
+
+
+def seams_of(behaviours: Sequence[Behaviour], me: PartyId, own: Entropy, insight: Insight) -> Seams:
+    """Return the seams that show attacks on updates, lies about clip and noise, and ``wrong-share``.
+
+    Args:
+        behaviours: of the party ``me``; others have no seam here.
+        me: whose they are.
+        own: the party's own entropy.
+        insight: what its coalition knows.
+    """
+    attacks = tuple(b for b in behaviours if isinstance(b, UpdateAttack))
+    unclipped = tuple(b for b in behaviours if isinstance(b, NoClip))
+    sparse = tuple(b for b in behaviours if isinstance(b, SparseEnergy))
+    silent = tuple(b for b in behaviours if isinstance(b, NoNoise))
+    spoiled = tuple(b for b in behaviours if isinstance(b, WrongShare))
+    encode = _Unbounded(unclipped) if unclipped else HONEST.encode
+    return Seams(
+        update=_Attacked(attacks, me, own, insight) if attacks else HONEST.update,
+        clip=_Unclipped(unclipped) if unclipped else HONEST.clip,
+        encode=_Concentrated(sparse, encode) if sparse else encode,
+        noise=_Noiseless(silent) if silent else HONEST.noise,
+        without=_Bare(silent) if silent else HONEST.without,
+        release=_WrongShares(spoiled) if spoiled else HONEST.release,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Attacked:
+    """Sends something else than the trained update, if it is among those of its coalition that act."""
+
+    attacks: tuple[UpdateAttack, ...]
+    me: PartyId
+    own: Entropy
+    insight: Insight
+
+    def __call__(self, update: F64, occasion: Occasion) -> F64:
+        for attack in self.attacks:
+            if not acts(attack, occasion.round):
+                continue
+            actors = actors_of(attack, occasion)
+            if attack.actors is None or self.me in actors:
+                entropy = attack_entropy(self.own, occasion.round, occasion.work)
+                return craft(attack, update, occasion, max(1, len(actors)), entropy, self.insight)
+        return update
+
+
+def actors_of(attack: UpdateAttack, occasion: Occasion) -> frozenset[PartyId]:
+    """Who of the coalition ``attack.parties`` acts on an occasion."""
+    coalition = tuple(PartyId(name) for name in attack.parties)
+    if attack.actors is None:
+        return frozenset(coalition)
+    return _placed(coalition, occasion.clusters, attack.actors, attack.placement)
+
+
+# In a simulation every member asks the same.
+_placed = lru_cache(maxsize=4)(acting)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unclipped:
+    """Treats the update as if the scenario had no bound."""
+
+    behaviours: tuple[Behaviour, ...]
+
+    def __call__(self, update: F64, bound: float | None, occasion: Occasion) -> F64:
+        honest = not any(acts(behaviour, occasion.round) for behaviour in self.behaviours)
+        return clip_l2(update, bound if honest else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unbounded:
+    """Rounds what was not clipped as if nothing bounded its length."""
+
+    behaviours: tuple[Behaviour, ...]
+
+    def __call__(self, plan: Plan, values: F64, entropy: Entropy, occasion: Occasion) -> Encoded:
+        if not any(acts(behaviour, occasion.round) for behaviour in self.behaviours):
+            return HONEST.encode(plan, values, entropy, occasion)
+        return plan.fixed_point.encode(values, entropy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Concentrated:
+    """Adds energy on few coordinates to what ``encode`` makes of the update."""
+
+    behaviours: tuple[SparseEnergy, ...]
+    encode: Encode
+
+    def __call__(self, plan: Plan, values: F64, entropy: Entropy, occasion: Occasion) -> Encoded:
+        encoded, mechanism = self.encode(plan, values, entropy, occasion), plan.mechanism
+        shown = next((b for b in self.behaviours if acts(b, occasion.round)), None)
+        if shown is None or mechanism is None:
+            return encoded
+        norm = shown.spreads * mechanism.shares.share_std
+        sent = sparse_energy(encoded.values, values, norm, shown.coordinates)
+        limit = plan.fixed_point.steps
+        return Encoded(np.clip(sent, -limit, limit), encoded.saturated)
+
+
+@dataclass(frozen=True, slots=True)
+class _Noiseless:
+    """Adds nothing where it should add its share of the noise."""
+
+    behaviours: tuple[Behaviour, ...]
+
+    def __call__(self, noise: I64, occasion: Occasion) -> I64:
+        if not any(acts(behaviour, occasion.round) for behaviour in self.behaviours):
+            return noise
+        return np.zeros_like(noise)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    """Leaves out all components of its removable noise that are never taken out of the sum.
+
+    One that is taken out has to be in it: else it is there with the other sign. So what dropouts make
+    necessary that come after the masked input stays in the sum, whoever would rather add none.
+    """
+
+    behaviours: tuple[Behaviour, ...]
+
+    def __call__(self, certain: int, round_: int) -> int:
+        return certain if any(acts(behaviour, round_) for behaviour in self.behaviours) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _WrongShares:
+    """Flips a bit of every share that it releases, so that none matches its published hash."""
+
+    behaviours: tuple[Behaviour, ...]
+
+    def __call__(self, shares: ReleasedShares, round_: int) -> ReleasedShares:
+        if not any(acts(behaviour, round_) for behaviour in self.behaviours):
+            return shares
+        return ReleasedShares(instances=tuple(_spoiled(instance) for instance in shares.instances))
+
+
+def _spoiled(instance: InstanceShares | InstanceSeed) -> InstanceShares | InstanceSeed:
+    if isinstance(instance, InstanceSeed):
+        return replace(instance, seed=_flipped(instance.seed))
+    return replace(
+        instance,
+        seed_shares=tuple((owner, _flipped(share)) for owner, share in instance.seed_shares),
+        key_shares=tuple((owner, _flipped(share)) for owner, share in instance.key_shares),
+    )
+
+
+def _flipped(share: bytes) -> bytes:
+    return share[:-1] + bytes([share[-1] ^ 1])

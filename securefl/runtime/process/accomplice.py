@@ -1,0 +1,141 @@
+"""A member of a coalition in its own process: it tells its mates what it trained and hears what they did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from securefl.base.arrays import F64
+from securefl.base.errors import ConfigError, UsageError
+from securefl.base.ids import PartyId
+from securefl.methods.attacks import check_runnable, shares_updates
+from securefl.methods.clustering import works_of
+from securefl.protocol.kernel import Event, Report, Train
+from securefl.protocol.messages import AnyMessage
+from securefl.protocol.round import ClustersDrawn, Occasion
+from securefl.runtime.misbehaviour import Action, Knowledge, actors_of, acts, tellers
+from securefl.runtime.process.board import Board
+from securefl.runtime.process.settings import ProcessSettings
+from securefl.scenario import Behaviour, CoalitionAttack
+
+Training = Callable[[Train], F64]
+"""What is asked for to the update, f64 ``(d,)``."""
+
+
+class Accomplice:
+    """Put at three places of a party's process: its effect seam, its training, and its attack's insight.
+
+    Args:
+        me: the party.
+        cast: who shows which behaviours, written out.
+        board: the coalition's.
+        patience: seconds, from the beginning of a training on, after which it goes on without those who have
+            not told by then. In a simulation nobody is late.
+    """
+
+    def __init__(
+        self, me: PartyId, cast: Mapping[PartyId, Sequence[Behaviour]], board: Board, patience: float
+    ) -> None:
+        self._me = me
+        self._cast = cast
+        self._board = board
+        self._patience = patience
+        self._attacks = [b for b in cast.get(me, ()) if isinstance(b, CoalitionAttack) and shares_updates(b)]
+        self._drawn: ClustersDrawn | None = None
+        self._known: dict[tuple[int, int], Knowledge] = {}
+
+    def __call__(
+        self, _event: Event[AnyMessage], _before: object, effects: tuple[Action, ...]
+    ) -> tuple[Action, ...]:
+        """Note the round's clusters, and with them who of the coalition trains; change nothing."""
+        for effect in effects:
+            if isinstance(effect, Report) and isinstance(effect.item, ClustersDrawn):
+                self._drawn = effect.item
+        return effects
+
+    def telling(self, train: Training) -> Training:
+        """The same training, which then exchanges what came out, a failure too, with the coalition.
+
+        The new one raises what ``train`` does, and RunAbortedError when the board's disk is full.
+        """
+
+        def train_and_tell(asked: Train) -> F64:
+            round_, work = asked.round, asked.work
+            attack = next((attack for attack in self._attacks if acts(attack, round_)), None)
+            if attack is None:
+                return train(asked)
+            until, drawn = time.monotonic() + self._patience, self._drawn
+            if drawn is None or drawn.round < round_:
+                raise UsageError(f"training of round {round_} began before its clusters were drawn")
+            if drawn.round > round_:
+                # This round is over: a straggler's update counts nowhere, and nobody waits for its note.
+                return train(asked)
+            occasion = Occasion(round_, work, asked.params, drawn.clusters)
+            mates = tellers(attack, self._cast, occasion)
+            try:
+                update = train(asked)
+            except UsageError:
+                raise
+            except Exception:
+                # What is sent then are zeros, of which its attack makes what it makes of any update.
+                self._exchange(attack, occasion, None, mates, until)
+                raise
+            self._exchange(attack, occasion, update, mates, until)
+            return update
+
+        return train_and_tell
+
+    def _exchange(
+        self,
+        attack: CoalitionAttack,
+        occasion: Occasion,
+        update: F64 | None,
+        mates: Sequence[PartyId],
+        until: float,
+    ) -> None:
+        round_, work = occasion.round, occasion.work
+        self._known = {key: known for key, known in self._known.items() if key[0] == round_}
+        if self._me not in mates:
+            # It falls silent before its update could count: nothing is told, and nothing needs to be known.
+            self._known[round_, work] = Knowledge({})
+            return
+        self._board.post(round_, work, update)
+        if attack.actors is None or self._me in actors_of(attack, occasion):
+            others = [mate for mate in mates if mate != self._me]
+            told = self._board.collect(round_, work, others, occasion.before.size, until)
+            own = {} if update is None else {self._me: update}
+            self._known[round_, work] = Knowledge({**told, **own})
+
+    def leave(self) -> None:
+        """Stop waiting for anybody: the process ends."""
+        self._board.close()
+
+    def insight(self, _attack: CoalitionAttack, occasion: Occasion) -> Knowledge:
+        """What the coalition told, on an occasion for which this party has trained."""
+        return self._known[occasion.round, occasion.work]
+
+
+def accomplice_of(
+    settings: ProcessSettings, cast: Mapping[PartyId, Sequence[Behaviour]]
+) -> Accomplice | None:
+    """This party's part in a coalition, None where it has none.
+
+    It waits for slow mates up to half of its share of the deadline for training, which is for all local works
+    of a round together, so that its own update is in time.
+
+    Raises:
+        ConfigError: it has one, and no channel to its mates; or somebody is omniscient.
+    """
+    check_runnable(settings.scenario.behaviours)
+    me = settings.name
+    attack = next((behaviour for behaviour in cast.get(me, ()) if shares_updates(behaviour)), None)
+    if attack is None:
+        return None
+    if settings.coalition_dir is None:
+        raise ConfigError(
+            "behaviours",
+            f"{attack.kind} needs its parties on one machine, where they tell each other what they trained",
+            "use run or simulate",
+        )
+    patience = settings.scenario.deadlines.training / (2 * works_of(settings.scenario))
+    return Accomplice(me, cast, Board(settings.coalition_dir, me), patience)

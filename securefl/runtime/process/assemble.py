@@ -1,0 +1,118 @@
+"""From settings to the parts that both kinds of process are made of."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TypeVar
+
+from securefl.base.crypto import Identity, Roster, read_identity, read_roster
+from securefl.base.errors import ConfigError
+from securefl.base.ids import SERVER
+from securefl.methods.feasibility import check
+from securefl.protocol.messages import MAX_FRAME
+from securefl.protocol.round import Plan
+from securefl.protocol.secure_sum import sums_of
+from securefl.protocol.wire import Inbox, topics
+from securefl.runtime.process.publisher import GONE
+from securefl.runtime.process.settings import ProcessSettings
+from securefl.runtime.process.shell import Shell
+from securefl.runtime.transport import MqttTransport, Transport, check_retention, measure_frame_limit
+
+PhaseT = TypeVar("PhaseT")
+
+
+def read_own_identity(settings: ProcessSettings) -> tuple[Identity, Roster]:
+    """Return this process's identity and the roster that must contain it.
+
+    Raises:
+        ConfigError: a bad file, somebody else's key, or a name or key that the roster does not know.
+    """
+    given = settings.identity
+    identity = given if isinstance(given, Identity) else read_identity(given)
+    roster = read_roster(settings.roster_file)
+    if identity.name != settings.name:
+        where = "--key" if isinstance(given, Identity) else str(given)
+        raise ConfigError(where, f"is the key of {identity.name!r}, not of {settings.name!r}")
+    if roster.get(settings.name) != identity.public:
+        raise ConfigError(
+            str(settings.roster_file),
+            f"does not list {settings.name!r} with this public key",
+            "use the roster that was made from this party's .pub file",
+        )
+    return identity, roster
+
+
+def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: bytes) -> Plan:
+    """Return the run's plan; d and the digest of what is frozen are those of the model as it was built.
+
+    Raises:
+        ConfigError: an infeasible scenario, sums that hide nothing, noise that does not follow from it, a
+            roster of the wrong size.
+    """
+    limits = check(settings.scenario)
+    if len(roster.parties) != settings.scenario.parties:
+        raise ConfigError(
+            str(settings.roster_file),
+            f"lists {len(roster.parties)} parties, the scenario has {settings.scenario.parties}",
+        )
+    sums = sums_of(settings.scenario, length)
+    sums.check_run()
+    if sums.dealer is not None and roster.dealer is None:
+        raise ConfigError(
+            str(settings.roster_file),
+            "lists no dealer, and validated sums take one",
+            "keygen --party dealer, and make the roster with its .pub file",
+        )
+    plan = Plan(settings.run, settings.scenario, limits, roster, length, frozen)
+    # Refused here, if at all: later it would be a bug.
+    _ = plan.mechanism
+    return plan
+
+
+def make_inbox(plan: Plan, settings: ProcessSettings) -> Inbox:
+    """Return an inbox that takes whatever this run can legitimately need, and no more."""
+    per_party = 2_048
+    largest = plan.broadcast * plan.limits.ring_bits // 8 + per_party * len(plan.roster.parties) + 64 * 1024
+    # Parties hear vectors from the server only, and from it one after the other.
+    budget = None if settings.name == SERVER else 4 * largest
+    # A large message is under way for as long as the stated rate makes it, and others share the connection.
+    max_age = max(120.0, 2 * largest / (plan.scenario.deadlines.rate * 1e6))
+    return Inbox(
+        settings.run,
+        settings.name,
+        plan.roster,
+        max_message=largest,
+        max_age=max_age,
+        budget=budget,
+    )
+
+
+async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
+    """Connect to the broker and learn how large a frame may be (bytes).
+
+    Raises:
+        ConfigError, RunAbortedError: as :meth:`MqttTransport.connect`; for the server also as
+            :func:`check_retention`.
+    """
+    run, name = settings.run, settings.name
+    client_id = f"{run}-{name}"
+    limit = settings.frame_limit
+    if limit is None:
+        limit = await measure_frame_limit(settings.broker, client_id, topics.probe(run, name))
+        if name == SERVER:
+            await check_retention(settings.broker, client_id, topics.probe(run, name))
+    will = (topics.status(run, name), GONE)
+    transport = await MqttTransport.connect(settings.broker, client_id, topics.subscriptions(run, name), will)
+    return transport, min(limit, MAX_FRAME)
+
+
+def stop_on_signals(shell: Shell[PhaseT]) -> None:
+    """Let SIGTERM, SIGINT and SIGHUP end the shell's run in good order.
+
+    Those that whoever started this process has it ignore (``nohup``, a launcher) stay ignored.
+    """
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, shell.stop, f"stopped by {signal.Signals(number).name}")

@@ -1,0 +1,178 @@
+"""Starting and watching the processes of a run on one machine.
+
+Processes come from a fork server that has imported the heavy libraries once: 60 of them start in seconds and
+share those pages. CUDA is not initialised before the fork (it would not survive it). No child outlives the
+launcher or the fork server (:mod:`securefl.runtime.process.lifeline`).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
+from typing import Any
+
+from securefl.base.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, SecureflError, UsageError
+from securefl.base.ids import PartyId
+from securefl.runtime.process import lifeline
+from securefl.runtime.process.settings import ProcessSettings
+
+PRELOAD = (
+    "torch",
+    "numpy",
+    "cryptography.hazmat.primitives.asymmetric.ed25519",
+    "cryptography.hazmat.primitives.ciphers.aead",
+    "aiomqtt",
+    "msgspec",
+    "securefl.runtime.process.party_process",
+    "securefl.runtime.process.server_process",
+    "securefl.runtime.launch.process",
+)
+"""What the fork server imports."""
+
+_PATIENCE = 15.0
+"""Seconds between asking a process to end and killing it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A process sent something over its pipe."""
+
+    name: PartyId
+    item: object
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """A process ended. ``exit_code`` is negative for a signal."""
+
+    name: PartyId
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """A process's last words: why it could not go on. The only thing that any process may send by itself."""
+
+    reason: str
+    refused: bool
+    """Whether its configuration was refused (exit code 2)."""
+
+
+Main = Callable[[ProcessSettings, Callable[[Any], None]], object]
+"""What a process runs: its settings, and a function that sends an object to the launcher."""
+
+
+class Children:
+    """The processes of one run. Use as a context manager: leaving it ends them all."""
+
+    def __init__(self, preload: Sequence[str] = PRELOAD) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+        # The lifeline before all that takes time: from then on nothing outlives the launcher.
+        self._context.set_forkserver_preload([lifeline.__name__, *preload])
+        # Its imports take seconds; they run while the caller prepares data and broker.
+        with lifeline.as_launcher():
+            forkserver.ensure_running()
+        self._processes: dict[PartyId, ForkServerProcess] = {}
+        self._pipes: dict[PartyId, Connection] = {}
+
+    def __enter__(self) -> Children:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.end()
+
+    @property
+    def pids(self) -> dict[PartyId, int]:
+        """Process ids of all that were started."""
+        return {name: p.pid for name, p in self._processes.items() if p.pid is not None}
+
+    def start(self, main: Main, settings: ProcessSettings) -> None:
+        """Start one process.
+
+        Raises:
+            UsageError: a second process of this name.
+        """
+        if settings.name in self._processes:
+            raise UsageError(f"process {settings.name} was started already")
+        ours, theirs = self._context.Pipe(duplex=False)
+        process = self._context.Process(
+            target=_child, args=(main, settings, theirs), name=settings.name, daemon=True
+        )
+        process.start()
+        theirs.close()
+        self._processes[settings.name] = process
+        self._pipes[settings.name] = ours
+
+    def wait(self, timeout: float | None = None) -> list[Said | Died]:
+        """Return what the processes said since the last call, and who ended; blocks until there is news."""
+        by_pipe: dict[object, PartyId] = {pipe: name for name, pipe in self._pipes.items()}
+        news: list[Said | Died] = []
+        for ready in wait(list(self._pipes.values()), timeout):
+            name = by_pipe[ready]
+            pipe = self._pipes[name]
+            try:
+                news.append(Said(name, pipe.recv()))
+            except (EOFError, OSError):
+                # OSError: it was killed in the middle of a sentence.
+                pipe.close()
+                del self._pipes[name]
+                process = self._processes[name]
+                process.join(_PATIENCE)
+                news.append(Died(name, process.exitcode if process.exitcode is not None else EXIT_ABORTED))
+        return news
+
+    @property
+    def running(self) -> bool:
+        """Whether any process has not been seen to end."""
+        return bool(self._pipes)
+
+    def kill(self, name: PartyId) -> None:
+        """End one process without warning (SIGKILL)."""
+        self._processes[name].kill()
+
+    def end(self) -> None:
+        """Ask all to end, wait, and kill what is left."""
+        for process in self._processes.values():
+            if process.is_alive():
+                process.terminate()
+        deadline = time.monotonic() + _PATIENCE
+        for process in self._processes.values():
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+        for pipe in self._pipes.values():
+            pipe.close()
+        self._pipes.clear()
+
+
+def _child(main: Main, settings: ProcessSettings, pipe: Connection) -> None:
+    """Body of every process: run ``main``, and say in one line why it failed if it did."""
+    lifeline.die_with(os.getppid())
+    lifeline.end_when_broken(pipe.fileno())
+    lifeline.heed_the_launcher_only()
+    try:
+        main(settings, pipe.send)
+    except ConfigError as error:
+        pipe.send(Fatal(str(error), refused=True))
+        raise SystemExit(EXIT_REFUSED) from None
+    except SecureflError as error:
+        pipe.send(Fatal(str(error), refused=False))
+        raise SystemExit(EXIT_ABORTED) from None
+    except Exception as error:
+        text = f"internal error ({type(error).__name__}: {error})"
+        log = settings.out / f"{settings.name}.crash.log"
+        try:
+            log.write_text(traceback.format_exc(), encoding="utf-8")
+            text += f"; please report {log}"
+        except OSError as full:
+            text += f"; {log} cannot be written: {full.strerror}"
+        pipe.send(Fatal(text, refused=False))
+        raise SystemExit(EXIT_ABORTED) from None

@@ -1,0 +1,103 @@
+"""Whose folder ``--out`` is: one process of a name at a time, and for the server one run for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from securefl.base.errors import ConfigError
+from securefl.base.ids import SERVER, PartyId
+
+_MODELS: Final = "model*.safetensors"
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_LONGEST_PID: Final = 20
+
+
+@contextmanager
+def claimed(out: Path, name: PartyId) -> Iterator[None]:
+    """Hold the folder for the process of this name; others of it are refused, those of other names are not.
+
+    The lock is the kernel's (``flock`` on ``.<name>.lock``): a process that is killed leaves the file, and
+    nobody is kept out by it.
+
+    Raises:
+        ConfigError: another process holds it, the server has led a run there, or nothing can be written.
+    """
+    path = out / f".{name}.lock"
+    lock = _lock(path, name)
+    try:
+        if name == SERVER:
+            _refuse_second_run(out)
+        yield
+    finally:
+        # While it is still ours: whoever locks a file looks whether it is still the one of this name.
+        with contextlib.suppress(OSError):
+            path.unlink()
+        os.close(lock)
+
+
+def _lock(path: Path, name: PartyId) -> int:
+    """The lock's file descriptor. The file may be taken away by its last owner before it is locked here."""
+    while True:
+        try:
+            lock = os.open(path, _FLAGS, 0o600)
+        except OSError as error:
+            raise ConfigError(
+                str(path), f"cannot be written: {error.strerror}", "choose another --out"
+            ) from error
+        try:
+            _take(lock, path, name)
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.fstat(lock), os.lstat(path)):
+                    _sign(lock)
+                    return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
+
+
+def _take(lock: int, path: Path, name: PartyId) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ConfigError(
+            "--out",
+            f"{path.parent} is in use: a process of {name} runs there{_owner(lock)}",
+            "wait for its end, or choose another --out",
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            str(path), f"cannot be locked: {error.strerror}", "choose an --out on another file system"
+        ) from error
+
+
+def _sign(lock: int) -> None:
+    """Say who holds it, for people. The disk may be full: the lock holds all the same."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode("ascii"), 0)
+
+
+def _owner(lock: int) -> str:
+    try:
+        pid = os.pread(lock, _LONGEST_PID, 0).decode("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+    return f" (process {pid})" if pid.isdecimal() else ""
+
+
+def _refuse_second_run(out: Path) -> None:
+    left = sorted([*(out / "transcripts").glob(f"{SERVER}*.jsonl"), *out.glob(_MODELS)])
+    if left:
+        raise ConfigError(
+            "--out",
+            f"{out} holds a run that the server has led ({left[0].relative_to(out)}): no run is resumed, and"
+            " nothing is overwritten",
+            "start a new one, with another --run and another --out",
+        )

@@ -1,0 +1,42 @@
+"""Lab mode only: a party's encoded updates on disk, for audits and tests of exactness."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.ids import PartyId
+from securefl.protocol.round import Occasion, Seams
+from securefl.runtime.process.settings import ProcessSettings
+from securefl.runtime.transcript import disk_failure
+
+LAB_FRAMES = "broker.frames"
+"""What an observer in lab mode saw: every frame, each after its length as 4 bytes in little endian."""
+
+
+def upload_file(out: Path, party: PartyId, round_: int, work: int = 0) -> Path:
+    """Return where lab mode keeps what ``party`` encoded from one local work of a round: i64 ``(d,)`` npy."""
+    return out / "lab" / "uploads" / f"{party}-{round_}-{work}.npy"
+
+
+def recording(seams: Seams, settings: ProcessSettings) -> Seams:
+    """Return the same seams, which also write down what leaves the last of them.
+
+    The new ``encoded`` raises RunAbortedError when the disk is full.
+    """
+
+    def keep(values: I64, occasion: Occasion) -> I64:
+        final = seams.encoded(values, occasion)
+        path = upload_file(settings.out, settings.name, occasion.round, occasion.work)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.save(path, final, allow_pickle=False)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise disk_failure(path, error) from error
+        return final
+
+    return replace(seams, encoded=keep)

@@ -1,0 +1,113 @@
+"""The party's durable memory of which rounds it has submitted to or released (protocol.md, step 9).
+
+One JSON line per entry, appended and synced to disk before the shell performs any later effect.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from io import FileIO
+from pathlib import Path
+
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.ids import RunId
+from securefl.protocol.kernel import ATOMS
+
+
+class FileJournal:
+    """The journal of one party in one run.
+
+    An entry that a crash cut off (no newline at the end) is dropped: what it announced was not performed.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds something else than entries.
+    """
+
+    def __init__(self, path: Path, run: RunId) -> None:
+        self._path = path
+        self._run = run
+        self._whole = 0
+        self._torn = False
+        self.founding = b""
+        """Seed of the atoms in which updates may have left; empty for none."""
+        self.submitted: frozenset[int] = frozenset()
+        """Rounds in which a masked input may have left: each counts against the privacy budget."""
+        self.spent = self._last_round()
+        """Last round in the journal, -1 when there is none."""
+
+    def note(self, round_: int, step: str) -> None:
+        """Write durably that ``step`` of ``round_`` is about to happen.
+
+        Raises:
+            RunAbortedError: it cannot be written; the caller must not go on. The file is as it was before.
+        """
+        line = json.dumps({"run": self._run, "round": round_, "step": step}) + "\n"
+        try:
+            fresh = not self._path.exists()
+            with self._path.open("ab", buffering=0) as file:
+                if self._torn:
+                    file.truncate(self._whole)
+                    self._torn = False
+                _append(file, line.encode("ascii"))
+            if fresh:
+                _sync_folder(self._path.parent)
+        except OSError as error:
+            raise RunAbortedError(
+                f"journal {self._path}: {error.strerror or error} (nothing was released;"
+                " free some space and start again)"
+            ) from error
+
+    def _last_round(self) -> int:
+        try:
+            raw = self._path.read_bytes()
+        except FileNotFoundError:
+            return -1
+        except OSError as error:
+            raise ConfigError(str(self._path), f"cannot be read: {error.strerror}") from error
+        *lines, tail = raw.split(b"\n")
+        self._whole, self._torn = len(raw) - len(tail), bool(tail)
+        last = -1
+        for number, line in enumerate(lines, start=1):
+            try:
+                entry = json.loads(line)
+                run, round_ = entry["run"], entry["round"]
+                step = entry["step"]
+                founding = bytes.fromhex(step.removeprefix(ATOMS)) if step.startswith(ATOMS) else b""
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                run = round_ = None
+            if not isinstance(run, str) or not isinstance(round_, int):
+                raise ConfigError(
+                    f"{self._path}:{number}",
+                    "is no journal entry",
+                    "the journal says which rounds must not be repeated; restore it, or join a new run",
+                )
+            if run == self._run:
+                last = max(last, round_)
+                self.submitted |= {round_}
+                self.founding = founding or self.founding
+        return last
+
+
+def _append(file: FileIO, line: bytes) -> None:
+    """Write the line and wait for the disk, or leave the file as it was."""
+    before = os.fstat(file.fileno()).st_size
+    try:
+        written = 0
+        while written < len(line):
+            written += file.write(line[written:])
+        os.fsync(file.fileno())
+    except OSError:
+        with contextlib.suppress(OSError):
+            file.truncate(before)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new file's name is durable only once its folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

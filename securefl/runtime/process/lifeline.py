@@ -1,0 +1,83 @@
+"""Processes that end with the launcher, however it ends: by itself, by a signal, or killed without a word.
+
+The first module that the fork server of a run imports (:class:`securefl.runtime.process.children.Children`).
+There it asks the kernel (Linux: prctl(2), PR_SET_PDEATHSIG) to end the fork server together with the
+launcher, before imports of several seconds begin, and children ask the same about the fork server. Children
+also watch the pipe on which they tell the launcher news: it breaks when the launcher is gone, on any system.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from securefl.base.errors import EXIT_ABORTED
+
+_PR_SET_PDEATHSIG = 1
+_LAUNCHER = "SECUREFL_LAUNCHER"
+"""Environment variable by which the fork server, and nobody else, learns who has started it."""
+
+_NOT_FOR_THE_FORK_SERVER = {signal.SIGTERM, signal.SIGHUP}
+
+
+@contextmanager
+def as_launcher() -> Iterator[None]:
+    """A fork server that starts meanwhile ends with this process; more exactly, with the calling thread."""
+    os.environ[_LAUNCHER] = str(os.getpid())
+    try:
+        yield
+    finally:
+        del os.environ[_LAUNCHER]
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel end this process when ``parent`` ends, at once if it is gone already. Linux only."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(EXIT_ABORTED)
+
+
+def end_when_broken(pipe: int) -> None:
+    """End this process when nobody reads any more what it writes into the pipe (file descriptor)."""
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(pipe, 0)  # POLLERR and POLLHUP are always reported
+        while not poll.poll():
+            continue
+        os._exit(EXIT_ABORTED)
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
+
+def heed_the_launcher_only() -> None:
+    """For a child: what a terminal sends to all at once is the launcher's, which then asks each to end.
+
+    A signal that came earlier than this counts.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    heed_signals()
+
+
+def heed_signals() -> None:
+    """For any process of the fork server: undo what the fork server does not heed itself."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_FOR_THE_FORK_SERVER)
+
+
+def _arm_fork_server(launcher: str) -> None:
+    die_with(int(launcher))
+    # Sent to a whole group of processes: the launcher ends its children in good order, and then this one.
+    # Blocked, not ignored: what is sent to a child before it goes its own way waits until then.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_FOR_THE_FORK_SERVER)
+
+
+if _LAUNCHER in os.environ and os.environ[_LAUNCHER] != str(os.getpid()):
+    _arm_fork_server(os.environ.pop(_LAUNCHER))

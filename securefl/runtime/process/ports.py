@@ -1,0 +1,90 @@
+"""What a shell is given besides machine and transport: who listens, where it notes, what it can compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from securefl.base.arrays import F32, F64
+from securefl.protocol.kernel import Send, Train
+from securefl.protocol.messages import AnyMessage
+from securefl.protocol.wire import Delivery
+from securefl.training.sgd import Evaluation
+
+
+class Witness(Protocol):
+    """Who is told what this process saw and did: transcript, metrics, progress."""
+
+    def report(self, now: float, item: object) -> None:
+        """Take a fact that the machine reports."""
+        ...
+
+    def refused(self, now: float, culprit: str, reason: str) -> None:
+        """Take a refusal."""
+        ...
+
+    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
+        """Take a whole, verified message that came in; ``idle``: it was refused, or changed nothing."""
+        ...
+
+    def sent(self, now: float, send: Send[AnyMessage]) -> None:
+        """Take a message that is going out."""
+        ...
+
+    def waits(self, whom: Collection[str], seconds: float) -> None:
+        """Take that this process has been waiting for them for so long; said ever more rarely."""
+        ...
+
+    def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
+        """Take the size in bytes of one frame; ``peer`` is who sent it (by topic) or will get it."""
+        ...
+
+
+class Nobody:
+    """A witness that takes no note, for a process that cannot have another."""
+
+    def report(self, now: float, item: object) -> None:
+        """Pass over a fact."""
+
+    def refused(self, now: float, culprit: str, reason: str) -> None:
+        """Pass over a refusal."""
+
+    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
+        """Pass over a message."""
+
+    def sent(self, now: float, send: Send[AnyMessage]) -> None:
+        """Pass over a message."""
+
+    def waits(self, whom: Collection[str], seconds: float) -> None:
+        """Pass over it."""
+
+    def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
+        """Pass over a frame."""
+
+
+class DurableJournal(Protocol):
+    """What ``Journal`` effects are written to."""
+
+    def note(self, round_: int, step: str) -> None:
+        """Write durably."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWork:
+    """What this process can do besides talking, in a worker thread.
+
+    Where training or choosing raises, whatever it is, the party sends zeros: only its own log says so. A
+    ``SecureflError`` in consulting costs the round its update. Anything else in there, and ``UsageError``, is
+    a bug and ends the process.
+    """
+
+    train: Callable[[Train], F64] | None = None
+    """What is asked for to the update, f64 ``(d,)``. Never called while it is still at an earlier one."""
+    choose: Callable[[F32], int | None] | None = None
+    """All models, f32 ``(k d,)``, to the number of the one that fits best; None where no loss is finite."""
+    evaluate: Callable[[F32], Evaluation] | None = None
+    """Parameters to how good they are."""
+    consult: Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]] | None = None
+    """(round, parameters, reclusterings) to gradients of the server's own data, one for each."""

@@ -1,0 +1,111 @@
+"""Privacy before a run: the launcher settles it for all, and each party checks it for itself."""
+
+from __future__ import annotations
+
+from securefl.base.crypto import read_roster
+from securefl.base.errors import ConfigError
+from securefl.base.ids import SERVER, RunId
+from securefl.methods.feasibility import check
+from securefl.methods.privacy import (
+    allowed_releases,
+    check_budget,
+    need_dp_accounting,
+    planned_releases,
+    settle,
+)
+from securefl.protocol.round import Plan, is_spent
+from securefl.runtime.process.stage import Stage
+from securefl.scenario import Scenario
+from securefl.training.data import Shard, load_shard
+from securefl.training.models import build_model, dimension
+
+
+def length_of(scenario: Scenario, shard: Shard, seed: int) -> int:
+    """d: trained parameters of the scenario's model on such data.
+
+    Raises:
+        ConfigError: there is no such model for this data.
+    """
+    module = build_model(scenario.model, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
+    return dimension(module)
+
+
+def settle_stage(scenario: Scenario, stage: Stage, run: RunId, seed: int, *, seeded: bool) -> Plan:
+    """The plan of a local run with its privacy settled by the data that were split.
+
+    Args:
+        scenario: with privacy, settled or not.
+        stage: keys and shards of everybody.
+        run: id of the run.
+        seed: the public seed.
+        seeded: whether noise follows from it: then there is no epsilon to check.
+
+    Raises:
+        ConfigError: batch, delta, budget or noise do not fit; dp_accounting is missing.
+    """
+    if not seeded:
+        need_dp_accounting()
+    length = length_of(scenario, load_shard(stage.shards[SERVER]), seed)
+    settled = settle(scenario, length, min(stage.samples.values()))
+    plan = Plan(run, settled, check(settled), read_roster(stage.roster_file), length)
+    if not seeded:
+        check_budget(settled, length)
+    return plan
+
+
+def check_own_privacy(plan: Plan, records: int, *, trusted: bool) -> None:
+    """A party's own check, before it takes part, of what others have settled.
+
+    Args:
+        plan: of the run.
+        records: that this party has.
+        trusted: whether it was the launcher on this machine who settled it, or nothing is guaranteed anyway.
+
+    Raises:
+        ConfigError: this party has fewer records than everybody reckons with, or the releases spend more than
+            the budget; dp_accounting is missing.
+    """
+    reckoned = plan.scenario.privacy.records
+    if plan.scenario.privacy.unit == "record" and reckoned is not None and records < reckoned:
+        raise ConfigError(
+            "privacy.records",
+            f"this party has {records} records, fewer than {reckoned}: each would be drawn more often than"
+            " the noise is for",
+            f"settle the scenario with {records}, or leave this run",
+        )
+    if not trusted:
+        check_budget(plan.scenario, plan.length)
+
+
+def own_releases(plan: Plan, budget: float | None, spent: float) -> int | None:
+    """How many releases a party's own budget leaves it in this run; None without one.
+
+    Epsilons of runs are added (basic composition), whatever their noise was.
+
+    Args:
+        plan: of the run.
+        budget: epsilon for this party's data over all runs; None for the budget of the scenario.
+        spent: epsilon of earlier runs on the same data.
+
+    Raises:
+        ConfigError: there is no privacy to count, no budget, or too little is left of it for one round;
+            dp_accounting is missing.
+    """
+    if budget is None and not spent:
+        return None
+    path = "--budget" if budget is not None else "--spent"
+    mechanism, limit = plan.mechanism, plan.scenario.privacy.budget if budget is None else budget
+    if mechanism is None:
+        raise ConfigError(path, "without [privacy] no epsilon bounds what a round tells", "leave this run")
+    if limit is None:
+        raise ConfigError(
+            path, "the scenario has no budget that it would count against", "give --budget, too"
+        )
+    left = limit - spent
+    if not left > 0:
+        raise ConfigError(path, f"epsilon {spent:g} of {limit:g} is spent", "leave this run")
+    allowed = allowed_releases(mechanism, left, planned_releases(plan.scenario), path)
+    if is_spent(plan, 0, allowed):
+        reason = f"what is left of it, epsilon {left:.4g}, is less than one round spends"
+        raise ConfigError(path, reason, "leave this run")
+    return allowed

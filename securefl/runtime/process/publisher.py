@@ -1,0 +1,231 @@
+"""Frames out: signing, a bounded window of publications in order, and what an honest process never sends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Set
+from typing import NamedTuple
+
+from securefl.base.errors import RunAbortedError
+from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.protocol.kernel import Send
+from securefl.protocol.messages import AnyMessage, Goodbye, Here
+from securefl.protocol.wire import Outbox, topics
+from securefl.runtime.misbehaviour import Crash, Fault, Presence, ResendLast, SendRaw
+from securefl.runtime.process.ports import Witness
+from securefl.runtime.transport import Transport
+
+GONE = b"gone"
+"""Payload of a last will, which the broker publishes. That a process is there it says itself, signed."""
+
+FAREWELL_SECONDS = 10.0
+"""How long the last messages may take to leave after the machine has ended."""
+
+END_SECONDS = 75.0
+"""How long the end of a run may take to reach the broker: longer than a transport looks for a lost one."""
+
+KEPT = 128 * 2**20
+"""Bytes of frames that are kept to be sent again, at most; of a larger round the oldest are given up."""
+CHEAP = 8 * 2**20
+"""Bytes that are sent again although the broker says that it has kept them."""
+REPEATS = 8
+"""How often a round's frames are sent again to one process: whoever asks more often costs nobody anything."""
+STALLED_SECONDS = 300.0
+"""A broker that keeps the connection and has acknowledged nothing for so long is given up."""
+_WINDOW = 32
+_RESENDABLE = 16
+
+
+class _Kept(NamedTuple):
+    """A frame that may have to be sent again."""
+
+    round: int
+    to: PartyId
+    topic: str
+    frame: bytes
+    retain: bool
+
+
+class Publisher:
+    """The way out of one process.
+
+    Args:
+        run: whose topics.
+        me: who publishes.
+        outbox: signs and cuts messages into frames.
+        transport: takes the frames.
+        witness: is told of every message and every frame.
+        failed: called with the error of a publication that failed.
+        remembers: whether the last frames are kept for ``ResendLast``.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: RunId,
+        me: PartyId,
+        outbox: Outbox,
+        transport: Transport,
+        witness: Witness,
+        failed: Callable[[BaseException], None],
+        remembers: bool = False,
+    ) -> None:
+        self._run = run
+        self._me = me
+        self._outbox = outbox
+        self._transport = transport
+        self._witness = witness
+        self._failed = failed
+        self._remembers = remembers
+        self._window = asyncio.Semaphore(_WINDOW)
+        self._publishing: set[asyncio.Task[None]] = set()
+        self._taken = 0
+        """Publications that have ended."""
+        self._recent: list[tuple[str, bytes]] = []
+        self._here: Send[AnyMessage] | None = None
+        self._kept: deque[_Kept] = deque()
+        self._kept_bytes = 0
+        self._round = -1
+        self._repeated: Counter[PartyId] = Counter()
+        """Of the present round: how often it was sent again, by who asked."""
+
+    async def send(self, send: Send[AnyMessage], now: float) -> None:
+        """Sign a message and start publishing it; signing runs in a worker thread."""
+        frames = await asyncio.to_thread(lambda: list(self._outbox.frames(send.to, send.place, send.message)))
+        self._witness.sent(now, send)
+        topic = self._topic(send)
+        if isinstance(send.message, Here):
+            self._here = send
+        for frame in frames:
+            self._witness.traffic(send.to, "out", len(frame))
+            retain = _ends_the_run(send)
+            await self._publish(topic, frame, retain=retain)
+            self._keep(_Kept(send.place.round, send.to, topic, frame, retain))
+        if self._remembers:
+            self._recent = [*self._recent, *((topic, frame) for frame in frames)][-_RESENDABLE:]
+
+    async def say_farewell(self, effects: tuple[Send[AnyMessage], ...]) -> None:
+        """Send the last words of a process that ends before the run does, and let them leave."""
+        for effect in effects:
+            # The witness's disk may be what failed.
+            with contextlib.suppress(Exception):
+                self._witness.sent(time.monotonic(), effect)
+            for frame in self._outbox.frames(effect.to, effect.place, effect.message):
+                await self._publish(self._topic(effect), frame, retain=_ends_the_run(effect))
+        if self._me != SERVER:
+            await self._publish(topics.status(self._run, self._me), GONE)
+        await self.drain()
+
+    async def commit(self, fault: Fault) -> None:
+        """Do what an honest process never does (securefl.runtime.misbehaviour.faults)."""
+        match fault:
+            case SendRaw():
+                await self._publish(self._ordinary(fault.to), fault.payload)
+            case ResendLast():
+                for topic, frame in self._recent[-fault.count :]:
+                    await self._publish(topic, frame)
+            case Presence(present=True):
+                if self._here is not None:
+                    await self.send(self._here, time.monotonic())
+            case Presence():
+                await self._publish(topics.status(self._run, self._me), GONE)
+            case Crash():
+                await self.drain()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    async def again(self, to: PartyId | None, *, kept: bool) -> None:
+        """Send the frames of this round once more, byte for byte: all, or those that ``to`` should have.
+
+        A broker that starts again has lost what it had not passed on. Of one that has kept the session it
+        should be there, but not all do (amqtt forgets what was not acknowledged): then, too, while it is
+        little. Whoever has a frame already drops it as a duplicate. To one process they are sent
+        :data:`REPEATS` times a round at most: a few words of its are answered with a model.
+        """
+        if to is not None:
+            self._repeated[to] += 1
+            if self._repeated[to] > REPEATS:
+                return
+        lost = tuple(one for one in self._kept if to is None or one.to in {to, EVERYONE})
+        if kept and sum(len(one.frame) for one in lost) > CHEAP:
+            return
+        for one in lost:
+            topic = one.topic if to is None else self._ordinary(to)
+            self._witness.traffic(one.to if to is None else to, "out", len(one.frame))
+            await self._publish(topic, one.frame, retain=one.retain and to is None)
+
+    def _keep(self, one: _Kept) -> None:
+        if one.round > self._round:
+            self._round = one.round
+            self._repeated.clear()
+        while self._kept and (self._kept[0].round < one.round or self._kept_bytes > KEPT):
+            self._kept_bytes -= len(self._kept.popleft().frame)
+        self._kept.append(one)
+        self._kept_bytes += len(one.frame)
+
+    async def so_far(self) -> None:
+        """Wait until the broker has what was sent up to now; a frame that fails is told elsewhere.
+
+        Raises:
+            RunAbortedError: the broker takes nothing any more.
+        """
+        waiting: Set[asyncio.Task[None]] = set(self._publishing)
+        while waiting:
+            before = self._taken
+            _, waiting = await asyncio.wait(waiting, timeout=STALLED_SECONDS)
+            if waiting and self._taken == before:
+                raise _stalled()
+
+    async def drain(self, within: float = FAREWELL_SECONDS) -> None:
+        """Let the last messages leave, for so many seconds at most."""
+        if self._publishing:
+            await asyncio.wait(self._publishing, timeout=within)
+
+    async def cancel(self) -> None:
+        """Give up what has not left yet."""
+        for task in self._publishing:
+            task.cancel()
+        await asyncio.gather(*self._publishing, return_exceptions=True)
+
+    def _topic(self, send: Send[AnyMessage]) -> str:
+        own = topics.status(self._run, self._me)
+        return own if isinstance(send.message, Here) else self._ordinary(send.to)
+
+    def _ordinary(self, to: PartyId) -> str:
+        return topics.down(self._run, to) if self._me == SERVER else topics.up(self._run, self._me)
+
+    async def _publish(self, topic: str, frame: bytes, *, retain: bool = False) -> None:
+        """Start publishing in order; wait only while too much is under way.
+
+        Raises:
+            RunAbortedError: the broker takes nothing any more.
+        """
+        try:
+            # The first to end makes room: without any there is none.
+            async with asyncio.timeout(STALLED_SECONDS):
+                await self._window.acquire()
+        except TimeoutError:
+            raise _stalled() from None
+        task = asyncio.create_task(self._transport.publish(topic, frame, retain=retain))
+        self._publishing.add(task)
+        task.add_done_callback(self._published)
+
+    def _published(self, task: asyncio.Task[None]) -> None:
+        self._window.release()
+        self._taken += 1
+        self._publishing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(error)
+
+
+def _stalled() -> RunAbortedError:
+    return RunAbortedError(f"the broker has acknowledged nothing for {STALLED_SECONDS:g} s")
+
+
+def _ends_the_run(send: Send[AnyMessage]) -> bool:
+    """Whether whoever comes later has to learn it, too: the broker keeps it as it is signed."""
+    return send.to == EVERYONE and isinstance(send.message, Goodbye)

@@ -1,0 +1,166 @@
+"""The server: the model, the test set, samples of its own where the rule needs some, and never an update."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Literal, cast
+
+import torch
+
+from securefl.base.arrays import F32, F64
+from securefl.base.errors import ConfigError, SecureflError
+from securefl.base.ids import EVERYONE, SERVER
+from securefl.methods.attacks import behaviours_of, check_on_data
+from securefl.methods.robust import server_rule
+from securefl.protocol.kernel import Aborted, Finished, Place, Send
+from securefl.protocol.messages import AnyMessage, Goodbye
+from securefl.protocol.round import ServerContext, ServerMachine, server_entropy
+from securefl.protocol.wire import Outbox
+from securefl.runtime.misbehaviour import server_behaviour, server_machine, trigger_of
+from securefl.runtime.process.assemble import (
+    make_inbox,
+    make_plan,
+    open_transport,
+    read_own_identity,
+    stop_on_signals,
+)
+from securefl.runtime.process.ports import LocalWork, Nobody, Witness
+from securefl.runtime.process.publisher import Publisher
+from securefl.runtime.process.settings import ProcessSettings
+from securefl.runtime.process.shell import Shell
+from securefl.runtime.process.spool import SpoolingStore
+from securefl.runtime.transport import Transport, sole_server
+from securefl.training.data import Shard, load_shard
+from securefl.training.models import (
+    build_model,
+    dimension,
+    frozen_digest,
+    keep_model,
+    limit_threads,
+    pick_device,
+)
+from securefl.training.sgd import Evaluation, ServerGradient, evaluator_of, initial_models
+
+MODEL_FILE = "model.safetensors"
+
+
+async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witness]) -> Finished | Aborted:
+    """Lead the run to its end; the latest model is always in ``settings.out``.
+
+    Args:
+        settings: of this process.
+        open_witness: called once all is checked and the broker is reached: a refused process writes nothing.
+
+    Raises:
+        ConfigError: configuration, keys, test data or the server's own data are refused.
+        RunAbortedError: the broker is out of reach, or a disk is full.
+    """
+    limit_threads()
+    scenario = settings.scenario
+    identity, roster = read_own_identity(settings)
+    shard = load_shard(settings.data_file)
+    shape, seed = shard.input_shape, settings.seed
+    module = build_model(scenario.model, shape, shard.classes, seed, tokens=shard.tokens)
+    initial = initial_models(scenario, module, shard, seed)
+    device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
+    check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
+    evaluator = evaluator_of(scenario, module, shard, device, trigger_of(scenario.behaviours))
+    plan = make_plan(settings, roster, dimension(module), frozen_digest(module))
+    root = settings.entropy()
+    context = ServerContext(
+        plan,
+        identity,
+        SpoolingStore(scenario.secure_sum.spool_megabytes * 2**20, settings.out),
+        initial,
+        server_entropy(root),
+    )
+    consult = _consulting(settings, shard, module, device)
+
+    def evaluate(params: F32) -> Evaluation:
+        limit_threads()  # in the thread that evaluates, too
+        # Written every round, so that a run that is aborted later has not lost its model.
+        keep_model(settings.out / MODEL_FILE, module, params)
+        return evaluator.evaluate(params)
+
+    def farewell(reason: str) -> tuple[Send[AnyMessage], ...]:
+        return (Send(EVERYONE, Place(-1), Goodbye(reason=reason[:1000], aborted=True)),)
+
+    shown = behaviours_of(scenario, settings.seed).get(SERVER, ())
+    honest = ServerMachine(context)
+    only = nullcontext() if settings.alone else sole_server(settings.broker, settings.run, identity)
+    async with only:
+        transport, frame_limit = await open_transport(settings)
+        try:
+            outbox = Outbox(settings.run, identity, root.child("outbox", SERVER), frame_limit)
+            try:
+                witness = open_witness()
+            except SecureflError as error:
+                # Parties may have joined already, and would wait for a server that cannot write.
+                await _decline(settings, transport, outbox, farewell(str(error)))
+                raise
+            shell = Shell(
+                run=settings.run,
+                me=SERVER,
+                machine=server_machine(honest, plan, shown),
+                transport=transport,
+                inbox=make_inbox(plan, settings),
+                outbox=outbox,
+                work=LocalWork(evaluate=evaluate, consult=consult),
+                witness=witness,
+                seam=server_behaviour(shown),
+                farewell=farewell,
+                awaited=honest.awaited,
+            )
+            stop_on_signals(shell)
+            return await shell.run()
+        finally:
+            await transport.close()
+
+
+async def _decline(
+    settings: ProcessSettings, transport: Transport, outbox: Outbox, last: tuple[Send[AnyMessage], ...]
+) -> None:
+    """End a run that cannot begin. Nothing that fails here matters."""
+    publisher = Publisher(
+        run=settings.run,
+        me=SERVER,
+        outbox=outbox,
+        transport=transport,
+        witness=Nobody(),
+        failed=lambda _error: None,
+    )
+    try:
+        with contextlib.suppress(Exception):
+            await publisher.say_farewell(last)
+    finally:
+        await publisher.cancel()
+
+
+def _consulting(
+    settings: ProcessSettings, test: Shard, module: torch.nn.Module, device: torch.device
+) -> Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]] | None:
+    """What answers ``Consult``; None where the rule has no use for samples of the server's own."""
+    scenario, path = settings.scenario, settings.server_data_file
+    rule = server_rule(scenario.aggregation.rule)
+    if rule is None:
+        return None
+    if path is None:
+        raise ConfigError(
+            "--server-data",
+            f"{rule.__struct_config__.tag} needs samples that the server holds itself",
+            "name their npz file, made like a party's",
+        )
+    own = load_shard(path)
+    kinds = [f"{s.x.dtype} samples of shape {s.input_shape} in {s.classes} classes" for s in (own, test)]
+    if kinds[0] != kinds[1]:
+        raise ConfigError(str(path), f"holds {kinds[0]}, the test set {kinds[1]}", "prepare both alike")
+    entropy = server_entropy(settings.entropy())
+    asked = ServerGradient(module, own, rule, scenario.training, device, entropy)
+
+    def consult(round_: int, params: F32, reclusterings: tuple[int, ...]) -> tuple[F64, ...]:
+        limit_threads()
+        return asked.gradients(round_, params, reclusterings)
+
+    return consult

@@ -1,0 +1,56 @@
+"""What a process is told when it starts, besides the scenario."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from securefl.base.crypto import Identity
+from securefl.base.entropy import Entropy, InsecureSeededEntropy, OsEntropy
+from securefl.base.ids import PartyId, RunId
+from securefl.runtime.transport import BrokerUrl
+from securefl.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """One process of one run."""
+
+    scenario: Scenario
+    run: RunId
+    name: PartyId
+    identity: Identity | Path
+    """Its private keys: in a file of its owner's, or, from a launcher, themselves. Those are in no file."""
+    roster_file: Path
+    broker: BrokerUrl
+    data_file: Path
+    """A party's shard, or the server's test set (npz)."""
+    server_data_file: Path | None = None
+    """Only for the server, where its rule needs them: training samples of its own (npz)."""
+    out: Path
+    """Directory for transcript, journal and results; the process writes only files that carry its name."""
+    seed: int = 0
+    """Fixes what is public: initial model, which parties misbehave."""
+    insecure_seed: int | None = None
+    """Tests and replay only: derive all secrets from this seed."""
+    accounted: bool = False
+    """Whether the launcher has checked on this machine that the releases keep to the privacy budget."""
+    alone: bool = False
+    """Whether the launcher knows that no other server leads this run: broker or run id are its own."""
+    own_budget: float | None = None
+    """A party's own limit of epsilon for its data, earlier runs included; the scenario's counts as well."""
+    own_spent: float = 0.0
+    """The epsilon that earlier runs have spent of it."""
+    lab: bool = False
+    """Record whole vectors and ground truth."""
+    device: str | None = None
+    """Overrides ``training.device`` on this machine."""
+    coalition_dir: Path | None = None
+    """Where attackers tell each other what they trained: a directory of this machine that no honest party
+    reads. Only where several of a coalition run on it."""
+    frame_limit: int | None = field(default=None)
+    """Largest frame the broker takes in bytes; measured at start when None."""
+
+    def entropy(self) -> Entropy:
+        """Return the root of this process's randomness."""
+        return OsEntropy() if self.insecure_seed is None else InsecureSeededEntropy(self.insecure_seed)

@@ -1,0 +1,377 @@
+"""The asyncio shell: frames in, machine step, effects out. All decisions are the machine's.
+
+One task reads the transport, one consumes events (frames, deadlines, results of local work) strictly one at a
+time, and publishing runs behind a bounded window in order. Steps run in a worker thread, so that decrypting,
+opening sums or signing never starves the connection's keep-alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from securefl.base.errors import PeerError, RunAbortedError, SecureflError
+from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.protocol.kernel import (
+    Aborted,
+    AllSent,
+    AwaitSent,
+    Choose,
+    Consult,
+    DeadlinePassed,
+    Effect,
+    Evaluate,
+    Event,
+    Finished,
+    Heard,
+    Journal,
+    Machine,
+    Offline,
+    Online,
+    PresenceHint,
+    Received,
+    Reject,
+    Report,
+    Send,
+    Train,
+    WakeAt,
+)
+from securefl.protocol.messages import AnyMessage, Here
+from securefl.protocol.wire import Delivery, Inbox, Outbox, Part, topics
+from securefl.runtime.misbehaviour import EffectSeam, Fault
+from securefl.runtime.process.desk import Desk
+from securefl.runtime.process.ports import DurableJournal, LocalWork, Witness
+from securefl.runtime.process.publisher import END_SECONDS, FAREWELL_SECONDS, GONE, Publisher
+from securefl.runtime.process.vigil import Vigil
+from securefl.runtime.transport import Delivery as Frame
+from securefl.runtime.transport import Link, Transport, TransportClosedError
+
+PhaseT = TypeVar("PhaseT")
+
+_BACKLOG = 256
+"""Frames that may wait for the machine; beyond it they stay with the transport, and so with the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    """A task of this shell failed in a way nobody foresaw: a bug, which must surface."""
+
+    error: BaseException
+
+
+class Shell(Generic[PhaseT]):
+    """Runs one machine until it ends."""
+
+    def __init__(
+        self,
+        *,
+        run: RunId,
+        me: PartyId,
+        machine: Machine[PhaseT, Event[AnyMessage], Effect[AnyMessage]],
+        transport: Transport,
+        inbox: Inbox,
+        outbox: Outbox,
+        work: LocalWork,
+        witness: Witness,
+        journal: DurableJournal | None = None,
+        seam: EffectSeam | None = None,
+        farewell: Callable[[str], tuple[Effect[AnyMessage], ...]] = lambda _reason: (),
+        awaited: Callable[[PhaseT], Collection[PartyId]] = lambda _phase: (),
+    ) -> None:
+        self._me = me
+        self._machine = machine
+        self._transport = transport
+        self._inbox = inbox
+        self._publisher = Publisher(
+            run=run,
+            me=me,
+            outbox=outbox,
+            transport=transport,
+            witness=witness,
+            failed=self._unpublished,
+            remembers=seam is not None,
+        )
+        self._desk = Desk(work)
+        self._witness = witness
+        self._journal = journal
+        self._seam = seam
+        self._farewell = farewell
+        self._awaited = awaited
+        self._vigil = Vigil(time.monotonic())
+        self._events: asyncio.Queue[Frame | Event[AnyMessage] | _Stop | _Broken] = asyncio.Queue()
+        self._room = asyncio.Semaphore(_BACKLOG)
+        self._stopping = asyncio.Event()
+        self._stopped = 0.0
+        """When it was asked to end, if it was."""
+        self._working: set[asyncio.Task[Event[AnyMessage] | None]] = set()
+        self._wake: float | None = None
+        self._connections = 1
+        self._online = True
+        self._links = 0
+        """Changes of the connection that the machine has not been told of yet."""
+        self._unheard: list[tuple[PartyId | None, bool]] = []
+        """Who was away (None: this process), and whether the broker says that it kept what came meanwhile."""
+        self._outcome: Finished | Aborted | None = None
+
+    def stop(self, reason: str) -> None:
+        """Ask the machine's run to end early (from a signal handler)."""
+        if not self._stopping.is_set():
+            self._stopped = time.monotonic()
+            self._stopping.set()
+        self._events.put_nowait(_Stop(reason))
+
+    async def run(self) -> Finished | Aborted:
+        """Run to the end and return how it ended. Whatever the end, the others are told if it can be done.
+
+        Raises:
+            RunAbortedError: journal, transcript or model cannot be written.
+            Exception: a bug, in local work or in the machine.
+        """
+        self._transport.watch(self._linked)
+        reader = asyncio.create_task(self._read())
+        reader.add_done_callback(self._worked)
+        try:
+            phase, outcome = await self._to_the_end()
+            stopped = self._outcome is None
+            if isinstance(outcome, Aborted) and (stopped or self._me != SERVER):
+                await self._leave_early(outcome.reason, FAREWELL_SECONDS)
+            await self._see_off(phase, FAREWELL_SECONDS if stopped else END_SECONDS)
+        except Exception as error:
+            reason = str(error) if isinstance(error, SecureflError) else "internal error"
+            # Nobody has asked this process to end: it may take its time, as at the end of a run.
+            await self._leave_early(reason, END_SECONDS)
+            raise
+        else:
+            return outcome
+        finally:
+            for task in (reader, *self._working):
+                task.cancel()
+            await asyncio.gather(reader, *self._working, self._publisher.cancel(), return_exceptions=True)
+
+    async def _to_the_end(self) -> tuple[PhaseT, Finished | Aborted]:
+        phase, effects = await asyncio.to_thread(self._machine.start, time.monotonic())
+        await self._perform(effects)
+        while self._outcome is None:
+            item = await self._next_event(phase)
+            if isinstance(item, _Broken):
+                raise item.error
+            if isinstance(item, _Stop):
+                return phase, Aborted(item.reason)
+            before = phase
+            phase, faults = await asyncio.to_thread(self._step, phase, item)
+            if phase is not before:
+                self._vigil.begin(time.monotonic(), type(phase))
+            await self._perform(faults)
+            while self._unheard:
+                to, kept = self._unheard.pop()
+                await self._unless_stopped(self._publisher.again(to, kept=kept))
+        return phase, self._outcome
+
+    async def _see_off(self, phase: PhaseT, within: float) -> None:
+        """Let the last messages leave; meanwhile the machine still answers, to whoever joins too late."""
+        leaving = asyncio.create_task(self._publisher.drain(within))
+        try:
+            while not leaving.done() and self._outcome is not None:
+                coming = asyncio.create_task(self._events.get())
+                await asyncio.wait({leaving, coming}, return_when=asyncio.FIRST_COMPLETED)
+                if not coming.done():
+                    coming.cancel()
+                    break
+                item = coming.result()
+                if isinstance(item, _Stop | _Broken):
+                    break
+                phase, effects = await asyncio.to_thread(self._step, phase, item)
+                await self._perform(tuple(effect for effect in effects if isinstance(effect, Send)))
+            await leaving
+        finally:
+            leaving.cancel()
+        await self._publisher.drain()
+
+    async def _leave_early(self, reason: str, within: float) -> None:
+        """Tell the others that this process ends before the run does. Nothing that fails here matters."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(within):
+                last = tuple(effect for effect in self._farewell(reason) if isinstance(effect, Send))
+                await self._publisher.say_farewell(last)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                await self._room.acquire()
+                self._events.put_nowait(await self._transport.receive())
+        except (TransportClosedError, RunAbortedError) as error:
+            self._events.put_nowait(_Stop(str(error)))
+
+    def _linked(self, link: Link) -> None:
+        """The connection broke, or stands again."""
+        now = time.monotonic()
+        self._online = link.up
+        self._links += 1
+        if link.up:
+            self._connections += 1
+            self._events.put_nowait(Online(now, self._connections, link.kept))
+        else:
+            self._events.put_nowait(Offline(now))
+
+    async def _next_event(self, phase: PhaseT) -> Frame | Event[AnyMessage] | _Stop | _Broken:
+        """The next event; a deadline that has passed comes first, or a flood of frames would put it off.
+
+        But not before the machine knows what became of the connection: deadlines may stand still with it.
+        """
+        while self._links or self._wake is None or self._wake > time.monotonic():
+            due = (None if self._links else self._wake, self._inbox.expires, self._vigil.due)
+            until = min(when for when in due if when is not None)
+            try:
+                async with asyncio.timeout(until - time.monotonic()):
+                    item = await self._events.get()
+            except TimeoutError:
+                # Who began a message and fell silent sends nothing that would bring it to mind.
+                self._inbox.sweep(time.monotonic())
+                self._say_whom_we_wait_for(phase)
+                continue
+            if isinstance(item, Frame):
+                self._room.release()
+            elif isinstance(item, Offline | Online):
+                self._links -= 1
+            return item
+        return self._deadline_passed()
+
+    def _say_whom_we_wait_for(self, phase: PhaseT) -> None:
+        now = time.monotonic()
+        if self._vigil.due <= now:
+            whom: Collection[str] = () if self._working else self._awaited(phase)
+            whom = whom if self._online else ("broker",)
+            if whom:
+                self._witness.waits(sorted(whom), self._vigil.seconds(now))
+            self._vigil.put_off(now)
+
+    def _deadline_passed(self) -> DeadlinePassed:
+        self._wake = None
+        return DeadlinePassed(time.monotonic())
+
+    def _step(
+        self, phase: PhaseT, item: Frame | Event[AnyMessage]
+    ) -> tuple[PhaseT, tuple[Effect[AnyMessage] | Fault, ...]]:
+        """Verify and reassemble if it is a frame, then step. Runs in a worker thread."""
+        now = time.monotonic()
+        if isinstance(item, Frame):
+            try:
+                event = self._open(item, now)
+            except PeerError as error:
+                return phase, (Reject(error.culprit, error.reason),)
+            if event is None:
+                return phase, ()
+        else:
+            event = item
+        self._note_losses(event)
+        idle = False
+        try:
+            after, effects = self._machine.step(phase, event)
+            idle = after is phase or any(isinstance(effect, Reject) for effect in effects)
+        finally:
+            if isinstance(event, Received):
+                came = Delivery(event.sender, event.place, event.message, event.signed)
+                self._witness.received(now, came, idle=idle)
+        if self._seam is None:
+            return after, effects
+        return after, self._seam(event, phase, effects)
+
+    def _note_losses(self, event: Event[AnyMessage]) -> None:
+        """Note who was without a connection: something of what was sent then may be lost."""
+        match event:
+            case Online(kept=kept):
+                self._unheard.append((None, kept))
+            case Received(sender=sender, message=Here(connection=connection, kept=kept)) if connection > 1:
+                self._unheard.append((sender, kept))
+            case _:
+                pass
+
+    def _open(self, frame: Frame, now: float) -> Event[AnyMessage] | None:
+        party = topics.status_party(frame.topic)
+        if party == self._me:
+            # The server hears its own topic as it hears everybody's.
+            return None
+        if party is not None and frame.payload == GONE:
+            return PresenceHint(now, party)
+        by = topics.sender_hint(frame.topic)
+        self._witness.traffic(by, "in", len(frame.payload))
+        delivery = self._inbox.take(frame.payload, by, now)
+        if delivery is None:
+            return None
+        if isinstance(delivery, Part):
+            return Heard(now, delivery.sender)
+        return Received(now, delivery.sender, delivery.place, delivery.message, delivery.signed)
+
+    async def _perform(self, effects: tuple[Effect[AnyMessage] | Fault, ...]) -> None:
+        """Perform effects in order. A journal that cannot be written ends everything before what follows."""
+        for effect in effects:
+            now = time.monotonic()
+            match effect:
+                case Send():
+                    await self._unless_stopped(self._publisher.send(effect, now))
+                case WakeAt():
+                    self._wake = effect.when
+                case Journal():
+                    if self._journal is not None:
+                        await asyncio.to_thread(self._journal.note, effect.round, effect.step)
+                case Train() | Choose() | Evaluate() | Consult() | AwaitSent():
+                    self._work_on(self._worked_at(effect))
+                case Reject():
+                    self._witness.refused(now, effect.culprit, effect.reason)
+                case Report():
+                    self._witness.report(now, effect.item)
+                case Finished() | Aborted():
+                    self._outcome = effect
+                case fault:
+                    await self._publisher.commit(fault)
+
+    async def _unless_stopped(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Send; but who is asked to end does not wait long for a broker that takes nothing."""
+        task, stopping = asyncio.ensure_future(sending), asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                left = self._stopped + FAREWELL_SECONDS - time.monotonic()
+                await asyncio.wait({task}, timeout=max(0.0, left))
+            if task.done():
+                task.result()
+        finally:
+            for one in (task, stopping):
+                one.cancel()
+            await asyncio.gather(task, stopping, return_exceptions=True)
+
+    def _work_on(self, work: Coroutine[Any, Any, Event[AnyMessage] | None]) -> None:
+        task = asyncio.create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._worked)
+
+    async def _worked_at(
+        self, asked: Train | Choose | Evaluate | Consult | AwaitSent
+    ) -> Event[AnyMessage] | None:
+        if not isinstance(asked, AwaitSent):
+            return await self._desk.do(asked)
+        await self._publisher.so_far()
+        return AllSent(time.monotonic(), asked.round, asked.draw)
+
+    def _unpublished(self, error: BaseException) -> None:
+        lost = isinstance(error, TransportClosedError | RunAbortedError)
+        self._events.put_nowait(_Stop(str(error)) if lost else _Broken(error))
+
+    def _worked(self, task: asyncio.Task[Event[AnyMessage] | None]) -> None:
+        """Pass on what local work, or the reading of frames, ended with."""
+        self._working.discard(task)
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            self._events.put_nowait(_Broken(error))
+        elif (done := task.result()) is not None:
+            self._events.put_nowait(done)

@@ -1,0 +1,84 @@
+"""Everything a run on one machine needs: keys, and in one private directory roster and shards.
+
+This is the all-in-one mode of local demos and tests. In a deployment each party makes its own key
+(``securefl keygen --party``) and holds its own data, and no private key is ever where another one is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from securefl.base.crypto import Identity, make_identities, write_roster
+from securefl.base.entropy import Entropy
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.attacks import behaviours_of, check_on_data, party_names, shares_updates
+from securefl.methods.feasibility import check_new_work
+from securefl.protocol.secure_sum import sums_of
+from securefl.scenario import CustomModel, Model, Scenario
+from securefl.training.data import load_data, turns_of, write_shards
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where everything lies."""
+
+    roster_file: Path
+    identities: Mapping[PartyId, Identity] = field(repr=False)
+    """Everybody's private keys, the server's included. They are in no file: a launcher may be killed."""
+    shards: Mapping[PartyId, Path]
+    """Data files; the server's is the test set."""
+    server_data: Path | None
+    """The server's own training samples, where the scenario gives it any."""
+    samples: Mapping[PartyId, int]
+    coalitions: Path | None
+    """Where attackers tell each other what they trained; None where no attack needs it."""
+
+
+def set_stage(
+    scenario: Scenario, seed: int, entropy: Entropy, data_dir: Path | None, directory: Path
+) -> Stage:
+    """Make keys for everybody and split the data.
+
+    Raises:
+        ConfigError: the data set is missing or corrupt, or cannot be split as asked; or a model of one's own
+            cannot be made.
+    """
+    names = party_names(scenario.parties)
+    shards = directory / "shards"
+    shards.mkdir(mode=0o700)
+    dataset = load_data(scenario.data, data_dir)
+    check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
+    tokens = dataset.x_train.dtype == np.int64
+    _check_factory(scenario.model, dataset.input_shape, dataset.classes, tokens=tokens)
+    files = write_shards(
+        dataset,
+        scenario.data,
+        names,
+        seed,
+        shards,
+        behaviours_of(scenario, seed).keys(),
+        turns_of(scenario.groups, names),
+    )
+    check_new_work(scenario, min(files.counts.values()))
+    made, roster = make_identities(names, entropy, with_dealer=sums_of(scenario).dealer is not None)
+    roster_file = directory / "roster.toml"
+    write_roster(roster_file, roster)
+    data = {**files.parties, SERVER: files.test}
+    coalitions = None
+    if any(map(shares_updates, scenario.behaviours)):
+        coalitions = directory / "coalitions"
+        coalitions.mkdir(mode=0o700)
+    return Stage(roster_file, made, data, files.server, files.counts, coalitions)
+
+
+def _check_factory(model: Model, input_shape: tuple[int, ...], classes: int, *, tokens: bool) -> None:
+    """Make a model of one's own once here: every process would say the same of it."""
+    if not isinstance(model, CustomModel):
+        return
+    from securefl.training.models import build_model  # noqa: PLC0415 - torch, for such models alone
+
+    build_model(model, input_shape, classes, 0, tokens=tokens)

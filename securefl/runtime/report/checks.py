@@ -1,0 +1,192 @@
+"""What the checks of opened sums can find, and what they found: by how many in a sum add no noise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.feasibility import Limits
+from securefl.methods.privacy import CHECKS, Mechanism, floor_power, forgoes_privacy, hidden_by
+from securefl.protocol.round import Plan, agreed_of
+from securefl.runtime.report.records import RoundRecord
+from securefl.runtime.report.text import counted, percent
+from securefl.runtime.report.verdict import Verdict, verdict_of
+from securefl.runtime.transcript import JsonValue
+from securefl.scenario import Behaviour, NoNoise, Scenario
+
+STATED: Final = 0.9
+"""The probability for which the header says what signals may hide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Opened sums of so many parties, so many of whom add no noise."""
+
+    survivors: int
+    silent: int
+    sums: int
+    failed: int
+    """Left out by the checks."""
+    power: float | None
+    """The probability that the noise floor leaves out such a sum if its signals cancel; None with the
+    published pair, and where all add their noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Of a whole run, against what the scenario says of its parties."""
+
+    tallies: tuple[Tally, ...]
+    false_alarms: int
+    """Sums that were left out though all whom they count keep to bounds and noise."""
+    verdict: Verdict | None = None
+    """Over rounds; None where evidence is of nobody."""
+
+    @property
+    def sums(self) -> int:
+        """All that were opened."""
+        return sum(one.sums for one in self.tallies)
+
+    @property
+    def failed(self) -> int:
+        """Those that the checks left out."""
+        return sum(one.failed for one in self.tallies)
+
+    @property
+    def silent_failed(self) -> float | None:
+        """Of the sums that count a party without noise, the share that was left out; None without any."""
+        sums = sum(one.sums for one in self.tallies if one.silent)
+        return sum(one.failed for one in self.tallies if one.silent) / sums if sums else None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """For ``summary.json``."""
+        return {
+            "sums": self.sums,
+            "failed": self.failed,
+            "false_alarms": self.false_alarms,
+            **({} if self.verdict is None else {"evidence": self.verdict.to_json()}),
+            "by_members": [
+                {
+                    "survivors": one.survivors,
+                    "without_noise": one.silent,
+                    "sums": one.sums,
+                    "failed": one.failed,
+                    "power_without_signal": one.power,
+                }
+                for one in self.tallies
+            ],
+        }
+
+
+class Watch:
+    """Compares what checks leave out with who deviates.
+
+    Args:
+        plan: of a run with checks.
+        cast: who shows what (:func:`securefl.methods.attacks.assignment.behaviours_of`).
+    """
+
+    def __init__(self, plan: Plan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
+        self._plan = plan
+        self._cast = {party: tuple(shown) for party, shown in cast.items() if party != SERVER}
+
+    def checked(self, records: Sequence[RoundRecord]) -> Checked:
+        """What became of the sums of these rounds."""
+        sums: Counter[tuple[int, int]] = Counter()
+        failed: Counter[tuple[int, int]] = Counter()
+        alarms = 0
+        for record in records:
+            shown = {
+                party: tuple(b for b in own if not b.rounds or record.round in b.rounds)
+                for party, own in self._cast.items()
+            }
+            silent = {party for party, own in shown.items() if any(isinstance(b, NoNoise) for b in own)}
+            deviating = {party for party, own in shown.items() if any(map(forgoes_privacy, own))}
+            for seen in record.sums:
+                kind = len(seen.counted), len(silent.intersection(seen.counted))
+                sums[kind] += 1
+                if (seen.reclustering, seen.cluster) in record.failed:
+                    failed[kind] += 1
+                    alarms += deviating.isdisjoint(seen.counted)
+        plan = self._plan
+        tallies = (
+            Tally(*kind, count, failed[kind], _power(plan.scenario, plan.limits, plan.mechanism, *kind))
+            for kind, count in sorted(sums.items())
+        )
+        return Checked(tuple(tallies), alarms, verdict_of(plan, records))
+
+
+def power_lines(scenario: Scenario, limits: Limits, mechanism: Mechanism) -> Iterator[str]:
+    """Header lines: what the noise floor finds in the largest and the smallest sum that may be opened.
+
+    Args:
+        scenario: settled.
+        limits: of it.
+        mechanism: of its releases.
+    """
+    if scenario.checks.kind != "corrected":
+        return
+    plan, dim = agreed_of(scenario, mechanism), mechanism.rounding.dim
+    alpha, unit = _level(scenario, limits), 2.0**-scenario.encoding.scale_bits
+    sizes = {max(limits.cluster_sizes), scenario.secure_sum.min_survivors}
+    for survivors, silent in product(sorted(sizes, reverse=True), (1, 2)):
+        if silent > survivors:
+            continue
+        null, missing = plan.null(survivors), silent * mechanism.shares.share_std**2
+        power, hiding = floor_power(null, dim, alpha, missing), hidden_by(null, dim, alpha, missing, STATED)
+        still = (
+            ""
+            if hiding is None
+            else f", of {percent(STATED)} where their sum has a norm of {hiding * unit:.3g}"
+        )
+        yield (
+            f"noise floor: a sum of {survivors} of whom {_silent(silent)} no noise is left out with a"
+            f" probability of {_sure(power)} where signals cancel{still}"
+            f" ({null.allowance * unit:.3g} is allowed)"
+        )
+
+
+def check_lines(found: Checked) -> Iterator[str]:
+    """Lines of the summary."""
+    yield (
+        f"{found.failed} of {counted(found.sums, 'sum')} left out; of those {found.false_alarms} where all"
+        " keep to what was agreed"
+    )
+    if found.verdict is not None:
+        yield found.verdict.text
+    for one in found.tallies:
+        if one.silent:
+            stated = "" if one.power is None else f"; without signals {_sure(one.power)} are to be expected"
+            yield (
+                f"sums of {one.survivors} of whom {_silent(one.silent)} no noise: {one.failed} of {one.sums}"
+                f" left out{stated}"
+            )
+
+
+def _power(
+    scenario: Scenario, limits: Limits, mechanism: Mechanism | None, survivors: int, silent: int
+) -> float | None:
+    if mechanism is None or scenario.checks.kind != "corrected" or not silent:
+        return None
+    null = agreed_of(scenario, mechanism).null(survivors)
+    missing = silent * mechanism.shares.share_std**2
+    return floor_power(null, mechanism.rounding.dim, _level(scenario, limits), missing)
+
+
+def _silent(count: int) -> str:
+    return "1 adds" if count == 1 else f"{count} add"
+
+
+def _sure(probability: float) -> str:
+    """In percent, without claiming certainty."""
+    return "more than 99.9 %" if probability > 0.999 else percent(probability)
+
+
+def _level(scenario: Scenario, limits: Limits) -> float:
+    """At least at this level each check judges each sum (Bonferroni, :func:`check_sums`)."""
+    sums = limits.clusters * scenario.clustering.reclusterings
+    return scenario.checks.alpha / (sums * len(CHECKS))

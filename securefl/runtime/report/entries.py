@@ -1,0 +1,84 @@
+"""What machines report, as transcript entries: field by field, vectors by digest and samples.
+
+Only the dataclasses of :mod:`securefl.protocol.round.shared.reports` are taken, which hold no secrets by
+construction. Anything else is refused rather than written down by accident.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import digest_of
+from securefl.base.errors import UsageError
+from securefl.protocol.round import ClusterSum, is_report
+from securefl.runtime.transcript import JsonValue, LabStore, vector_record
+
+VectorWriter = Callable[[npt.NDArray[Any]], JsonValue]
+
+
+def entry_of(report: object, run: str, lab: LabStore | None = None) -> tuple[str, dict[str, JsonValue]]:
+    """Kind and fields of a report, for :meth:`securefl.runtime.transcript.chain.TranscriptWriter.append`.
+
+    Bytes become hex digits, tuples lists, vectors what :func:`vector_record` says; numbers that are not
+    finite become null. The kind is the class's name: ``RoundDone`` is ``round_done``.
+
+    Raises:
+        UsageError: not one of the reports.
+        RunAbortedError: the lab's disk is full.
+    """
+    return kind_of(report), fields_of(report, lambda vector: vector_record(vector, run, lab))
+
+
+def brief_entry_of(report: object) -> tuple[str, dict[str, JsonValue]]:
+    """The same with vectors by digest and length only, for a progress stream.
+
+    Raises:
+        UsageError: not one of the reports.
+    """
+    return kind_of(report), fields_of(
+        report, lambda vector: {"digest": digest_of(vector).hex(), "length": int(vector.size)}
+    )
+
+
+def kind_of(report: object) -> str:
+    """``round_done`` for a ``RoundDone``.
+
+    Raises:
+        UsageError: not one of the reports.
+    """
+    if not is_report(report):
+        raise UsageError(f"{type(report).__qualname__} is no report and is not written down")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(report).__name__).lower()
+
+
+def fields_of(report: object, vector: VectorWriter) -> dict[str, JsonValue]:
+    """The fields of a report as JSON values; ``vector`` says what becomes of arrays."""
+    return {
+        field.name: _json(getattr(report, field.name), vector)
+        for field in dataclasses.fields(report)  # type: ignore[arg-type] # every report is a dataclass
+    }
+
+
+def _json(value: object, vector: VectorWriter) -> JsonValue:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case bytes():
+            return value.hex()
+        case np.ndarray():
+            return vector(value)
+        case tuple() | list():
+            return [_json(item, vector) for item in value]
+        case ClusterSum():
+            return fields_of(value, vector)
+        case _:
+            raise UsageError(f"a report holds {type(value).__qualname__}, which has no place in a transcript")

@@ -1,0 +1,148 @@
+"""One line for a person on what happens in a run."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from securefl.protocol.round import (
+    ConnectionBack,
+    ConnectionLost,
+    ConsultingFailed,
+    DrawVoided,
+    InstanceLost,
+    InstanceRetried,
+    NothingLearned,
+    PartiesJoined,
+    QuorumAwaited,
+    RoundDone,
+    SatOut,
+    SumChecked,
+    SumsWithheld,
+    SurvivorsFrozen,
+    UpdateEncoded,
+    UpdatesValidated,
+)
+from securefl.runtime.report.records import CLOSED
+from securefl.runtime.report.text import counted, listed, percent, printable, seconds
+from securefl.scenario import Scenario
+
+
+def event_text(report: object) -> str | None:
+    """What a machine reports; None where it is not worth a line."""
+    text: str | None = None
+    match report:
+        case PartiesJoined(present=present, missing=missing):
+            absent = f"; missing: {listed(missing)}" if missing else ""
+            text = f"{len(present)} of {len(present) + len(missing)} parties present{absent}"
+        case DrawVoided(round=round_, withheld=withheld):
+            text = f"round {round_}: draw void, nonce withheld by {listed(withheld)}; drawing again"
+        case InstanceRetried() | InstanceLost() | SumChecked() | UpdatesValidated():
+            text = _on_sum(report)
+        case ConsultingFailed(round=round_, reason=reason):
+            text = f"round {round_}: no update, the rule needs the server's own data: {printable(reason)}"
+        case SurvivorsFrozen(round=round_, survivors=survivors, dropped=dropped) if dropped:
+            everybody = len(survivors) + len(dropped)
+            text = f"round {round_}: {len(survivors)} of {everybody} survive, without {listed(dropped)}"
+        case SumsWithheld():
+            text = _on_withheld(report)
+        case ConnectionLost() | ConnectionBack() | QuorumAwaited():
+            text = _on_absence(report)
+        case RoundDone():
+            text = round_text(report)
+        case SatOut() | NothingLearned() | UpdateEncoded():
+            text = _on_party(report)
+        case _:
+            pass
+    return text
+
+
+def _on_party(report: SatOut | NothingLearned | UpdateEncoded) -> str | None:
+    """What a party says to its own log."""
+    match report:
+        case SatOut(round=round_, reason=reason):
+            return f"round {round_}: sits out, {printable(reason)}"
+        case NothingLearned(round=round_, reason=reason):
+            return f"round {round_}: sends zeros, {printable(reason)}"
+        case UpdateEncoded(round=round_, saturated=saturated):
+            beyond = f"round {round_}: {counted(saturated, 'coordinate')} beyond the encoding's range"
+            return beyond if saturated else None
+        case _:
+            assert_never(report)
+
+
+def _on_absence(report: ConnectionLost | ConnectionBack | QuorumAwaited) -> str:
+    """Who is away: the broker, or too many parties."""
+    match report:
+        case ConnectionLost():
+            return "the broker is out of reach; deadlines stand still"
+        case ConnectionBack(connection=connection, kept=kept):
+            meanwhile = "kept what came meanwhile" if kept else "kept nothing that came meanwhile"
+            return f"the broker is back and {meanwhile} (connection {connection})"
+        case QuorumAwaited(round=round_, reason=reason, seconds=waited):
+            return f"round {round_}: waiting for parties, {seconds(waited)} so far: {printable(reason)}"
+        case _:
+            assert_never(report)
+
+
+def _on_withheld(report: SumsWithheld) -> str:
+    """Which reclusterings stay closed, and why."""
+    which = "reclustering" if len(report.reclusterings) == 1 else "reclusterings"
+    numbers = " and ".join(map(str, report.reclusterings))
+    return f"round {report.round}: {which} {numbers} {CLOSED}: {printable(report.reason)}"
+
+
+def _on_sum(report: InstanceRetried | InstanceLost | SumChecked | UpdatesValidated) -> str | None:
+    """What became of one sum."""
+    where = f"round {report.round}: cluster {report.reclustering}.{report.cluster}"
+    match report:
+        case InstanceRetried(excluded=excluded):
+            return f"{where} starts over without {listed(excluded)}"
+        case UpdatesValidated(rejected=rejected):
+            return f"{where} refuses {listed(rejected)}: update too long" if rejected else None
+        case InstanceLost(reason=reason):
+            return f"{where} lost, {printable(reason)}"
+        case SumChecked(ok=ok, reason=reason):
+            return None if ok else f"{where} left out by the checks, {printable(reason)}"
+        case _:
+            assert_never(report)
+
+
+def sieve(scenario: Scenario) -> str:
+    """What leaves opened sums out, besides the checks."""
+    return "rule" if scenario.groups.screen is None else "rule or screen"
+
+
+def round_text(
+    done: RoundDone, spent: float | None = None, *, by: str = "rule", heard: int | None = None
+) -> str:
+    """One line on a round that ended.
+
+    Args:
+        done: how it ended.
+        spent: its seconds.
+        by: its :func:`sieve`.
+        heard: parties in opened sums (:func:`securefl.runtime.report.records.heard_in`); None where nobody
+            followed
+            them: all survivors pass as counted, too many where a sum is lost or groups are hidden.
+    """
+    survivors = len(done.survivors) if heard is None else heard
+    planned = len(done.opened) + len(done.lost)
+    took = "" if spent is None else f", {seconds(spent)}"
+    rejected = f", {counted(len(done.failed), 'cluster')} left out by the checks" if done.failed else ""
+    rejected += f", {counted(len(done.rejected), 'cluster')} left out by the {by}" if done.rejected else ""
+    return (
+        f"round {done.round}: accuracy {percent(done.accuracy)}, loss {done.loss:.3g},"
+        f"{backdoor_text(done.backdoor_success)}"
+        f" {survivors} of {len(done.participants)} counted,"
+        f" {len(done.opened)} of {counted(planned, 'sum')} opened{rejected}{took}"
+    )
+
+
+def backdoor_text(success: float | None) -> str:
+    """`` backdoor 93.1 %,`` as a part of a round's line; nothing where there is no backdoor."""
+    return "" if success is None else f" backdoor {percent(success)},"
+
+
+def refusal_text(vantage: str, culprit: str, reason: str) -> str:
+    """One line on a refusal."""
+    return f"{printable(vantage, 32)} refused {printable(culprit, 32)}: {printable(reason)}"

@@ -1,0 +1,88 @@
+"""Did the run do what its scenario claims, and which exit code says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from securefl.base.errors import EXIT_ABORTED, EXIT_EXPECTED, EXIT_REFUSED, EXIT_UNEXPECTED
+from securefl.runtime.report.outcome import Outcome
+from securefl.scenario import Expect
+
+MEANING: Final = {
+    EXIT_EXPECTED: "the outcome is the expected one",
+    EXIT_UNEXPECTED: "the outcome differs from what the scenario expects",
+    EXIT_REFUSED: "the configuration was refused",
+    EXIT_ABORTED: "the run aborted",
+}
+"""Exit codes in words."""
+NOTHING_EXPECTED: Final = "the run ended, and the scenario expects nothing of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One ``[[expect]]`` and what was measured. Both bounds are inclusive."""
+
+    metric: str
+    at_least: float | None
+    at_most: float | None
+    measured: float | None
+    ok: bool
+
+    @property
+    def claim(self) -> str:
+        """What was expected, in words."""
+        if self.at_least is not None and self.at_least == self.at_most:
+            return f"exactly {_number(self.at_least)}"
+        low = "" if self.at_least is None else f"at least {_number(self.at_least)}"
+        high = "" if self.at_most is None else f"at most {_number(self.at_most)}"
+        return " and ".join(part for part in (low, high) if part)
+
+    @property
+    def found(self) -> str:
+        """What was measured, in words; with all digits where rounding would hide why it failed."""
+        if self.measured is None:
+            return "none" if self.metric == "epsilon" else "nothing to measure"
+        shown = _number(self.measured)
+        bounds = {_number(bound) for bound in (self.at_least, self.at_most) if bound is not None}
+        return repr(self.measured) if shown in bounds and not self.ok else shown
+
+    @property
+    def text(self) -> str:
+        """One line: ``accuracy 0.9611, expected at least 0.9``."""
+        return f"{self.metric} {self.found}, expected {self.claim}"
+
+
+def judge(expects: Sequence[Expect], outcome: Outcome) -> tuple[Judgement, ...]:
+    """Compare each claim with the outcome. What was not measured does not hold."""
+    return tuple(_judge(expect, outcome.measure(expect.metric)) for expect in expects)
+
+
+def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
+    """0 as expected, 1 not as expected, 3 aborted.
+
+    An abort counts as expected only where the scenario says something of ``aborted`` that holds, and never
+    where it was the user's.
+    """
+    if outcome.interrupted:
+        return EXIT_ABORTED
+    aborts = [judgement for judgement in judgements if judgement.metric == "aborted"]
+    if outcome.aborted and not (aborts and all(judgement.ok for judgement in aborts)):
+        return EXIT_ABORTED
+    return EXIT_EXPECTED if all(judgement.ok for judgement in judgements) else EXIT_UNEXPECTED
+
+
+def in_words(code: int, judgements: Sequence[Judgement]) -> str:
+    """What the exit code of a run means; a run of which nothing was expected did not turn out as expected."""
+    return MEANING[code] if judgements or code != EXIT_EXPECTED else NOTHING_EXPECTED
+
+
+def _judge(expect: Expect, measured: float | None) -> Judgement:
+    low, high = expect.at_least, expect.at_most
+    ok = measured is not None and (low is None or measured >= low) and (high is None or measured <= high)
+    return Judgement(expect.metric, low, high, measured, ok)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if abs(value) < 1e15 and value == int(value) else f"{value:.4g}"

@@ -1,0 +1,132 @@
+"""Header lines on atoms, task groups, CrypTen and validated sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from securefl.base.text import count, percent
+from securefl.methods.clustering import (
+    atom_sizes,
+    atoms_per_cluster,
+    group_sizes,
+    hides_groups,
+    odds,
+    planned_atoms,
+)
+from securefl.methods.feasibility import norm_test_of, p_atoms_held, unheard
+from securefl.methods.privacy import ATTACK_FACTOR, HONEST_SHARE, accepted_at
+from securefl.scenario import Scenario
+
+_RATES = (0.01, 0.05, 0.1)
+"""Dropout rates that the header speaks of."""
+
+
+def on_atoms(scenario: Scenario, tolerated: tuple[int, ...]) -> Iterator[str]:
+    """Yield lines of the header."""
+    sums, again = scenario.secure_sum, scenario.clustering.reclusterings
+    clusters, sizes = planned_atoms(scenario), atom_sizes(scenario.parties, scenario.clustering.atoms)
+    shown = " and ".join(f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
+    yield (
+        f"atoms: {shown} parties for the whole run, at least {atoms_per_cluster(scenario)} in a cluster, only"
+        f" opened together; nothing below {min(sizes)} parties, {min(sizes) - sums.colluders_per_cluster}"
+        f" honest ones beside f = {sums.colluders_per_cluster}, is ever determined"
+    )
+    if sums.colluders:
+        yield (
+            f"atoms: none has more than f = {sums.colluders_per_cluster} of {sums.colluders} colluders with"
+            f" probability {percent(p_atoms_held(scenario))}, drawn once for the run"
+        )
+    if scenario.aggregation.byzantine:
+        dirty = odds.tail(scenario.parties - 1, scenario.aggregation.byzantine, max(sizes) - 1, 1)
+        yield (
+            "atoms: a party has a Byzantine atom mate, and so no clean cluster in the whole run, with"
+            f" probability {percent(dirty)}"
+        )
+    fewest = min(tolerated)
+    kept = odds.clusters_kept(clusters, fewest + 1, sums.min_survivors, scenario.parties)
+    yield (
+        f"dropouts: each takes its atom along, in all reclusterings; a cluster tolerates"
+        f" {count(fewest, 'dropout')}; {count(fewest + 1, 'random dropout')}"
+        f" {'costs' if fewest == 0 else 'cost'} a whole cluster with probability"
+        f" {percent(odds.once_in(1 - kept, again))} a round"
+        + (" and then its atoms in every reclustering, which may cascade" if again > 1 else "")
+    )
+    distinct = set(clusters)
+    rates = "; ".join(
+        f"{100 * rate:g} %: {percent(1 - (1 - rate) ** max(sizes))} and"
+        f" {percent(1 - min(odds.cluster_kept_at(atoms, rate, sums.min_survivors) for atoms in distinct))}"
+        for rate in _RATES
+    )
+    yield f"dropouts: by dropout rate, a given atom and a given cluster are lost in a round at {rates}"
+
+
+def on_groups(scenario: Scenario) -> Iterator[str]:
+    """Yield lines of the header."""
+    groups, sums = scenario.groups, scenario.secure_sum
+    if groups.count == 1:
+        return
+    if groups.warmup:
+        last = groups.warmup + (groups.count - 2) * groups.pace
+        every = "round" if groups.pace == 1 else f"{groups.pace} rounds"
+        again = f", and one of them again every {every}, until in round {last} there are {groups.count}"
+        late = f": LATER THAN THE RUN'S {scenario.stop.rounds} ROUNDS"
+        yield (
+            f"groups: all learn one model for {count(groups.warmup, 'round')}; then it is parted"
+            + (again if groups.count > 2 else " in two")
+            + ("" if last < scenario.stop.rounds else late)
+        )
+    if not hides_groups(scenario):
+        yield (
+            f"groups: {groups.count}, told to everybody in each round; clusters lie inside groups, and one"
+            f" of fewer than {scenario.clustering.size} waits"
+        )
+        return
+    least = sums.colluders_per_cluster + sums.k_anonymity
+    yield (
+        f"groups: {groups.count}, hidden; each cluster opens how many of its members are in which group, and"
+        f" then the sums of groups with {least} or more of them; the others' updates are lost"
+    )
+    sizes = group_sizes(scenario)
+    spoken = f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]} parties"
+    yield (
+        "groups: clusters stay for the whole run, as their counts would else give groups away; whose group"
+        f" has fewer than {least} in its cluster is not learned from: in clusters of"
+        f" {scenario.clustering.size} that is {unheard(scenario):.0%} of all updates on average, for groups"
+        f" of {spoken if len(sizes) <= 8 else f'about {sizes[-1]} parties'}"
+    )
+
+
+def on_crypten(scenario: Scenario) -> Iterator[str]:
+    """Header lines on how the sums are computed; none for masking."""
+    sums = scenario.secure_sum
+    if sums.kind != "crypten":
+        return
+    yield (
+        "sums: CrypTen's arithmetic shares; all members on a key list open its sum. One missing before the"
+        f" freeze means another attempt without it ({sums.max_attempts} in all), one silent after it a lost"
+        " cluster"
+    )
+    if sums.mask_source == "crypten-insecure":
+        yield (
+            "SHARES ARE INSECURE: CrypTen's generators keep 32 bits of a seed, so that 2^32 tries find it,"
+            " and two neighbours on the ring of members know all that hides the one between them"
+        )
+
+
+def on_validation(scenario: Scenario) -> Iterator[str]:
+    """What the header of a run says: what is refused at which odds, and who would learn what."""
+    wanted, test = scenario.secure_sum.validated, norm_test_of(scenario)
+    if wanted is None or test is None:
+        return
+    times = "" if scenario.weighting.mode == "ignore" else " times the weight of its party"
+    passed = accepted_at(test, ATTACK_FACTOR)
+    yield (
+        f"validated sums: norm {wanted.norm:g}{times}; an update of up to {HONEST_SHARE:g} of that norm is"
+        f" refused with probability {wanted.failure:g} or less, one of {ATTACK_FACTOR:g} times that norm or"
+        f" more is accepted with probability {passed:.1g} or less"
+    )
+    yield (
+        f"  told to all: who was refused. The dealer and one evaluator together would learn"
+        f" {wanted.projections} projections of each update"
+    )
+    yield "  not stopped: an evaluator that deviates can frame, admit a friend, or spoil the sum"

@@ -1,0 +1,213 @@
+"""The live display of a run on a terminal."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from securefl.runtime.report.scene import DONE, OPTIONAL, STEPS, Scene, Standing
+from securefl.runtime.report.text import counted, curve, percent, printable, seconds
+
+_CURVE_WIDTH: Final = 48
+_CURVE_HEIGHT: Final = 4
+_MAX_COLUMN: Final = 6
+_MAX_WIDTH: Final = 100
+_MAX_DOTS: Final = 240
+_SHOWN_EVENTS: Final = 5
+_DOT: Final[dict[Standing, tuple[str, str, str]]] = {
+    "waiting": ("·", ".", "bright_black"),
+    "counted": ("●", "o", "green"),
+    "dropped": ("○", "-", "yellow"),
+    "rejected": ("●", "r", "magenta"),
+    "lost": ("✗", "x", "red"),
+}
+
+
+class LiveProgress:
+    """Redraws a panel in place: rounds, step, parties by cluster, accuracy, latest events."""
+
+    def __init__(self, console: Console, *, by: str = "rule") -> None:
+        """``by``: what leaves sums out (:func:`securefl.runtime.report.events.sieve`)."""
+        self._console = console
+        self._by = by
+        self._scene = Scene(rounds=1)
+        self._began = self._seen = time.monotonic()
+        self._live = Live(self, console=console, refresh_per_second=8, transient=True)
+
+    def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:
+        """See :class:`securefl.runtime.report.progress.Progress`."""
+        for index, line in enumerate(header):
+            style = "bold" if index == 0 else "bold red" if line.isupper() or "INSECURE" in line else "dim"
+            self._console.print(Text(printable(line, 1000), style=style))
+        self._scene = Scene(rounds=rounds, done=done, before=done)
+        self._began = self._seen = time.monotonic()
+        self._live.start()
+
+    def on_report(self, now: float, report: object) -> None:
+        """See :class:`securefl.runtime.report.progress.Progress`."""
+        self._seen = time.monotonic()
+        self._scene = self._scene.after(now, report)
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """See :class:`securefl.runtime.report.progress.Progress`."""
+        self._scene = self._scene.refusing(vantage, culprit, reason)
+
+    def note(self, text: str) -> None:
+        """See :class:`securefl.runtime.report.progress.Progress`."""
+        self._scene = self._scene.noting(printable(text))
+
+    def finish(self) -> None:
+        """See :class:`securefl.runtime.report.progress.Progress`."""
+        self._live.stop()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # Reports come from another thread; a scene never changes, so taking one is enough.
+        scene = self._scene
+        moment = time.monotonic()
+        yield draw(
+            scene,
+            elapsed=moment - self._began,
+            in_round=max(0.0, scene.now - scene.since) + moment - self._seen,
+            width=options.max_width,
+            ascii_only=options.ascii_only,
+            by=self._by,
+        )
+
+
+def draw(
+    scene: Scene,
+    elapsed: float,
+    in_round: float,
+    *,
+    width: int = _MAX_WIDTH,
+    ascii_only: bool = False,
+    by: str = "rule",
+) -> RenderableType:
+    """The panel for a scene.
+
+    Args:
+        scene: what to show.
+        elapsed: seconds since the run began.
+        in_round: seconds since the round began.
+        width: columns of the terminal; a wider one than 100 is not filled.
+        ascii_only: the terminal shows nothing else.
+        by: what leaves sums out, besides the checks.
+    """
+    body = Table.grid(padding=(0, 2))
+    body.add_column(style="dim", no_wrap=True, min_width=9)
+    body.add_column(ratio=1)
+    body.add_row("rounds", _bar(scene, elapsed, scene.left(in_round)))
+    body.add_row(f"round {scene.round}", _steps(scene, in_round, ascii_only))
+    body.add_row("parties", _parties(scene, ascii_only, by))
+    body.add_row("sums", _sums(scene))
+    if scene.accuracies:
+        body.add_row("accuracy", _accuracy(scene, ascii_only))
+    if scene.backdoor is not None:
+        body.add_row("backdoor", Text(f"{percent(scene.backdoor)} of patched test images", style="yellow"))
+    for index, line in enumerate(scene.events[-_SHOWN_EVENTS:]):
+        body.add_row(
+            "events" if index == 0 else "", Text(line, style="yellow", no_wrap=True, overflow="ellipsis")
+        )
+    return Panel(
+        body,
+        box=box.ASCII if ascii_only else box.ROUNDED,
+        border_style="bright_black",
+        padding=(0, 1),
+        width=min(width, _MAX_WIDTH),
+    )
+
+
+def _bar(scene: Scene, elapsed: float, left: float | None) -> RenderableType:
+    row = Table.grid(padding=(0, 2))
+    row.add_column(width=32)
+    row.add_column(no_wrap=True)
+    times = [seconds(elapsed)]
+    if left is not None and scene.done < scene.rounds:
+        times.append(f"{left:.0f} s left" if left < 60 else f"{seconds(left)} left")
+    row.add_row(
+        ProgressBar(total=max(1, scene.rounds), completed=scene.done, width=32),
+        Text.assemble(f"{scene.done} of {scene.rounds} done", ("   " + "   ".join(times), "dim")),
+    )
+    return row
+
+
+def _steps(scene: Scene, in_round: float, ascii_only: bool) -> Text:
+    if not scene.step:
+        return Text("waiting for parties" if scene.done == 0 else "beginning", style="dim")
+    arrow = " > " if ascii_only else " → "
+    names = [name for name in STEPS if name not in OPTIONAL or scene.step == name]
+    at = len(names) if scene.step == DONE else names.index(scene.step) if scene.step in names else -1
+    line = Text()
+    for index, name in enumerate(names):
+        style = "bold cyan" if index == at else "green" if index < at else "bright_black"
+        line.append(STEPS[name], style=style)
+        line.append(arrow if index + 1 < len(names) else "   ", style="bright_black")
+    return line.append(seconds(in_round), style="dim")
+
+
+def _parties(scene: Scene, ascii_only: bool, by: str) -> RenderableType:
+    here = len(scene.present)
+    if not scene.standings:
+        missing = f", {len(scene.missing)} missing" if scene.missing else ""
+        return Text(f"{here} present{missing}" if here else "waiting for parties", style="dim")
+    sieves = f"{by.replace(' or ', ', ')} or checks"
+    tally = {kind: sum(1 for s in scene.standings.values() if s == kind) for kind in _DOT}
+    words = Text()
+    for kind, number in tally.items():
+        if number:
+            # Whose update is in an opened sum nobody knows where groups are hidden, only of how many it is.
+            inside = "" if kind != "counted" or scene.inside is None else f"{scene.inside} of "
+            words.append(f"{inside}{number} {_WORD[kind].format(sieves=sieves)}   ", style=_DOT[kind][2])
+    resting = here + len(scene.missing) - len(scene.standings)
+    if resting > 0:
+        words.append(f"{resting} not in this round", style="yellow")
+    if len(scene.standings) > _MAX_DOTS:
+        return words
+    dots = Text()
+    for members in scene.clusters:
+        for party in members:
+            fancy, plain, style = _DOT[scene.standings.get(party, "waiting")]
+            dots.append(plain if ascii_only else fancy, style=style)
+        dots.append("  ")
+    return Group(dots, words)
+
+
+_WORD: Final[dict[Standing, str]] = {
+    "waiting": "at work",
+    "counted": "counted",
+    "dropped": "dropped out",
+    "rejected": "left out by {sieves}",
+    "lost": "in a lost sum",
+}
+
+
+def _sums(scene: Scene) -> Text:
+    now = f"{scene.opened} of {scene.planned} opened, " if scene.planned else ""
+    line = Text(f"{now}{scene.total_opened} in all")
+    if scene.refusals:
+        line.append(f"   {counted(scene.refusals, 'message')} refused", style="red")
+    return line
+
+
+def _accuracy(scene: Scene, ascii_only: bool) -> Text:
+    """The latest value and, from two rounds on, the curve, between its highest and lowest value."""
+    values = scene.accuracies
+    best = max(range(len(values)), key=values.__getitem__)
+    text = Text.assemble((percent(values[-1]), "bold"), (f"   best {percent(values[best])}", "dim"))
+    if len(values) < 2:
+        return text
+    column = max(1, min(_MAX_COLUMN, _CURVE_WIDTH // scene.rounds))
+    stretched = [value for value in values for _ in range(column)]
+    drawn = curve(stretched, _CURVE_WIDTH, _CURVE_HEIGHT, ascii_only=ascii_only)
+    labels = [percent(max(values)), *[""] * (len(drawn) - 2), percent(min(values))]
+    for label, line in zip(labels, drawn, strict=True):
+        text.append("\n").append(f"{label:>8} ", style="dim").append(line, style="cyan")
+    return text

@@ -1,0 +1,179 @@
+"""Listens to a run and keeps what its metrics, summary and exit code are made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from securefl.base.ids import PartyId
+from securefl.methods.attacks import party_names
+from securefl.protocol.round import ClustersDrawn, PartiesJoined, Plan, RoundDone, RoundStarted
+from securefl.runtime.report.checks import Checked, Watch
+from securefl.runtime.report.draft import RoundDraft
+from securefl.runtime.report.outcome import Outcome
+from securefl.runtime.report.privacy import Account, Accounts
+from securefl.runtime.report.records import OVERSIZED, Direction, Refusal, RoundRecord, Volume
+from securefl.runtime.transcript import JsonValue
+from securefl.scenario import Behaviour, Scenario
+
+
+class RunMetrics:
+    """The server's reports, everybody's refusals and traffic, round by round.
+
+    Args:
+        scenario: says who is expected in a round.
+        write: takes a row for each round that ends (``MetricsFile.append``).
+        dishonest: vantage points that the scenario makes misbehave; what they refuse is listed, but does not
+            count as a refusal.
+        earlier: the rounds before, where a simulation is resumed.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        write: Callable[[Mapping[str, JsonValue]], None] | None = None,
+        dishonest: Collection[str] = (),
+        earlier: Sequence[RoundRecord] = (),
+    ) -> None:
+        self._write = write
+        self._dishonest = frozenset(dishonest)
+        sampled = scenario.participation.count is not None or scenario.participation.fraction is not None
+        self._expected: frozenset[PartyId] = (
+            frozenset() if sampled else frozenset(party_names(scenario.parties))
+        )
+        self._draft: RoundDraft | None = None
+        self._reason = ""
+        self._aborted = self._interrupted = False
+        self._records: list[RoundRecord] = list(earlier)
+        self._accounts: Accounts | None = None
+        self._watch: Watch | None = None
+        self.missing: tuple[PartyId, ...] = ()
+        """Parties that were not there when the run started."""
+
+    def account_for(self, accounts: Accounts) -> None:
+        """Say that there is privacy to account for, before the first report; earlier rounds are counted."""
+        self._accounts = accounts
+        for record in self._records:
+            if record.sums or record.lost:
+                accounts.count(record.participants)
+
+    def watch(self, plan: Plan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
+        """Say who deviates, for the tally of what the checks leave out, if there are checks."""
+        if plan.scenario.checks.kind != "none":
+            self._watch = Watch(plan, cast)
+
+    def checked(self) -> Checked | None:
+        """What the checks left out; None without checks."""
+        return None if self._watch is None else self._watch.checked(self._records)
+
+    def account(self) -> Account | None:
+        """What has been spent; None without privacy."""
+        return None if self._accounts is None else self._accounts.total()
+
+    @property
+    def records(self) -> tuple[RoundRecord, ...]:
+        """The rounds that ended, in order."""
+        return tuple(self._records)
+
+    def on_report(self, now: float, report: object) -> None:
+        """Take a report of the server's machine; those of parties are ignored.
+
+        Args:
+            now: seconds on the server's clock.
+            report: one of :mod:`securefl.protocol.round.shared.reports`.
+
+        Raises:
+            RunAbortedError: the row of the round cannot be written.
+        """
+        draft = self._open(now)
+        match report:
+            case PartiesJoined(missing=missing):
+                self.missing = missing
+            case RoundStarted():
+                draft.started = now
+            case ClustersDrawn(clusters=clusters) if self._accounts is not None:
+                self._accounts.count({party for members in clusters[0] for party in members})
+                draft.take(now, report)
+            case RoundDone():
+                spent = None if self._accounts is None else self._accounts.epsilons()
+                record = draft.close(now, report, self._expected, spent)
+                self._records.append(record)
+                self._draft = None
+                if self._write is not None:
+                    self._write(record.row())
+            case _:
+                draft.take(now, report)
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """Note that ``vantage`` refused a message of ``culprit``."""
+        self._open(0.0).refuse(Refusal(vantage, culprit, reason))
+
+    def on_traffic(self, party: str, direction: Direction, frames: int, size: int) -> None:
+        """Note ``frames`` MQTT messages of together ``size`` bytes from (up) or to (down) a party."""
+        self._open(0.0).carry(party, direction, frames, size)
+
+    def on_finished(self, reason: str) -> None:
+        """The run came to its end."""
+        self._reason = reason
+
+    def on_aborted(self, reason: str) -> None:
+        """The run could not go on."""
+        self._reason, self._aborted = reason, True
+
+    def on_interrupted(self, reason: str) -> None:
+        """The user ended the run."""
+        self.on_aborted(reason)
+        self._interrupted = True
+
+    def refusals(self) -> dict[Refusal, int]:
+        """All refusals of the run, also of a round that did not end, most frequent first."""
+        total: Counter[Refusal] = Counter()
+        for record in self._records:
+            total.update(record.refusals)
+        if self._draft is not None:
+            total.update(self._draft.refusals)
+        return dict(total.most_common())
+
+    def traffic(self) -> dict[str, dict[Direction, Volume]]:
+        """Traffic per party of the whole run."""
+        total: dict[str, dict[Direction, Volume]] = {}
+        rounds = [record.traffic for record in self._records]
+        for traffic in [*rounds, self._draft.traffic] if self._draft is not None else rounds:
+            for party, volumes in traffic.items():
+                for direction, volume in volumes.items():
+                    mine = total.setdefault(party, {})
+                    mine[direction] = mine.get(direction, Volume()).plus(*volume)
+        return total
+
+    def outcome(self) -> Outcome:
+        """The metrics of ``[[expect]]``, so far."""
+        stepped = [record for record in self._records if record.update_norm is not None]
+        unfinished = len(self._draft.sums) if self._draft is not None else 0
+        refused = {r: n for r, n in self.refusals().items() if r.by not in self._dishonest}
+        checked = self.checked()
+        return Outcome(
+            accuracy=self._records[-1].accuracy if self._records else None,
+            backdoor_success=self._records[-1].backdoor_success if self._records else None,
+            rounds=len(stepped),
+            survivors=min((len(record.counted) for record in stepped), default=None),
+            clusters_lost=sum(len(record.lost) for record in self._records),
+            opened_sums=sum(len(record.sums) for record in self._records) + unfinished,
+            refusals=sum(refused.values()),
+            aborted=self._aborted,
+            interrupted=self._interrupted,
+            reason=self._reason,
+            epsilon=None if self._accounts is None else self._accounts.total().epsilon,
+            checks_failed=None if checked is None else checked.failed,
+            skippers_failed=None if checked is None else checked.silent_failed,
+            false_alarms=None if checked is None else checked.false_alarms,
+            updates_refused=sum(
+                out.reason == OVERSIZED for record in self._records for out in record.left_out
+            ),
+            dishonest_counted=sum(len(self._dishonest.intersection(r.counted)) for r in self._records),
+        )
+
+    def _open(self, now: float) -> RoundDraft:
+        """The round at work; what comes between two rounds counts for the next."""
+        if self._draft is None:
+            self._draft = RoundDraft(started=now)
+        return self._draft

@@ -1,0 +1,222 @@
+"""The summary of a run on a terminal, or as plain lines where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.text import Text
+
+from securefl.base.errors import EXIT_EXPECTED
+from securefl.methods.clustering import works_of
+from securefl.runtime.report.checks import check_lines
+from securefl.runtime.report.expect import in_words
+from securefl.runtime.report.round_lines import rounds_shown
+from securefl.runtime.report.summary import Summary
+from securefl.runtime.report.text import counted, curve, listed, percent, printable, seconds, size
+from securefl.runtime.report.weighing import weighing_lines
+from securefl.scenario import Scenario
+
+_MAX_REFUSALS: Final = 8
+
+
+def print_summary(console: Console, summary: Summary) -> None:
+    """Say what came out, who was counted, what the server could see, and whether it was expected.
+
+    On a terminal with tables and colours; elsewhere line by line, never wrapped, for logs and ``grep``.
+    """
+    for title, body in (
+        ("Accuracy", _accuracy(summary, console)),
+        ("Who was counted", rounds_shown(summary, console)),
+        ("What declared counts weighed, in the last round", _weighed(summary)),
+        ("What the server could see", _view(summary)),
+        ("What the checks left out", _checked(summary)),
+        ("What was refused", _refused(summary)),
+        ("Expectations", _expectations(summary)),
+        ("Files", _files(summary)),
+    ):
+        items = list(body)
+        if not items:
+            continue
+        console.print()
+        if console.is_terminal:
+            console.print(Rule(Text(f"{title} ", style="bold"), align="left", style="bright_black"))
+        else:
+            console.print(f"{title}:", highlight=False)
+        for item in items:
+            if console.is_terminal:
+                console.print(Padding(item, (0, 0, 0, 2 if isinstance(item, Text) else 0)), highlight=False)
+            else:
+                console.print("  ", item, sep="", soft_wrap=True, highlight=False)
+    console.print()
+    _verdict(console, summary)
+
+
+def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
+    records, outcome = summary.rounds, summary.outcome
+    if not records:
+        yield Text("no round ended, so no model was tested")
+        return
+    best = max(records, key=lambda record: record.accuracy)
+    line = Text.assemble((percent(outcome.accuracy), "bold"), f" on the test set{_tasks(summary.scenario)}")
+    if len(records) > 1:
+        bars = curve([r.accuracy for r in records], 40, ascii_only=_ascii(console))[0]
+        line.append("  ").append(bars, style="cyan")
+        line.append(f"  best {percent(best.accuracy)} in round {best.round}", style="dim")
+    yield line
+    if outcome.backdoor_success is not None:
+        yield Text.assemble(
+            (percent(outcome.backdoor_success), "bold"),
+            " of the test images of other classes get the backdoor's class when they show its patch",
+        )
+    if summary.destroyed:
+        loss = records[-1].loss
+        yield Text(
+            f"the model is destroyed: its loss of {loss:.3g} nats is worse than guessing", style="bold red"
+        )
+    sent = "" if summary.simulated else f"; {size(summary.up.size)} up, {size(summary.down.size)} down"
+    done = f"{counted(outcome.rounds, 'round')} with a new model in {seconds(summary.seconds)}"
+    yield Text(done + sent, style="dim")
+
+
+def _tasks(scenario: Scenario) -> str:
+    """What an accuracy of several models is, as they are tested."""
+    if scenario.groups.count == 1:
+        return ""
+    if scenario.groups.tasks == "given":
+        return f", of the best of {scenario.groups.count} models"
+    return f", mean over {scenario.groups.count} rotations of it, each tested on a model of its own"
+
+
+def _weighed(summary: Summary) -> Iterator[Text]:
+    if summary.rounds:
+        yield from map(Text, weighing_lines(summary.rounds[-1].weighing))
+
+
+def _projected(summary: Summary) -> Iterator[Text]:
+    projections = sum(record.projections for record in summary.rounds)
+    if projections:
+        yield Text(
+            f"validation: the dealer and one evaluator together would know {projections:,} projections of"
+            " single updates; neither alone does",
+            style="yellow",
+        )
+
+
+def _view(summary: Summary) -> Iterator[Text]:
+    view = summary.view
+    if view.opened:
+        sizes = ", ".join(
+            f"{count:,} of {members}" for members, count in sorted(view.by_size.items(), reverse=True)
+        )
+        yield Text(
+            f"{counted(view.opened, 'cluster sum')}: {sizes} parties. The smallest counts {view.smallest}."
+        )
+    else:
+        yield Text("no sum was opened: the server saw masked vectors only")
+    if view.exposed:
+        names = listed(f"{party} in round {round_}" for round_, party in view.exposed)
+        yield Text(f"SINGLE UPDATES follow from these sums: {names}", style="bold red")
+    elif view.opened and view.searched:
+        yield Text.assemble(
+            ("no single update", "bold"), ": none was opened, none follows from the other sums of its round"
+        )
+    elif view.opened:
+        yield Text("no single update was opened; combinations of the sums were not searched", style="yellow")
+    yield from _projected(summary)
+    if view.closed:
+        yield Text(f"{counted(view.closed, 'sum')} stayed closed: with the others they would cross a limit")
+    if works_of(summary.scenario) > 1:
+        yield Text(
+            "a party's updates of one round resemble each other, and are the same where a batch holds all of"
+            " its samples: what they have in common can be estimated from the sums of several reclusterings",
+            style="yellow",
+        )
+    if colluders := summary.scenario.secure_sum.colluders:
+        yield Text(
+            f"colluding parties (up to {colluders}) can subtract their own parts and see more", style="yellow"
+        )
+    yield from _privacy(summary)
+    if summary.simulated:
+        yield Text("a simulation: nothing was masked; the server of a real run would see these sums")
+    elif summary.insecure:
+        yield Text(
+            "INSECURE SEEDED ENTROPY: whoever knows the seed can undo every mask. For tests only.",
+            style="bold red",
+        )
+
+
+def _privacy(summary: Summary) -> Iterator[Text]:
+    account = summary.privacy
+    if account is None or account.guarantee is None:
+        why = "a sum still tells of its members" if account is None else account.text.removeprefix("none: ")
+        yield Text.assemble("differential privacy: ", ("none", "bold"), f" ({why})")
+        return
+    yield Text.assemble("differential privacy: ", (account.text, "bold"))
+    if account.forgoing:
+        names = listed(sorted(account.forgoing))
+        yield Text(f"no guarantee for {names}: what they send is not bounded, or has no noise")
+
+
+def _checked(summary: Summary) -> Iterator[Text]:
+    if summary.checked is not None:
+        yield from map(Text, check_lines(summary.checked))
+
+
+def _refused(summary: Summary) -> Iterator[Text]:
+    refusals = list(summary.refusals.items())
+    for (by, culprit, reason), count in refusals[:_MAX_REFUSALS]:
+        times = f" ({count} times)" if count > 1 else ""
+        yield Text.assemble(
+            f"{printable(by, 32)} refused ",
+            (printable(culprit, 32), "bold yellow"),
+            f": {printable(reason)}{times}",
+        )
+    if len(refusals) > _MAX_REFUSALS:
+        rest = sum(count for _, count in refusals[_MAX_REFUSALS:])
+        yield Text(f"and {counted(rest, 'more refusal')}, see metrics.jsonl", style="dim")
+
+
+def _expectations(summary: Summary) -> Iterator[Text]:
+    for judgement in summary.judgements:
+        mark = ("ok   ", "bold green") if judgement.ok else ("FAIL ", "bold red")
+        yield Text.assemble(mark, judgement.text, _kind_of(summary, judgement.metric))
+    if not summary.judgements:
+        yield Text("the scenario states none", style="dim")
+
+
+def _kind_of(summary: Summary, metric: str) -> str:
+    """What a claimed epsilon is an epsilon of."""
+    if metric != "epsilon":
+        return ""
+    return f" ({'none' if summary.privacy is None else summary.privacy.kind})"
+
+
+def _files(summary: Summary) -> Iterator[Text]:
+    width = max(map(len, summary.files), default=0)
+    for label, path in summary.files.items():
+        yield Text.assemble((f"{label:<{width}}  ", "dim"), path)
+
+
+def _verdict(console: Console, summary: Summary) -> None:
+    code, reason = summary.exit_code, printable(summary.outcome.reason, 400)
+    good = code == EXIT_EXPECTED
+    ended = "aborted" if summary.outcome.aborted else "ended"
+    line = Text(
+        f"exit {code}: {in_words(code, summary.judgements)}", style="bold green" if good else "bold red"
+    )
+    if reason:
+        line.append(f"\n{summary.scenario.name} {ended}: {reason}", style="not bold default")
+    if console.is_terminal:
+        console.print(Panel(line, box=box.ROUNDED, border_style="green" if good else "red", expand=False))
+    else:
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def _ascii(console: Console) -> bool:
+    return not console.encoding.lower().startswith("utf")

@@ -1,0 +1,222 @@
+"""What a run says about differential privacy: header lines, epsilon by party and round, the guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.attacks import behaviours_of, is_omniscient
+from securefl.methods.feasibility import Limits
+from securefl.methods.privacy import (
+    NO_GUARANTEE,
+    Guarantee,
+    Mechanism,
+    Spending,
+    forgoes_privacy,
+    ledger_of,
+    named,
+    planned_releases,
+)
+from securefl.protocol.round import NO_RELEASES, Plan, Releases, with_round
+from securefl.runtime.report.checks import power_lines
+from securefl.runtime.report.header_privacy import on_delta
+from securefl.runtime.report.records import finite
+from securefl.runtime.report.text import counted
+from securefl.runtime.transcript import JsonValue
+from securefl.scenario import Scenario
+
+SEEDED = "none: noise, rounding and batches follow from --seed, and whoever knows it can take them off"
+"""Of a run or simulation with seeded entropy."""
+OMNISCIENT = "none: omniscient attackers send what they make of honest updates that have no noise"
+"""Of a simulation with such attackers."""
+WITHOUT = "none"
+"""Of one without noise."""
+
+
+def forgoing(scenario: Scenario, seed: int) -> frozenset[PartyId]:
+    """The parties that do not do what their own guarantee rests on."""
+    return frozenset(
+        party
+        for party, shown in behaviours_of(scenario, seed).items()
+        if party != SERVER and any(map(forgoes_privacy, shown))
+    )
+
+
+def why_none(scenario: Scenario, *, seeded: bool) -> str | None:
+    """Why nothing is guaranteed in spite of noise; None where something is.
+
+    Args:
+        scenario: with privacy.
+        seeded: whether noise follows from a seed.
+    """
+    if seeded:
+        return SEEDED
+    return OMNISCIENT if any(map(is_omniscient, scenario.behaviours)) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Where one run stands: what the parties have spent, and with which assumptions."""
+
+    guarantee: Guarantee | None
+    """Of the party that released most often, of those that keep to the protocol; None without a guarantee."""
+    text: str
+    """It in words, or why there is none."""
+    kind: str
+    """What its epsilon is an epsilon of, or ``none``."""
+    releases: Mapping[PartyId, int]
+    forgoing: frozenset[PartyId]
+
+    @property
+    def epsilon(self) -> float | None:
+        """The privacy spent, by privacy loss distributions; None without a guarantee."""
+        return None if self.guarantee is None else self.guarantee.epsilon
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """For ``summary.json``."""
+        found = self.guarantee
+        fields: dict[str, JsonValue] = {"guarantee": self.text}
+        if found is not None:
+            fields |= {
+                "epsilon": finite(found.epsilon),
+                "epsilon_rdp": finite(found.epsilon_rdp),
+                "delta": found.delta,
+                "unit": found.unit,
+                "relation": found.relation,
+                "sampling": list(found.samplers),
+                "colluding_mates": found.colluders,
+                "premise_fails_with_probability": found.failure,
+            }
+        fields["releases"] = dict(sorted(self.releases.items()))
+        fields["without_guarantee"] = sorted(self.forgoing)
+        return fields
+
+
+class Accounts:
+    """Counts releases from the server's reports.
+
+    A party counts as having released in every round in whose clusters it is, whatever is opened, as it counts
+    itself (:mod:`securefl.protocol.round.shared.budget`).
+
+    Args:
+        plan: of the run, with privacy.
+        mechanism: of its releases.
+        void: why nothing is guaranteed (:func:`why_none`); then nothing is computed.
+        without: parties whose guarantee does not hold (:func:`forgoing`).
+
+    Raises:
+        ConfigError: dp_accounting is missing where an epsilon is to be computed.
+    """
+
+    def __init__(
+        self, plan: Plan, mechanism: Mechanism, *, void: str | None, without: Collection[PartyId] = ()
+    ) -> None:
+        self._plan = plan
+        self._mechanism = mechanism
+        self._forgoing = frozenset(without)
+        self._void = void
+        self._spending = None if void else Spending(mechanism, planned_releases(plan.scenario))
+        self._releases: Releases = NO_RELEASES
+
+    def count(self, participants: Collection[PartyId]) -> None:
+        """Note one more round with these participants."""
+        self._releases = with_round(self._plan, self._releases, participants)
+
+    def epsilons(self) -> Mapping[PartyId, float | None]:
+        """What each party has spent at most so far; None for whoever has no guarantee."""
+        spending = self._spending
+        return {
+            party: None
+            if spending is None or party in self._forgoing
+            else spending.after(self._releases.get(party, 0))
+            for party in sorted(self._plan.roster.parties)
+        }
+
+    def total(self) -> Account:
+        """Where it stands, exactly."""
+        kept = {party: made for party, made in self._releases.items() if party not in self._forgoing}
+        if self._void is not None:
+            return Account(None, self._void, WITHOUT, self._releases, self._forgoing)
+        shared = self._plan.scenario.privacy.shared
+        found = ledger_of(self._mechanism, max(kept.values(), default=0)).guarantee(
+            colluders=self._plan.scenario.secure_sum.colluders_per_cluster if shared else None,
+            failure=self._plan.limits.p_shares_fail if shared else 0.0,
+        )
+        text = str(found)
+        if text == NO_GUARANTEE:
+            return Account(None, text, WITHOUT, self._releases, self._forgoing)
+        return Account(found, text, found.kind, self._releases, self._forgoing)
+
+
+def header_lines(
+    scenario: Scenario, limits: Limits, mechanism: Mechanism | None, *, void: str | None
+) -> Iterator[str]:
+    """What the header says beyond :func:`securefl.methods.feasibility.derived.derive`; the last line is the guarantee.
+
+    Args:
+        scenario: settled.
+        limits: of it.
+        mechanism: of its releases; None without privacy.
+        void: why nothing is guaranteed (:func:`why_none`).
+
+    Raises:
+        ConfigError: dp_accounting is missing where an epsilon has to be computed.
+    """
+    if mechanism is None:
+        yield f"differential privacy: {WITHOUT}"
+        return
+    yield from _on_noise(scenario, mechanism)
+    yield from power_lines(scenario, limits, mechanism)
+    yield from _on_budget(scenario, mechanism, void=void)
+    if void is not None:
+        yield f"differential privacy: {void}"
+        return
+    if scenario.privacy.unit != "none":
+        yield from on_delta(mechanism.delta, scenario.privacy.unit)
+    yield f"differential privacy: {_planned(scenario, limits, mechanism)}"
+
+
+def _on_noise(scenario: Scenario, mechanism: Mechanism) -> Iterator[str]:
+    privacy, rounding, bits = scenario.privacy, mechanism.rounding, scenario.encoding.scale_bits
+    yield (
+        f"noise: multiplier {privacy.multiplier:.4g} on a sensitivity of {rounding.sensitivity:.4g} steps of"
+        f" 2^-{bits} ({rounding.norm:.4g} before rounding); each party adds {mechanism.table.std:.4g} steps"
+        f" (h = {mechanism.shares.honest})"
+    )
+    times = rounding.sensitivity / rounding.norm
+    if times > 1.5:
+        yield (
+            f"noise: rounding makes the sensitivity {times:.3g} times as large; a finer encoding.scale_bits"
+            " would cost less"
+        )
+    if privacy.transfer is not None and privacy.multiplier is not None:
+        rate, base = scenario.server_optimiser.learning_rate, privacy.transfer.multiplier
+        yield (
+            f"server learning rate: {rate:g} x {base:g} / {privacy.multiplier:.4g} ="
+            f" {rate * base / privacy.multiplier:.4g}"
+        )
+
+
+def _on_budget(scenario: Scenario, mechanism: Mechanism, *, void: str | None) -> Iterator[str]:
+    privacy, planned = scenario.privacy, planned_releases(scenario)
+    if privacy.budget is None or mechanism.allowed is None:
+        yield f"privacy budget: none; planned: {counted(planned, 'release')}"
+        return
+    after = "the party leaves" if privacy.when_spent == "leave" else "the run ends"
+    lasts = "all" if mechanism.allowed >= planned else f"{mechanism.allowed}, then {after}, of"
+    releases = counted(planned, "planned release")
+    # What hides nothing spends nothing: the budget is a number of releases then.
+    what = "" if void else f"{named(privacy.budget, mechanism.event, mechanism.delta)} "
+    yield f"privacy budget: {what}lasts for {lasts} {releases}"
+
+
+def _planned(scenario: Scenario, limits: Limits, mechanism: Mechanism) -> str:
+    """What is guaranteed if a party releases as often as it can."""
+    shared, planned = scenario.privacy.shared, planned_releases(scenario)
+    most = planned if mechanism.allowed is None else min(planned, mechanism.allowed)
+    guarantee = ledger_of(mechanism, most).guarantee(
+        colluders=scenario.secure_sum.colluders_per_cluster if shared else None,
+        failure=limits.p_shares_fail if shared else 0.0,
+    )
+    return f"at most {guarantee}" if str(guarantee) != NO_GUARANTEE else NO_GUARANTEE

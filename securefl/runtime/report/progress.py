@@ -1,0 +1,161 @@
+"""Telling people, logs and programs how a run is going."""
+
+from __future__ import annotations
+
+import json
+from typing import IO, Final, Protocol
+
+from rich.console import Console
+
+from securefl.protocol.round import RoundDone, RoundStarted
+from securefl.runtime.report.draft import RoundDraft
+from securefl.runtime.report.entries import brief_entry_of
+from securefl.runtime.report.events import event_text, refusal_text, round_text
+from securefl.runtime.report.records import heard_in, without_infinities
+from securefl.runtime.report.summary import Summary
+from securefl.runtime.report.text import counted, printable
+from securefl.runtime.transcript import JsonValue
+
+_MAX_REFUSALS: Final = 50
+"""Refusals that the plain log spells out; a flood of them is in the metrics."""
+
+
+class Progress(Protocol):
+    """Hears what happens while it happens. No method raises because of what it is told."""
+
+    def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:
+        """Begin.
+
+        Args:
+            header: lines on what is run, above all its limits.
+            rounds: how many are planned.
+            done: how many of these were done before, where a simulation is resumed.
+        """
+        ...
+
+    def on_report(self, now: float, report: object) -> None:
+        """A machine reports a fact, at ``now`` on its clock in seconds."""
+        ...
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """``vantage`` refused a message of ``culprit``."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Anything else worth a line."""
+        ...
+
+    def finish(self) -> None:
+        """Leave the terminal as it was. May be called more than once."""
+        ...
+
+
+class PlainProgress:
+    """A line per round and per event, flushed, for logs and pipes."""
+
+    def __init__(self, stream: IO[str], *, by: str = "rule") -> None:
+        """``by``: what leaves sums out (:func:`securefl.runtime.report.events.sieve`)."""
+        self._stream, self._by = stream, by
+        self._since = 0.0
+        self._draft = RoundDraft(started=0.0)
+        self._refusals = 0
+
+    def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:
+        """See :class:`Progress`."""
+        for line in header:
+            self._say(line)
+        self._say(f"{counted(rounds, 'round')} planned" + (f", {done} of them done before" if done else ""))
+
+    def on_report(self, now: float, report: object) -> None:
+        """See :class:`Progress`."""
+        if isinstance(report, RoundStarted):
+            self._since, self._draft = now, RoundDraft(started=now)
+        self._draft.take(now, report)
+        if isinstance(report, RoundDone):
+            heard = heard_in(self._draft.sums)
+            text: str | None = round_text(report, now - self._since, by=self._by, heard=heard)
+        else:
+            text = event_text(report)
+        if text is not None:
+            self._say(text)
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """See :class:`Progress`."""
+        self._refusals += 1
+        if self._refusals <= _MAX_REFUSALS:
+            self._say(refusal_text(vantage, culprit, reason))
+        if self._refusals == _MAX_REFUSALS:
+            self._say("further refusals are counted in metrics.jsonl only")
+
+    def note(self, text: str) -> None:
+        """See :class:`Progress`."""
+        self._say(text)
+
+    def finish(self) -> None:
+        """See :class:`Progress`."""
+        _write(self._stream, "")
+
+    def _say(self, text: str) -> None:
+        _write(self._stream, printable(text, 1000) + "\n")
+
+
+class JsonProgress:
+    """One JSON object per line, vectors by digest and length.
+
+    ``event`` says which: ``start``, the kinds of reports (``round_done``), ``reject``, ``note``, ``summary``.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:
+        """See :class:`Progress`."""
+        self._emit("start", {"header": list(header), "rounds": rounds, "done": done})
+
+    def on_report(self, now: float, report: object) -> None:
+        """See :class:`Progress`."""
+        kind, fields = brief_entry_of(report)
+        self._emit(kind, {"time": round(now, 6), **fields})
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """See :class:`Progress`."""
+        self._emit("reject", {"by": vantage, "culprit": culprit, "reason": reason})
+
+    def note(self, text: str) -> None:
+        """See :class:`Progress`."""
+        self._emit("note", {"text": text})
+
+    def summary(self, summary: Summary) -> None:
+        """The last line: what ``summary.json`` holds."""
+        self._emit("summary", summary.to_json())
+
+    def finish(self) -> None:
+        """See :class:`Progress`."""
+        _write(self._stream, "")
+
+    def _emit(self, event: str, fields: dict[str, JsonValue]) -> None:
+        line = json.dumps(without_infinities({"event": event, **fields}), allow_nan=False)
+        _write(self._stream, line + "\n")
+
+
+def progress_for(console: Console, *, as_json: bool = False, by: str = "rule") -> Progress:
+    """JSON lines where asked for, a live display on a terminal, plain lines elsewhere.
+
+    ``by``: what leaves sums out (:func:`securefl.runtime.report.events.sieve`).
+    """
+    if as_json:
+        return JsonProgress(console.file)
+    if console.is_terminal and not console.is_dumb_terminal:
+        from securefl.runtime.report.live import LiveProgress  # noqa: PLC0415 - much of rich, for terminals only
+
+        return LiveProgress(console, by=by)
+    return PlainProgress(console.file, by=by)
+
+
+def _write(stream: IO[str], text: str) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except (OSError, ValueError):
+        # Nobody listens any more (a closed pipe, say): no reason to end the run.
+        return

@@ -1,0 +1,260 @@
+"""What is kept of each round, and its row in ``metrics.jsonl``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from securefl.base.ids import PartyId
+from securefl.protocol.round import ClusterKey, Suspect
+from securefl.runtime.report.weighing import Weighing
+from securefl.runtime.transcript import JsonValue
+
+Direction = Literal["up", "down"]
+"""From the party to the broker, or from the broker to the party."""
+
+
+WITHHELD: Final = "withheld its nonce"
+NOT_THERE: Final = "did not turn up"
+RESTING: Final = "not drawn for this round"
+OVERSIZED: Final = "its update was refused as too long"
+CLOSED: Final = "kept closed by the leakage ledger"
+"""Why a sum was not opened that could have been."""
+ABSENCES: Final = frozenset({WITHHELD, NOT_THERE, RESTING})
+"""Why a party was left out that was no participant."""
+
+
+class Volume(NamedTuple):
+    """MQTT messages (one per frame) and their bytes."""
+
+    messages: int = 0
+    size: int = 0
+
+    def plus(self, messages: int, size: int) -> Volume:
+        """The sum of both."""
+        return Volume(self.messages + messages, self.size + size)
+
+
+class Refusal(NamedTuple):
+    """Somebody refused a message. Reasons are the refuser's words, culprits may be forged names."""
+
+    by: str
+    culprit: str
+    reason: str
+
+
+class LeftOut(NamedTuple):
+    """A party that is in no opened sum of a round, and why, as far as the server can tell."""
+
+    party: PartyId
+    reason: str
+
+
+class SumSeen(NamedTuple):
+    """One opened sum: all that it tells is the total of these parties."""
+
+    reclustering: int
+    cluster: int
+    members: tuple[PartyId, ...]
+    counted: tuple[PartyId, ...]
+    inside: int | None = None
+    """Where groups are hidden: whose updates are in it are so many of :attr:`counted`, nobody knows who."""
+
+    @property
+    def size(self) -> int:
+        """Parties whose updates it adds up."""
+        return len(self.counted) if self.inside is None else self.inside
+
+
+def heard_in(sums: Sequence[SumSeen]) -> int:
+    """Parties whose updates are in these sums, all those of a round: what people are told as counted.
+
+    Where groups are hidden, a party is in the sum of one group at most, and the counts of the slots add up.
+    """
+    inside = [seen.inside for seen in sums if seen.inside is not None]
+    return sum(inside) if inside else len({party for seen in sums for party in seen.counted})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRecord:
+    """One round that ended."""
+
+    round: int
+    accuracy: float
+    loss: float
+    """Mean cross-entropy in nats; may be infinite for a destroyed model."""
+    backdoor_success: float | None = None
+    """Share of patched test samples that get the backdoor's class, 0 to 1; None without a backdoor."""
+    update_norm: float | None
+    """L2 norm of the aggregated update; None when no sum could be used and the model stayed."""
+    participants: tuple[PartyId, ...]
+    counted: tuple[PartyId, ...]
+    """Parties in at least one opened sum."""
+    left_out: tuple[LeftOut, ...]
+    """Participants that are not counted, and parties that did not turn up."""
+    sums: tuple[SumSeen, ...]
+    kept: tuple[ClusterKey, ...]
+    rejected: tuple[ClusterKey, ...]
+    """Clusters whose mean the rule left out."""
+    lost: Mapping[ClusterKey, str]
+    """Planned sums that were not opened, and why."""
+    failed: Mapping[ClusterKey, str] = field(default_factory=dict)
+    """Opened sums that the checks left out, and why."""
+    redraws: int
+    retries: int
+    seconds: Mapping[str, float]
+    """Per step; ``total`` is the whole round."""
+    traffic: Mapping[str, Mapping[Direction, Volume]]
+    """Per party, since the round before ended."""
+    refusals: Mapping[Refusal, int]
+    """How often each was seen, since the round before ended."""
+    epsilon: Mapping[PartyId, float | None] | None = None
+    """What each party has spent of its privacy at most, up to this round; None for a party without a
+    guarantee, and as a whole without privacy."""
+    suspects: tuple[Suspect, ...] = ()
+    """The evidence of the checks up to this round."""
+    projections: int = 0
+    """Numbers about single updates that validation would tell the dealer and one evaluator together."""
+    weighing: Weighing | None = None
+    """What declared counts weighed; None where all weigh the same."""
+
+    @property
+    def heard(self) -> int:
+        """Parties whose updates were opened in sums: fewer than :attr:`counted` where groups are hidden."""
+        return heard_in(self.sums)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> RoundRecord:
+        """The record that :meth:`row` made this row of.
+
+        A row does not hold the members of the sums, only who is counted; the record has those for both.
+
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: not such a row.
+        """
+        clusters = row["clusters"]
+        out = tuple(LeftOut(PartyId(each["party"]), each["reason"]) for each in row["left_out"])
+        counted = tuple(PartyId(name) for name in row["survivors"])
+        there = {*counted, *(each.party for each in out if each.reason not in ABSENCES)}
+        if len(there) != row["participants"]:
+            raise ValueError("participants do not add up")
+        sums = []
+        for seen in clusters["opened"]:
+            members = tuple(PartyId(name) for name in seen["survivors"])
+            at = seen["reclustering"], seen["cluster"]
+            sums.append(SumSeen(*at, members, members, seen.get("inside")))
+        return cls(
+            round=row["round"],
+            accuracy=row["accuracy"],
+            loss=math.inf if row["loss"] is None else row["loss"],
+            backdoor_success=row.get("backdoor_success"),
+            update_norm=row["update_norm"],
+            participants=tuple(sorted(there)),
+            counted=counted,
+            left_out=out,
+            sums=tuple(sums),
+            kept=tuple((r, j) for r, j in clusters["kept"]),
+            rejected=tuple((r, j) for r, j in clusters["rejected"]),
+            lost=_reasons(clusters["lost"]),
+            failed=_reasons(clusters.get("failed", ())),
+            redraws=row["redraws"],
+            retries=row["retries"],
+            seconds=dict(row["seconds"]),
+            traffic={
+                party: {way: Volume(v["messages"], v["bytes"]) for way, v in volumes.items()}
+                for party, volumes in row["traffic"].items()
+            },
+            refusals={
+                Refusal(each["by"], each["culprit"], each["reason"]): each["count"]
+                for each in row["refusals"]
+            },
+            epsilon=None
+            if row.get("epsilon") is None
+            else {PartyId(party): spent for party, spent in row["epsilon"].items()},
+            suspects=tuple(
+                Suspect(tuple(map(PartyId, each["parties"])), each["highest"], each["now"])
+                for each in row.get("evidence", ())
+            ),
+            projections=row.get("projections", 0),
+            weighing=Weighing.from_json(row["weights"]) if "weights" in row else None,
+        )
+
+    def row(self) -> dict[str, JsonValue]:
+        """The row of ``metrics.jsonl``; numbers that are not finite are null."""
+        return {
+            "round": self.round,
+            "accuracy": finite(self.accuracy),
+            "loss": finite(self.loss),
+            **({} if self.backdoor_success is None else {"backdoor_success": self.backdoor_success}),
+            "update_norm": finite(self.update_norm),
+            "participants": len(self.participants),
+            "counted": self.heard,
+            "survivors": list(self.counted),
+            "left_out": [{"party": out.party, "reason": out.reason} for out in self.left_out],
+            "clusters": {
+                "opened": [
+                    {
+                        "reclustering": s.reclustering,
+                        "cluster": s.cluster,
+                        "survivors": list(s.counted),
+                        **({} if s.inside is None else {"inside": s.inside}),
+                    }
+                    for s in self.sums
+                ],
+                "kept": [list(key) for key in self.kept],
+                "rejected": [list(key) for key in self.rejected],
+                "lost": _listed(self.lost),
+                **({"failed": _listed(self.failed)} if self.failed else {}),
+            },
+            "redraws": self.redraws,
+            "retries": self.retries,
+            "seconds": {step: round(spent, 6) for step, spent in self.seconds.items()},
+            "traffic": {
+                party: {
+                    direction: {"messages": volume.messages, "bytes": volume.size}
+                    for direction, volume in sorted(volumes.items())
+                }
+                for party, volumes in sorted(self.traffic.items())
+            },
+            "refusals": [{**refusal._asdict(), "count": count} for refusal, count in self.refusals.items()],
+            **({} if self.epsilon is None else {"epsilon": {p: finite(e) for p, e in self.epsilon.items()}}),
+            **({"evidence": listed_evidence(self.suspects)} if self.suspects else {}),
+            **({"projections": self.projections} if self.projections else {}),
+            **({} if self.weighing is None else {"weights": self.weighing.to_json()}),
+        }
+
+
+def listed_evidence(suspects: Sequence[Suspect]) -> list[JsonValue]:
+    """Evidence for rows and summaries, in decimal digits."""
+    return [
+        {"parties": list(one.parties), "highest": round(one.highest, 4), "now": round(one.now, 4)}
+        for one in suspects
+    ]
+
+
+def _listed(reasons: Mapping[ClusterKey, str]) -> list[JsonValue]:
+    return [{"reclustering": r, "cluster": j, "reason": reason} for (r, j), reason in sorted(reasons.items())]
+
+
+def _reasons(listed: Sequence[Mapping[str, Any]]) -> dict[ClusterKey, str]:
+    return {(each["reclustering"], each["cluster"]): each["reason"] for each in listed}
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or None where JSON has none."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def without_infinities(value: JsonValue) -> JsonValue:
+    """The same with None for every number that JSON has none for."""
+    match value:
+        case float():
+            return finite(value)
+        case Mapping():
+            return {key: without_infinities(item) for key, item in value.items()}
+        case list() | tuple():
+            return [without_infinities(item) for item in value]
+        case _:
+            return value

@@ -1,0 +1,327 @@
+"""What one run leaves behind, and where.
+
+``scenario.toml`` (resolved), ``metrics.jsonl`` (a row per round), ``transcripts/<vantage>.jsonl`` (of each
+process; simulations have none), ``model.safetensors``, ``summary.json``; ``lab/`` only where asked for. Whole
+files appear complete or not at all; files that grow do so by whole lines. Nothing that was written is ever
+overwritten by a later run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from securefl.base.errors import ConfigError, UsageError
+from securefl.base.ids import NAME
+from securefl.runtime.report.records import RoundRecord, without_infinities
+from securefl.runtime.transcript import (
+    EmptyTranscriptError,
+    JsonValue,
+    LineFile,
+    Transcript,
+    disk_failure,
+    read_transcript,
+)
+from securefl.scenario import Scenario, load_scenario, to_toml
+
+RUNS: Final = Path("runs")
+"""Where runs go when nothing else is said."""
+_SCENARIO: Final = "scenario.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """The files of one run. Made by :meth:`create` or :meth:`open`."""
+
+    path: Path
+
+    @classmethod
+    def create(
+        cls, out: Path | None, name: str, *, root: Path = RUNS, now: datetime | None = None
+    ) -> RunDirectory:
+        """Make the directory of a new run.
+
+        Args:
+            out: the directory; None for ``<root>/<name>-<UTC time>``, with a number behind it if need be.
+            name: the scenario's name.
+            root: where directories without a given name go.
+            now: the time for the name.
+
+        A given one holds an empty ``scenario.toml`` from here on: whoever comes next finds it taken.
+
+        Raises:
+            ConfigError: ``out`` exists and is not empty, or cannot be made.
+        """
+        stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+        path = out or root / f"{name}-{stamp}"
+        try:
+            if out is None:
+                path = _fresh(path)
+            else:
+                path.mkdir(parents=True, exist_ok=True)
+                if any(path.iterdir()) or not _taken(path / _SCENARIO):
+                    raise ConfigError(
+                        str(path), "exists and is not empty", "choose another --out or move it away"
+                    )
+        except OSError as error:
+            raise ConfigError(
+                str(path), f"cannot be made: {error.strerror}", "choose another --out"
+            ) from error
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunDirectory:
+        """The directory of a former run, for reading.
+
+        Raises:
+            ConfigError: there is none, or it holds no run.
+        """
+        if not (path / _SCENARIO).is_file():
+            reason = "holds no run, as scenario.toml is missing" if path.is_dir() else "is no directory"
+            raise ConfigError(str(path), reason, "name the directory that a run printed at its end")
+        return cls(path)
+
+    @property
+    def scenario_file(self) -> Path:
+        """The resolved scenario."""
+        return self.path / _SCENARIO
+
+    @property
+    def metrics_file(self) -> Path:
+        """A JSON row per round."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def model_file(self) -> Path:
+        """The final model."""
+        return self.path / "model.safetensors"
+
+    def models(self, count: int) -> dict[str, str]:
+        """What is printed of the final models, by label: of task groups each has one."""
+        first = self.model_file
+        further = {f"model {n}": str(first.with_stem(f"{first.stem}-{n}")) for n in range(1, count)}
+        return {"model": str(first), **further}
+
+    @property
+    def summary_file(self) -> Path:
+        """The outcome."""
+        return self.path / "summary.json"
+
+    @property
+    def lab(self) -> Path:
+        """Whole vectors, where the run was told to keep them."""
+        return self.path / "lab"
+
+    def transcript_file(self, vantage: str) -> Path:
+        """Where the transcript of this vantage point (``server``, a party, ``observer``) goes.
+
+        Raises:
+            UsageError: not a name.
+        """
+        if NAME.fullmatch(vantage) is None:
+            raise UsageError(f"{vantage!r} names no vantage point")
+        return self.transcript_folder / f"{vantage}.jsonl"
+
+    @property
+    def transcript_folder(self) -> Path:
+        """Where all transcripts are."""
+        return self.path / "transcripts"
+
+    def transcript_names(self) -> tuple[str, ...]:
+        """Of all transcripts that are there, empty ones, too: vantage points, later starts with a number."""
+        return tuple(path.stem for path in sorted(self.transcript_folder.glob("*.jsonl")))
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Write a file of the directory so that it appears whole and survives a power cut, or not at all.
+
+        Raises:
+            RunAbortedError: the disk is full or gone; a former file of this name is untouched.
+        """
+        path = self.path / name
+        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            with partial.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise disk_failure(path, error) from error
+        return path
+
+    def write_json(self, name: str, value: JsonValue) -> Path:
+        """The same for a JSON value, indented for people.
+
+        Numbers that are not finite are written as null.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+            UsageError: the value is no JSON.
+        """
+        return self.write_text(name, _dumps(value, indent=2) + "\n")
+
+    def write_scenario(self, scenario: Scenario) -> Path:
+        """Write the resolved scenario.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        return self.write_text(_SCENARIO, to_toml(scenario))
+
+    def metrics(self, earlier: Sequence[RoundRecord] = ()) -> MetricsFile:
+        """Begin ``metrics.jsonl``, or go on with one that holds these records and no other.
+
+        Raises:
+            ConfigError: it exists already, and there are no earlier records.
+            RunAbortedError: the disk is full or gone.
+        """
+        if not earlier:
+            return MetricsFile(self.metrics_file)
+        self.write_text(self.metrics_file.name, "".join(_dumps(record.row()) + "\n" for record in earlier))
+        return MetricsFile(self.metrics_file, append=True)
+
+    def read_records(self, before: int) -> tuple[RoundRecord, ...]:
+        """The records of the rounds before ``before``, from their rows.
+
+        Raises:
+            ConfigError: unreadable, or not all of them are there.
+        """
+        rows = self.read_metrics()[:before]
+        try:
+            records = tuple(RoundRecord.from_row(row) for row in rows)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(str(self.metrics_file), f"holds a row that is none: {error!r}") from error
+        if [record.round for record in records] != list(range(before)):
+            raise ConfigError(str(self.metrics_file), f"does not hold the first {before} rounds")
+        return records
+
+    def read_scenario(self) -> Scenario:
+        """The scenario that was run.
+
+        Raises:
+            ConfigError: unreadable or not a scenario.
+        """
+        return load_scenario(self.scenario_file)
+
+    def read_metrics(self) -> tuple[dict[str, Any], ...]:
+        """The rows of all rounds that ended. A last line that was cut off by a crash is left out.
+
+        Raises:
+            ConfigError: unreadable, or a line is no JSON object.
+        """
+        *lines, _torn = _read(self.metrics_file).split("\n")
+        return tuple(
+            _object(line, f"{self.metrics_file}:{number}") for number, line in enumerate(lines, start=1)
+        )
+
+    def read_summary(self) -> dict[str, Any]:
+        """The outcome.
+
+        Raises:
+            ConfigError: missing (the run did not end), unreadable, or no JSON object.
+        """
+        return _object(_read(self.summary_file), str(self.summary_file))
+
+    def read_transcripts(self) -> dict[str, Transcript]:
+        """All transcripts by vantage point, each chain verified, but for those without a whole line.
+
+        Raises:
+            ConfigError: unreadable, a broken chain, or transcripts of different runs.
+        """
+        read: dict[str, Transcript] = {}
+        for name in self.transcript_names():
+            with suppress(EmptyTranscriptError):
+                read[name] = read_transcript(self.transcript_folder / f"{name}.jsonl")
+        runs = {transcript.run for transcript in read.values()}
+        if len(runs) > 1:
+            raise ConfigError(
+                str(self.transcript_folder),
+                f"holds transcripts of different runs: {', '.join(sorted(map(ascii, runs)))}",
+                "remove those that do not belong here",
+            )
+        return read
+
+
+class MetricsFile:
+    """``metrics.jsonl``: a row is in the hands of the operating system when :meth:`append` returns."""
+
+    def __init__(self, path: Path, *, append: bool = False) -> None:
+        self._lines = LineFile(path, append=append)
+
+    def append(self, row: Mapping[str, JsonValue]) -> None:
+        """Write one row.
+
+        Raises:
+            RunAbortedError: the disk is full or gone; the rows before stay readable.
+            UsageError: a value is no JSON.
+        """
+        self._lines.write(_dumps(row).encode("ascii"))
+        self._lines.flush()
+
+    def close(self) -> None:
+        """Wait for the disk and close.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        self._lines.close()
+
+
+def _taken(path: Path) -> bool:
+    """Make an empty file; False where another run, which found the directory empty as well, was faster."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _fresh(path: Path) -> Path:
+    """Make ``path``, or ``path-2`` and so on: two runs may start within a second."""
+    for number in range(1, 1000):
+        candidate = path if number == 1 else path.with_name(f"{path.name}-{number}")
+        try:
+            candidate.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return candidate
+    raise ConfigError(str(path), "1000 runs of one second are there already", "choose --out")
+
+
+def _dumps(value: JsonValue, indent: int | None = None) -> str:
+    """As JSON, with null for a number that it has none for: a run that has ended is not lost to one."""
+    try:
+        return json.dumps(without_infinities(value), indent=indent, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"no JSON value: {error}") from error
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "is not text") from error
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ConfigError(where, "is no JSON object", "it was changed after the run")
+    return value

@@ -1,0 +1,207 @@
+"""``summary.json``: the outcome of a run for machines, and what the printed summary is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from securefl.base.version import __version__
+from securefl.methods.clustering import sums_apart
+from securefl.runtime.report.checks import Checked
+from securefl.runtime.report.expect import Judgement, exit_code, in_words, judge
+from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.outcome import Outcome
+from securefl.runtime.report.privacy import Account
+from securefl.runtime.report.records import Refusal, RoundRecord, Volume, finite
+from securefl.runtime.report.view import ServerView, server_view
+from securefl.runtime.transcript import JsonValue
+from securefl.scenario import Scenario
+
+_MAX_REFUSALS: Final = 50
+
+WORSE_THAN_GUESSING: Final = 20.0
+"""A mean cross-entropy in nats that no guess reaches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """All that is said about a run when it is over."""
+
+    run: str
+    scenario: Scenario
+    outcome: Outcome
+    judgements: tuple[Judgement, ...]
+    rounds: tuple[RoundRecord, ...]
+    view: ServerView
+    refusals: Mapping[Refusal, int]
+    """Most frequent first."""
+    up: Volume
+    down: Volume
+    """Traffic of all parties together."""
+    insecure: bool
+    """Whether secrets came from a seed: then nothing was secret."""
+    seed: int = 0
+    """The public one: it split the data and drew the initial model."""
+    simulated: bool = False
+    """Whether there was no network and nothing to keep secret."""
+    privacy: Account | None = None
+    """What was spent of the parties' privacy; None without any."""
+    checked: Checked | None = None
+    """What the checks of opened sums left out; None without checks."""
+    seconds: float
+    files: Mapping[str, str]
+    """What lies where: a word for people and a path."""
+    ends: Mapping[str, JsonValue]
+    """How far each transcript went (:func:`securefl.runtime.transcript.ends.ends_in`)."""
+
+    @property
+    def destroyed(self) -> bool:
+        """Whether the final model is worse than guessing: 11 nats, uniformly among 2^16 classes."""
+        return bool(self.rounds) and not self.rounds[-1].loss <= WORSE_THAN_GUESSING
+
+    @property
+    def exit_code(self) -> int:
+        """0, 1 or 3 (:mod:`securefl.runtime.report.expect`)."""
+        return exit_code(self.judgements, self.outcome)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The content of ``summary.json``; numbers that are not finite are null."""
+        outcome = self.outcome
+        return {
+            "securefl": __version__,
+            "run": self.run,
+            "seed": self.seed,
+            "simulated": self.simulated,
+            "scenario": self.scenario.name,
+            "exit_code": self.exit_code,
+            "exit_meaning": in_words(self.exit_code, self.judgements),
+            "aborted": outcome.aborted,
+            "reason": outcome.reason,
+            "seconds": round(self.seconds, 3),
+            "outcome": {
+                "accuracy": finite(outcome.accuracy),
+                **_backdoor(outcome.backdoor_success),
+                "model_destroyed": self.destroyed,
+                "rounds": outcome.rounds,
+                "survivors": outcome.survivors,
+                "clusters_lost": outcome.clusters_lost,
+                "opened_sums": outcome.opened_sums,
+                "refusals": outcome.refusals,
+                "epsilon": finite(outcome.epsilon),
+            },
+            "expectations": [
+                {
+                    "metric": judgement.metric,
+                    "at_least": judgement.at_least,
+                    "at_most": judgement.at_most,
+                    "measured": finite(judgement.measured),
+                    "ok": judgement.ok,
+                }
+                for judgement in self.judgements
+            ],
+            "rounds": [
+                {
+                    "round": record.round,
+                    "accuracy": finite(record.accuracy),
+                    "loss": finite(record.loss),
+                    **_backdoor(record.backdoor_success),
+                    "participants": len(record.participants),
+                    "counted": record.heard,
+                    "survivors": len(record.counted),
+                    "left_out": {out.party: out.reason for out in record.left_out},
+                    "opened": len(record.sums),
+                    "rejected": len(record.rejected),
+                    **({"failed": len(record.failed)} if self.checked is not None else {}),
+                    "lost": len(record.lost),
+                    "seconds": round(record.seconds["total"], 3),
+                }
+                for record in self.rounds
+            ],
+            "server_view": {
+                "opened_sums": self.view.opened,
+                "sums_by_size": {str(members): count for members, count in self.view.by_size.items()},
+                "smallest_sum": self.view.smallest,
+                "single_updates": [{"round": r, "party": party} for r, party in self.view.exposed],
+                "combinations_searched": self.view.searched,
+                "kept_closed": self.view.closed,
+                "differential_privacy": "none" if self.privacy is None else self.privacy.text,
+                "insecure_seeded_entropy": self.insecure,
+                **_projections(self.rounds),
+            },
+            **({} if self.privacy is None else {"privacy": self.privacy.to_json()}),
+            **({} if self.checked is None else {"checks": self.checked.to_json()}),
+            "refusals": [
+                {**refusal._asdict(), "count": count}
+                for refusal, count in list(self.refusals.items())[:_MAX_REFUSALS]
+            ],
+            "traffic": {
+                "up": {"messages": self.up.messages, "bytes": self.up.size},
+                "down": {"messages": self.down.messages, "bytes": self.down.size},
+            },
+            "files": dict(self.files),
+            **({"transcripts": dict(self.ends)} if self.ends else {}),
+        }
+
+
+def _projections(rounds: Sequence[RoundRecord]) -> dict[str, JsonValue]:
+    """What validation would tell a dealer that colludes with an evaluator; nothing where there is none."""
+    count = sum(record.projections for record in rounds)
+    return {"projections_to_dealer_and_evaluator": count} if count else {}
+
+
+def _backdoor(success: float | None) -> dict[str, JsonValue]:
+    """Nothing where there is no backdoor."""
+    return {} if success is None else {"backdoor_success": success}
+
+
+def summarise(
+    *,
+    run: str,
+    scenario: Scenario,
+    metrics: RunMetrics,
+    insecure: bool,
+    seconds: float,
+    files: Mapping[str, str],
+    seed: int = 0,
+    simulated: bool = False,
+    ends: Mapping[str, JsonValue] | None = None,
+) -> Summary:
+    """Draw up the summary of a run that has ended.
+
+    Args:
+        run: id of the run.
+        scenario: as it was run; its ``[[expect]]`` are judged.
+        metrics: what listened to the run; told of its end by ``on_finished`` or ``on_aborted``.
+        insecure: ``Entropy.insecure`` of the run.
+        seconds: how long it took.
+        files: label to path, in the order in which they are to be printed.
+        seed: the public seed of the run.
+        simulated: whether it was a simulation.
+        ends: how far its transcripts went, where it left any.
+    """
+    outcome = metrics.outcome()
+    volumes = metrics.traffic().values()
+    up, down = Volume(), Volume()
+    for volume in volumes:
+        up = up.plus(*volume.get("up", Volume()))
+        down = down.plus(*volume.get("down", Volume()))
+    return Summary(
+        run=run,
+        scenario=scenario,
+        outcome=outcome,
+        judgements=judge(scenario.expect, outcome),
+        rounds=metrics.records,
+        view=server_view(metrics.records, new_work=sums_apart(scenario)),
+        refusals=metrics.refusals(),
+        up=up,
+        down=down,
+        insecure=insecure,
+        seed=seed,
+        simulated=simulated,
+        privacy=metrics.account(),
+        checked=metrics.checked(),
+        seconds=seconds,
+        files=files,
+        ends=ends or {},
+    )

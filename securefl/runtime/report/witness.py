@@ -1,0 +1,195 @@
+"""What a process tells: its transcript on disk, and news for whoever launched it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from securefl.methods.encoding import ring_dtype
+from securefl.protocol.kernel import Aborted, Finished, Place, Send
+from securefl.protocol.messages import AnyMessage, MaskedInput, ModelAnnounce
+from securefl.protocol.round import ClustersDrawn, RoundDone
+from securefl.protocol.wire import Delivery, encode
+from securefl.runtime.process import ProcessSettings
+from securefl.runtime.report.entries import entry_of
+from securefl.runtime.report.refusals import RefusalLines
+from securefl.runtime.report.text import listed
+from securefl.runtime.transcript import JsonValue, LabStore, TranscriptWriter, vector_record
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A report of the process's machine."""
+
+    now: float
+    item: object
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The process refused something that ``culprit`` did."""
+
+    now: float
+    culprit: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Frames and bytes since the last one, by peer (``*`` is everybody): what came in and went out."""
+
+    received: dict[str, tuple[int, int]] = field(default_factory=dict)
+    sent: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the process's run ended."""
+
+    outcome: Finished | Aborted
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A sentence for people."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The process waits for others."""
+
+    whom: tuple[str, ...]
+    since: datetime
+    """With the time zone of this machine."""
+
+    def __str__(self) -> str:
+        return f"waits for {listed(self.whom)} since {self.since:%H:%M:%S}"
+
+
+News = Fact | Refusal | Traffic | Ending | Remark | Waiting
+
+
+class ProcessWitness:
+    """Writes one process's transcript and passes its news on (:class:`securefl.runtime.process.ports.Witness`)."""
+
+    def __init__(self, settings: ProcessSettings, tell: Callable[[News], None], ring_bits: int) -> None:
+        self._run = settings.run
+        self._tell = tell
+        self._ring_bits = ring_bits
+        folder = settings.out / "transcripts"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lab = LabStore(settings.out / "lab") if settings.lab else None
+        self._writer = TranscriptWriter(
+            _free_path(folder, settings.name),
+            {
+                "run": settings.run,
+                "vantage": settings.name,
+                "scenario": settings.scenario.name,
+                "entropy": "operating system" if settings.insecure_seed is None else "INSECURE, seeded",
+                "lab": settings.lab,
+                "seed": settings.seed,
+            },
+        )
+        self._traffic = Traffic()
+        self._refusals = RefusalLines()
+        self._idle = RefusalLines()
+
+    def report(self, now: float, item: object) -> None:
+        """Record a fact and pass it on; after each round the traffic, too."""
+        kind, fields = entry_of(item, self._run, self._lab)
+        self._writer.append(kind, {"time": now, **fields})
+        # Reports are few and mark what matters: a process that is killed later has not lost them.
+        self._writer.flush()
+        if isinstance(item, RoundDone):
+            self._pass_traffic_on()
+        if isinstance(item, ClustersDrawn | RoundDone):
+            self._settle_refusals(now)
+        self._tell(Fact(now, item))
+
+    def refused(self, now: float, culprit: str, reason: str) -> None:
+        """Record a refusal and pass it on."""
+        if self._refusals.take(culprit, reason):
+            self._writer.append("refused", {"time": now, "culprit": culprit, "reason": reason})
+        self._tell(Refusal(now, culprit, reason))
+
+    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
+        """Record a message that came in; of idle ones so many of each sender in a round as of refusals."""
+        if idle and not self._idle.take(delivery.sender, ""):
+            return
+        entry = self._entry(now, delivery.place, delivery.message)
+        self._writer.append("received", {"from": delivery.sender, **entry})
+
+    def sent(self, now: float, send: Send[AnyMessage]) -> None:
+        """Record a message that went out."""
+        entry = self._entry(now, send.place, send.message)
+        if isinstance(send.message, ModelAnnounce):
+            # Public, and what every replay of a round begins with; the parties' transcripts have its hash.
+            params = np.frombuffer(send.message.params, dtype="<f4")
+            entry["params"] = vector_record(params, self._run, self._lab)
+        self._writer.append("sent", {"to": send.to, **entry})
+
+    def waits(self, whom: Collection[str], seconds: float) -> None:
+        """Pass on for whom the process waits, and how long it has."""
+        now = datetime.now().astimezone()
+        self._tell(Waiting(tuple(whom), now - timedelta(seconds=seconds)))
+
+    def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
+        """Count a frame."""
+        table = self._traffic.received if direction == "in" else self._traffic.sent
+        frames, total = table.get(peer, (0, 0))
+        table[peer] = (frames + 1, total + size)
+
+    def close(self, outcome: Finished | Aborted) -> None:
+        """End the transcript in good order and say how the run ended."""
+        self._settle_refusals(time.monotonic())
+        self._writer.append("outcome", {"aborted": isinstance(outcome, Aborted), "reason": outcome.reason})
+        self._writer.close()
+        self._pass_traffic_on()
+        self._tell(Ending(outcome))
+
+    def _settle_refusals(self, now: float) -> None:
+        self._idle.settle()
+        for culprit, reason, times in self._refusals.settle():
+            fields: dict[str, JsonValue] = {"time": now, "culprit": culprit, "reason": reason, "times": times}
+            self._writer.append("refused", fields)
+
+    def _pass_traffic_on(self) -> None:
+        self._tell(self._traffic)
+        self._traffic = Traffic()
+
+    def _entry(self, now: float, place: Place, message: AnyMessage) -> dict[str, JsonValue]:
+        entry: dict[str, JsonValue] = {
+            "time": now,
+            "message": type(message).__name__,
+            "place": list(place),
+        }
+        if isinstance(message, MaskedInput):
+            # Masked: uniform to everybody without the keys. Samples of it serve the mask audits, and its
+            # record has a digest already.
+            vector = np.frombuffer(message.vector, dtype=ring_dtype(self._ring_bits))
+            entry["vector"] = vector_record(vector, self._run, self._lab)
+        else:
+            # Without it, two messages of one kind and place with different contents would look the same.
+            entry["sha256"] = hashlib.sha256(encode(message)).hexdigest()
+        return entry
+
+
+def _free_path(folder: Path, name: str) -> Path:
+    """A restarted process starts a second transcript; it never writes over the first."""
+    path, number = folder / f"{name}.jsonl", 1
+    while path.exists():
+        number += 1
+        path = folder / f"{name}.{number}.jsonl"
+    return path

@@ -1,0 +1,112 @@
+"""Attempts of CrypTen sums, which open with all of their members or not at all.
+
+What :func:`securefl.protocol.round.server.attempts.without_missing` and the answers to it come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from securefl.base.ids import PartyId
+from securefl.base.text import count
+from securefl.methods.clustering import Assignment, survivor_set
+from securefl.protocol.round import ClusterKey, Plan
+from securefl.scenario import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Deviations:
+    """What parties do in one round that bears on who is counted."""
+
+    silent: Mapping[PartyId, Phase]
+    """Who drops out or is killed, and when."""
+    wrong_shares: frozenset[PartyId] = frozenset()
+    """Who releases shares that are not those it was dealt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """Up to where masked inputs are due."""
+
+    unready: Mapping[ClusterKey, str]
+    keyless: frozenset[PartyId]
+    """Members of a sum that was lost before any shares were dealt."""
+    halted: frozenset[PartyId]
+    """Members of a sum that was lost before any update was submitted."""
+    listed: Mapping[ClusterKey, list[PartyId]]
+    """Members on the key lists of the others."""
+    able: Mapping[ClusterKey, list[PartyId]]
+    """Members that submit once they have trained."""
+
+
+class Attempt(NamedTuple):
+    """One attempt of a sum."""
+
+    number: int
+    members: tuple[PartyId, ...]
+    """Who was asked for it."""
+    excluded: tuple[PartyId, ...] = ()
+    """Who was asked for the one before, and not for this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """What came of the first attempts of a round's sums, and of those that followed."""
+
+    lost: Mapping[ClusterKey, str]
+    """Sums that were given up, and why."""
+    submitted: Mapping[ClusterKey, list[PartyId]]
+    """Of the others: who has submitted in the last attempt."""
+    further: tuple[tuple[ClusterKey, Attempt], ...]
+    """Attempts that are not the first, in their order."""
+
+
+def started_over(
+    plan: Plan,
+    assignment: Assignment,
+    clusters: Mapping[ClusterKey, Collection[PartyId]],
+    summing: Summing,
+    submitted: Mapping[ClusterKey, list[PartyId]],
+    deviations: Deviations,
+) -> Attempts:
+    """Work out the attempts of one round.
+
+    Args:
+        plan: how many attempts there may be.
+        assignment: the round's clusters.
+        clusters: the same by key.
+        summing: what came of the first attempt's keys.
+        submitted: who has submitted in it.
+        deviations: who is silent by then.
+
+    """
+    sums = plan.scenario.secure_sum
+    sharing = {key: frozenset(members) for key, members in summing.listed.items()}
+    inputs = {key: list(members) for key, members in submitted.items()}
+    attempts = {key: Attempt(0, tuple(clusters[key])) for key in sharing}
+    further: list[tuple[ClusterKey, Attempt]] = []
+    lost: dict[ClusterKey, str] = {}
+    gone = {p for p, phase in deviations.silent.items() if phase != "after-freeze"}
+    while True:
+        while True:
+            kept = {key: members for key, members in inputs.items() if key not in lost}
+            survivors = survivor_set(clusters, kept, sums.min_survivors, assignment.atoms)
+            waiting = {key: members for key, members in sharing.items() if key not in lost}
+            short = [k for k, members in waiting.items() if members & survivors not in {frozenset(), members}]
+            spent = [key for key in short if attempts[key].number + 1 >= sums.max_attempts]
+            if not spent:
+                break
+            lost |= dict.fromkeys(spent, f"failed in each of {sums.max_attempts} attempts")
+        if not short:
+            return Attempts(lost, kept, tuple(further))
+        for key in sorted(short):
+            members = tuple(sorted(sharing[key] & survivors))
+            excluded = tuple(p for p in attempts[key].members if p not in members)
+            attempts[key] = Attempt(attempts[key].number + 1, members, excluded)
+            further.append((key, attempts[key]))
+            answering = [party for party in members if party not in gone]
+            sharing[key], inputs[key] = frozenset(answering), answering
+            if len(answering) < sums.min_survivors:
+                lost[key] = f"only {count(len(answering), 'member')} advertised keys"

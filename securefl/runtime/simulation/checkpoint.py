@@ -1,0 +1,161 @@
+"""Where a simulation stands, on disk: one safetensors file, whole or absent, bound to scenario and seed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from securefl.base.arrays import F32, F64
+from securefl.base.crypto import digest
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.ids import PartyId
+from securefl.methods.privacy import Evidence
+from securefl.protocol.round import Plan, Standing, Suspicion, Trust, carries, groups_of
+from securefl.scenario import to_toml
+
+CHECKPOINT_FILE = "checkpoint.safetensors"
+
+_VERSION = "securefl simulation 8"
+_NUMBERS = (
+    "round",
+    "best_accuracy",
+    "stale_rounds",
+    "updates",
+    "fruitless_rounds",
+    "lone_rounds",
+    "lone_seconds",
+)
+
+
+def write_checkpoint(
+    path: Path, plan: Plan, standing: Standing, dead: Collection[PartyId], *, training: str
+) -> None:
+    """Write what the next round starts from. A former checkpoint stays until the new one is complete.
+
+    ``training`` says how and on what the rounds so far were trained
+    (:attr:`securefl.runtime.simulation.federation.Federation.training`): it decides bits.
+
+    Raises:
+        RunAbortedError: the disk is full or gone.
+    """
+    state = {name: getattr(standing, name) for name in _NUMBERS}
+    state |= {"dead": sorted(dead), "scores": dict(standing.trust.scores)}
+    state["releases"] = dict(standing.releases)
+    state["founding"] = standing.founding.hex()
+    state["suspicion"] = [
+        [group, one.logs, one.log_highest, one.rounds] for group, one in standing.suspicion.items()
+    ]
+    meta = {
+        "version": _VERSION,
+        "of": _identity(plan),
+        "training": training,
+        "state": json.dumps(state),
+    }
+    arrays: dict[str, F32 | F64] = {"params": standing.params, "velocity": standing.velocity}
+    if standing.trust.gradient is not None:
+        arrays["gradient"] = standing.trust.gradient
+    if standing.before is not None:
+        arrays["before"] = standing.before
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        partial.write_bytes(save(arrays, metadata=meta))
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise RunAbortedError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def read_checkpoint(path: Path, plan: Plan, *, training: str) -> tuple[Standing, frozenset[PartyId]]:
+    """Return where to go on, and who has been killed.
+
+    Raises:
+        ConfigError: missing, damaged, of another scenario, seed or model, or of another training.
+    """
+    if carries(plan, "own"):
+        raise ConfigError(
+            "--resume",
+            "momentum goes on from each party's own upload, which no checkpoint holds",
+            "begin anew, with another --out",
+        )
+    if not path.is_file():
+        reason = "there is no checkpoint: no round of it has ended"
+        raise ConfigError(str(path), reason, "leave --resume out, with another --out")
+    try:
+        with safe_open(path, "numpy") as file:
+            meta = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(str(path), f"is no checkpoint: {error}") from error
+    if meta.get("version") != _VERSION:
+        raise ConfigError(str(path), "is no checkpoint of a simulation by this version")
+    if meta.get("of") != _identity(plan):
+        raise ConfigError(
+            str(path),
+            "is the checkpoint of another scenario, seed or model",
+            "give the same scenario, --set and --seed, or another --out",
+        )
+    if meta.get("training") != training:
+        raise ConfigError(
+            str(path),
+            f"is the checkpoint of a simulation that trains {meta.get('training')}, this one {training}",
+            "give --exact, --device and --data-dir as before, or another --out",
+        )
+    try:
+        return _standing(arrays, json.loads(meta["state"]), plan)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(str(path), f"is a damaged checkpoint: {error}") from error
+
+
+def _standing(
+    arrays: dict[str, Any], state: dict[str, Any], plan: Plan
+) -> tuple[Standing, frozenset[PartyId]]:
+    for name, array in arrays.items():
+        dtype = np.float32 if name in {"params", "before"} else np.float64
+        if array.dtype != dtype or array.shape != (plan.broadcast,):
+            raise ValueError(f"{name} is no array of {plan.broadcast} {dtype.__name__}")
+    dead = frozenset(PartyId(name) for name in state["dead"])
+    earned = {PartyId(name): float(score) for name, score in dict(state["scores"]).items()}
+    releases = {PartyId(name): int(made) for name, made in dict(state["releases"]).items()}
+    if not plan.roster.parties.keys() >= dead | earned.keys() | releases.keys():
+        raise ValueError("it names parties that there are not")
+    founding = bytes.fromhex(state["founding"])
+    if len(founding) not in {0, 32}:
+        raise ValueError("its seed of atoms is none")
+    if not all(map(math.isfinite, earned.values())):
+        raise ValueError("it has scores that are not finite")
+    standing = Standing(
+        params=arrays["params"],
+        velocity=arrays["velocity"],
+        trust=Trust(MappingProxyType(earned), arrays.get("gradient")),
+        before=arrays.get("before"),
+        releases=MappingProxyType(releases),
+        suspicion=_suspicion(state["suspicion"], plan),
+        founding=founding,
+        **{name: state[name] for name in _NUMBERS},
+    )
+    return standing, dead
+
+
+def _suspicion(rows: list[Any], plan: Plan) -> Suspicion:
+    found = {
+        tuple(map(PartyId, group)): Evidence(tuple(map(float, logs)), float(highest), int(rounds))
+        for group, logs, highest, rounds in rows
+    }
+    if not found.keys() <= set(groups_of(plan)):
+        raise ValueError("it has evidence of groups that there are not")
+    if not all(math.isfinite(log) for one in found.values() for log in (*one.logs, one.log_highest)):
+        raise ValueError("it has evidence that is not finite")
+    return MappingProxyType(found)
+
+
+def _identity(plan: Plan) -> str:
+    """The digest of everything that the rounds follow from: all of the scenario, run, roster, model size."""
+    return digest("checkpoint", to_toml(plan.scenario), plan.config_digest()).hex()

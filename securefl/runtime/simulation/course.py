@@ -1,0 +1,299 @@
+"""The rounds of a simulation, reported as the server of a run reports them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from securefl.base.arrays import F32, F64
+from securefl.base.errors import SecureflError, UsageError
+from securefl.base.ids import SERVER, PartyId
+from securefl.methods.clustering import COUNTS, hides_groups
+from securefl.protocol.kernel import Aborted, Finished, Place
+from securefl.protocol.round import (
+    NO_GRADIENTS,
+    ClusterKey,
+    ClusterSum,
+    ConsultingFailed,
+    Draw,
+    InstanceLost,
+    InstanceRetried,
+    ModelFinal,
+    ModelStepped,
+    PartiesJoined,
+    RoundDone,
+    RoundSkipped,
+    RoundStarted,
+    SlotsCounted,
+    Standing,
+    StepReached,
+    SumOpened,
+    SurvivorsFrozen,
+    after_evaluation,
+    after_sums,
+    carries,
+    checks_of,
+    draw_round,
+    drawn_report,
+    failed,
+    global_step,
+    least_in_slot,
+    lone_round,
+    model_digest,
+    models_at,
+    opened_slots,
+    shortage,
+    spent_by,
+    to_consult,
+    totals_of,
+    unfit,
+    usable_samples,
+    weighed,
+    withheld,
+    without_clusters,
+)
+from securefl.protocol.round import counted as slots_counted
+from securefl.runtime.simulation.attempts import Deviations
+from securefl.runtime.simulation.fates import Fates
+from securefl.runtime.simulation.federation import Federation
+from securefl.runtime.simulation.party import SimulatedParty
+from securefl.runtime.simulation.sums import sum_up
+from securefl.scenario import Phase
+from securefl.training.sgd import Chooser, Evaluation
+
+
+class Listener(Protocol):
+    """Hears what the server of a run would report."""
+
+    def on_report(self, now: float, report: object) -> None:
+        """Take one of :mod:`securefl.protocol.round.shared.reports`, at ``now`` seconds on a clock of this machine."""
+        ...
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """Take a refusal."""
+        ...
+
+
+class Course:
+    """A federation on its way through the rounds.
+
+    Args:
+        federation: all parties, the model, the test set.
+        listeners: told of everything.
+        after_round: called with the parameters and standing when a round has been reported, for checkpoints.
+        standing: where to go on; None to begin.
+        dead: parties that were killed before ``standing``.
+        on_choice: told in each round who learns which model of task groups; nobody in a run could be.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        listeners: Sequence[Listener],
+        after_round: Callable[[Standing, Collection[PartyId]], None] = lambda _standing, _dead: None,
+        standing: Standing | None = None,
+        dead: Collection[PartyId] = (),
+        on_choice: Callable[[int, Mapping[PartyId, int]], None] = lambda _round, _groups: None,
+    ) -> None:
+        self._federation = federation
+        self._plan = federation.plan
+        self._listeners = tuple(listeners)
+        self._after_round = after_round
+        self._on_choice = on_choice
+        zero = np.zeros(federation.plan.broadcast, dtype=np.float64)
+        self._standing = standing or Standing(0, federation.initial, zero)
+        self._dead = set(dead)
+        self._own: dict[PartyId, F64] = {}
+
+    def run(self, evaluate: Callable[[F32], Evaluation]) -> Finished | Aborted:
+        """Go through all rounds that are left; return how the run ends.
+
+        Args:
+            evaluate: tests a round's model, and may store it.
+        """
+        present = tuple(name for name in self._federation.parties if name not in self._dead)
+        self._report(PartiesJoined(present, tuple(sorted(self._dead))))
+        while True:
+            standing, done, stepped = self._round(self._standing)
+            self._report(stepped)
+            evaluation = evaluate(standing.params)
+            self._report(
+                replace(
+                    done,
+                    accuracy=evaluation.accuracy,
+                    loss=evaluation.loss,
+                    backdoor_success=evaluation.backdoor_success,
+                )
+            )
+            self._standing, outcome = after_evaluation(self._plan, standing, evaluation.accuracy)
+            if outcome is not None:
+                self._report(ModelFinal(standing.round, standing.params))
+                return outcome
+            self._after_round(self._standing, frozenset(self._dead))
+
+    def _round(self, standing: Standing) -> tuple[Standing, RoundDone, ModelStepped]:
+        round_, model = standing.round, model_digest(standing.params)
+        spent = spent_by(self._plan, standing.releases)
+        present = {n: p for n, p in self._federation.parties.items() if n not in self._dead | spent}
+        self._report(RoundStarted(round_, model))
+        self._report(StepReached(round_, "hello"))
+        groups, groupless = self._choose(round_, present, standing.params)
+        self._on_choice(round_, {n: group for n, group in groups.items() if n not in groupless})
+        reason = shortage(self._plan, present, standing.founding)
+        if reason is not None:
+            self._report(RoundSkipped(round_, f"{len(present)} parties are there; {reason}"))
+            standing = lone_round(self._plan, standing)
+            return without_clusters(self._plan, standing, tuple(present), alone=True)
+        standing = replace(standing, lone_rounds=0, lone_seconds=0.0)
+        self._report(StepReached(round_, "reveal"))
+        nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
+        samples = {name: party.samples for name, party in present.items()}
+        drawn = draw_round(self._plan, round_, 0, model, nonces, samples, standing.founding, groups)
+        standing = replace(standing, founding=drawn.founding)
+        if not drawn.assignment.participants:
+            self._report(RoundSkipped(round_, unfit(self._plan, present, drawn)))
+            return without_clusters(self._plan, standing, tuple(present))
+        self._report(drawn_report(round_, drawn, samples))
+        self._report(StepReached(round_, "training"))
+        self._carry(standing)
+        self._federation.trainings.limit(usable_samples(self._plan, drawn))
+        deviations, mortal = _deviations(present, round_)
+        fate, sums = sum_up(
+            self._plan,
+            present,
+            self._federation.trainings,
+            round_,
+            standing.params,
+            drawn,
+            deviations,
+            groups,
+            groupless,
+        )
+        self._dead |= mortal & fate.silenced
+        totals: Mapping[ClusterKey, int] | None = None
+        if hides_groups(self._plan.scenario):
+            limits = (self._plan.published_limits for _ in fate.survivors)
+            told = slots_counted(round_, sums, least_in_slot(self._plan, limits))
+            fate, sums, totals = _slots_only(fate, sums, told)
+            for cluster in told:
+                self._report(cluster)
+        self._tell(round_, drawn, fate, sums)
+        counted = fate.survivors if fate.certified else frozenset()
+        if carries(self._plan, "own"):
+            self._own |= {name: present[name].carried(self._plan, drawn.weights[name]) for name in counted}
+        checked = checks_of(self._plan, round_, sums)
+        for item in checked:
+            self._report(item)
+        excluded = failed(checked)
+        standing = replace(standing, suspicion=weighed(self._plan, standing.suspicion, drawn, sums, checked))
+        gradients = self._consult(round_, standing.params, to_consult(self._plan, sums, excluded))
+        return after_sums(self._plan, standing, drawn, counted, sums, gradients, excluded, totals)
+
+    def _choose(
+        self, round_: int, present: Mapping[PartyId, SimulatedParty], params: F32
+    ) -> tuple[Mapping[PartyId, int], frozenset[PartyId]]:
+        """Everybody's task group, and who has drawn it since no loss was finite; the first without groups."""
+        there = models_at(self._plan, round_)
+        if there == 1:
+            return dict.fromkeys(present, 0), frozenset()
+        some = params[: there * self._plan.length]
+        found = {n: _chosen(c, some) for n, c in self._federation.choosers.items() if n in present}
+        groupless = frozenset(name for name, group in found.items() if group is None)
+        drawn = {name: present[name].any_group(round_, there) for name in groupless}
+        return {name: group for name, group in found.items() if group is not None} | drawn, groupless
+
+    def _carry(self, standing: Standing) -> None:
+        """Say what per-example momentum goes on from in this round, as every party of a run finds it."""
+        carried = self._own
+        if standing.before is not None:
+            step = global_step(self._plan, standing.before, standing.params)
+            carried = {} if step is None else dict.fromkeys(self._federation.parties, step)
+        self._federation.trainings.carry(carried)
+
+    def _consult(self, round_: int, params: F32, asked: tuple[int, ...]) -> Mapping[int, F64]:
+        """Gradients of the server's own data for the reclusterings ``asked`` about."""
+        if not asked:
+            return NO_GRADIENTS
+        self._report(StepReached(round_, "consult"))
+        if self._federation.consult is None:
+            raise UsageError("this federation's server has no data of its own")
+        try:
+            return dict(zip(asked, self._federation.consult(round_, params, asked), strict=True))
+        except UsageError:
+            raise
+        except SecureflError as error:
+            self._report(ConsultingFailed(round_, str(error)))
+            return NO_GRADIENTS
+
+    def _tell(self, round_: int, drawn: Draw, fate: Fates, sums: Sequence[ClusterSum]) -> None:
+        """Report what the server of a run learns between training and the new model."""
+        for key, attempt in fate.further:
+            self._report(InstanceRetried(round_, *key, attempt.number, attempt.excluded))
+        for key, reason in fate.unready.items():
+            self._report(InstanceLost(round_, *key, reason))
+        dropped = tuple(p for p in drawn.assignment.participants if p not in fate.eligible)
+        self._report(SurvivorsFrozen(round_, tuple(sorted(fate.eligible)), dropped))
+        for item in withheld(round_, fate.admission):
+            self._report(item)
+        if self._plan.limits.quorum is not None:
+            self._report(StepReached(round_, "certify"))
+        if fate.certified:
+            self._report(StepReached(round_, "release"))
+        last = dict(fate.further)
+        for party, (r, j) in fate.refused:
+            number = last[r, j].number if (r, j) in last else 0
+            setup = self._plan.setup(Place(round_, r, j, number), drawn.assignment.clusters[r][j], b"")
+            wrong = "another seed than it advertised" if setup.everyone else "a wrong seed share"
+            self._reject(party, f"released {wrong} in {setup.describe()}")
+        for key, reason in fate.unopened.items():
+            self._report(InstanceLost(round_, *key, reason))
+        for opened in sums:
+            self._report(SumOpened(round_, opened))
+
+    def _report(self, item: object) -> None:
+        now = time.monotonic()
+        for listener in self._listeners:
+            listener.on_report(now, item)
+
+    def _reject(self, culprit: PartyId, reason: str) -> None:
+        for listener in self._listeners:
+            listener.on_reject(SERVER, culprit, reason)
+
+
+def _chosen(chooser: Chooser, params: F32) -> int | None:
+    """What a party of a run finds, whatever its model raises."""
+    try:
+        return chooser.choose(params)
+    except UsageError:
+        raise
+    except Exception:
+        return None
+
+
+def _slots_only(
+    fate: Fates, sums: Sequence[ClusterSum], told: Sequence[SlotsCounted]
+) -> tuple[Fates, list[ClusterSum], Mapping[ClusterKey, int]]:
+    """A round of hidden groups as far as it is about updates: sums of slots that may be opened."""
+    may = opened_slots(told)
+    unopened = {key: why for key, why in fate.unopened.items() if key in may or key[0] == COUNTS}
+    refused = tuple(one for one in fate.refused if one[1] in may or one[1][0] == COUNTS)
+    narrowed = replace(fate, opened=fate.opened & may, unopened=unopened, refused=refused)
+    return narrowed, [one for one in sums if one.key in may], totals_of(told)
+
+
+def _deviations(parties: dict[PartyId, SimulatedParty], round_: int) -> tuple[Deviations, set[PartyId]]:
+    """What the parties are to do in a round, and who of them is to be killed."""
+    silent: dict[PartyId, Phase] = {}
+    mortal: set[PartyId] = set()
+    for name, party in parties.items():
+        plan = party.silence(round_)
+        if plan is not None:
+            silent[name], kill = plan
+            if kill:
+                mortal.add(name)
+    wrong = frozenset(name for name, party in parties.items() if party.spoils_shares(round_))
+    return Deviations(silent, wrong_shares=wrong), mortal

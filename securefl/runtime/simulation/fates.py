@@ -1,0 +1,159 @@
+"""Who is counted, which sums open and who is dead afterwards, when parties fall silent in a round.
+
+This says without messages what the machines of :mod:`securefl.protocol.round.shared` and the silence of
+:mod:`securefl.runtime.misbehaviour.silence` come to, with a server that waits for everybody who still
+answers. The tests hold the two against each other. Whether anybody's training succeeds has no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from securefl.base.ids import PartyId
+from securefl.base.text import count
+from securefl.methods.clustering import Assignment, sums_apart, survivor_set
+from securefl.methods.leakage import Admission
+from securefl.protocol.round import ClusterKey, Plan, Question
+from securefl.runtime.simulation.attempts import Attempt, Deviations, Summing, started_over
+from securefl.scenario import Phase
+
+_SAYS_KEYS: Final[frozenset[Phase]] = frozenset(
+    {"after-keys", "after-shares", "after-masked-input", "after-freeze"}
+)
+_SAYS_SHARES: Final = _SAYS_KEYS - {"after-keys"}
+_SAYS_INPUT: Final = _SAYS_SHARES - {"after-shares"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """How a round ends, apart from the numbers."""
+
+    unready: Mapping[ClusterKey, str]
+    """Sums that came to nothing before any update was submitted, and why."""
+    eligible: frozenset[PartyId]
+    """The survivor set, before the ledger was asked."""
+    admission: Admission
+    """What the ledger says may be opened."""
+    survivors: frozenset[PartyId]
+    """The frozen survivor set: nobody, where nothing may be opened."""
+    certified: bool
+    """Whether the survivor set got its certificate; always so where none is needed."""
+    opened: frozenset[ClusterKey]
+    unopened: Mapping[ClusterKey, str]
+    """Frozen sums that were not opened, and why."""
+    refused: tuple[tuple[PartyId, ClusterKey], ...]
+    """Wrong shares that the server refused."""
+    silenced: frozenset[PartyId]
+    """Who fell silent in the end: one that never came to its phase did not."""
+    further: tuple[tuple[ClusterKey, Attempt], ...]
+    """Attempts of sums that started over, in their order."""
+
+
+def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviations) -> Fates:
+    """Work out one round.
+
+    Args:
+        plan: thresholds and quorum.
+        round_: the round's number.
+        assignment: the round's clusters.
+        deviations: of parties that may or may not take part.
+    """
+    clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
+    summing = _until_inputs(plan, clusters, deviations)
+    submitted = summing.able
+    further: tuple[tuple[ClusterKey, Attempt], ...] = ()
+    unready = summing.unready
+    if plan.sums.everyone:
+        tried = started_over(plan, assignment, clusters, summing, submitted, deviations)
+        submitted, further, unready = dict(tried.submitted), tried.further, {**unready, **tried.lost}
+    quorum = plan.limits.quorum
+    survivors = survivor_set(clusters, submitted, plan.scenario.secure_sum.min_survivors, assignment.atoms)
+    if quorum is not None and len(survivors) < quorum:
+        survivors = frozenset()
+    limits = dict.fromkeys(assignment.participants, plan.published_limits)
+    admission = Question(round_, assignment, survivors, limits, sums_apart(plan.scenario)).answer()
+    eligible, survivors = survivors, survivors if admission.admitted else frozenset()
+    talking = survivors - deviations.silent.keys()
+    frozen = {
+        key: survivors.intersection(m)
+        for key, m in clusters.items()
+        if key[0] in admission.admitted and survivors.intersection(m)
+    }
+    opened: set[ClusterKey] = set()
+    unopened: dict[ClusterKey, str] = {}
+    refused: list[tuple[PartyId, ClusterKey]] = []
+    certified = quorum is None or len(talking) >= quorum
+    for key, counted in sorted(frozen.items()):
+        if not certified:
+            unopened[key] = f"{len(talking)} endorsements, a certificate needs {quorum}"
+            continue
+        releasing = counted & talking
+        refused += [(p, key) for p in sorted(releasing & deviations.wrong_shares)]
+        useful, needed = len(releasing - deviations.wrong_shares), _needed(plan, len(counted))
+        if useful < needed:
+            unopened[key] = f"{count(useful, 'member')} released shares, {needed} are needed"
+        else:
+            opened.add(key)
+    return Fates(
+        unready=unready,
+        eligible=eligible,
+        admission=admission,
+        survivors=survivors,
+        certified=certified,
+        opened=frozenset(opened),
+        unopened=unopened,
+        refused=tuple(refused),
+        silenced=_silenced(assignment, deviations, summing, survivors),
+        further=further,
+    )
+
+
+def _needed(plan: Plan, counted: int) -> int:
+    """How many releases open a sum of so many."""
+    return counted if plan.sums.everyone else plan.scenario.secure_sum.threshold
+
+
+def _until_inputs(
+    plan: Plan, clusters: Mapping[ClusterKey, Collection[PartyId]], deviations: Deviations
+) -> Summing:
+    silent, needed = deviations.silent, plan.scenario.secure_sum.min_survivors
+    unready: dict[ClusterKey, str] = {}
+    keyless: set[PartyId] = set()
+    able: dict[ClusterKey, list[PartyId]] = {}
+    lists: dict[ClusterKey, list[PartyId]] = {}
+    for key, members in clusters.items():
+        listed = [p for p in members if p not in silent or silent[p] in _SAYS_KEYS]
+        sharing = [p for p in listed if p not in silent or silent[p] in _SAYS_SHARES]
+        if len(listed) < needed:
+            unready[key] = f"only {count(len(listed), 'member')} advertised keys"
+            keyless.update(members)
+        elif len(sharing) < needed and plan.sums.deals_secrets:
+            unready[key] = f"only {count(len(sharing), 'member')} shared secrets"
+        else:
+            lists[key] = listed
+            able[key] = [p for p in sharing if p not in silent or silent[p] in _SAYS_INPUT]
+    halted = frozenset(p for key in unready for p in clusters[key])
+    return Summing(unready, frozenset(keyless), halted, lists, able)
+
+
+def _silenced(
+    assignment: Assignment, deviations: Deviations, summing: Summing, survivors: frozenset[PartyId]
+) -> frozenset[PartyId]:
+    """Who came to its phase in all of its sums, or to a freeze, where everybody who is to be silent is."""
+
+    def came(party: PartyId, phase: Phase) -> bool:
+        match phase:
+            case "before-keys" | "after-keys":
+                return True
+            case "after-shares":
+                return party not in summing.keyless
+            case "after-masked-input":
+                return party not in summing.halted
+            case "after-freeze":
+                return party in survivors
+
+    return frozenset(
+        p for p in assignment.participants if p in deviations.silent and came(p, deviations.silent[p])
+    )

@@ -1,0 +1,165 @@
+"""Everything that a simulation is made of, from the same scenario, seed and data as a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+
+import torch
+
+from securefl.base.arrays import F32, F64
+from securefl.base.crypto import make_identities
+from securefl.base.entropy import Entropy, InsecureSeededEntropy
+from securefl.base.ids import PartyId, RunId
+from securefl.methods.attacks import behaviours_of, check_on_data, party_names
+from securefl.methods.feasibility import check, check_new_work
+from securefl.methods.privacy import settle
+from securefl.methods.robust import server_rule
+from securefl.protocol.round import Plan, party_entropy, server_entropy, tried_draws
+from securefl.runtime.misbehaviour import party_behaviour, trigger_of
+from securefl.runtime.simulation.grapevine import Grapevine
+from securefl.runtime.simulation.limits import check_simulable
+from securefl.runtime.simulation.party import SimulatedParty
+from securefl.runtime.simulation.staffing import staff
+from securefl.runtime.simulation.trainings import Trainings
+from securefl.scenario import Scenario
+from securefl.training.data import Dataset, load_data, shards_of, split, turns_of
+from securefl.training.models import build_model, dimension, frozen_digest, limit_threads, pick_device
+from securefl.training.sgd import (
+    Chooser,
+    Evaluator,
+    GroupEvaluator,
+    ServerGradient,
+    evaluator_of,
+    initial_models,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Federation:
+    """All parties and the server's model and test set."""
+
+    plan: Plan
+    parties: Mapping[PartyId, SimulatedParty]
+    """In the order of their names."""
+    trainings: Trainings
+    """Trains them."""
+    module: torch.nn.Module
+    """The server's copy of the model, whose parameters anybody may overwrite."""
+    evaluator: Evaluator | GroupEvaluator
+    initial: F32
+    """Parameters before the first round, shape (d,)."""
+    consult: Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]] | None = None
+    """(round, parameters, reclusterings) to gradients of the server's own data; None where no rule asks."""
+    data: str = ""
+    """Title of the data set."""
+    vectorised: bool = False
+    """Whether training differs from that of a run in the rounding of floating-point sums."""
+    note: str = ""
+    """On the training, for the header."""
+    choosers: Mapping[PartyId, Chooser] = field(default_factory=dict)
+    """By party what finds its task group; empty where there is one group."""
+
+    @property
+    def training(self) -> str:
+        """How and on what it trains, in words: simulations that differ in it differ in their bits."""
+        how = "vectorised over parties" if self.vectorised else "party by party"
+        return f"{how} on {next(self.module.parameters()).device.type}, {self.data}"
+
+
+def assemble(
+    scenario: Scenario,
+    run: RunId,
+    seed: int,
+    data_dir: Path | None = None,
+    device: str | None = None,
+    *,
+    exact: bool = False,
+    threads: int = 1,
+    secret: Entropy | None = None,
+    dataset: Dataset | None = None,
+) -> Federation:
+    """Split the data, draw the roster and build the model, as the launcher and all processes of a run do.
+
+    Nothing is secret in a simulation: everything follows from ``seed``, exactly as in a run with insecure
+    seeded entropy, unless ``secret`` is given. This process is limited to one torch thread, as each process
+    of a run is: the number of threads within one operation changes the bits. ``threads`` is how many such
+    threads train, which changes none.
+
+    Args:
+        scenario: what to simulate.
+        run: id of the run; the clusters depend on it.
+        seed: the public seed.
+        data_dir: where the data sets are.
+        device: overrides ``training.device``.
+        exact: train party by party, to the bits of a run, even where there is a faster way.
+        threads: parties, or groups of them, that train at the same time on a CPU.
+        secret: what batches, rounding and noise are drawn from instead, for scenarios with privacy: then what
+            comes out is as private as in a run.
+        dataset: instead of the one that the scenario names.
+
+    Raises:
+        ConfigError: the scenario is not feasible or needs messages; the data set is missing or cannot be
+            split as asked; there is no such device.
+    """
+    check(scenario)
+    check_simulable(scenario)
+    tried_draws(scenario)
+    limit_threads()
+    where = pick_device(cast("Literal['auto', 'cpu', 'cuda']", device or scenario.training.device))
+    names = party_names(scenario.parties)
+    dataset = load_data(scenario.data, data_dir) if dataset is None else dataset
+    check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
+    behaviours = behaviours_of(scenario, seed)
+    rows = split(dataset, scenario.data, names, seed, behaviours.keys())
+    shards, test, server = shards_of(dataset, rows, turns_of(scenario.groups, names))
+    module = build_model(scenario.model, test.input_shape, test.classes, seed, tokens=test.tokens)
+    initial = initial_models(scenario, module, test, seed)
+    root = InsecureSeededEntropy(seed)
+    hidden = root if secret is None else secret
+    fewest = min(len(shard.y) for shard in shards.values())
+    check_new_work(scenario, fewest)
+    scenario = settle(scenario, dimension(module), fewest)
+    _, roster = make_identities(names, root)
+    grapevine = Grapevine(behaviours)
+    cast_as = {
+        name: party_behaviour(behaviours.get(name, ()), name, party_entropy(root, name), grapevine.insight)
+        for name in names
+    }
+    declared = {name: cast_as[name].declared(len(shards[name].y)) for name in names}
+    parties = {name: SimulatedParty(name, cast_as[name], declared[name], root, hidden) for name in names}
+    crew = staff(
+        scenario.model,
+        module,
+        shards,
+        cast_as,
+        scenario.training,
+        where,
+        hidden,
+        exact=exact,
+        threads=threads,
+    )
+    trainings = Trainings(crew.workforce, grapevine.asks)
+    grapevine.connect(trainings)
+    plan = Plan(run, scenario, check(scenario), roster, dimension(module), frozen_digest(module))
+    # Noise that cannot be drawn is refused here.
+    _ = plan.mechanism
+    rule, consult = server_rule(scenario.aggregation.rule), None
+    if rule is not None and server is not None:
+        own = ServerGradient(module, server, rule, scenario.training, where, server_entropy(root))
+        consult = own.gradients
+    return Federation(
+        plan,
+        parties,
+        trainings,
+        module,
+        evaluator_of(scenario, module, test, where, trigger_of(scenario.behaviours)),
+        initial,
+        consult,
+        dataset.title or dataset.name,
+        crew.vectorised,
+        crew.note,
+        {n: Chooser(module, s, where) for n, s in shards.items()} if scenario.groups.count > 1 else {},
+    )

@@ -1,0 +1,53 @@
+"""What a simulation cannot show, because it sends no messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from securefl.base.errors import ConfigError
+from securefl.methods.attacks import is_of_server
+from securefl.scenario import Scenario
+
+SIMULATED = "simulation: no network, no masks; the server of a real run would see the same cluster sums"
+"""What everybody who reads about a simulation should be told."""
+
+_UNHEARD = frozenset({"garbage", "replay"})
+"""Behaviours that change no sum: the server refuses what they send, and all goes on."""
+
+
+def check_simulable(scenario: Scenario) -> None:
+    """Refuse what only messages can show.
+
+    Raises:
+        ConfigError: a behaviour of the server, a claim on refusals that do not happen here, or sums that are
+            validated by messages between members.
+    """
+    if scenario.secure_sum.validated is not None:
+        raise ConfigError("secure_sum.validate", "updates are checked by messages between members", "use run")
+    for index, behaviour in enumerate(scenario.behaviours):
+        if is_of_server(behaviour):
+            raise ConfigError(f"behaviours.{index}.kind", f"{behaviour.kind} needs messages", "use run")
+    unheard = sorted({b.kind for b in scenario.behaviours if b.kind in _UNHEARD})
+    for index, claim in enumerate(scenario.expect):
+        if unheard and claim.metric == "refusals":
+            reason = f"refusals of {' and '.join(unheard)} need messages"
+            raise ConfigError(f"expect.{index}.metric", reason, "use run")
+
+
+def without_messages(scenario: Scenario) -> Scenario:
+    """Return the scenario without what only messages can show: behaviours of the server, and expectations."""
+    heard = tuple(behaviour for behaviour in scenario.behaviours if not is_of_server(behaviour))
+    return msgspec.structs.replace(scenario, behaviours=heard, expect=())
+
+
+def notes(scenario: Scenario) -> Iterator[str]:
+    """Yield what the header of a simulation says beyond what that of a run does."""
+    yield SIMULATED
+    yield "time: nobody is late; whoever does not fall silent answers before every deadline"
+    unheard = sorted({b.kind for b in scenario.behaviours if b.kind in _UNHEARD})
+    if unheard:
+        yield f"behaviours: {' and '.join(unheard)} change no sum and are not shown; run has their refusals"
+    if scenario.observer:
+        yield "observer: there are no frames to observe; run has them"

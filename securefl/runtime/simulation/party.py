@@ -1,0 +1,135 @@
+"""One party of a simulation: its data, its misbehaviour and its randomness are those of a run."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+
+from securefl.base.arrays import F64, Ring
+from securefl.base.entropy import Entropy
+from securefl.base.errors import UsageError
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import hides_groups
+from securefl.protocol.round import (
+    Occasion,
+    Plan,
+    Upload,
+    any_group,
+    carries,
+    draw_seat,
+    instance_entropy,
+    make_upload,
+    nonce_entropy,
+    own_upload,
+    party_entropy,
+    slot_uploads,
+    update_entropy,
+)
+from securefl.protocol.secure_sum import Setup, components_from, noise_secret
+from securefl.runtime.misbehaviour import PartyBehaviour, acts
+from securefl.scenario import Drop, Kill, Phase, WrongShare
+
+
+class SimulatedParty:
+    """Draws nonces and encodes updates as the process of this party would.
+
+    Args:
+        name: of the party.
+        behaviour: how it deviates.
+        samples: declared sample count.
+        root: the root of the run's randomness.
+        hidden: instead of ``root`` for rounding and noise.
+    """
+
+    def __init__(
+        self,
+        name: PartyId,
+        behaviour: PartyBehaviour,
+        samples: int,
+        root: Entropy,
+        hidden: Entropy | None = None,
+    ) -> None:
+        self.name = name
+        self.samples = samples
+        """Declared sample count."""
+        self._behaviour = behaviour
+        self._own = party_entropy(root, name)
+        self._hidden = party_entropy(hidden or root, name)
+        self._last: Upload | None = None
+
+    def planting(self, plant: Callable[[F64, Occasion], F64]) -> SimulatedParty:
+        """The same party, whose updates ``plant`` changes before anything else does (audits by canaries)."""
+        seams = self._behaviour.seams
+        twin = copy.copy(self)
+        twin._behaviour = replace(
+            self._behaviour,
+            seams=replace(seams, update=lambda update, at: seams.update(plant(update, at), at)),
+        )
+        return twin
+
+    def nonce(self, round_: int, draw: int) -> bytes:
+        """The nonce of a draw, 32 bytes."""
+        return nonce_entropy(self._own, round_, draw).draw(32)
+
+    def any_group(self, round_: int, groups: int) -> int:
+        """The one of so many task groups that it draws where it cannot choose."""
+        return any_group(self._own, round_, groups)
+
+    def silence(self, round_: int) -> tuple[Phase, bool] | None:
+        """When it is to fall silent in this round, and whether for good; None when it is not."""
+        for behaviour in self._behaviour.behaviours:
+            if isinstance(behaviour, Drop | Kill) and acts(behaviour, round_):
+                return behaviour.phase, isinstance(behaviour, Kill)
+        return None
+
+    def spoils_shares(self, round_: int) -> bool:
+        """Whether it releases wrong shares in this round."""
+        return any(isinstance(b, WrongShare) and acts(b, round_) for b in self._behaviour.behaviours)
+
+    def encode(self, plan: Plan, occasion: Occasion, update: F64, weight: float) -> Upload:
+        """What it would mask and send once training has ended in ``update``, f64 (d,).
+
+        It may be asked again for the same occasion, and gives the same bits for the same ``update`` where its
+        entropy is seeded.
+
+        Raises:
+            UsageError: a bug, or an attack beyond what can be encoded.
+        """
+        entropy = update_entropy(self._hidden, occasion.round, occasion.work)
+        upload = make_upload(plan, occasion, update, weight, entropy, self._behaviour.seams)
+        if carries(plan, "own"):
+            self._last = upload
+        return upload
+
+    def uploads(self, plan: Plan, round_: int, upload: Upload, group: int) -> tuple[Upload, ...]:
+        """What becomes of an update: itself, or with hidden groups counts and slots."""
+        if not hides_groups(plan.scenario):
+            return (upload,)
+        return slot_uploads(plan, upload, draw_seat(update_entropy(self._hidden, round_), group))
+
+    def kept_noise(self, setup: Setup, survivors: int) -> Iterator[Ring]:
+        """Yield the components of its removable noise that a sum of so many survivors keeps, ring words (d,).
+
+        Args:
+            setup: of the sum, at its first attempt.
+            survivors: how many, itself included.
+        """
+        if setup.removable is None:
+            return
+        own = instance_entropy(self._own, setup.place)
+        secret, index = noise_secret(own), setup.index(self.name)
+        components = components_from(setup.removable, setup.instance, index, secret, 0)
+        without = self._behaviour.seams.without(setup.certain, setup.place.round)
+        yield from islice(components, without, setup.removable.dropouts(survivors))
+
+    def carried(self, plan: Plan, weight: float) -> F64:
+        """What its momentum goes on from after the last :meth:`encode` was opened, f64 (d,).
+
+        Raises:
+            UsageError: it has encoded nothing, or a scenario does not ask for this.
+        """
+        if self._last is None:
+            raise UsageError(f"{self.name} has no upload to go on from")
+        return own_upload(plan, self._last, weight)

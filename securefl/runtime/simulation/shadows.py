@@ -1,0 +1,150 @@
+"""Shadow models: the same federation on other records, to see what a record does to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F32
+from securefl.base.entropy import Entropy, OsEntropy
+from securefl.base.errors import RunAbortedError, UsageError
+from securefl.base.ids import RunId
+from securefl.protocol.round import ModelFinal
+from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.federation import assemble
+from securefl.runtime.simulation.limits import without_messages
+from securefl.scenario import (
+    Aggregation,
+    Checks,
+    Clustering,
+    Leakage,
+    Participation,
+    Scenario,
+    SecureSum,
+    ServerOptimiser,
+    Stop,
+)
+from securefl.training.data import Dataset
+from securefl.training.sgd import Evaluation
+
+_RUN: Final = RunId("5bad0e" + "0" * 26)
+
+
+class Shadow(NamedTuple):
+    """One shadow model."""
+
+    member: npt.NDArray[np.bool_]
+    """Which records of the pool it was trained on, ``(n,)``."""
+    params: F32
+    """f32 ``(d,)``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """What shadow models are trained on: half of the records of ``dataset``'s training half, each anew."""
+
+    scenario: Scenario
+    """Settled where it has privacy. Its data set, limits and the server's own samples do not count."""
+    dataset: Dataset
+    initial: F32 | None = None
+    """Where training begins; None for the scenario's own model."""
+    share: float = 0.5
+    """Of the pool that each is trained on."""
+
+    def shadows(self, count: int, seed: int, secret: Entropy | None = None) -> Iterator[Shadow]:
+        """Train so many, one after the other; each costs a simulation of the scenario.
+
+        What its server does with messages, if anything, is left out.
+
+        Args:
+            count: how many.
+            seed: of the records' choice, and of all else but noise and sampling where there is privacy.
+            secret: what these are drawn from; None for the operating system.
+
+        Raises:
+            ConfigError: the scenario cannot be simulated on that many records.
+            RunAbortedError: one of them ended without a model.
+        """
+        size = len(self.dataset.y_train)
+        for index in range(count):
+            generator = np.random.default_rng((seed, index))
+            member = np.zeros(size, dtype=np.bool_)
+            member[generator.permutation(size)[: round(self.share * size)]] = True
+            yield Shadow(member, self.train(member, seed + index + 1, secret))
+
+    def train(self, member: npt.NDArray[np.bool_], seed: int, secret: Entropy | None = None) -> F32:
+        """The model of a federation that has these records, f32 ``(d,)``.
+
+        Raises:
+            ConfigError: the scenario cannot be simulated on them.
+            RunAbortedError: it ended without a model.
+            UsageError: a mask of another length.
+        """
+        if member.shape != self.dataset.y_train.shape[:1]:
+            raise UsageError(f"members {member.shape} of {len(self.dataset.y_train)} records")
+        data = self.dataset
+        held = replace(data, x_train=data.x_train[member], y_train=data.y_train[member])
+        own = msgspec.structs.replace(
+            self.scenario.data, train_limit=None, server_fraction=0.0, server_per_class=None
+        )
+        scenario = msgspec.structs.replace(without_messages(self.scenario), data=own)
+        hidden = None if scenario.privacy.unit == "none" else secret or OsEntropy()
+        federation = assemble(scenario, _RUN, seed, secret=hidden, dataset=held)
+        if self.initial is not None:
+            federation = replace(federation, initial=self.initial)
+        stop, last = scenario.stop, _Last()
+        watched = stop.target_accuracy is not None or stop.patience is not None
+        outcome = Course(federation, (last,)).run(federation.evaluator.evaluate if watched else _unseen)
+        if last.params is None:
+            raise RunAbortedError(f"a shadow model: {outcome}")
+        return last.params
+
+
+def one_cluster(scenario: Scenario, size: int) -> Scenario:
+    """The scenario with one cluster of so many parties, one round, and a server that applies its mean.
+
+    The model that it ends with is the one before plus the cluster's mean update: all that one opened sum
+    says. Behaviours, checks and what else concerns several clusters are left out. Noise stays as it was.
+    """
+    sums = scenario.secure_sum
+    # As many shares as in the scenario have to hide a record, so that each party adds what it adds there.
+    hiding = min(size, sums.min_survivors - sums.colluders_per_cluster)
+    return msgspec.structs.replace(
+        scenario,
+        parties=size,
+        participation=Participation(),
+        clustering=Clustering(size=size),
+        secure_sum=SecureSum(threshold=hiding, min_survivors=hiding, k_anonymity=1),
+        checks=Checks(),
+        leakage=Leakage(mode="report"),
+        aggregation=Aggregation(),
+        server_optimiser=ServerOptimiser(),
+        stop=Stop(rounds=1),
+        behaviours=(),
+        expect=(),
+        observer=False,
+    )
+
+
+class _Last:
+    """Keeps the final model."""
+
+    def __init__(self) -> None:
+        self.params: F32 | None = None
+
+    def on_report(self, _now: float, report: object) -> None:
+        """See :class:`securefl.runtime.simulation.course.Listener`."""
+        if isinstance(report, ModelFinal):
+            self.params = report.params
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """See :class:`securefl.runtime.simulation.course.Listener`."""
+
+
+def _unseen(_params: F32) -> Evaluation:
+    return Evaluation(0.0, 0.0)

@@ -1,0 +1,109 @@
+"""The cluster sums of one round, added up in the ring without masks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import product
+
+import numpy as np
+
+from securefl.base.arrays import F32, Ring
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import Assignment, upload_of, works_of
+from securefl.protocol.kernel import Place
+from securefl.protocol.round import NO_GROUPS, ClusterKey, ClusterSum, Draw, Occasion, Plan, model_of
+from securefl.runtime.simulation.attempts import Attempt, Deviations
+from securefl.runtime.simulation.fates import Fates, fates
+from securefl.runtime.simulation.party import SimulatedParty
+from securefl.runtime.simulation.trainings import Trainings
+
+
+def sum_up(
+    plan: Plan,
+    parties: Mapping[PartyId, SimulatedParty],
+    trainings: Trainings,
+    round_: int,
+    params: F32,
+    drawn: Draw,
+    deviations: Deviations,
+    groups: Mapping[PartyId, int] = NO_GROUPS,
+    groupless: Collection[PartyId] = (),
+) -> tuple[Fates, list[ClusterSum]]:
+    """Train whoever counts and add up what they would have sent; zeros of those whose training fails.
+
+    An update is dropped once it has been added, so that memory grows with the clusters, not with the parties.
+
+    Args:
+        plan: of the run.
+        parties: all.
+        trainings: what trains them.
+        round_: the round's number.
+        params: its models, shape (k d,).
+        drawn: its clusters and weights.
+        deviations: what is known before the training.
+        groups: which model each party learns; all the first where nothing is said.
+        groupless: who could not choose, and so sends zeros.
+
+    Returns:
+        How the round ends, and the opened sums in the order of (reclustering, cluster).
+    """
+    clusters = drawn.assignment.clusters
+    works = product(range(works_of(plan.scenario)), range(plan.models))
+    occasions = [(g, Occasion(round_, work, model_of(plan, params, g), clusters)) for work, g in works]
+    fate = fates(plan, round_, drawn.assignment, deviations)
+    totals = _Totals(plan, drawn.assignment)
+    nothing = np.zeros(plan.length, dtype=np.float64)
+    for group, occasion in occasions:
+        names = sorted(name for name in fate.survivors if groups.get(name, 0) == group)
+        for name, update in trainings.of(occasion, names):
+            sent = nothing if update is None or name in groupless else update
+            upload = parties[name].encode(plan, occasion, sent, drawn.weights[name])
+            made = parties[name].uploads(plan, round_, upload, group)
+            for number, one in enumerate(made, occasion.work):
+                totals.add(name, number, one.ring)
+    last = dict(fate.further)
+    sums = [totals.opened(key, last.get(key)) for key in sorted(fate.opened)]
+    for opened in sums if plan.removable is not None else ():
+        _keep_noise(plan, parties, round_, opened, last[opened.key].number if opened.key in last else 0)
+    return fate, sums
+
+
+def _keep_noise(
+    plan: Plan,
+    parties: Mapping[PartyId, SimulatedParty],
+    round_: int,
+    opened: ClusterSum,
+    attempt: int,
+) -> None:
+    """Add the removable noise that dropouts make necessary, in place."""
+    setup = plan.setup(Place(round_, *opened.key, attempt), opened.members, b"")
+    for name in opened.survivors:
+        for component in parties[name].kept_noise(setup, len(opened.survivors)):
+            np.add(opened.ring, component, out=opened.ring)
+
+
+class _Totals:
+    """Ring sums by cluster."""
+
+    def __init__(self, plan: Plan, assignment: Assignment) -> None:
+        self.members = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
+        """Of all clusters."""
+        self._keys: dict[tuple[PartyId, int], list[ClusterKey]] = {}
+        for key, members in self.members.items():
+            for party in members:
+                self._keys.setdefault((party, upload_of(plan.scenario, key[0])), []).append(key)
+        self._sums: dict[ClusterKey, Ring] = {}
+        self._added: dict[ClusterKey, set[PartyId]] = {}
+
+    def add(self, party: PartyId, work: int, ring: Ring) -> None:
+        """Count ``party`` in all of its clusters that sum this work."""
+        for key in self._keys[party, work]:
+            if key not in self._sums:
+                self._sums[key] = np.zeros_like(ring)
+            np.add(self._sums[key], ring, out=self._sums[key])
+            self._added.setdefault(key, set()).add(party)
+
+    def opened(self, key: ClusterKey, attempt: Attempt | None) -> ClusterSum:
+        """Return the sum of one cluster; ``attempt`` is the one that opened, None for the first."""
+        members, added = self.members[key] if attempt is None else attempt.members, self._added[key]
+        return ClusterSum(*key, members, tuple(p for p in members if p in added), self._sums[key])

@@ -1,0 +1,13 @@
+from .canonical import JsonValue as JsonValue
+from .chain import EmptyTranscriptError as EmptyTranscriptError
+from .chain import Entry as Entry
+from .chain import Transcript as Transcript
+from .chain import TranscriptWriter as TranscriptWriter
+from .chain import read_transcript as read_transcript
+from .ends import check_ends as check_ends
+from .ends import ends_in as ends_in
+from .lines import LineFile as LineFile
+from .lines import disk_failure as disk_failure
+from .samples import LabStore as LabStore
+from .samples import sample_positions as sample_positions
+from .samples import vector_record as vector_record

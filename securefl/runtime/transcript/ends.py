@@ -1,0 +1,69 @@
+"""How far each transcript of a run went, as the run itself says at its end.
+
+A chain that is cut between two entries still holds. Who kept the summary sees that the rest is missing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from securefl.base.errors import ConfigError
+from securefl.runtime.transcript.canonical import JsonValue, parse
+from securefl.runtime.transcript.chain import END, Transcript
+
+_TAIL: Final = 4096
+"""Bytes in which an ``end`` entry fits."""
+
+
+def ends_in(folder: Path) -> dict[str, JsonValue]:
+    """Entries (header and end included) and last hash of each transcript, by name, that ended in good order.
+
+    Only last lines are read; chains are not verified. A process that was stopped left no end and is not here.
+    """
+    found: dict[str, JsonValue] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        try:
+            with path.open("rb") as file:
+                file.seek(-min(_TAIL, file.seek(0, os.SEEK_END)), os.SEEK_END)
+                fields = parse(file.read().removesuffix(b"\n").rpartition(b"\n")[2])
+        except (OSError, ValueError):
+            continue
+        if fields.get("kind") == END and isinstance(last := fields.get("n"), int):
+            found[path.stem] = {"entries": last + 1, "head": fields.get("hash")}
+    return found
+
+
+def check_ends(stated: Any, transcripts: Mapping[str, Transcript], blank: Collection[str] = ()) -> None:
+    """Refuse transcripts that are not as long as the run says, or end otherwise.
+
+    Args:
+        stated: what :func:`ends_in` gave when the run ended; transcripts that it lacks are not checked.
+        transcripts: by name.
+        blank: names of those without a whole line.
+
+    Raises:
+        ConfigError: names the file and the entry at which it ends, or the one that is empty.
+    """
+    if not isinstance(stated, dict) or not all(isinstance(end, dict) for end in stated.values()):
+        raise ConfigError("summary.json", "transcripts: is no table", "it was changed after the run")
+    for name in blank:
+        if name in stated:
+            raise ConfigError(
+                f"transcripts/{name}.jsonl",
+                f"is empty, and summary.json says that it had {stated[name].get('entries')} entries",
+                "it was emptied after the run: put back the whole file",
+            )
+    for name, transcript in transcripts.items():
+        end = stated.get(name)
+        if end is None or end.get("head") == transcript.head:
+            continue
+        entries = 1 + len(transcript.entries) + transcript.complete
+        raise ConfigError(
+            str(transcript.path),
+            f"ends with entry {entries - 1}, and not as summary.json says: {end.get('entries')} entries, last"
+            f" hash {end.get('head')}",
+            "it was cut or replaced after the run: put back the whole file",
+        )

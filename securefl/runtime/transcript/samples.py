@@ -1,0 +1,102 @@
+"""Vectors in a transcript: a digest of the whole and a few thousand values at fixed places.
+
+Whole vectors would be tens of gigabytes for a run of published size. The places are the same for all vectors
+of one length in a run, so that sums, differences and statistics can be taken on the samples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import I64, digest_of
+from securefl.base.errors import UsageError
+from securefl.runtime.transcript.canonical import JsonValue
+from securefl.runtime.transcript.lines import disk_failure
+
+SAMPLES: Final = 4096
+_DOMAIN: Final = b"securefl/1 transcript sample positions\n"
+
+
+@lru_cache(maxsize=64)
+def sample_positions(run: str, length: int) -> I64:
+    """The sampled coordinates of all vectors of this length: i64, ascending, at most 4,096, read-only.
+
+    All of them for vectors of up to 4,096 coordinates; else drawn without replacement from
+    SHAKE-256(domain || length || run). Anybody can compute them: they hide nothing, and the digest covers
+    the coordinates that are not sampled.
+    """
+    if length <= SAMPLES:
+        positions = np.arange(length, dtype=np.int64)
+    else:
+        seed = _DOMAIN + length.to_bytes(8, "big") + run.encode()
+        draws = 2 * SAMPLES
+        positions = np.empty(0, dtype=np.int64)
+        while positions.size < SAMPLES:
+            words = np.frombuffer(hashlib.shake_256(seed).digest(8 * draws), dtype="<u8")
+            drawn, first = np.unique((words % np.uint64(length)).astype(np.int64), return_index=True)
+            positions = np.sort(drawn[np.argsort(first)[:SAMPLES]])
+            draws *= 2
+    positions.setflags(write=False)
+    return positions
+
+
+def vector_record(vector: npt.NDArray[Any], run: str, lab: LabStore | None = None) -> dict[str, JsonValue]:
+    """What a transcript says of a vector: ``digest``, ``length``, ``dtype``, ``samples``.
+
+    Args:
+        vector: shape (d,), any integer or floating dtype. Values that are not finite are recorded as null.
+        run: the run's id; it fixes which coordinates are sampled.
+        lab: in the lab, where the whole vector goes as well.
+
+    Raises:
+        UsageError: not a vector of numbers.
+        RunAbortedError: the lab's disk is full.
+    """
+    if vector.ndim != 1 or vector.dtype.kind not in "iuf":
+        raise UsageError(f"no vector of numbers: {vector.dtype} of shape {vector.shape}")
+    sampled = vector[sample_positions(run, vector.size)]
+    samples: list[JsonValue] = sampled.tolist()
+    if not np.isfinite(sampled).all():
+        samples = [value if np.isfinite(value) else None for value in sampled.tolist()]
+    if lab is not None:
+        lab.keep(vector)
+    return {
+        "digest": digest_of(vector).hex(),
+        "length": int(vector.size),
+        "dtype": vector.dtype.name,
+        "samples": samples,
+    }
+
+
+class LabStore:
+    """Whole vectors, one ``<digest>.npy`` each, for experiments that need them. Off unless asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, vector: npt.NDArray[Any]) -> Path:
+        """Store a vector under its digest; storing it twice costs nothing.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        path = self._folder / f"{digest_of(vector).hex()}.npy"
+        if path.exists():
+            return path
+        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with partial.open("wb") as file:
+                np.save(file, vector, allow_pickle=False)
+            partial.replace(path)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise disk_failure(path, error) from error
+        return path

@@ -1,0 +1,32 @@
+"""Run a program that the kernel ends together with the process that started it.
+
+``python -m securefl.runtime.transport._die_with_parent <parent pid> <program> <arguments...>``
+
+The request survives ``execve``, so there is no watcher process, and setting it in a fresh process avoids
+running Python between fork and exec of a threaded parent. Linux only (prctl(2), PR_SET_PDEATHSIG); elsewhere
+the program merely starts, and whoever is killed without a chance to clean up leaves it behind.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str]) -> None:
+    """Replace this process by the program."""
+    parent, program = int(arguments[0]), arguments[1:]
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        # The parent may have died before the request was made.
+        if os.getppid() != parent:
+            sys.exit(1)
+    os.execv(program[0], program)  # noqa: S606 - to replace this process is the point; no shell is wanted
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,218 @@
+"""What moves frames: four methods, at-least-once, no meaning.
+
+A transport carries opaque bytes between topics. It neither signs, checks nor orders beyond what is said here:
+
+- **At least once.** ``publish`` returns when the other side of the hop has taken responsibility (MQTT:
+  PUBACK at QoS 1). A frame may arrive more than once, and after a reconnect out of order: receivers
+  de-duplicate by ``(sender, seq)``. Between two reconnects, frames of one publisher to one topic arrive in
+  publishing order.
+- **Untrusted.** Whatever ``receive`` returns may be forged, replayed or from an earlier run.
+- **Endings.** After ``close`` every call, also one that already waits, raises `TransportClosedError`. If the
+  far side stays out of reach, every call raises `RunAbortedError` with one line that names it: the run is
+  over.
+
+Several tasks may wait in ``publish`` and one in ``receive`` at the same time. Cancelling a ``publish``
+withdraws the frame if it has not left yet; cancelling a ``receive`` loses nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from securefl.base.errors import ConfigError, SecureflError, UsageError
+
+DEFAULT_PORTS = {"mqtt": 1883, "mqtts": 8883}
+
+
+class TransportClosedError(SecureflError):
+    """The transport was closed, by us or (in memory) by somebody else with the same client id."""
+
+
+class Delivery(NamedTuple):
+    """One frame as it arrived."""
+
+    topic: str
+    payload: bytes
+
+
+class Link(NamedTuple):
+    """What became of a connection."""
+
+    up: bool
+    kept: bool = False
+    """Whether the far side kept what came for us while it was down."""
+
+
+class Transport(Protocol):
+    """A connection of one process to everybody else (the module's docstring states the guarantees)."""
+
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """Hand over one frame; return once it is acknowledged.
+
+        With ``retain`` the far side also keeps it, in place of the one that it kept for this topic, and gives
+        it to whoever subscribes later; an empty frame ends that.
+
+        Raises:
+            UsageError: the topic contains a wildcard (our bug).
+            TransportClosedError: the transport is closed.
+            RunAbortedError: the broker stayed out of reach.
+        """
+        ...
+
+    async def receive(self) -> Delivery:
+        """Return the next frame on a subscribed topic, waiting for it without limit.
+
+        Raises:
+            TransportClosedError: the transport is closed.
+            RunAbortedError: the broker stayed out of reach.
+        """
+        ...
+
+    def watch(self, told: Callable[[Link], None]) -> None:
+        """Have ``told`` called whenever the connection breaks or stands again, subscriptions renewed.
+
+        If it is down at the moment, that is told at once. There is one watcher at a time.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Leave on purpose: no last will, no task left behind. Calling it again does nothing."""
+        ...
+
+
+def topic_matches(topic_filter: str, topic: str) -> bool:
+    """Whether a filter covers a topic: ``+`` is one level, a final ``#`` any number (MQTT 3.1.1, 4.7)."""
+    wanted, have = topic_filter.split("/"), topic.split("/")
+    if have[0].startswith("$") and wanted[0] in {"+", "#"}:
+        return False
+    for index, level in enumerate(wanted):
+        if level == "#":
+            return True
+        if index >= len(have) or level not in {"+", have[index]}:
+            return False
+    return len(wanted) == len(have)
+
+
+def check_topic(topic: str) -> None:
+    """Refuse what cannot be published to.
+
+    Raises:
+        UsageError: the topic is empty, has a wildcard or a NUL, or is longer than MQTT allows.
+    """
+    if not topic or len(topic.encode()) > 65535 or any(bad in topic for bad in "+#\0"):
+        raise UsageError(f"not a topic to publish to: {topic[:80]!r}")
+
+
+def check_filter(topic_filter: str) -> None:
+    """Refuse what cannot be subscribed to.
+
+    Raises:
+        UsageError: a wildcard shares its level, or ``#`` is not the last level.
+    """
+    levels = topic_filter.split("/")
+    fits = (
+        all(level in {"+", "#"} or not set(level) & set("+#\0") for level in levels)
+        and "#" not in levels[:-1]
+    )
+    if not topic_filter or not fits:
+        raise UsageError(f"not a topic filter: {topic_filter[:80]!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUrl:
+    """How to reach a broker, and as whom. ``repr`` and ``str`` show no password.
+
+    ``ca_file`` is the authority that signed the broker's certificate (None with ``mqtts``: the system's);
+    ``cert_file`` and ``key_file`` identify this client. All are PEM.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    username: str | None = None
+    password: str | None = None
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted and the broker authenticated."""
+        return self.scheme == "mqtts"
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+    def __repr__(self) -> str:
+        return f"BrokerUrl({str(self)!r})"
+
+
+def parse_broker_url(
+    text: str,
+    *,
+    ca_file: str | os.PathLike[str] | None = None,
+    cert_file: str | os.PathLike[str] | None = None,
+    key_file: str | os.PathLike[str] | None = None,
+    username: str | None = None,
+    password: str | None = None,
+    field: str = "broker",
+) -> BrokerUrl:
+    """Read ``mqtt://host[:port]`` or ``mqtts://host[:port]`` (1883 and 8883 if no port is given).
+
+    ``user:password@`` in the URL is accepted, the arguments win. ``field`` is what an error calls the value.
+
+    Raises:
+        ConfigError: anything else, or TLS files that are missing, incomplete or given without ``mqtts``.
+    """
+    example = "write mqtt://host:1883, or mqtts://host:8883 for TLS"
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise ConfigError(field, "not a broker URL: the host or the port is wrong", example) from None
+    if parts.scheme not in DEFAULT_PORTS or "://" not in text:
+        raise ConfigError(field, f"unknown scheme {parts.scheme!r}" if parts.scheme else "no scheme", example)
+    if not parts.hostname or port == 0:
+        raise ConfigError(field, "no host" if not parts.hostname else "port 0 is not a port", example)
+    if parts.path not in {"", "/"} or parts.query or parts.fragment:
+        raise ConfigError(field, "a broker URL ends after the port", example)
+
+    if username is None and parts.username:
+        username = unquote(parts.username)
+    if password is None and parts.password:
+        password = unquote(parts.password)
+    if password is not None and username is None:
+        raise ConfigError(field, "a password without a user name", "give both or neither")
+
+    files = {"ca_file": ca_file, "cert_file": cert_file, "key_file": key_file}
+    paths = _tls_files(
+        {name: Path(value) for name, value in files.items() if value is not None}, parts, field
+    )
+    return BrokerUrl(
+        scheme=parts.scheme,
+        host=parts.hostname,
+        port=port if port is not None else DEFAULT_PORTS[parts.scheme],
+        ca_file=paths.get("ca_file"),
+        cert_file=paths.get("cert_file"),
+        key_file=paths.get("key_file"),
+        username=username,
+        password=password,
+    )
+
+
+def _tls_files(paths: dict[str, Path], url: SplitResult, field: str) -> dict[str, Path]:
+    """``paths`` if they exist, belong together and fit the scheme."""
+    if paths and url.scheme != "mqtts":
+        raise ConfigError(field, f"{', '.join(paths)} given, but the URL is mqtt://", "write mqtts://")
+    if ("cert_file" in paths) != ("key_file" in paths):
+        raise ConfigError(field, "cert_file and key_file belong together", "give both or neither")
+    for name, path in paths.items():
+        if not path.is_file():
+            raise ConfigError(f"{field}.{name}", f"no such file: {path}", "check the path")
+    return paths

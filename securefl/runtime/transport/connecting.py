@@ -1,0 +1,278 @@
+"""One connection to a broker, and what went wrong with it in one line.
+
+`Connection` is aiomqtt's client with its rough edges filed off. Each point below was read in aiomqtt 2.5 and
+paho-mqtt 2.1; all private names that securefl touches are in this file:
+
+- A connection that ends before CONNACK (TLS 1.3 tells the client only after the handshake that its
+  certificate is refused) would wait for the time limit; here it fails at once.
+- A connection that ends in the same turn of the loop in which it was accepted would be taken for a standing
+  one for ever, because aiomqtt resets its state after the wait; here the loss is remembered.
+- aiomqtt acknowledges a frame when it enters its queue, and drops it if that queue is full. Acknowledging by
+  hand lets the broker hold back what we have no room for, and send again what we never took.
+- A writer is registered in the loop's next turn, when its socket may be closed; here that is looked at.
+- ``connect`` blocks in a thread that cannot be interrupted; a cancelled opening is waited for and undone.
+- The housekeeping task is awaited on leaving, so that an event loop can end without a warning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import socket
+import ssl
+from typing import Any
+
+import aiomqtt
+from paho.mqtt.reasoncodes import ReasonCode
+
+from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
+from securefl.runtime.transport.base import BrokerUrl
+
+_BAD_USER = {4, 134}
+_NOT_AUTHORISED = {5, 135}
+_REFUSED = 0x80
+
+_LOG = logging.getLogger("securefl.runtime.transport.aiomqtt")
+# Everything paho and aiomqtt say is either raised as well or noise about a connection that we reopen.
+_LOG.setLevel(logging.CRITICAL)
+
+
+class Connection(aiomqtt.Client):
+    """aiomqtt's client for one connection; open it with `open`, end it with `end`.
+
+    ``forget`` makes the broker drop what it kept for an earlier program of this client id.
+    """
+
+    def __init__(
+        self,
+        url: BrokerUrl,
+        client_id: str,
+        last_will: tuple[str, bytes] | None,
+        *,
+        keep_alive: int,
+        in_flight: int,
+        patience: float,
+        forget: bool = False,
+    ) -> None:
+        super().__init__(
+            url.host,
+            url.port,
+            username=url.username,
+            password=url.password,
+            identifier=client_id,
+            clean_session=forget,
+            will=aiomqtt.Will(*last_will, qos=1) if last_will else None,
+            keepalive=keep_alive,
+            max_inflight_messages=in_flight,
+            timeout=patience,
+            tls_context=tls_context(url) if url.tls else None,
+            logger=_LOG,
+            socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+        )
+        self.pending_calls_threshold = in_flight
+        self._url = url
+        self._hung_up = False
+        self.session_present = False
+        """Whether the broker had kept something for this client id."""
+        self._client.manual_ack_set(on=True)
+
+    async def open(self) -> None:
+        """Connect and wait for the broker's consent.
+
+        Raises:
+            aiomqtt.MqttError: it did not work; `explain` turns it into one line.
+        """
+        opening = asyncio.ensure_future(self.__aenter__())
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # The thread ends by paho's own limit of 5 seconds at the latest; do not wait for CONNACK as well.
+            if not self._connected.done():
+                self._connected.set_exception(aiomqtt.MqttError("cancelled"))
+            with contextlib.suppress(aiomqtt.MqttError):
+                await opening
+            await self._abandon()
+            raise
+        except aiomqtt.MqttError:
+            await self._abandon()
+            raise
+        if self._hung_up:
+            await self._abandon()
+            raise aiomqtt.MqttError("the connection was lost at once")
+
+    async def subscribe_all(self, filters: tuple[str, ...]) -> None:
+        """Subscribe at QoS 1.
+
+        Raises:
+            ConfigError: the broker refuses one of the subscriptions.
+            aiomqtt.MqttError: the connection was lost.
+        """
+        if not filters:
+            return
+        answers = await self.subscribe([(one, 1) for one in filters])
+        codes = [answer.value if isinstance(answer, ReasonCode) else answer for answer in answers]
+        for topic_filter, code in zip(filters, codes, strict=True):
+            if code >= _REFUSED:
+                reason = f"{self._url} refuses {self.identifier!r} the subscription to {topic_filter}"
+                raise ConfigError("broker", reason, "check the broker's access rules")
+
+    async def unsubscribe_all(self, filters: tuple[str, ...], within: float) -> None:
+        """Unsubscribe if the broker still answers, waiting ``within`` seconds at most."""
+        if not filters or self._disconnected.done():
+            return
+        leaving = asyncio.ensure_future(self.unsubscribe(list(filters), timeout=math.inf))
+        try:
+            await asyncio.wait(
+                {leaving, self._disconnected}, timeout=within, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            leaving.cancel()
+            await asyncio.gather(leaving, return_exceptions=True)
+
+    async def end(self, within: float) -> None:
+        """Say good-bye if the connection still stands, for ``within`` seconds at most, and leave nothing."""
+        try:
+            async with asyncio.timeout(within):
+                await self.__aexit__(None, None, None)
+        except (TimeoutError, aiomqtt.MqttError):
+            pass
+        finally:
+            await self._abandon()
+
+    async def lost(self) -> None:
+        """Wait until the connection ends.
+
+        Raises:
+            aiomqtt.MqttError: always; this is how a group of tasks learns it.
+        """
+        await asyncio.wait([self._disconnected])
+        raise aiomqtt.MqttError("the connection was lost")
+
+    def leftovers(self) -> list[aiomqtt.Message]:
+        """Take the frames that had arrived when the connection ended."""
+        return [self._queue.get_nowait() for _ in range(self._queue.qsize())]
+
+    def acknowledge(self, message: aiomqtt.Message) -> None:
+        """Tell the broker that we took this frame."""
+        self._client.ack(message.mid, message.qos)
+
+    def _on_connect(
+        self, client: Any, userdata: Any, flags: Any, reason_code: ReasonCode, properties: Any = None
+    ) -> None:
+        self.session_present = bool(flags.session_present)
+        super()._on_connect(client, userdata, flags, reason_code, properties)
+
+    def _on_disconnect(
+        self, client: Any, userdata: Any, flags: Any, reason_code: ReasonCode, properties: Any = None
+    ) -> None:
+        self._hung_up = True
+        if not self._connected.done():
+            self._connected.set_exception(aiomqtt.MqttError("the broker closed the connection"))
+            return
+        super()._on_disconnect(client, userdata, flags, reason_code, properties)
+        # aiomqtt may throw this future away unread.
+        if self._disconnected.done():
+            self._disconnected.exception()
+
+    def _on_socket_register_write(self, client: Any, _userdata: Any, sock: Any) -> None:
+        def write() -> None:
+            try:
+                client.loop_write()
+            except Exception as error:
+                if not self._disconnected.done():
+                    self._disconnected.set_exception(error)
+
+        def register() -> None:
+            if sock.fileno() >= 0:
+                self._loop.add_writer(sock.fileno(), write)
+
+        self._loop.call_soon_threadsafe(register)
+
+    def _on_socket_unregister_write(self, client: Any, userdata: Any, sock: Any) -> None:
+        if sock.fileno() >= 0:
+            super()._on_socket_unregister_write(client, userdata, sock)
+
+    async def _abandon(self) -> None:
+        loop = asyncio.get_running_loop()
+        # on_socket_open schedules the reader and the housekeeping task for the next turn of the loop.
+        await asyncio.sleep(0)
+        transport = self._client.socket()
+        if isinstance(transport, socket.socket) and transport.fileno() >= 0:
+            loop.remove_reader(transport.fileno())
+            loop.remove_writer(transport.fileno())
+            transport.close()
+        if self._misc_task is not None:
+            self._misc_task.cancel()
+            await asyncio.wait([self._misc_task])
+        for future in (self._connected, self._disconnected):
+            if future.done() and not future.cancelled():
+                future.exception()
+
+
+def tls_context(url: BrokerUrl) -> ssl.SSLContext:
+    """TLS 1.2 or later, host name checked, with the client's certificate if there is one.
+
+    Raises:
+        ConfigError: a file is not what it is said to be.
+    """
+    try:
+        context = ssl.create_default_context(cafile=url.ca_file)
+    except (OSError, ssl.SSLError):
+        raise ConfigError("ca_file", f"{url.ca_file} is no PEM certificate", "check the file") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if url.cert_file is not None:
+        try:
+            context.load_cert_chain(url.cert_file, url.key_file, password=_no_password)
+        except (OSError, ssl.SSLError):
+            reason = f"{url.cert_file} and {url.key_file} are no certificate with its unencrypted key"
+            raise ConfigError("cert_file", reason, "both must be PEM, made for each other") from None
+    return context
+
+
+def _no_password() -> str:
+    """Stand in for OpenSSL's prompt: a key that needs a password is refused, not asked for."""
+    return ""
+
+
+def explain(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:
+    """Say in one line why a connection failed, and what to do about it."""
+    if isinstance(error, aiomqtt.MqttCodeError):
+        code = error.rc.value if isinstance(error.rc, ReasonCode) else error.rc
+        if code in _BAD_USER | _NOT_AUTHORISED:
+            who = f"user {url.username!r}" if url.username is not None else "a client without a user name"
+            return ConfigError("broker", f"{url} refuses {who}", "check user name and password")
+        return RunAbortedError(f"{url} refuses the connection: {error}")
+    if "closed the connection" in str(error):
+        hint = "client certificate missing or refused" if url.tls else "a TLS port needs mqtts://"
+        return ConfigError("broker", f"{url} closed the connection before answering", f"probably: {hint}")
+    return _explain_cause(url, error)
+
+
+def _explain_cause(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:
+    # aiomqtt raises "from None", which hides the context but keeps it.
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return ConfigError(
+            "broker.ca_file",
+            f"the certificate of {url} is not trusted: {cause.verify_message}",
+            "give the CA that signed it, and the host name that it was made for",
+        )
+    if isinstance(cause, ssl.SSLError):
+        return ConfigError(
+            "broker",
+            f"no TLS with {url}: {cause.reason or cause}",
+            "is it a TLS port, and the client certificate right?",
+        )
+    if isinstance(cause, OSError):
+        return RunAbortedError(f"broker {url} is out of reach: {_why(cause)}. Is it running?")
+    return RunAbortedError(f"broker {url} does not answer: {error}")
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return "unknown host"
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,121 @@
+"""The broker for machines without mosquitto: amqtt in a process of its own, for demos and tests.
+
+``python -m securefl.runtime.transport.embedded <settings as JSON>``; `start_embedded` in ``broker.py`` does
+it.
+
+Differences from mosquitto that matter: frames that a client received but did not acknowledge are forgotten
+with its connection, nothing is held back for slow readers, and a second program under the same client id
+confuses it. amqtt's defaults are changed where they do not
+fit:
+
+- Its anonymous sessions are not persistent; here every client has a user name.
+- It asks for client certificates without insisting on them; here they are required, and the certificate's
+  common name is the user. A session continues only under the user that began it.
+- A clean session outlives its connection for up to a second, and a lasting one that begins meanwhile would
+  be that one: nothing would be kept for it. Here it begins anew (MQTT 3.1.1, 3.1.2.4).
+- It ends a connection at the keep-alive time, not at one and a half times that (MQTT 3.1.1, 3.1.2.10).
+- No ``$SYS`` topics, no packet log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+import sys
+from typing import Any
+
+from amqtt.broker import Broker
+from amqtt.contexts import Action, BrokerConfig, ListenerConfig
+from amqtt.errors import AMQTTError
+from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
+
+from securefl.runtime.transport.acl import permits
+
+_EXTRA_KEEP_ALIVE = 15
+
+
+class Welcome(BaseAuthPlugin):  # type: ignore[misc] # amqtt is untyped
+    """Accepts everybody that the listener let in."""
+
+    async def authenticate(self, *, session: Any) -> bool:
+        """Whether the session may begin: TLS has already checked who it is."""
+        return session is not None
+
+
+class TopicRules(BaseTopicPlugin):  # type: ignore[misc] # amqtt is untyped
+    """The rules of `securefl.runtime.transport.acl`, for users that are known by their certificate."""
+
+    async def topic_filtering(
+        self, *, session: Any = None, topic: str | None = None, action: Any = None
+    ) -> bool:
+        """Whether a session may publish to or receive from a topic; subscribing is free, as in mosquitto."""
+        if session is None or topic is None:
+            return False
+        if action == Action.SUBSCRIBE:
+            return True
+        return permits(session.username or "", "write" if action == Action.PUBLISH else "read", topic)
+
+
+class EmbeddedBroker(Broker):  # type: ignore[misc] # amqtt is untyped
+    """amqtt's broker, strict about client certificates."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        super().__init__(config)
+        self._owners: dict[str, str] = {}
+
+    @staticmethod
+    def _create_ssl_context(listener: ListenerConfig) -> ssl.SSLContext:
+        context: ssl.SSLContext = Broker._create_ssl_context(listener)
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        return context
+
+    async def _initialize_client_session(
+        self, reader: Any, writer: Any, remote_address: str, remote_port: int
+    ) -> tuple[Any, Any]:
+        handler, session = await super()._initialize_client_session(
+            reader, writer, remote_address, remote_port
+        )
+        user = _common_name(writer.get_ssl_info()) or session.client_id
+        if self._owners.setdefault(session.client_id, user) != user:
+            await writer.close()
+            raise AMQTTError(f"client id {session.client_id!r} belongs to another user")
+        session.username = user
+        if session.parent and session.clean_session:
+            # Found by a connection that asks for a lasting session: amqtt would treat it as clean for ever.
+            await self._del_all_subscriptions(session)
+            session.clear_queues()
+            session.clean_session = False
+            session.parent = 0
+        return handler, session
+
+
+def _common_name(connection: ssl.SSLObject | None) -> str | None:
+    certificate = connection.getpeercert() if connection is not None else None
+    for relative_name in (certificate or {}).get("subject", ()):
+        for attribute in relative_name:
+            if attribute[0] == "commonName":
+                return str(attribute[1])
+    return None
+
+
+async def serve(settings: dict[str, Any]) -> None:
+    """Run until killed. ``settings``: port, acl (bool), and with TLS cafile, certfile, keyfile."""
+    # By name: as __main__ this module is not the one that amqtt imports.
+    plugins: dict[str, dict[str, Any]] = {"securefl.runtime.transport.embedded.Welcome": {}}
+    if settings["acl"]:
+        plugins["securefl.runtime.transport.embedded.TopicRules"] = {}
+    files = {name: settings[name] for name in ("cafile", "certfile", "keyfile") if name in settings}
+    listener = ListenerConfig(bind=f"127.0.0.1:{settings['port']}", ssl=bool(files), **files)
+    config = BrokerConfig(
+        listeners={"default": listener}, plugins=plugins, timeout_disconnect_delay=_EXTRA_KEEP_ALIVE
+    )
+    await EmbeddedBroker(config).start()
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    asyncio.run(serve(json.loads(sys.argv[1])))

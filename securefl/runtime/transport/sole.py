@@ -1,0 +1,189 @@
+"""One server leads a run: before its first frame it listens for another one, and afterwards it answers.
+
+A second server under the same run id would take over the first one's session at the broker and silence it.
+So each one first asks, on a topic of the servers alone, under a client id of its own. What it is told is
+signed with the server's key: an answer holds the nonce of the question, and whatever else the server of this
+run says meanwhile shows that it lives. The end of a run, which the broker keeps, ends its id for good.
+
+A broker that drops or replays frames can keep a server from starting, or from hearing of another one, as it
+can cut off either of them at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+
+from securefl.base.crypto import Identity, PublicIdentity, encode
+from securefl.base.errors import ConfigError, PeerError, RunAbortedError
+from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.protocol.messages import Goodbye
+from securefl.protocol.wire import SIGNATURE, decode, open_frame, peek, topics
+from securefl.runtime.transport.base import BrokerUrl, Delivery, Transport, TransportClosedError
+from securefl.runtime.transport.mqtt import MqttTransport
+
+LISTEN_SECONDS: Final = 6.0
+"""Longer than a server that has lost its connection waits before it tries again."""
+
+_DOMAIN: Final = b"securefl/1/who-leads\x00"
+_NONCE: Final = 16
+_ASKS, _LEADS = b"?", b"!"
+
+
+class _Word(NamedTuple):
+    kind: bytes
+    nonce: bytes
+
+
+@asynccontextmanager
+async def sole_server(
+    broker: BrokerUrl, run: RunId, identity: Identity, *, seconds: float | None = None
+) -> AsyncIterator[None]:
+    """Make sure that nobody leads the run, and answer whoever asks for as long as the block lasts.
+
+    Args:
+        broker: where the run is.
+        run: its id.
+        identity: the server's; nobody else is believed.
+        seconds: how long to listen; ``LISTEN_SECONDS`` when None.
+
+    Raises:
+        ConfigError: another server leads the run, or it has ended; or the broker refuses us.
+        RunAbortedError: the broker is out of reach.
+    """
+    nonce = secrets.token_bytes(_NONCE)
+    client = f"{run}-{SERVER}-{nonce[:4].hex()}"
+    voice = await MqttTransport.connect(broker, client, (topics.servers(run),))
+    try:
+        heard = (topics.down(run, EVERYONE), topics.status(run, SERVER))
+        ears = await MqttTransport.connect(broker, f"{client}-listens", heard)
+        try:
+            within = LISTEN_SECONDS if seconds is None else seconds
+            await _listen(_Starting(voice, run, identity, nonce), ears, within)
+        finally:
+            await ears.close()
+        answering = asyncio.create_task(_answer(voice, run, identity), name="who leads")
+        try:
+            yield
+        finally:
+            answering.cancel()
+            await asyncio.gather(answering, return_exceptions=True)
+    finally:
+        await voice.close()
+
+
+class _Starting:
+    """A server that asks. Of two that ask at the same time the one with the smaller nonce begins."""
+
+    def __init__(self, voice: Transport, run: RunId, identity: Identity, nonce: bytes) -> None:
+        self.voice = voice
+        self.run = run
+        self._identity = identity
+        self._nonce = nonce
+        self._known: set[bytes] = set()
+
+    @property
+    def public(self) -> PublicIdentity:
+        """Whose signature counts."""
+        return self._identity.public
+
+    async def ask(self) -> None:
+        """Ask who leads."""
+        await self.voice.publish(
+            topics.servers(self.run), _seal(self._identity, self.run, _ASKS, self._nonce)
+        )
+
+    async def hear(self, frame: Delivery) -> None:
+        """Take what servers say to each other.
+
+        Raises:
+            ConfigError: one of them leads the run.
+        """
+        word = _opened(self.public, self.run, frame.payload)
+        if word is None or word == (_ASKS, self._nonce):
+            return
+        if word == (_LEADS, self._nonce):
+            raise _led(self.run)
+        if word.kind == _ASKS and word.nonce > self._nonce:
+            await _tell(self.voice, self._identity, self.run, word.nonce)
+        elif word.kind == _ASKS and word.nonce not in self._known:
+            # It may have begun to listen after this one asked.
+            self._known.add(word.nonce)
+            await self.ask()
+
+
+async def _listen(starting: _Starting, ears: Transport, seconds: float) -> None:
+    async def servers() -> None:
+        while True:
+            await starting.hear(await starting.voice.receive())
+
+    async def frames() -> None:
+        while True:
+            _check_frame(await ears.receive(), starting.run, starting.public)
+
+    listening = {asyncio.create_task(servers()), asyncio.create_task(frames())}
+    try:
+        await starting.ask()
+        done, _ = await asyncio.wait(listening, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in listening:
+            task.cancel()
+        await asyncio.gather(*listening, return_exceptions=True)
+
+
+def _check_frame(frame: Delivery, run: RunId, server: PublicIdentity) -> None:
+    """Refuse a run of which the server says something, or has said that it is over."""
+    try:
+        payload = peek(frame.payload, "broker")
+        header = payload.header
+        open_frame(frame.payload, payload, server, run, PartyId(header.recipient))
+        message = decode(bytes(payload.body), SERVER) if header.kind == Goodbye.__name__ else None
+    except PeerError:
+        # Last wills, and what others have put there: nobody's word counts but the server's.
+        return
+    if isinstance(message, Goodbye):
+        raise ConfigError(
+            "--run", f"{run} has ended at this broker: {message.reason}", "choose another id for a new run"
+        )
+    raise _led(run)
+
+
+async def _answer(voice: Transport, run: RunId, identity: Identity) -> None:
+    """Answer whoever asks, until the connection is closed or given up."""
+    try:
+        while True:
+            word = _opened(identity.public, run, (await voice.receive()).payload)
+            if word is not None and word.kind == _ASKS:
+                await _tell(voice, identity, run, word.nonce)
+    except (TransportClosedError, RunAbortedError):
+        # The run's own connection meets the same fate, and says so.
+        return
+
+
+async def _tell(voice: Transport, identity: Identity, run: RunId, nonce: bytes) -> None:
+    await voice.publish(topics.servers(run), _seal(identity, run, _LEADS, nonce))
+
+
+def _led(run: RunId) -> ConfigError:
+    return ConfigError(
+        "--run", f"{run} is led by another server at this broker", "stop that one, or choose another id"
+    )
+
+
+def _seal(identity: Identity, run: RunId, kind: bytes, nonce: bytes) -> bytes:
+    """Kind (1 byte), nonce (16), signature (64) over a domain label, the run and both."""
+    return kind + nonce + identity.sign(_DOMAIN + encode(run, kind, nonce))
+
+
+def _opened(server: PublicIdentity, run: RunId, payload: bytes) -> _Word | None:
+    """The word of a server of this run; None for anything else."""
+    if len(payload) != 1 + _NONCE + SIGNATURE or payload[:1] not in {_ASKS, _LEADS}:
+        return None
+    word = _Word(payload[:1], payload[1 : 1 + _NONCE])
+    signed = _DOMAIN + encode(run, *word)
+    return word if server.verify(signed, payload[1 + _NONCE :]) else None

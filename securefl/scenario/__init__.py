@@ -1,0 +1,5 @@
+"""Scenarios: their structs, the limits between fields, loading and overriding."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

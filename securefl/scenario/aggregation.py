@@ -1,0 +1,107 @@
+"""The ``[aggregation]`` table: rules on cluster means, what may stand in front of them, and the claim.
+
+What every rule and every pre-aggregation says of itself. They are the files of
+:mod:`securefl.methods.robust.rules` and :mod:`securefl.methods.robust.pre_aggregation`, with formula and
+source.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from msgspec import field
+
+from securefl.scenario.parts import Part, default_of
+from securefl.scenario.section import NonNegative, Section
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from securefl.base.stack import Aggregate, Stack
+
+ServerData = Literal["none", "all", "training"] | int
+"""Gradients of the server's own data that a rule gets: none; that of all samples, once a round; minus the
+update that local training makes, once a round; or that of so many samples, drawn for every reclustering."""
+
+
+class Rule(Part, tag_field="type", frozen=True, kw_only=True):
+    """One vector from the cluster means; a subclass is one rule with its parameters."""
+
+    homes: ClassVar[tuple[str, ...]] = ("securefl.methods.robust.rules",)
+    usual: ClassVar[str] = "mean"
+    required: ClassVar[tuple[str, ...]] = ("withstands", "aggregate")
+    by_coordinate: ClassVar[bool] = False
+    """Whether each coordinate of the result depends on that coordinate of the means alone."""
+
+    @property
+    def clusters_needed(self) -> int:
+        """Fewest clusters that the rule is defined for."""
+        return 1
+
+    @property
+    def server_data(self) -> ServerData:
+        """What it needs of the server's own data."""
+        return "none"
+
+    def withstands(self, clusters: int) -> int:
+        """Most Byzantine ones, out of ``clusters`` >= ``clusters_needed``, for which its guarantee holds."""
+        raise NotImplementedError
+
+    def aggregate(self, stack: Stack) -> Aggregate:
+        """The rule's result for ``stack``, which has ``clusters_needed`` rows at least.
+
+        Raises:
+            UsageError: it needs the server's data, and the stack has no server gradient.
+        """
+        raise NotImplementedError
+
+    def check(self, path: str) -> None:
+        """Refuse parameters that contradict each other.
+
+        Args:
+            path: of its table.
+
+        Raises:
+            ConfigError: naming a field of the table.
+        """
+
+
+class PreAggregation(Part, tag_field="type", frozen=True, kw_only=True):
+    """Other rows for a rule from the cluster means; a subclass is one way with its parameters."""
+
+    homes: ClassVar[tuple[str, ...]] = ("securefl.methods.robust.pre_aggregation",)
+    usual: ClassVar[str] = "norm-clipping"
+    required: ClassVar[tuple[str, ...]] = ("prepare",)
+
+    def rows_needed(self, rows: int) -> int:
+        """Fewest rows that it turns into ``rows`` at least."""
+        return rows
+
+    def rows_left(self, rows: int) -> int:
+        """How many rows it makes of ``rows``."""
+        return rows
+
+    def withstands(self, rows: int) -> int:
+        """Most Byzantine rows, out of ``rows``, that leave honest ones honest."""
+        return rows
+
+    def prepare(self, stack: Stack, seed: bytes) -> tuple[Stack, npt.NDArray[np.intp] | None]:
+        """The rule's stack, and by row of the old one the row of the new one in which it counts.
+
+        None for the latter: the same. ``seed`` is 16 bytes or more that nobody could choose or foresee.
+        """
+        raise NotImplementedError
+
+
+class Aggregation(Section, frozen=True, kw_only=True):
+    """The rule on cluster means and what the scenario claims of it."""
+
+    rule: Rule = field(default_factory=partial(default_of, Rule, "mean"))
+    pre_aggregation: tuple[PreAggregation, ...] = ()
+    """What the cluster means go through, in this order, before the rule."""
+    byzantine: NonNegative = 0
+    """Byzantine parties that the scenario reckons with."""
+    claim: Literal["none", "average-case", "worst-case"] = "none"
+    """``worst-case`` is refused unless the rule survives every placement of the Byzantine parties."""

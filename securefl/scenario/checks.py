@@ -1,0 +1,19 @@
+"""The ``[checks]`` table: what the server looks for in opened sums (step 12 of the data's way)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from securefl.scenario.section import Section
+
+
+class Checks(Section, frozen=True, kw_only=True):
+    """Whether an opened sum looks like the noise that was agreed; one that does not is left out."""
+
+    kind: Literal["none", "published", "corrected"] = "none"
+    """``corrected``: all of :mod:`securefl.methods.privacy.checks`, whose rate of false alarms is known.
+    ``published``: the norm and KS tests of Xiang et al. 2023, algorithm 2, for clusters of one."""
+    alpha: Annotated[float, Meta(ge=1e-6, le=0.5)] = 0.01
+    """``corrected``: probability that a round leaves out any sum of honest parties."""

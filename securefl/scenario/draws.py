@@ -1,0 +1,57 @@
+"""The digest that clusters are drawn under: it names what a scenario chose, not what the schema can say.
+
+A field that comes to the schema at a default which changes nothing must change no draw: figures made before
+it would come out differently, for a reason that none of their readers could see. So only fields away from
+their default count, and a version that is raised whenever a default itself changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo
+
+from securefl.scenario.resolved import NOT_AGREED_UPON, OF_EACH_MACHINE
+from securefl.scenario.scenario import Scenario
+
+DEFAULTS_VERSION: Final = 1
+"""Raised with any change of a default; ``tests/vectors/defaults.json`` holds them all."""
+_DOMAIN: Final = b"securefl/1 draw\n"
+_HOW_SUMS_ARE_MADE: Final = ("kind", "mask_source", "validate")
+
+
+def drawn_digest(scenario: Scenario) -> bytes:
+    """SHA-256 (32 bytes) of what clusters are drawn under: the fields away from their default.
+
+    It leaves out what :func:`securefl.scenario.resolved.scenario_digest` leaves out, and how the sums of
+    clusters are made: a masked run and its twin with CrypTen sums have the same clusters and, with seeded
+    entropy, the same bits.
+    """
+    chosen = chosen_fields(scenario)
+    for field in NOT_AGREED_UPON:
+        chosen.pop(field, None)
+    for table, field in (*OF_EACH_MACHINE, *(("secure_sum", field) for field in _HOW_SUMS_ARE_MADE)):
+        chosen.get(table, {}).pop(field, None)
+    drawn = {name: value for name, value in chosen.items() if value != {}}
+    return hashlib.sha256(_DOMAIN + msgspec.json.encode([DEFAULTS_VERSION, drawn], order="sorted")).digest()
+
+
+def chosen_fields(table: Struct) -> dict[str, Any]:
+    """A table as built-in types, without the fields that are at their default."""
+    config = table.__struct_config__
+    named = {config.tag_field: config.tag} if config.tag_field else {}
+    fields = ((field, getattr(table, field.name)) for field in msgspec.structs.fields(table))
+    return named | {field.encode_name: _plain(one) for field, one in fields if one != _default(field)}
+
+
+def _default(field: FieldInfo) -> object:
+    return field.default if field.default_factory is NODEFAULT else field.default_factory()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return chosen_fields(value) if isinstance(value, Struct) else value

@@ -1,0 +1,209 @@
+"""msgspec's complaints about a scenario as errors for people: which field, why, what to do."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from securefl.base.errors import ConfigError
+from securefl.scenario.parts import Part, expanded, names
+from securefl.scenario.scenario import Scenario
+from securefl.scenario.section import Section
+
+_WHERE = re.compile(r" - at `\$(?P<path>.*)`$")
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
+_BAD_CHOICE = re.compile(r"^Invalid (enum )?value ")
+_WORDS = {"object": "table", "array": "list", "str": "string", "bool": "true or false", "null": "nothing"}
+_FORMS = {
+    r"^[a-z0-9][a-z0-9_-]{0,31}$": "1 to 32 of a-z, 0-9, _ and -, beginning with a letter or digit",
+    r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+)$": (
+        "digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH or folder:PATH"
+    ),
+    r"^[\w.]+:\w+$": "module:function",
+}
+_REFERENCE = "docs/scenarios.md lists all fields"
+
+
+def explain(
+    error: msgspec.ValidationError,
+    raw: dict[str, Any],
+    root: type[Section] = Scenario,
+    above: Sequence[str] = (),
+) -> ConfigError:
+    """The error for a person.
+
+    Args:
+        error: what ``msgspec.convert(table, root)`` raised.
+        raw: the scenario as read, overrides applied; the offending value is quoted from it.
+        root: kind of the table: the whole scenario, or a part.
+        above: path from the scenario to the table.
+    """
+    text = str(error)
+    where = _WHERE.search(text)
+    text = text[: where.start()] if where else text
+    segments = [*above, *(re.findall(r"[^.\[\]]+", where["path"]) if where else [])]
+    if unknown := _UNKNOWN.match(text):
+        return _unknown_field(unknown["name"], segments, *_look_up(segments, raw, root, len(above)))
+    if missing := _MISSING.match(text):
+        return _missing_field(missing["name"], segments, _look_up(segments, raw, root, len(above))[0])
+    node, value = _look_up(segments, raw, root, len(above))
+    path = ".".join(segments) or "scenario"
+    if _BAD_CHOICE.match(text):
+        return not_a_choice(path, value, _choices(node))
+    return ConfigError(path, f"{_plain(text)}, found {_short(value)}", _remedy_for_type(node))
+
+
+def explain_part(kind: type[Part], value: Any, segments: Sequence[str]) -> ConfigError:
+    """The error for what should be a part and is no table, or does not name one that there is.
+
+    Args:
+        kind: of the part.
+        value: as read.
+        segments: path to it.
+    """
+    path, tag = ".".join(segments), kind.__struct_config__.tag_field
+    if not isinstance(value, dict):
+        remedy = f'a table such as {{ {tag} = "{kind.usual}" }}'
+        return ConfigError(path, f"expected table, found {_short(value)}", remedy)
+    if tag not in value:
+        return ConfigError(f"{path}.{tag}", "missing", f"one of {', '.join(names(kind))}")
+    if not isinstance(value[tag], str):
+        return ConfigError(f"{path}.{tag}", f"expected string, found {_short(value[tag])}")
+    return not_a_choice(f"{path}.{tag}", value[tag], names(kind))
+
+
+def not_a_choice(path: str, value: Any, choices: Sequence[str]) -> ConfigError:
+    """The error for a word that is none of ``choices``."""
+    close = difflib.get_close_matches(str(value), choices, n=1)
+    listed = "one of " + ", ".join(choices)
+    remedy = f"did you mean {close[0]}? {listed}" if close else listed
+    return ConfigError(path, f"{_short(value)} is not a choice", remedy)
+
+
+def _unknown_field(name: str, segments: Sequence[str], section: inspect.Type, value: Any) -> ConfigError:
+    """Name the closest field of the same section, else the section in which that field exists."""
+    known = [field.encode_name for field in section.fields] if isinstance(section, inspect.StructType) else []
+    path = ".".join([*segments, name])
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return ConfigError(path, "unknown field", f"did you mean {'.'.join([*segments, close[0]])}?")
+    elsewhere = sorted(full for full in _all_fields() if full.split(".")[-1] == name and full != path)
+    if elsewhere:
+        return ConfigError(path, "unknown field", f"did you mean {' or '.join(elsewhere)}?")
+    tag = _tag_field(section)
+    kind = f' of {tag} = "{value[tag]}"' if tag and isinstance(value, dict) and tag in value else ""
+    fields = f"known here: {', '.join(known)}" if known else f"there is none besides {tag}"
+    return ConfigError(path, f"unknown field{kind}", fields)
+
+
+def _missing_field(name: str, segments: Sequence[str], node: inspect.Type) -> ConfigError:
+    path = ".".join([*segments, name])
+    if isinstance(node, inspect.StructType):
+        node = next((f.type for f in node.fields if f.encode_name == name), node)
+    choices = _choices(node)
+    return ConfigError(path, "missing", f"one of {', '.join(choices)}" if choices else _REFERENCE)
+
+
+def _look_up(
+    segments: Sequence[str], raw: dict[str, Any], root: type[Section], depth: int
+) -> tuple[inspect.Type, Any]:
+    """The declared type and the raw value at a path; of a tagged union, the member that the raw tag names.
+
+    ``root`` is what stands after the first ``depth`` segments.
+    """
+    node: inspect.Type = inspect.type_info(root)
+    value: Any = raw
+    for segment in segments[:depth]:
+        value = value[int(segment)] if isinstance(value, list) else value[segment]
+    for segment in segments[depth:]:
+        if isinstance(node, inspect.StructType) and segment == node.tag_field:
+            return node, value.get(segment) if isinstance(value, dict) else None
+        if isinstance(node, inspect.StructType):
+            node = next((f.type for f in node.fields if f.encode_name == segment), inspect.AnyType())
+            value = value.get(segment) if isinstance(value, dict) else None
+        elif isinstance(node, inspect.VarTupleType):
+            node = node.item_type
+            value = value[int(segment)] if isinstance(value, list) and segment.isdigit() else None
+        elif isinstance(node, inspect.UnionType) and segment == _tag_field(node):
+            return node, value.get(segment) if isinstance(value, dict) else None
+        node = _member(node, value)
+    return node, value
+
+
+def _member(node: inspect.Type, value: Any) -> inspect.Type:
+    if isinstance(node, inspect.UnionType) and isinstance(value, dict):
+        structs = (t for t in node.types if isinstance(t, inspect.StructType))
+        # A union has one table without a tag at most.
+        return next((t for t in structs if t.tag is None or t.tag == value.get(t.tag_field)), node)
+    return node
+
+
+def _tag_field(node: inspect.Type) -> str | None:
+    """Which field says what kind of table it is: ``type``, or ``kind`` of behaviours."""
+    if isinstance(node, inspect.StructType):
+        return node.tag_field
+    members = node.types if isinstance(node, inspect.UnionType) else ()
+    return next((t.tag_field for t in members if isinstance(t, inspect.StructType)), None)
+
+
+def _choices(node: inspect.Type) -> list[str]:
+    """What an enumerated or tagged type allows."""
+    if isinstance(node, inspect.LiteralType):
+        return [str(value) for value in node.values]
+    if isinstance(node, inspect.UnionType):
+        tags = [str(t.tag) for t in node.types if isinstance(t, inspect.StructType) and t.tag is not None]
+        literals = [choice for t in node.types for choice in _choices(t)]
+        numbers = ["a number" for t in node.types if isinstance(t, inspect.FloatType)]
+        return tags + numbers + literals
+    return []
+
+
+def _all_fields() -> Iterator[str]:
+    """Dotted paths of all fields of all sections."""
+
+    def walk(node: inspect.Type, prefix: str) -> Iterator[str]:
+        if isinstance(node, inspect.StructType):
+            for field in node.fields:
+                yield prefix + field.encode_name
+                for one in expanded(field.type):
+                    yield from walk(one, f"{prefix}{field.encode_name}.")
+        elif isinstance(node, inspect.UnionType):
+            for member in node.types:
+                yield from walk(member, prefix)
+
+    yield from set(walk(inspect.type_info(Scenario), ""))
+
+
+def _remedy_for_type(node: inspect.Type) -> str:
+    structs = node.types if isinstance(node, inspect.UnionType) else ()
+    table = next((t for t in structs if isinstance(t, inspect.StructType)), None)
+    if table is not None and table.tag is None:
+        return " or ".join([*_choices(node), f"a table of {', '.join(f.encode_name for f in table.fields)}"])
+    if table is not None:
+        return f'a table such as {{ {table.tag_field} = "{_choices(node)[0]}" }}'
+    return "" if isinstance(node, inspect.StrType) else _REFERENCE
+
+
+def _plain(text: str) -> str:
+    """``Expected `object`, got `int``` and its kin in plain words, without what was found."""
+    text = text.partition(", got ")[0]
+    pattern = re.search(r" matching regex '(.*)'$", text)
+    if pattern:
+        return f"expected {_FORMS.get(pattern[1], pattern[1])}"
+    text = re.sub(r"`([\w |]+)`", lambda kinds: _kinds(kinds[1]), text)
+    return text[:1].lower() + text[1:]
+
+
+def _kinds(text: str) -> str:
+    return " or ".join(_WORDS.get(word, word) for word in text.split(" | "))
+
+
+def _short(value: Any) -> str:
+    text = f'"{value}"' if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

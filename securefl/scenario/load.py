@@ -1,0 +1,182 @@
+"""From a TOML file and ``--set`` overrides to a ``Scenario``, or to one clear refusal."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+from msgspec.structs import replace
+
+from securefl.base.errors import ConfigError
+from securefl.scenario.explain import explain, explain_part
+from securefl.scenario.overrides import apply_override
+from securefl.scenario.parts import Part, find, own_parts_from
+from securefl.scenario.scenario import Scenario
+from securefl.scenario.section import Section
+
+S = TypeVar("S", bound=Section)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_OWN = re.compile(r"[\w.]+:\w+")
+_TOML_PLACE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
+
+
+def load_scenario(path: Path, overrides: tuple[str, ...] = ()) -> Scenario:
+    """Read, override and decode a scenario file.
+
+    Fields are checked one by one; :func:`securefl.methods.feasibility.limits.check` checks them against each
+    other.
+
+    Args:
+        path: of a UTF-8 TOML file.
+        overrides: ``"path=value"`` each, applied in order (:mod:`securefl.scenario.overrides`).
+
+    Raises:
+        ConfigError: with the file (and line) when it cannot be read or is no TOML, else with the dotted path
+            of the field that is unknown, missing, of the wrong type or out of range.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(str(path), "no such file", "bundled scenarios lie in scenarios/") from None
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), f"is not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
+    own_parts_from(path.parent)
+    return parse_scenario(text, overrides, source=str(path))
+
+
+def parse_scenario(text: str, overrides: tuple[str, ...] = (), source: str = "scenario") -> Scenario:
+    """Like :func:`load_scenario`, for text at hand; ``source`` names it in errors.
+
+    Raises:
+        ConfigError: as :func:`load_scenario`.
+    """
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(source, str(error), text) from None
+    return scenario_of(raw, overrides)
+
+
+def scenario_of(table: Mapping[str, Any], overrides: tuple[str, ...] = ()) -> Scenario:
+    """Like :func:`load_scenario`, for a table that :mod:`tomllib` returned; it stays as it is.
+
+    Raises:
+        ConfigError: as :func:`load_scenario`.
+    """
+    raw = deepcopy(dict(table))
+    for override in overrides:
+        apply_override(raw, override)
+    for field, value in _scalars(raw, ""):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(field, f"must be a finite number, found {value}")
+        if isinstance(value, str) and field != "description" and _CONTROL.search(value):
+            raise ConfigError(field, f"must not hold control characters, found {value!r}")
+    try:
+        return decoded(raw, Scenario)
+    except msgspec.ValidationError as error:
+        raise explain(error, raw) from None
+
+
+def decoded(raw: dict[str, Any], kind: type[S]) -> S:
+    """A table with the parts in it, each of which its own file says how to read.
+
+    Raises:
+        ConfigError: a part is not there, or is refused.
+        msgspec.ValidationError: anything else is.
+    """
+    parts: list[tuple[tuple[str, ...], Any]] = []
+    rest = _lift(inspect.type_info(kind), raw, (), parts, raw)
+    table = msgspec.convert(rest, kind, strict=True)
+    for path, part in parts:
+        table = _put(table, path, part)
+    return table
+
+
+def _lift(
+    node: inspect.Type,
+    value: Any,
+    path: tuple[str, ...],
+    parts: list[tuple[tuple[str, ...], Any]],
+    raw: dict[str, Any],
+) -> Any:
+    """``value`` without the tables of parts, which go resolved into ``parts``."""
+    if isinstance(node, inspect.VarTupleType) and isinstance(value, list):
+        below = enumerate(value)
+        return [_lift(node.item_type, one, (*path, str(i)), parts, raw) for i, one in below]
+    if not (isinstance(node, inspect.StructType) and isinstance(value, dict)):
+        return value
+    left = dict(value)
+    for field in node.fields:
+        name = field.encode_name
+        if name not in left:
+            continue
+        declared, at = field.type, (*path, name)
+        many = isinstance(declared, inspect.VarTupleType)
+        kind = _kind_of(declared.item_type if isinstance(declared, inspect.VarTupleType) else declared)
+        if kind is None:
+            left[name] = _lift(declared, left[name], at, parts, raw)
+        elif not many:
+            parts.append((at, _resolved(kind, left.pop(name), at, raw)))
+        elif isinstance(left[name], list):
+            tables = enumerate(left.pop(name))
+            parts.append((at, tuple(_resolved(kind, one, (*at, str(i)), raw) for i, one in tables)))
+    return left
+
+
+def _kind_of(node: inspect.Type) -> type[Part] | None:
+    """The kind of parts that a field is declared to hold; it may also hold none."""
+    members = node.types if isinstance(node, inspect.UnionType) else (node,)
+    structs = (one.cls for one in members if isinstance(one, inspect.StructType))
+    return next((one for one in structs if issubclass(one, Part)), None)
+
+
+def _resolved(kind: type[Part], table: Any, path: tuple[str, ...], raw: dict[str, Any]) -> Part:
+    """The part that a table names, with its fields."""
+    name = table.get(kind.__struct_config__.tag_field) if isinstance(table, dict) else None
+    if not isinstance(name, str) or (":" in name and not _OWN.fullmatch(name)):
+        raise explain_part(kind, table, path)
+    try:
+        part = find(kind, name)
+    except LookupError:
+        raise explain_part(kind, table, path) from None
+    except ConfigError as error:
+        where = f"{'.'.join(path)}.{kind.__struct_config__.tag_field}"
+        raise ConfigError(where, f"{name} {error.reason}", error.remedy) from error
+    try:
+        return msgspec.convert(table, part, strict=True)
+    except msgspec.ValidationError as error:
+        raise explain(error, raw, part, path) from None
+
+
+def _put(table: Any, path: tuple[str, ...], part: Any) -> Any:
+    """The table with ``part`` at ``path``."""
+    name, *below = path
+    if isinstance(table, tuple):
+        at = int(name)
+        return (*table[:at], _put(table[at], tuple(below), part), *table[at + 1 :])
+    return replace(table, **{name: _put(getattr(table, name), tuple(below), part) if below else part})
+
+
+def _syntax_error(source: str, message: str, text: str) -> ConfigError:
+    place = _TOML_PLACE.search(message)
+    line = int(place["line"]) if place else text.count("\n") + 1
+    reason = re.sub(r" \(at .*\)$", "", message)
+    return ConfigError(f"{source}:{line}", f"is not TOML: {reason[:1].lower()}{reason[1:]}")
+
+
+def _scalars(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """All leaves with their dotted paths: msgspec lets infinities and a final newline pass."""
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _scalars(item, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value

@@ -1,0 +1,108 @@
+"""``--set path=value``: changes to a scenario's raw tables before they are decoded."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from securefl.base.errors import ConfigError
+
+_SEGMENT = re.compile(r"[A-Za-z0-9_-]+")
+_INDEX = re.compile(r"[0-9]{1,6}")
+_NOT_BARE = re.compile(r"""[\[\]{}"'\x00-\x1f\x7f]""")
+
+
+def apply_override(table: dict[str, Any], assignment: str) -> None:
+    """Change one setting of ``table`` in place.
+
+    ``path`` is dotted; a number in it indexes a list, and the length of the list appends. ``value`` is a TOML
+    value; what TOML does not understand and has no brackets or quotes is a string, so ``server=active`` needs
+    no quoting. An empty value removes the setting, so that its default holds. Setting ``X.type`` to another
+    type drops the fields of the former one.
+
+    Args:
+        table: as :mod:`tomllib` returns it.
+        assignment: ``"path=value"``.
+
+    Raises:
+        ConfigError: no ``=``, a malformed path, or a path that leads through something that is no table.
+    """
+    path, equals, text = assignment.partition("=")
+    path = path.strip()
+    segments = path.split(".")
+    if not equals or not all(_SEGMENT.fullmatch(segment) for segment in segments):
+        raise ConfigError(
+            f"--set {assignment}", "is not of the form path=value", "as in --set clustering.size=4"
+        )
+    *parents, last = segments
+    node: Any = table
+    for depth, segment in enumerate(parents):
+        following = segments[depth + 1]
+        node = _descend(node, segment, [] if _INDEX.fullmatch(following) else {}, path)
+    if text.strip():
+        _assign(node, last, _value_of(path, text.strip()), path)
+    else:
+        _remove(node, last, path)
+
+
+def _descend(node: Any, segment: str, fresh: Any, path: str) -> Any:
+    """The child of ``node`` called ``segment``; an absent one is made."""
+    if isinstance(node, dict):
+        return node.setdefault(segment, fresh)
+    index = _index(node, segment, path)
+    if index == len(node):
+        node.append(fresh)
+    return node[index]
+
+
+def _assign(node: Any, segment: str, value: Any, path: str) -> None:
+    if not isinstance(node, dict):
+        index = _index(node, segment, path)
+        node[index : index + 1] = [value]
+        return
+    if segment == "type" and node.get("type") != value:
+        node.clear()
+    node[segment] = value
+
+
+def _remove(node: Any, segment: str, path: str) -> None:
+    if isinstance(node, dict):
+        node.pop(segment, None)
+        return
+    index = _index(node, segment, path)
+    del node[index : index + 1]
+
+
+def _index(node: Any, segment: str, path: str) -> int:
+    """``segment`` as an index into the list ``node``; its length is allowed and means one past the end."""
+    if not isinstance(node, list):
+        raise ConfigError(
+            path,
+            f"cannot be set: {segment!r} is looked up in what is neither table nor list",
+            "a table in place of a word is set as a whole, as in --set 'secure_sum.validate={ norm = 4.0 }'",
+        )
+    if not _INDEX.fullmatch(segment) or int(segment) > len(node):
+        raise ConfigError(
+            path, f"cannot be set: the list has {len(node)} entries, and {segment!r} is none of them"
+        )
+    return int(segment)
+
+
+def _value_of(path: str, text: str) -> Any:
+    if "\n" in text or "\r" in text:
+        raise ConfigError(path, "the value given with --set has a line break")
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError as error:
+        if _NOT_BARE.search(text):
+            raise ConfigError(
+                path,
+                f"{text!r} is not a TOML value: {_uncapitalised(str(error))}",
+                "quote strings as in TOML",
+            ) from None
+        return text
+
+
+def _uncapitalised(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,176 @@
+"""Parts of a scenario that stand in one file each: rules, attacks, partitions, models.
+
+A part is a table (its fields), the function it stands for, and what it needs and withstands. It is found by
+the name in its ``type``: a file of that name in a package of its kind, or ``module:name`` for one's own. Only
+the file that is named is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from msgspec import StructMeta, inspect
+
+from securefl.base.errors import ConfigError
+from securefl.scenario.section import Section
+
+
+class PartMeta(StructMeta):
+    """Names a part by its tag; one's own, which has none, by ``module:name``."""
+
+    def __new__(
+        mcls: type[PartMeta],
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        *,
+        tag: str | None = None,
+        **settings: Any,
+    ) -> PartMeta:
+        """As for any struct."""
+        full = tag or f"{namespace['__module__']}:{name}"
+        return super().__new__(mcls, name, bases, namespace, tag=full, **settings)
+
+
+class Part(Section, metaclass=PartMeta, frozen=True, kw_only=True):
+    """Base of all kinds of parts."""
+
+    homes: ClassVar[tuple[str, ...]] = ()
+    """Where parts of this kind are: packages with one file each, or modules with several."""
+    usual: ClassVar[str] = ""
+    """The one that errors give as an example."""
+    required: ClassVar[tuple[str, ...]] = ()
+    """Methods without which a part of this kind cannot be used."""
+
+    @property
+    def name(self) -> str:
+        """What the scenario calls it, as in ``type = "krum"``."""
+        return str(self.__struct_config__.tag)
+
+
+P = TypeVar("P", bound=Part)
+
+
+def names(kind: type[Part]) -> tuple[str, ...]:
+    """The names of all parts of a kind that come with securefl; of packages nothing but the list is read."""
+    found: list[str] = []
+    for home in kind.homes:
+        module = importlib.import_module(home)
+        if hasattr(module, "__path__"):
+            found += [_name_of(info.name) for info in pkgutil.iter_modules(module.__path__)]
+        else:
+            found += [name for name in _tagged(module, kind) if ":" not in name]
+    return tuple(sorted(found))
+
+
+def find(kind: type[P], name: str) -> type[P]:
+    """The part called ``name``: of securefl, or one's own as ``module:name``.
+
+    Raises:
+        LookupError: there is none of that name.
+        ConfigError: a module or a name in it that cannot be used; it names neither field nor table.
+    """
+    if ":" in name:
+        return _own(kind, name)
+    for home in kind.homes:
+        module = importlib.import_module(home)
+        if hasattr(module, "__path__"):
+            if name not in map(_name_of, (info.name for info in pkgutil.iter_modules(module.__path__))):
+                continue
+            module = importlib.import_module(f"{home}.{_file_of(name)}")
+        part = _tagged(module, kind).get(name)
+        if part is not None:
+            return _usable(part, kind, name)
+    raise LookupError(name)
+
+
+def is_kind(part: type[Part]) -> bool:
+    """Whether it stands for all parts of its kind, and is none itself."""
+    return "homes" in vars(part)
+
+
+def expanded(node: inspect.Type) -> tuple[inspect.Type, ...]:
+    """What a node of a schema stands for: all built-in parts, where a kind is declared."""
+    kind = node.cls if isinstance(node, inspect.StructType) else None
+    if kind is None or not issubclass(kind, Part) or not is_kind(kind):
+        return (node,)
+    return tuple(inspect.type_info(find(kind, name)) for name in names(kind))
+
+
+def default_of(kind: type[P], name: str) -> P:
+    """The part that a table has when it names none, with all defaults."""
+    return find(kind, name)()
+
+
+def own_parts_from(folder: Path) -> None:
+    """Let modules of one's own be found in ``folder``, and in the current directory.
+
+    Both come last in the search, so that no installed module is ever replaced by a file that lies there.
+    Child processes search the same places.
+    """
+    for place in (str(folder.resolve()), str(Path.cwd())):
+        if place not in sys.path:
+            sys.path.append(place)
+
+
+def load_own(name: str) -> Any:
+    """What ``module:name`` names.
+
+    Raises:
+        ConfigError: no such module or name, or importing it failed; ``name`` stands for the field.
+    """
+    module_name, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except AttributeError as error:
+        if module_name not in sys.modules:
+            raise _not_imported(name, error) from error
+        raise ConfigError(name, f"has no {attribute}", "name what the module has") from error
+    except Exception as error:  # whatever the user's module raises while it is imported
+        raise _not_imported(name, error) from error
+
+
+def _not_imported(name: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        name,
+        f"cannot be imported: {type(error).__name__}: {error}",
+        "put it beside the scenario file or into the current directory, install it, or set PYTHONPATH",
+    )
+
+
+def _own(kind: type[P], name: str) -> type[P]:
+    part = load_own(name)
+    if not (isinstance(part, type) and issubclass(part, kind)):
+        raise ConfigError(name, f"is no {kind.__name__}", f"a subclass of {kind.__module__}.{kind.__name__}")
+    if part.__struct_config__.tag != name:
+        raise ConfigError(name, f"calls itself {part.__struct_config__.tag}", "give that as the type")
+    return _usable(part, kind, name)
+
+
+def _usable(part: type[P], kind: type[P], name: str) -> type[P]:
+    lacking = [method for method in part.required if getattr(part, method) is getattr(kind, method, None)]
+    if lacking:
+        raise ConfigError(name, f"does not say {' or '.join(lacking)}", f"define {', '.join(lacking)}")
+    return part
+
+
+def _tagged(module: Any, kind: type[P]) -> dict[str, type[P]]:
+    """The parts that are defined in a module, by name."""
+    own = (
+        one
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, kind) and one.__module__ == module.__name__
+    )
+    return {str(one.__struct_config__.tag): one for one in own}
+
+
+def _file_of(name: str) -> str:
+    return name.replace("+", "_plus").replace("-", "_")
+
+
+def _name_of(file: str) -> str:
+    return file.replace("_plus", "+").replace("_", "-")

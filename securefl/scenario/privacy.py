@@ -1,0 +1,100 @@
+"""The ``[privacy]`` table and ``[training.dp_sgd]``: what is hidden, by how much noise, and from whose view.
+
+``docs/privacy.md`` says what each choice is worth. A scenario is **settled** when the noise of every party
+follows from it and the model's size alone: before, an epsilon has to become a multiplier, which takes the
+parties' numbers of records and an accountant (:mod:`securefl.methods.privacy.settling`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from securefl.scenario.section import NonNegative, Positive, PositiveReal, Section
+
+MAX_COMPONENTS = 64
+"""Dropouts that dropout-exact noise is made for: the shares of so many secrets fit a share box."""
+_Multiplier = Annotated[float, Meta(gt=0, le=1e9)]
+"""Nobody learns anything through as much noise, and beyond it variances are no numbers any more."""
+
+
+class Normalise(Section, tag="normalise", frozen=True, kw_only=True):
+    """Each example's gradient is brought to length 1 (Xiang et al. 2023, algorithm 1)."""
+
+
+class ClipEach(Section, tag="clip", frozen=True, kw_only=True):
+    """Each example's gradient is shortened to ``norm`` where it is longer (Abadi et al. 2016)."""
+
+    norm: PositiveReal = 1.0
+
+
+class DpSgd(Section, frozen=True, kw_only=True):
+    """One step of DP-SGD a round instead of epochs of SGD.
+
+    The update is minus the sum of bounded per-example gradients over ``training.batch_size``, which is
+    the expected size of a batch. Its noise is added after the encoding, as ``[privacy]`` says.
+    """
+
+    bound: Normalise | ClipEach = Normalise()
+    sampler: Literal["poisson", "fixed-size"] = "poisson"
+    """Poisson: each record by its own secret coin. Fixed-size: a uniform subset without replacement."""
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """beta: an example's gradient counts 1 - beta, ``carry`` counts beta, before both are bounded."""
+    carry: Literal["off", "own", "global"] = "off"
+    """``own``: the party's last upload, noise included, which is public without a secure sum only.
+    ``global``: the last step of the global model over the server's learning rate."""
+
+    @property
+    def norm(self) -> float:
+        """No example's bounded gradient is longer."""
+        return self.bound.norm if isinstance(self.bound, ClipEach) else 1.0
+
+
+class Transfer(Section, frozen=True, kw_only=True):
+    """Scale the server's learning rate by ``multiplier`` over the run's own (Xiang et al., section 4.2)."""
+
+    multiplier: _Multiplier
+    """sigma_b: the noise multiplier at which ``server_optimiser.learning_rate`` was tuned."""
+
+
+class Privacy(Section, frozen=True, kw_only=True):
+    """Differential privacy of what is opened."""
+
+    unit: Literal["none", "record", "party"] = "none"
+    """What is hidden: nothing, one example of a party, or all that a party has."""
+    relation: Literal["add-remove", "replace-one"] = "add-remove"
+    epsilon: PositiveReal | None = None
+    """For the whole run; the noise multiplier follows. Either this or ``multiplier``."""
+    multiplier: _Multiplier | None = None
+    """sigma: noise in an opened sum that the adversary does not know, over the sensitivity of add-remove."""
+    delta: Annotated[float, Meta(gt=0, lt=1)] | Literal["auto"] = "auto"
+    """``auto``: ``records`` ^ -1.1, or parties ^ -1.1."""
+    records: Positive | None = None
+    """Record level: every party has so many at least. Where a launcher splits the data, it counts them."""
+    law: Literal["skellam", "discrete-gaussian"] = "skellam"
+    placement: Literal["local", "threshold", "dropout-exact"] = "local"
+    """Whether each upload carries all the noise, or a share of it (:mod:`securefl.methods.privacy.shares`)."""
+    budget: PositiveReal | None = None
+    """Epsilon beyond which a party releases no more; ``epsilon`` unless given."""
+    releases: NonNegative | None = None
+    """So many releases keep to the budget; worked out when the scenario is settled."""
+    when_spent: Literal["leave", "end"] = "leave"
+    """What the run does without a party whose budget is spent: go on, or end."""
+    accountant: Literal["pld", "rdp"] = "pld"
+    """Which bound turns epsilon into noise; both are reported."""
+    transfer: Transfer | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether the guarantee rests on others' noise, too."""
+        return self.placement != "local"
+
+    @property
+    def settled(self) -> bool:
+        """Whether the noise, and how often it may be relied on, follow from the scenario alone."""
+        if self.unit == "none":
+            return True
+        known = self.multiplier is not None and self.delta != "auto"
+        counted = self.unit == "party" or self.records is not None
+        return known and counted and (self.budget is None or self.releases is not None)

@@ -1,0 +1,74 @@
+"""A scenario with all defaults written out: as TOML for people, as a digest for signatures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from securefl.scenario.scenario import Scenario
+
+_DIGEST_DOMAIN = b"securefl/1 scenario\n"
+NOT_AGREED_UPON: Final = ("description", "expect", "behaviours", "observer")
+"""What honest parties do not know, and what changes nothing for them."""
+OF_EACH_MACHINE: Final = (
+    ("training", "device"),
+    ("secure_sum", "device"),
+    ("secure_sum", "spool_megabytes"),
+)
+"""Table and field of what each machine decides for itself."""
+
+
+def to_toml(scenario: Scenario) -> str:
+    """The scenario as TOML, every default included; loading it again gives an equal scenario."""
+    return "\n".join(_table(msgspec.to_builtins(scenario), "")) + "\n"
+
+
+def scenario_digest(scenario: Scenario) -> bytes:
+    """SHA-256 (32 bytes) of what all parties must agree on, for them to sign.
+
+    It leaves out ``description``, ``expect``, ``observer`` and ``behaviours`` (honest parties do not know
+    who misbehaves), and what each machine decides for itself (``training.device``, ``secure_sum.device``,
+    ``secure_sum.spool_megabytes``). All other fields count, defaults included, whether the file spelled them
+    out or not: a program with other defaults does not join.
+    """
+    agreed = msgspec.to_builtins(scenario)
+    for field in NOT_AGREED_UPON:
+        del agreed[field]
+    for table, field in OF_EACH_MACHINE:
+        del agreed[table][field]
+    return hashlib.sha256(_DIGEST_DOMAIN + msgspec.json.encode(agreed, order="sorted")).digest()
+
+
+def _table(table: dict[str, Any], path: str) -> Iterator[str]:
+    """Lines of one table: its values first, since TOML gives what follows a header to that header."""
+    present = {key: value for key, value in table.items() if value is not None}
+    nested = {key: value for key, value in present.items() if _is_nested(value)}
+    for key, value in present.items():
+        if key not in nested:
+            yield f"{key} = {_value(value)}"
+    for key, value in nested.items():
+        full = f"{path}.{key}" if path else key
+        for entry in value if isinstance(value, list | tuple) else (value,):
+            yield ""
+            yield f"[{full}]" if isinstance(value, dict) else f"[[{full}]]"
+            yield from _table(entry, full)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, dict) or (
+        isinstance(value, list | tuple) and any(isinstance(v, dict) for v in value)
+    )
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    return repr(value)

@@ -1,0 +1,257 @@
+"""The scenario: everything that a run is made of, as the structs that the TOML file is decoded into.
+
+Field by field checks (types, ranges, unknown names) are done by msgspec while decoding; checks between fields
+are in :mod:`securefl.methods.feasibility.limits`. ``docs/scenarios.md`` is the reference for people.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from securefl.scenario.aggregation import Aggregation
+from securefl.scenario.behaviours import AnyBehaviour
+from securefl.scenario.checks import Checks
+from securefl.scenario.data import Data
+from securefl.scenario.model import Mlp, Model
+from securefl.scenario.privacy import DpSgd, Privacy
+from securefl.scenario.section import Fraction, Name, NonNegative, Positive, PositiveReal, Seconds
+from securefl.scenario.section import Section as _Section
+from securefl.scenario.validation import Validate
+
+
+class Training(_Section, frozen=True, kw_only=True):
+    """Local SGD at each party."""
+
+    epochs: Positive = 1
+    batch_size: Positive = 32
+    batch_fraction: Fraction | None = None
+    """Instead of ``batch_size``: the share of a party's samples that one of its batches holds."""
+    steps: Positive | None = None
+    """Stop after so many batches, in the middle of an epoch."""
+    learning_rate: PositiveReal = 0.1
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[float, Meta(ge=0)] = 0.0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dp_sgd: DpSgd | None = None
+    """One step of DP-SGD instead; of the fields above only ``batch_size`` and ``device`` count then."""
+
+
+class Clustering(_Section, frozen=True, kw_only=True):
+    """Random clusters of ``size`` members (or a little more), drawn ``reclusterings`` times per round."""
+
+    size: Positive = 3
+    reclusterings: Positive = 1
+    new_work: bool = False
+    """Whether a party trains anew for each reclustering, so that no two sums hold the same update."""
+    fixed: bool = False
+    """Whether the clusters are the same in all rounds: a baseline for experiments (SHARE, Figure 9)."""
+    atoms: Positive = 1
+    """Fewest members of the blocks that clusters are unions of, the same for the whole run; 1: no blocks."""
+
+
+class Groups(_Section, frozen=True, kw_only=True):
+    """Task groups: parties whose data have one distribution learn one of ``count`` models (BR-IFCA)."""
+
+    count: Annotated[int, Meta(ge=1, le=64)] = 1
+    """k; 1: all learn one model."""
+    mode: Literal["open", "hidden"] = "open"
+    """``open``: parties tell their group, clusters lie inside groups. ``hidden``: nobody learns it."""
+    warmup: NonNegative = 0
+    """Rounds in which all learn one model, which is then parted; 0: k models drawn at random."""
+    pace: Positive = 2
+    """Rounds from one model that is parted off to the next, until there are ``count``."""
+    screen: PositiveReal | None = None
+    """Sums are left out whose means are longer than so many times the median over all models; None: none."""
+    tasks: Literal["given", "rotations"] = "given"
+    """What parties' data are: as split; or images turned a quarter further from party to party."""
+    sizes: tuple[Positive, ...] = ()
+    """With rotations: parties of each, in the order of their names; empty: as many of each as can be."""
+
+
+class Participation(_Section, frozen=True, kw_only=True):
+    """Who takes part in a round: everybody (neither field), or a draw from the round's certified seed."""
+
+    count: Positive | None = None
+    fraction: Fraction | None = None
+
+
+class SecureSum(_Section, frozen=True, kw_only=True):
+    """Parameters of the cluster-local secure sums, with the names of protocol.md."""
+
+    kind: Literal["masking", "crypten", "plain"] = "masking"
+    """``crypten``: CrypTen's arithmetic shares in place of pairwise masks (docs/crypten.md). ``plain``:
+    nothing; in simulations and tests only."""
+    mask_source: Literal["pairwise", "crypten-insecure"] = "pairwise"
+    """``crypten`` only: where shares of zero come from; CrypTen's own generators are for experiments."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """``crypten`` only: where shares are."""
+    validate: Validate | Literal["none"] = "none"
+    """``crypten`` only: leave out members whose update is too long, before the sum is opened (ADR 0024)."""
+    server: Literal["curious", "active"] = "curious"
+    threshold: Positive
+    """t: members needed to open."""
+    min_survivors: Positive
+    """Fewest survivors that an opened sum may have."""
+    colluders_per_cluster: NonNegative = 0
+    """f: bound on parties in one cluster that collude with the server."""
+    colluders: NonNegative = 0
+    """q: bound on parties that collude with the server over the whole run."""
+    k_anonymity: Positive = 2
+    """k: smallest group of honest members that may ever be determined."""
+    max_attempts: Annotated[int, Meta(ge=1, le=8)] = 2
+    """Attempts per instance, the first included; retries happen before the freeze only."""
+    spool_megabytes: Positive = 1024
+    """The server keeps masked inputs in memory up to this size and spools them to disk above it."""
+
+    @property
+    def validated(self) -> Validate | None:
+        """How updates are validated; None where they are not."""
+        return None if self.validate == "none" else self.validate
+
+
+class Encoding(_Section, frozen=True, kw_only=True):
+    """Clip and fixed point: a coordinate x becomes round(x * 2^scale_bits), with abs(x) at most ``range``."""
+
+    clip: PositiveReal | Literal["none"] = "none"
+    """L2 bound of the whole update before weighting."""
+    scale_bits: Annotated[int, Meta(ge=0, le=40)] = 16
+    range: PositiveReal = 256.0
+    """Largest magnitude of one coordinate; beyond it honest parties saturate (and count it)."""
+    ring_bits: Literal["auto", 32, 64] = "auto"
+
+
+class Weighting(_Section, frozen=True, kw_only=True):
+    """Weight of a party: min(n, cap) / cap of its declared sample count n (Portnoy et al. 2022)."""
+
+    mode: Literal["ignore", "passthrough", "truncate"] = "passthrough"
+    """``ignore``: all 1; ``passthrough``: cap = largest declared count; ``truncate``: as the fields below
+    say."""
+    cap: Positive | None = None
+    """``truncate`` only: a cap that is known beforehand, instead of ``alpha``."""
+    alpha: float | None = None
+    """``truncate`` only: share of the parties that may lie. The cap of a round is then the largest with which
+    so many of those who are present weigh ``alpha_star`` of all at most, whatever they declare."""
+    alpha_star: float = 0.5
+    """Share of the weight that the rule withstands; medians and trimmed means less than half."""
+    use: Literal["all", "truncated"] = "all"
+    """What an honest party trains on: all of its samples, or only as many as it weighs for."""
+
+
+class ServerOptimiser(_Section, frozen=True, kw_only=True):
+    """SGD with momentum on the aggregated update (momentum 0 and rate 1 is FedAvg)."""
+
+    learning_rate: PositiveReal = 1.0
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+
+
+class Stop(_Section, frozen=True, kw_only=True):
+    """When the run ends: after ``rounds``, at the accuracy, or after ``patience`` rounds without gain."""
+
+    rounds: Positive
+    target_accuracy: Fraction | None = None
+    patience: Positive | None = None
+
+
+class Deadlines(_Section, frozen=True, kw_only=True):
+    """How long the server waits in each step before it goes on without the missing (seconds)."""
+
+    join: Seconds = 60.0
+    """For the first hello of every party, at the start of the run."""
+    hello: Seconds = 20.0
+    reveal: Seconds = 10.0
+    keys: Seconds = 20.0
+    shares: Seconds = 20.0
+    training: Seconds = 300.0
+    """For local training and the masked inputs."""
+    certify: Seconds = 15.0
+    release: Seconds = 15.0
+    quorum: Seconds = 600.0
+    """Online with too few parties for a round: after so long in a row the run ends."""
+    least: Positive | None = None
+    """Answers to a step before which a connection that broke, or a deadline that was missed before, shortens
+    nothing; None: the quorum of certificates, under a curious server a majority of those who are asked."""
+    rate: PositiveReal = 1.0
+    """Megabytes a second that each party's connection carries: no step that carries vectors is shorter than
+    they take."""
+
+
+Audit = Literal[
+    "exposure",
+    "views",
+    "unmasking",
+    "masks",
+    "budget",
+    "replay",
+    "reconstruction",
+    "inversion",
+    "membership",
+    "canary",
+    "properties",
+]
+"""What ``securefl audit`` looks at (docs/audit.md)."""
+
+
+class Leakage(_Section, frozen=True, kw_only=True):
+    """What all sums of one update may give away together, besides ``secure_sum.k_anonymity``."""
+
+    mode: Literal["veto", "report"] = "veto"
+    """``veto``: a party releases nothing that crosses anybody's limit. ``report``: experiments only."""
+    colluders: NonNegative | None = None
+    """Colluders that a combination of sums is reckoned to hold; f unless given."""
+    leverage: Annotated[float, Meta(ge=1e-6, le=1)] = 1.0
+    """The most that a party's leverage may be; 1 is no limit of its own."""
+    allow: tuple[Audit, ...] = ()
+    """Audits whose breaches this scenario is about: ``securefl audit`` reports them and ends with 0."""
+
+
+class Expect(_Section, frozen=True, kw_only=True):
+    """A claim about the outcome. The run's exit code says whether all of them hold."""
+
+    metric: Literal[
+        "accuracy",
+        "backdoor_success",
+        "rounds",
+        "survivors",
+        "clusters_lost",
+        "opened_sums",
+        "refusals",
+        "aborted",
+        "epsilon",
+        "checks_failed",
+        "skippers_failed",
+        "false_alarms",
+        "updates_refused",
+        "dishonest_counted",
+    ]
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+class Scenario(_Section, frozen=True, kw_only=True):
+    """One federated run."""
+
+    name: Name
+    description: str = ""
+    parties: Annotated[int, Meta(ge=1, le=100_000)]
+    data: Data = Data()
+    model: Model = Mlp()
+    training: Training = Training()
+    clustering: Clustering = Clustering()
+    groups: Groups = Groups()
+    participation: Participation = Participation()
+    secure_sum: SecureSum
+    privacy: Privacy = Privacy()
+    encoding: Encoding = Encoding()
+    weighting: Weighting = Weighting()
+    checks: Checks = Checks()
+    aggregation: Aggregation = Aggregation()
+    server_optimiser: ServerOptimiser = ServerOptimiser()
+    stop: Stop
+    deadlines: Deadlines = Deadlines()
+    leakage: Leakage = Leakage()
+    observer: bool = False
+    """Whether a local run adds an observer at the broker (metadata and hash of every frame)."""
+    behaviours: tuple[AnyBehaviour, ...] = ()
+    expect: tuple[Expect, ...] = ()

@@ -1,1 +1,0 @@
-"""Secure sums: one port, and the kinds of sum behind it."""

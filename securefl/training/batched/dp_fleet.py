@@ -1,0 +1,104 @@
+"""DP-SGD of many parties at once: the simulation's fast form of step 1.
+
+Every party starts from the same parameters and takes one step, so all their examples are one large batch;
+only the sums are each party's own. Batches, and so the results up to the rounding of single-precision
+gradients, are those of :class:`securefl.training.dpsgd.trainer.DpSgdTrainer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import torch
+
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy
+from securefl.base.errors import UsageError
+from securefl.scenario import DpSgd, Training
+from securefl.training.data import Portion, SamplePool
+from securefl.training.dpsgd import DpStep, Drawn, batch_entropy, check_batch, draw_batch, layers_of
+from securefl.training.sgd import TrainingDivergedError, ahead
+
+_EXAMPLES: Final = 512
+"""Expected number of examples of the parties that one thread takes at a time."""
+
+
+class DpJob(NamedTuple):
+    """One party's step in one round."""
+
+    portion: Portion
+    entropy: Entropy
+    """Of this update, as :meth:`securefl.training.dpsgd.trainer.DpSgdTrainer.update` takes it."""
+    carry: F64 | None
+
+
+def fits_fleet(module: torch.nn.Module) -> bool:
+    """Whether a model has a form for fleets: a sequence of known layers, which draw nothing at random."""
+    return layers_of(module) is not None
+
+
+class DpFleet:
+    """One step of any number of parties, each on its own records.
+
+    Memory is that of a few groups of parties, whatever their number. The number of threads changes no bit;
+    who shares a group may change the last ones.
+
+    Args:
+        module: one that :func:`fits_fleet`; overwritten in each call.
+        pool: all samples, on the device that computes.
+        input_shape: one sample's.
+        config: ``batch_size`` is b_c, the expected size of a batch.
+        dp: sampler, bound and momentum.
+        threads: groups computed at the same time on a CPU.
+
+    Raises:
+        ConfigError: the model mixes the examples of a batch.
+        UsageError: it does not fit.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        pool: SamplePool,
+        input_shape: tuple[int, ...],
+        config: Training,
+        dp: DpSgd,
+        *,
+        threads: int = 1,
+    ) -> None:
+        if not fits_fleet(module):
+            raise UsageError("a model that has no form for fleets")
+        self._step = DpStep(module, pool, input_shape, config.batch_size, dp)
+        self._batch = config.batch_size
+        self._dp = dp
+        self._threads = threads if pool.x.device.type == "cpu" else 1
+
+    def updates(self, params: F32, jobs: Sequence[DpJob]) -> Iterator[tuple[int, F64 | None]]:
+        """Yield each job's index and its update, f64 ``(d,)``, in order.
+
+        All yield None if ``params``, f32 ``(d,)``, are beyond repair (:meth:`DpStep.load`).
+
+        Raises:
+            ConfigError: a party has fewer records than a batch.
+            UsageError: ``params`` or a carry does not fit.
+        """
+        try:
+            self._step.load(params)
+        except TrainingDivergedError:
+            yield from ((index, None) for index in range(len(jobs)))
+            return
+        size = max(1, _EXAMPLES // self._batch)
+        groups = [range(i, min(i + size, len(jobs))) for i in range(0, len(jobs), size)]
+
+        def work(group: range) -> list[F64]:
+            return self._step.updates([self._draw(jobs[index]) for index in group])
+
+        for group, updates in ahead(work, groups, min(self._threads, max(1, len(groups)))):
+            yield from zip(group, updates, strict=True)
+
+    def _draw(self, job: DpJob) -> Drawn:
+        x, y, records = job.portion
+        check_batch(self._batch, records)
+        rows = draw_batch(self._dp.sampler, records, self._batch, batch_entropy(job.entropy))
+        return Drawn(x + rows, y + rows, job.carry)

@@ -1,0 +1,174 @@
+"""Local training of many parties at once, for dense models: the simulation's fast form of step 1.
+
+Parameters of a chunk of parties lie side by side, and each step of all of them is a handful of batched
+matrix products. The gradient of a dense network is written out: ``torch.func``, ``vmap(grad(...))`` of
+``functional_call``, takes 2 to 5 times as long (docs/adr/0010-vectorised-training.md has the figures). The
+batches, and so the results up to the rounding of floating-point sums, are those of
+:class:`securefl.training.sgd.trainer.LocalTrainer`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+
+from securefl.base.arrays import F32, expect
+from securefl.scenario import Mlp, Model, Softmax, Training
+from securefl.training.batched.order import Job, Step, steps_of
+from securefl.training.data import SamplePool
+from securefl.training.sgd import ahead
+
+_CHUNK_BYTES: Final = {"cpu": (2 << 20, 8 << 20), "cuda": (1 << 30, 1 << 30)}
+"""Least and most of a chunk's parameters and activations: on a CPU enough to make up for the time that Python
+takes and within reach of the caches, on a GPU enough to fill it."""
+
+_CHUNKS: Final = 8
+"""So many where they are large enough, for as many threads; the number of cores would change bits."""
+
+
+class _Layer(NamedTuple):
+    """One dense layer of each party of a chunk."""
+
+    weight: torch.Tensor
+    """f32 (a, inputs, outputs): transposed, which makes the product with the samples 3 times as fast."""
+    bias: torch.Tensor
+    """f32 (a, 1, outputs)."""
+
+    def first(self, parties: int) -> _Layer:
+        """The same tensors, of the first so many parties."""
+        return _Layer(self.weight[:parties], self.bias[:parties])
+
+
+def dense_widths(model: Model, input_shape: tuple[int, ...], classes: int) -> tuple[int, ...] | None:
+    """Inputs, hidden widths and classes of a dense model with ReLU; None for one without such a form."""
+    match model:
+        case Softmax():
+            return math.prod(input_shape), classes
+        case Mlp(hidden=hidden, activation="relu", dropout=0.0):
+            return math.prod(input_shape), *hidden, classes
+        case _:
+            return None
+
+
+class DenseFleet:
+    """SGD with momentum and weight decay of any number of parties, each on its own samples.
+
+    Memory is that of a few chunks, whatever the number of parties. The numbers of threads and of chunks at
+    work change no bit; who shares a chunk may change the last ones.
+
+    Args:
+        widths: of the layers, see :func:`dense_widths`.
+        pool: all samples, on the device that computes.
+        config: epochs, batch size and the rest.
+        threads: chunks trained at the same time. Each uses as many threads as torch is set to use.
+    """
+
+    def __init__(
+        self, widths: tuple[int, ...], pool: SamplePool, config: Training, *, threads: int = 1
+    ) -> None:
+        self._widths = widths
+        self._pool = pool
+        self._config = config
+        self._device = pool.x.device
+        self._threads = threads if self._device.type == "cpu" else 1
+        self._length = sum((a + 1) * b for a, b in pairwise(widths))
+        states = 2 if config.momentum else 1
+        each = 4 * (states * self._length + 3 * config.batch_size * sum(widths))
+        self._chunk = tuple(max(1, size // each) for size in _CHUNK_BYTES[self._device.type])
+
+    def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
+        """Train from ``params``, f32 ``(d,)``; yield each job's index and its parameters, f32 ``(d,)``.
+
+        A job whose parameters end as other than finite numbers yields None; the others do not notice. Jobs
+        come in the order of falling numbers of samples.
+
+        Raises:
+            UsageError: ``params`` has the wrong dtype or length.
+        """
+        expect(params, "params", np.float32, (self._length,))
+        start = torch.from_numpy(params.copy()).to(self._device)
+        # Parties with as many batches as their neighbours: nobody waits long for the others of a chunk.
+        order = sorted(range(len(jobs)), key=lambda index: (-jobs[index].portion.samples, index))
+        least, most = self._chunk
+        size = min(max(least, math.ceil(len(jobs) / _CHUNKS)), most)
+        chunks = [order[i : i + size] for i in range(0, len(order), size)]
+
+        def train(chunk: list[int]) -> list[F32 | None]:
+            return self._chunk_of(start, [jobs[index] for index in chunk])
+
+        for chunk, results in ahead(train, chunks, min(self._threads, max(1, len(chunks)))):
+            yield from zip(chunk, results, strict=True)
+
+    def _chunk_of(self, start: torch.Tensor, jobs: Sequence[Job]) -> list[F32 | None]:
+        """The trained parameters of one chunk's jobs, which are sorted by falling numbers of samples."""
+        config = self._config
+        with torch.inference_mode():
+            layers = self._spread(start, len(jobs))
+            moving: list[_Layer] = []
+            if config.momentum:
+                moving = [_Layer(torch.zeros_like(w), torch.zeros_like(b)) for w, b in layers]
+            for step in steps_of(jobs, config.epochs, config.batch_size, self._device):
+                parties = len(step.x)
+                self._descend(
+                    [layer.first(parties) for layer in layers],
+                    [layer.first(parties) for layer in moving],
+                    step,
+                )
+            flat = torch.cat(
+                [part for w, b in layers for part in (w.mT.reshape(len(jobs), -1), b.squeeze(1))], dim=1
+            )
+        return [row if np.isfinite(row).all() else None for row in flat.cpu().numpy()]
+
+    def _spread(self, start: torch.Tensor, parties: int) -> list[_Layer]:
+        """``parties`` copies of the layers in ``start``, which is laid out as torch's parameters are."""
+        layers: list[_Layer] = []
+        at = 0
+        for inputs, outputs in pairwise(self._widths):
+            weight = start[at : at + inputs * outputs].view(outputs, inputs).T
+            at += inputs * outputs
+            bias = start[at : at + outputs].view(1, outputs)
+            at += outputs
+            layers.append(_Layer(weight.repeat(parties, 1, 1), bias.repeat(parties, 1, 1)))
+        return layers
+
+    def _descend(self, layers: list[_Layer], moving: list[_Layer], step: Step) -> None:
+        """One step of all parties, in place. ``moving``: velocities, empty without momentum."""
+        parties, size = step.x.shape
+        x = self._pool.x.index_select(0, step.x.reshape(-1)).view(parties, size, -1)
+        seen = [x]
+        for weight, bias in layers[:-1]:
+            seen.append(torch.baddbmm(bias, seen[-1], weight).relu_())
+        scores = torch.baddbmm(layers[-1].bias, seen[-1], layers[-1].weight)
+        # The slope of the mean cross-entropy: probabilities less the label's one, over the batch's size.
+        slope = torch.softmax(scores, dim=2)
+        label = self._pool.y[step.y].unsqueeze(2)
+        slope.scatter_add_(2, label, torch.full((1, 1, 1), -1.0, device=slope.device).expand_as(label))
+        slope *= step.weights
+        for index in range(len(layers) - 1, -1, -1):
+            before = slope
+            if index:
+                slope = torch.bmm(slope, layers[index].weight.mT)
+                slope = torch.ops.aten.threshold_backward(slope, seen[index], 0)
+            self._update(layers[index], moving[index] if moving else None, seen[index], before)
+
+    def _update(
+        self, layer: _Layer, moving: _Layer | None, inputs: torch.Tensor, slope: torch.Tensor
+    ) -> None:
+        """Step against inputs^T slope, the gradient of one layer; with momentum, along ``moving``."""
+        config, (weight, bias) = self._config, layer
+        if moving is None:
+            kept = 1 - config.learning_rate * config.weight_decay
+            weight.baddbmm_(inputs.mT, slope, beta=kept, alpha=-config.learning_rate)
+            bias.mul_(kept).sub_(slope.sum(dim=1, keepdim=True), alpha=config.learning_rate)
+            return
+        moving.weight.baddbmm_(inputs.mT, slope, beta=config.momentum)
+        moving.bias.mul_(config.momentum).add_(slope.sum(dim=1, keepdim=True))
+        for what, velocity in zip(layer, moving, strict=True):
+            if config.weight_decay:
+                velocity.add_(what, alpha=config.weight_decay)
+            what.sub_(velocity, alpha=config.learning_rate)

@@ -1,0 +1,14 @@
+from .dataset import Dataset as Dataset
+from .datasets import load_data as load_data
+from .datasets import load_dataset as load_dataset
+from .pool import Portion as Portion
+from .pool import SamplePool as SamplePool
+from .pool import pool_samples as pool_samples
+from .shards import Shard as Shard
+from .shards import load_shard as load_shard
+from .shards import shards_of as shards_of
+from .shards import turned_samples as turned_samples
+from .shards import turns_of as turns_of
+from .shards import write_shards as write_shards
+from .split import SERVER_SET as SERVER_SET
+from .split import split as split

@@ -1,0 +1,93 @@
+"""A whole data set, before the split. No torch: numpy is enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefl.base.arrays import F32, I64, Inputs
+from securefl.base.errors import ConfigError, UsageError
+from securefl.training.data.idx import U8
+
+Samples = U8 | F32 | I64
+"""Samples ``(n, *input_shape)``: u8 is 0..1 in steps of 1/255, f32 is taken as it is, i64 are tokens."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Roles:
+    """The speaking roles of a text: ``train`` and ``test``, i64 ``(n,)``, say by number whose a sample is."""
+
+    names: tuple[str, ...]
+    """In the order of the text."""
+    train: I64
+    test: I64
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """A labelled data set with its official train/test split.
+
+    ``x_train`` is u8 or f32 ``(n, *input_shape)``, ``y_train`` i64 ``(n,)`` in ``[0, classes)``; the test
+    half likewise. Images have ``input_shape`` (channels, height, width). ``mean`` and ``std`` are scalars
+    over the training set's values (u8 divided by 255 first), used by :meth:`standardise`.
+
+    In a text, ``x_train`` is i64 tokens ``(n, length)`` in ``[0, classes)`` and ``y_train`` i64
+    ``(n, length)``: at each position the next token. ``mean`` and ``std`` are then not used.
+    """
+
+    name: str
+    x_train: Samples
+    y_train: I64
+    x_test: Samples
+    y_test: I64
+    classes: int
+    input_shape: tuple[int, ...]
+    mean: float
+    std: float
+    title: str = ""
+    """What the data are, for those who read a plot: not the original where they are not."""
+    roles: Roles | None = None
+    servers: Dataset | None = None
+    """Another data set, from which the server's samples come."""
+    measured: bool = False
+    """``mean`` and ``std`` were computed from these samples: two numbers that no privacy guarantee covers."""
+
+    def __repr__(self) -> str:
+        sizes = f"train={len(self.y_train)}, test={len(self.y_test)}"
+        return f"Dataset({self.name!r}, {sizes}, classes={self.classes}, input_shape={self.input_shape})"
+
+    def standardise(self, samples: Samples) -> Inputs:
+        """``(samples - mean) / std`` in f32, same shape; tokens as they are. The input is left alone."""
+        if samples.dtype == np.int64:
+            return samples.astype(np.int64)
+        scale = 255.0 if samples.dtype == np.uint8 else 1.0
+        out = samples.astype(np.float32)
+        out -= np.float32(self.mean * scale)
+        out /= np.float32(self.std * scale)
+        return out
+
+
+def standardised_by_train(
+    name: str, x_train: Samples, y_train: I64, x_test: Samples, y_test: I64, where: str = "data.set"
+) -> Dataset:
+    """A data set with the mean and the deviation of its own training samples, u8 or f32.
+
+    Raises:
+        ConfigError: there is nothing to learn: one class only, or all values alike; ``where`` names the data.
+        UsageError: train and test samples differ in shape.
+    """
+    scale = 255.0 if x_train.dtype == np.uint8 else 1.0
+    mean = float(x_train.mean(dtype=np.float64)) / scale
+    std = float(x_train.std(dtype=np.float64)) / scale
+    if not (std > 0.0 and np.isfinite(np.float32(std)) and np.float32(std) > 0.0):
+        raise ConfigError(where, f"has standard deviation {std}: there is nothing to learn from")
+    classes = int(max(y_train.max(), y_test.max())) + 1
+    if classes < 2:
+        raise ConfigError(where, "has one class only: there is nothing to learn")
+    if x_train.shape[1:] != x_test.shape[1:]:
+        raise UsageError("train and test samples differ in shape")
+    shape = x_train.shape[1:]
+    return Dataset(
+        name, x_train, y_train, x_test, y_test, classes, shape, mean, std, title=name, measured=True
+    )

@@ -1,0 +1,204 @@
+"""Whole data sets, as the launcher and the tools read them before the split. No torch: numpy is enough."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.util
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.errors import ConfigError
+from securefl.scenario import Data, ImageFolder
+from securefl.training.data.cifar import load_cifar10
+from securefl.training.data.dataset import Dataset, Samples, standardised_by_train
+from securefl.training.data.idx import read_idx
+from securefl.training.data.image_folder import load_folder
+from securefl.training.data.npz import finite_f32, labels_of, read_npz
+from securefl.training.data.text import load_shakespeare
+
+
+class _IdxFiles(NamedTuple):
+    """sha256 of a data set's four packed files; mean and deviation of its training pixels in [0, 1]."""
+
+    title: str
+    train_images: str
+    train_labels: str
+    test_images: str
+    test_labels: str
+    mean: float
+    std: float
+
+
+# The digests are those of the files as first published (LeCun et al.; Zalando SE). Mean and deviation are the
+# values in common use, to four digits; the tests recompute them.
+_IDX_SETS = {
+    "mnist": _IdxFiles(
+        "MNIST",
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        mean=0.1307,
+        std=0.3081,
+    ),
+    "fashion-mnist": _IdxFiles(
+        "Fashion-MNIST",
+        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+        mean=0.2860,
+        std=0.3530,
+    ),
+}
+
+
+_DIGITS_SHA256 = "09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22"
+_DIGITS_MOMENTS = (0.30513582, 0.37615756)
+"""Mean and deviation of its training half, to the precision of f32; constants, as those of the sets above."""
+
+
+def load_data(config: Data, data_dir: Path | None) -> Dataset:
+    """The scenario's data set, with the one that the server's samples come from if that is another.
+
+    Both are to be standardised as the scenario says.
+
+    Raises:
+        ConfigError: as :func:`load_dataset`; ``data.standardise`` for a text; or the samples of the two sets
+            are not alike.
+    """
+    dataset = _load(config, config.set, data_dir)
+    if config.server_set is None:
+        return dataset
+    try:
+        servers = _load(config, config.server_set, data_dir)
+    except ConfigError as error:
+        path = "data.server_set" if error.path == "data.set" else error.path
+        raise ConfigError(path, error.reason, error.remedy) from error
+    kinds = [f"samples of shape {one.input_shape} in {one.classes} classes" for one in (servers, dataset)]
+    if kinds[0] != kinds[1]:
+        raise ConfigError(
+            "data.server_set",
+            f"{servers.name} has {kinds[0]}, {dataset.name} {kinds[1]}",
+            "a set with samples of that shape and as many classes, or leave it out",
+        )
+    return replace(dataset, servers=servers)
+
+
+def _load(config: Data, name: str, data_dir: Path | None) -> Dataset:
+    dataset = load_dataset(name, data_dir, config.sequence_length, config.images)
+    chosen = config.standardise
+    if chosen is None:
+        return dataset
+    if dataset.x_train.dtype == np.int64:
+        raise ConfigError("data.standardise", f"{dataset.name} is text, which has no mean", "remove it")
+    return replace(dataset, mean=chosen.mean, std=chosen.deviation, measured=False)
+
+
+def load_dataset(
+    set: str,  # noqa: A002 - the name of the scenario's field
+    data_dir: Path | None,
+    sequence_length: int = 80,
+    images: ImageFolder = ImageFolder(),  # noqa: B008 - immutable
+) -> Dataset:
+    """The data set that the scenario's ``data.set`` names.
+
+    ``digits`` comes with scikit-learn (8x8, 1,797 samples). ``mnist`` and ``fashion-mnist`` are read from
+    ``<data_dir>/<set>/*.gz``, checked against the published digests; ``cifar10`` and ``shakespeare``, in
+    sequences of ``sequence_length``, from ``<data_dir>/<set>/``, and their title says whether the files are
+    known. ``npz:PATH`` is a numpy archive with ``x_train, y_train, x_test, y_test``: samples u8 or floating
+    point ``(n, ...)``, labels integers ``(n,)``. ``folder:PATH`` holds one folder of pictures per class, read
+    as ``images`` says (:func:`securefl.training.data.image_folder.load_folder`).
+
+    Raises:
+        ConfigError: a file is missing or not what it should be; ``--data-dir`` is needed and not given.
+    """
+    if set == "digits":
+        return _load_digits()
+    if set in _IDX_SETS:
+        return _load_idx_set(set, data_dir)
+    if set == "cifar10":
+        return load_cifar10(_folder(set, data_dir))
+    if set == "shakespeare":
+        return load_shakespeare(_folder(set, data_dir) / "plays.txt.gz", sequence_length)
+    if set.startswith("npz:"):
+        return _load_npz(Path(set.removeprefix("npz:")))
+    if set.startswith("folder:"):
+        return load_folder(Path(set.removeprefix("folder:")), images)
+    known = "digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH or folder:PATH"
+    raise ConfigError("data.set", f"unknown data set {set!r}", known)
+
+
+def _folder(name: str, data_dir: Path | None) -> Path:
+    if data_dir is None:
+        raise ConfigError("data.set", f"{name} is read from files", "name their folder by --data-dir")
+    return data_dir / name
+
+
+def _load_digits() -> Dataset:
+    # Read from scikit-learn's package, without the two seconds that importing scikit-learn takes.
+    package = importlib.util.find_spec("sklearn")
+    if package is None or package.origin is None:
+        raise ConfigError("data.set", "digits needs scikit-learn", "pip install 'securefl[learn]'")
+    path = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        remedy = "reinstall scikit-learn, or use another data set"
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}", remedy) from error
+    if hashlib.sha256(raw).hexdigest() != _DIGITS_SHA256:
+        raise ConfigError(str(path), "is not the digits data set as published", "reinstall scikit-learn")
+    table = np.loadtxt(io.BytesIO(gzip.decompress(raw)), delimiter=",", dtype=np.int64)
+    x = (table[:, :-1].astype(np.float32) / np.float32(16.0)).reshape(-1, 1, 8, 8)
+    y = table[:, -1].copy()
+    # Every fifth sample of each class is a test sample: stratified, and the same on every machine.
+    test = np.zeros(y.shape, dtype=np.bool_)
+    for label in np.unique(y):
+        test[np.flatnonzero(y == label)[4::5]] = True
+    mean, std = _DIGITS_MOMENTS
+    return Dataset("digits", x[~test], y[~test], x[test], y[test], 10, (1, 8, 8), mean, std, "digits")
+
+
+def _load_idx_set(name: str, data_dir: Path | None) -> Dataset:
+    folder = _folder(name, data_dir)
+    files = _IDX_SETS[name]
+    x_train = read_idx(folder / "train-images-idx3-ubyte.gz", 3, files.train_images)[:, None]
+    y_train = read_idx(folder / "train-labels-idx1-ubyte.gz", 1, files.train_labels).astype(np.int64)
+    x_test = read_idx(folder / "t10k-images-idx3-ubyte.gz", 3, files.test_images)[:, None]
+    y_test = read_idx(folder / "t10k-labels-idx1-ubyte.gz", 1, files.test_labels).astype(np.int64)
+    shape = x_train.shape[1:]
+    return Dataset(name, x_train, y_train, x_test, y_test, 10, shape, files.mean, files.std, files.title)
+
+
+def _load_npz(path: Path) -> Dataset:
+    arrays = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
+    x_train = _samples_of(arrays["x_train"], f"{path}[x_train]")
+    x_test = _samples_of(arrays["x_test"], f"{path}[x_test]")
+    y_train = labels_of(arrays["y_train"], f"{path}[y_train]")
+    y_test = labels_of(arrays["y_test"], f"{path}[y_test]")
+    for half, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
+        if len(x) != len(y):
+            raise ConfigError(
+                f"{path}[y_{half}]", f"has {len(y)} labels for the {len(x)} samples of x_{half}"
+            )
+    if x_train.shape[1:] != x_test.shape[1:]:
+        raise ConfigError(
+            f"{path}[x_test]", f"has samples of shape {x_test.shape[1:]}, x_train {x_train.shape[1:]}"
+        )
+    if x_train.dtype != x_test.dtype:
+        raise ConfigError(f"{path}[x_test]", f"has dtype {x_test.dtype}, x_train {x_train.dtype}")
+    return standardised_by_train(path.stem, x_train, y_train, x_test, y_test, where=f"{path}[x_train]")
+
+
+def _samples_of(array: npt.NDArray[Any], where: str) -> Samples:
+    if array.ndim < 2 or array.size == 0:
+        raise ConfigError(
+            where, f"has shape {array.shape}, expected (n, ...) with at least one value per sample"
+        )
+    return array if array.dtype == np.uint8 else finite_f32(array, where)

@@ -1,0 +1,54 @@
+"""Reading the published files of data sets: whole into memory, packed or not, any defect a ConfigError."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from pathlib import Path
+
+from securefl.base.errors import ConfigError
+
+MAX_BYTES = 2**30
+"""Largest unpacked file: a header may ask for anything, and a few packed bytes unpack to as much."""
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of ``path``.
+
+    Raises:
+        ConfigError: it is missing or unreadable.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        there = "its folder exists" if path.parent.is_dir() else f"there is no folder {path.parent}"
+        raise ConfigError(
+            str(path), f"file not found, {there}", "name the folder with the data sets by --data-dir"
+        ) from None
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}", "check --data-dir") from error
+
+
+def read_unpacked(path: Path) -> bytes:
+    """The content of ``path``, unpacked if its name ends in ``.gz``.
+
+    Raises:
+        ConfigError: it is missing, unreadable, cut short, corrupt or longer than :data:`MAX_BYTES`.
+    """
+    raw = read_bytes(path)
+    if path.suffix != ".gz":
+        return raw
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise not_gzip(path, error) from error
+    if len(content) > MAX_BYTES:
+        raise ConfigError(str(path), f"unpacks to more than {MAX_BYTES} bytes", "fetch the file again")
+    return content
+
+
+def not_gzip(path: Path, error: Exception) -> ConfigError:
+    """What to say of a file that ``gzip`` cannot read to its end."""
+    return ConfigError(str(path), f"is not a whole gzip file: {error}", "fetch the file again")

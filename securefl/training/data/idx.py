@@ -1,0 +1,74 @@
+"""Reader of gzipped idx files, the format of MNIST and Fashion-MNIST.
+
+Format (LeCun, Cortes, Burges, "The MNIST database of handwritten digits"): two zero bytes, one byte for the
+element type, one for the number of dimensions, a big-endian u32 per dimension, then the elements, last index
+fastest. Only unsigned bytes (type 0x08) are read: both data sets use nothing else.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import math
+import zlib
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.errors import ConfigError
+from securefl.training.data.files import MAX_BYTES, not_gzip, read_bytes
+
+U8 = npt.NDArray[np.uint8]
+
+UNSIGNED_BYTE = 0x08
+
+
+def read_idx(path: Path, dimensions: int, sha256: str | None = None) -> U8:
+    """The array in the gzipped idx file ``path``: u8, with ``dimensions`` axes, writable.
+
+    ``sha256`` is the digest (64 hex digits) that the packed file must have; ``None`` skips that check.
+
+    Raises:
+        ConfigError: the file is missing, unreadable, not the expected one, cut short, corrupt or too long.
+    """
+    packed = read_bytes(path)
+    if sha256 is not None:
+        found = hashlib.sha256(packed).hexdigest()
+        if found != sha256:
+            raise ConfigError(
+                str(path),
+                f"has sha256 {found}, expected {sha256}",
+                "fetch the original file again, or use npz:PATH for a data set of your own",
+            )
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            return _parse(file, path, dimensions)
+    except (OSError, EOFError, zlib.error) as error:
+        raise not_gzip(path, error) from error
+
+
+def _parse(file: gzip.GzipFile, path: Path, dimensions: int) -> U8:
+    magic = _exactly(file, 4, path)
+    if magic != bytes([0, 0, UNSIGNED_BYTE, dimensions]):
+        raise ConfigError(
+            str(path), f"is not an idx file of unsigned bytes with {dimensions} dimensions: 0x{magic.hex()}"
+        )
+    header = _exactly(file, 4 * dimensions, path)
+    shape = tuple(int.from_bytes(header[i : i + 4], "big") for i in range(0, len(header), 4))
+    size = math.prod(shape)
+    if size > MAX_BYTES:
+        raise ConfigError(str(path), f"claims {size} bytes of data, more than {MAX_BYTES}")
+    array = np.frombuffer(bytearray(_exactly(file, size, path)), dtype=np.uint8).reshape(shape)
+    # Reading past the data also makes gzip check its CRC, which it does only at the end of the stream.
+    if file.read(1):
+        raise ConfigError(str(path), f"has bytes after the {size} that its header announces")
+    return array
+
+
+def _exactly(file: gzip.GzipFile, size: int, path: Path) -> bytes:
+    data = file.read(size)
+    if len(data) != size:
+        raise ConfigError(str(path), f"is cut short: {len(data)} of {size} bytes in its last part")
+    return data

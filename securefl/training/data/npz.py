@@ -1,0 +1,105 @@
+"""Reading numpy archives that somebody else may have written: plain arrays, any defect a ConfigError."""
+
+from __future__ import annotations
+
+import struct
+import tokenize
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F32, I64
+from securefl.base.errors import ConfigError
+
+_DEFECTS = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    MemoryError,
+    OverflowError,
+    SyntaxError,  # numpy's parser of array headers
+    RuntimeError,  # an encrypted or unsupported zip member
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What numpy and zipfile raise on damaged or hostile archives."""
+
+MAX_CLASSES = 65_536
+"""More classes than this is a wrong label column, not a task: the last layer grows with the largest label."""
+
+
+def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
+    """The arrays named ``keys`` of the archive ``path``; other arrays in it are not looked at.
+
+    Pickled objects are never loaded: an archive from elsewhere must not be able to run code.
+
+    Raises:
+        ConfigError: file or key is missing, the file is no archive or damaged, an array holds objects.
+    """
+    try:
+        opened = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise ConfigError(str(path), "file not found", "paths start at the working directory") from None
+    except _DEFECTS as error:
+        raise ConfigError(str(path), f"is no readable npz archive: {error}") from error
+    if not isinstance(opened, np.lib.npyio.NpzFile):
+        raise ConfigError(str(path), "holds one bare array, not an npz archive", "write it with numpy.savez")
+    with opened:
+        return {key: _member(opened, key, path) for key in keys}
+
+
+def _member(archive: np.lib.npyio.NpzFile, key: str, path: Path) -> npt.NDArray[Any]:
+    if key not in archive.files:
+        have = ", ".join(sorted(archive.files)) or "nothing"
+        raise ConfigError(f"{path}[{key}]", f"missing; the archive holds {have}")
+    try:
+        array = archive[key]
+    except _DEFECTS as error:
+        raise ConfigError(f"{path}[{key}]", f"cannot be read: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise ConfigError(f"{path}[{key}]", "is not stored as a numpy array")
+    return array
+
+
+def labels_of(array: npt.NDArray[Any], where: str, per_sample: tuple[int, ...] = ()) -> I64:
+    """``array`` as class labels: i64 ``(n, *per_sample)``, in ``[0, MAX_CLASSES)``.
+
+    Raises:
+        ConfigError: another shape, empty, not integers, or out of range; ``where`` names it.
+    """
+    if array.ndim < 1 or array.shape[1:] != per_sample or array.dtype.kind not in "iu":
+        shape = f"(n, {', '.join(map(str, per_sample))})" if per_sample else "(n,)"
+        raise ConfigError(
+            where, f"has dtype {array.dtype} and shape {array.shape}, expected integers {shape}"
+        )
+    if array.size == 0:
+        raise ConfigError(where, "is empty")
+    low, high = int(array.min()), int(array.max())
+    if low < 0:
+        raise ConfigError(where, f"holds the negative label {low}", "number the classes from 0")
+    if high >= MAX_CLASSES:
+        raise ConfigError(where, f"holds the label {high}", f"labels lie in [0, {MAX_CLASSES})")
+    return array.astype(np.int64)
+
+
+def finite_f32(array: npt.NDArray[Any], where: str) -> F32:
+    """``array`` of floating-point numbers as f32, all of them finite.
+
+    Raises:
+        ConfigError: another dtype, NaN, an infinity, or a value beyond the range of f32; ``where`` names it.
+    """
+    if array.dtype.kind != "f":
+        raise ConfigError(where, f"has dtype {array.dtype}, expected floating-point numbers")
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float32)
+    bad = int(narrow.size - np.count_nonzero(np.isfinite(narrow)))
+    if bad:
+        raise ConfigError(where, f"holds {bad} values that are not finite numbers of 32 bits")
+    return narrow

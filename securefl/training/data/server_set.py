@@ -1,0 +1,83 @@
+"""Which training samples the server holds itself: a share of them, or a few of each class.
+
+As the split, it is public and follows from the seed alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.errors import ConfigError
+from securefl.scenario import Data
+from securefl.training.data.dataset import Dataset
+
+
+def server_rows(dataset: Dataset, train: I64, config: Data, seed: int) -> I64:
+    """The server's rows, i64 ``(n,)``, in shuffled order: as many of each class.
+
+    They are some of ``train``, or of the whole training half of ``dataset.servers`` if there is that. SHARE,
+    appendix D: "5% of the training data across clients with the same number of samples of each label"; Xiang
+    et al. 2023, section 4.4: two samples of each class. Samples of a text have a label per character, which
+    cannot be balanced: theirs are drawn uniformly.
+
+    Raises:
+        ConfigError: a class has too few samples, or the share is less than one of each class.
+    """
+    if not config.server_holds_some:
+        return np.empty(0, dtype=np.int64)
+    source = dataset.servers or dataset
+    if source is not dataset:
+        train = np.arange(len(source.y_train), dtype=np.int64)
+    is_text = source.y_train.ndim > 1
+    labels = np.zeros(len(train), dtype=np.int64) if is_text else source.y_train[train]
+    if config.server_per_class is not None:
+        kinds, each = source.classes, config.server_per_class
+        _check_count(source, labels, each)
+    else:
+        kinds = 1 if is_text else source.classes
+        each = _share(source, labels, kinds, config.server_fraction)
+    rng = np.random.Generator(np.random.PCG64([seed, 2]))
+    chosen = [rng.permutation(np.flatnonzero(labels == kind))[:each] for kind in range(kinds)]
+    rows: I64 = train[rng.permutation(np.concatenate(chosen))]
+    return rows
+
+
+def _check_count(source: Dataset, labels: I64, each: int) -> None:
+    counts = np.bincount(labels, minlength=source.classes)
+    if each > counts.min():
+        fewest = int(counts.min())
+        remedy = "a larger data.train_limit, or another set"
+        raise ConfigError(
+            "data.server_per_class",
+            f"{each} of each class, but class {int(counts.argmin())} of {source.name} has {fewest} samples",
+            f"at most {fewest}, {remedy}" if fewest else remedy,
+        )
+
+
+def _share(source: Dataset, labels: I64, kinds: int, fraction: float) -> int:
+    """How many samples of each of so many classes make up ``fraction`` of all."""
+    total = len(labels)
+    counts = np.bincount(labels, minlength=kinds)
+    scarce, fewest = int(counts.argmin()), int(counts.min())
+    if not fewest:
+        raise ConfigError(
+            "data.server_fraction",
+            f"class {scarce} of {source.name} has no samples, and the server is to have as many of each",
+            "a larger data.train_limit, or another set",
+        )
+    # 0.29 * 100 is 28.999...: an exact share must not lose a sample to rounding.
+    each = int(fraction * total / kinds + 1e-9)
+    if not each:
+        raise ConfigError(
+            "data.server_fraction",
+            f"{fraction:g} of {total} samples is less than one of each of {kinds} classes",
+            f"at least {kinds / total:.2g}, or a larger data.train_limit",
+        )
+    if each > fewest:
+        raise ConfigError(
+            "data.server_fraction",
+            f"{fraction:g} of {total} samples is {each} of each class, but class {scarce} has {fewest}",
+            f"at most {fewest * kinds / total:.2g}",
+        )
+    return each

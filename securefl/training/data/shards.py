@@ -1,0 +1,191 @@
+"""What one party holds: its own samples, standardised, in one file. No party ever sees the whole data set.
+
+The launcher writes the shards into a private directory; each party loads one file, the server the test file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar, cast
+
+import numpy as np
+
+from securefl.base.arrays import I64, Inputs
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.scenario import Data, Groups
+from securefl.training.data.dataset import Dataset, Samples
+from securefl.training.data.npz import MAX_CLASSES, finite_f32, labels_of, read_npz
+from securefl.training.data.split import SERVER_SET, TEST, Split, split
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Shard:
+    """Samples and their labels, n >= 1 of them.
+
+    ``x`` f32 ``(n, *input_shape)``, standardised, finite, with ``y`` i64 ``(n,)`` in [0, classes); or the
+    tokens ``x`` of a text, i64 ``(n, length)`` in [0, classes), with a label each, ``y`` i64 ``(n, length)``.
+    """
+
+    x: Inputs
+    y: I64
+    classes: int
+    input_shape: tuple[int, ...]
+
+    @property
+    def tokens(self) -> bool:
+        """Whether the samples are text, with a label at every position."""
+        return self.x.dtype == np.int64
+
+    def __repr__(self) -> str:
+        return f"Shard(samples={len(self.y)}, classes={self.classes}, input_shape={self.input_shape})"
+
+
+@dataclass(frozen=True)
+class ShardFiles:
+    """Where the shards lie, and how many samples each party got (the count that it will declare)."""
+
+    parties: Mapping[PartyId, Path]
+    counts: Mapping[PartyId, int]
+    test: Path
+    server: Path | None
+    """The server's own training samples, if the scenario gives it any."""
+
+
+Turns = Mapping[PartyId, int]
+"""By party, quarters by which its images are turned (:func:`turns_of`)."""
+SomeSamples = TypeVar("SomeSamples", bound=Samples)
+NO_TURNS: Turns = MappingProxyType({})
+
+
+class Shards(NamedTuple):
+    """The shards in memory."""
+
+    parties: dict[PartyId, Shard]
+    test: Shard
+    server: Shard | None
+    """The server's own training samples, if the scenario gives it any."""
+
+
+def shards_of(dataset: Dataset, rows: Split, turns: Turns = NO_TURNS) -> Shards:
+    """All shards, in memory: what :func:`load_shard` gives of the files; copies are in memory once."""
+    held = {(id(own), turns.get(party, 0)): own for party, own in rows.parties.items()}
+    made = {
+        key: _shard(dataset, turned_samples(dataset.x_train[own], key[1]), dataset.y_train[own])
+        for key, own in held.items()
+    }
+    parties = {party: made[id(own), turns.get(party, 0)] for party, own in rows.parties.items()}
+    test = _shard(dataset, dataset.x_test[rows.test], dataset.y_test[rows.test])
+    source = dataset.servers or dataset
+    server = _shard(source, source.x_train[rows.server], source.y_train[rows.server])
+    return Shards(parties, test, server if len(rows.server) else None)
+
+
+def turns_of(groups: Groups, parties: tuple[PartyId, ...]) -> Turns:
+    """By party, how many quarters its images are turned; empty where tasks are not rotations.
+
+    From party to party a quarter more, or as many parties of each as ``groups.sizes`` says.
+    """
+    if groups.count == 1 or groups.tasks != "rotations":
+        return {}
+    if groups.sizes:
+        turns = [turn for turn, size in enumerate(groups.sizes) for _ in range(size)]
+        return dict(zip(parties, turns, strict=True))
+    return {party: index % groups.count for index, party in enumerate(parties)}
+
+
+def turned_samples(x: SomeSamples, quarters: int) -> SomeSamples:
+    """Images ``(n, ..., side, side)`` turned by so many quarters, anticlockwise.
+
+    Raises:
+        ConfigError: they are to be turned and are no square images.
+    """
+    if not quarters:
+        return x
+    if x.ndim < 3 or x.shape[-1] != x.shape[-2]:
+        raise ConfigError(
+            "groups.tasks", f"samples of shape {x.shape[1:]} are no square images to turn", '"given"'
+        )
+    return cast("SomeSamples", np.ascontiguousarray(np.rot90(x, quarters, axes=(-2, -1))))
+
+
+def _shard(dataset: Dataset, samples: Samples, labels: I64) -> Shard:
+    return Shard(dataset.standardise(samples), labels, dataset.classes, samples.shape[1:])
+
+
+def write_shards(
+    dataset: Dataset,
+    config: Data,
+    parties: tuple[PartyId, ...],
+    seed: int,
+    directory: Path,
+    behind: Collection[PartyId] = (),
+    turns: Turns = NO_TURNS,
+) -> ShardFiles:
+    """Split ``dataset`` (:func:`split`) and write ``<party>.npz`` and ``test.npz`` into ``directory``.
+
+    If the server holds samples of its own there is ``server.npz`` too. The caller creates ``directory``,
+    readable by itself only.
+
+    Raises:
+        ConfigError: the split is not feasible, or a file cannot be written.
+        UsageError: a name occurs twice or is that of another file.
+    """
+    whole = split(dataset, config, parties, seed, behind)
+
+    def write(stem: str, rows: I64, source: Dataset = dataset, quarters: int = 0) -> Path:
+        samples = turned_samples(source.x_train[rows], quarters)
+        return _write(directory / f"{stem}.npz", source, samples, source.y_train[rows])
+
+    paths: dict[PartyId, Path] = {}
+    counts: dict[PartyId, int] = {}
+    for party, rows in whole.parties.items():
+        paths[party] = write(party, rows, quarters=turns.get(party, 0))
+        counts[party] = len(rows)
+    x_test, y_test = dataset.x_test[whole.test], dataset.y_test[whole.test]
+    test = _write(directory / f"{TEST}.npz", dataset, x_test, y_test)
+    server = write(SERVER_SET, whole.server, dataset.servers or dataset) if len(whole.server) else None
+    return ShardFiles(paths, counts, test, server)
+
+
+def _write(path: Path, dataset: Dataset, samples: Samples, labels: I64) -> Path:
+    try:
+        np.savez(path, x=dataset.standardise(samples), y=labels, classes=np.int64(dataset.classes))
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
+    return path
+
+
+def load_shard(path: Path) -> Shard:
+    """The shard in ``path``, checked.
+
+    Raises:
+        ConfigError: missing, damaged, pickled, or arrays that are no shard; names the file and the array.
+    """
+    arrays = read_npz(path, ("x", "y", "classes"))
+    x_where, classes_where = f"{path}[x]", f"{path}[classes]"
+    x, raw_classes = arrays["x"], arrays["classes"]
+    if x.dtype not in (np.float32, np.int64) or x.ndim < 2 or x.size == 0:
+        raise ConfigError(x_where, f"has dtype {x.dtype} and shape {x.shape}, expected float32 (n, ...)")
+    if x.dtype == np.int64 and x.ndim != 2:
+        raise ConfigError(x_where, f"holds tokens of shape {x.shape}, expected (n, length)")
+    if raw_classes.shape != () or raw_classes.dtype != np.int64:
+        raise ConfigError(classes_where, f"has dtype {raw_classes.dtype} and shape {raw_classes.shape}")
+    classes = int(raw_classes)
+    if not 2 <= classes <= MAX_CLASSES:
+        raise ConfigError(classes_where, f"is {classes}, must lie in [2, {MAX_CLASSES}]")
+    tokens = x.dtype == np.int64
+    y = labels_of(arrays["y"], f"{path}[y]", x.shape[1:] if tokens else ())
+    if len(y) != len(x):
+        raise ConfigError(f"{path}[y]", f"has {len(y)} labels for {len(x)} samples")
+    if int(y.max()) >= classes:
+        raise ConfigError(f"{path}[y]", f"holds the label {int(y.max())}, but there are {classes} classes")
+    if not tokens:
+        return Shard(finite_f32(x, x_where), y, classes, x.shape[1:])
+    x = labels_of(x, x_where, x.shape[1:])
+    if int(x.max()) >= classes:
+        raise ConfigError(x_where, f"holds the token {int(x.max())}, but there are {classes} classes")
+    return Shard(x, y, classes, x.shape[1:])

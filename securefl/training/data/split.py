@@ -1,0 +1,135 @@
+"""Who gets which rows of a data set: the limits, then the server's own set, then the parties' shares.
+
+The split is public and follows from the seed alone, so numpy's seeded generator is right here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.errors import ConfigError, UsageError
+from securefl.base.ids import PartyId
+from securefl.scenario import ByLabel, ByRole, Data
+from securefl.training.data.dataset import Dataset, Roles
+from securefl.training.data.partition import largest_remainders, partition
+from securefl.training.data.server_set import server_rows
+from securefl.training.data.text import MIN_SPEECH
+
+TEST = "test"
+"""Stem of the test set's file."""
+
+SERVER_SET = "server"
+"""Stem of the file with the server's own training samples."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Split:
+    """Rows for each party, for the test and for the server; no row of the training half is in two shares."""
+
+    parties: Mapping[PartyId, I64]
+    """Rows of the training half; those who hold the same share have one array between them."""
+    test: I64
+    """Rows of the test half."""
+    server: I64
+    """Rows of the training half that the server holds and no party does, or of ``dataset.servers`` if there
+    is that; empty without a server set."""
+
+
+def split(
+    dataset: Dataset,
+    config: Data,
+    parties: tuple[PartyId, ...],
+    seed: int,
+    behind: Collection[PartyId] = (),
+) -> Split:
+    """Split ``dataset`` as ``config`` says.
+
+    ``train_limit`` and ``test_limit`` keep the first samples of a permutation seeded with ``seed``; they are
+    totals, and limits above the data set's size keep everything. By role, only the text of the first
+    ``len(parties)`` roles is used, for training and for testing, and ``train_limit`` shortens each of them
+    alike. Of what is left the server's set is drawn (:mod:`securefl.training.data.server_set`), unless it
+    comes from another data set, and the rest is partitioned: into a share each, or into ``config.shares``,
+    which the parties take in turn, those of ``behind`` after the others.
+
+    Raises:
+        ConfigError: the split is not feasible (see :func:`partition`), or there is no such server set.
+        UsageError: a name occurs twice or is that of another file.
+    """
+    if len(set(parties)) != len(parties) or {TEST, SERVER_SET} & set(parties):
+        raise UsageError(f"names of parties must be distinct and neither {TEST!r} nor {SERVER_SET!r}")
+    # The second word keeps these streams apart from the one that the partition draws from the same seed.
+    rng = np.random.Generator(np.random.PCG64([seed, 1]))
+    if isinstance(config.partition, ByRole):
+        roles = _roles_for(dataset, len(parties))
+        classes = roles.train
+        train = _limited_alike(classes, len(parties), config.train_limit, rng)
+        test = _limited(np.flatnonzero(roles.test < len(parties)), config.test_limit, rng)
+    else:
+        classes = _classes(dataset, config)
+        train = _limited(np.arange(len(dataset.y_train)), config.train_limit, rng)
+        test = _limited(np.arange(len(dataset.y_test)), config.test_limit, rng)
+    server = server_rows(dataset, train, config, seed)
+    if dataset.servers is None:
+        train = train[~np.isin(train, server)]
+    number = config.shares or len(parties)
+    shares = partition(classes[train], number, config.partition, seed)
+    # Without a number of shares everybody's stays the same, whoever misbehaves.
+    queue = sorted(parties, key=lambda party: party in behind) if config.shares else parties
+    held = [train[share] for share in shares]
+    own = {party: held[turn % number] for turn, party in enumerate(queue)}
+    return Split({party: own[party] for party in parties}, test, server)
+
+
+def _classes(dataset: Dataset, config: Data) -> I64:
+    """What the partition goes by: i64 ``(n,)``."""
+    if dataset.y_train.ndim == 1:
+        return dataset.y_train
+    if isinstance(config.partition, ByLabel):
+        raise ConfigError(
+            "data.partition",
+            f"{config.partition.__struct_config__.tag} goes by the label of a sample,"
+            f" and those of {dataset.name} have one per character",
+            "roles, iid or log-normal",
+        )
+    return np.zeros(len(dataset.y_train), dtype=np.int64)
+
+
+def _roles_for(dataset: Dataset, parties: int) -> Roles:
+    roles = dataset.roles
+    if roles is None:
+        raise ConfigError(
+            "data.partition",
+            f"roles needs a text by speaking role, {dataset.name} is none",
+            'data.set = "shakespeare", or another partition',
+        )
+    if parties > len(roles.names):
+        raise ConfigError(
+            "parties",
+            f"{parties} parties, but {len(roles.names)} roles of {dataset.name} have enough text:"
+            f" {MIN_SPEECH:,} characters and one sequence of data.sequence_length each to train and to test",
+            f"at most {len(roles.names)}, or another data.partition",
+        )
+    return roles
+
+
+def _limited(rows: I64, limit: int | None, rng: np.random.Generator) -> I64:
+    order: I64 = rng.permutation(rows)
+    return order if limit is None else order[:limit]
+
+
+def _limited_alike(roles: I64, parties: int, limit: int | None, rng: np.random.Generator) -> I64:
+    """Rows of the first roles: at most ``limit`` in all, from each role the same share, but at least one."""
+    own = [rng.permutation(np.flatnonzero(roles == role)) for role in range(parties)]
+    sizes = np.array([len(rows) for rows in own], dtype=np.int64)
+    if limit is not None and limit < sizes.sum():
+        if limit < parties:
+            raise ConfigError(
+                "data.train_limit", f"{limit} samples for {parties} parties", f"at least {parties}"
+            )
+        # Sizes less one, so that one sample more than the share is never more than there are.
+        sizes = 1 + largest_remainders(limit - parties, (sizes - 1).astype(np.float64))
+    return np.concatenate([rows[:size] for rows, size in zip(own, sizes, strict=True)])

@@ -1,0 +1,143 @@
+"""Next character of Shakespeare's plays, by speaking role: the task of LEAF (arXiv 1812.01097).
+
+``plays.txt.gz``: gzipped ASCII. A play begins with a line ``=== PLAY: <title> ===``; then, for every speech,
+the speaker's name and a colon, the lines of the speech, and an empty line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.errors import ConfigError
+from securefl.training.data.dataset import Dataset, Roles
+from securefl.training.data.files import read_unpacked
+
+ALPHABET = "\n !$&',-.234568:;?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz"
+"""All characters of the speeches. Token 0 is any other, and the i-th of these, from 1, is token i."""
+
+CLASSES = len(ALPHABET) + 1
+
+MIN_SPEECH = 1_000
+"""Fewest characters that a speaking role must have to be a party."""
+
+TRAIN_SHARE = 0.8
+"""A role learns from this much of its text, from the beginning, and is tested on the rest."""
+
+NOBODY = "UNKNOWN"
+"""Stands where the edition names no speaker: several people, hence no role."""
+
+_PLAYS = "118834f94c3ec391cb37a37d87c0ef519832c179223b4c76e8307eda649f3cd0"
+"""sha256 of the unpacked file that was made from Bosak's edition (37 plays)."""
+_MARK, _END = "=== PLAY: ", " ==="
+_TOKENS = np.zeros(256, dtype=np.int64)
+_TOKENS[np.frombuffer(ALPHABET.encode(), dtype=np.uint8)] = np.arange(1, CLASSES)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A speaker in one play: the same name in another play is another role."""
+
+    play: str
+    speaker: str
+    speeches: list[str] = field(default_factory=list)
+
+    @property
+    def characters(self) -> int:
+        """Of speech, without what separates the speeches."""
+        return sum(map(len, self.speeches))
+
+
+def load_shakespeare(path: Path, length: int) -> Dataset:
+    """The roles with enough text in the file ``path``, in the order of their first speech.
+
+    Enough is :data:`MIN_SPEECH` characters and a sequence to train and one to test on. A role's text is its
+    speeches, one after the other; the first 80 % are for training and the rest for the test, and sequences
+    never cross that line. See :func:`sequences_of`; samples and labels are i64 ``(n, length)``.
+
+    Raises:
+        ConfigError: the file is missing, damaged or not in this format, or no role has enough text.
+    """
+    raw = read_unpacked(path)
+    names: list[str] = []
+    train: list[I64] = []
+    test: list[I64] = []
+    for role in roles_in(raw, path):
+        if role.characters < MIN_SPEECH or role.speaker == NOBODY:
+            continue
+        tokens = tokens_of("\n".join(role.speeches))
+        cut = int(TRAIN_SHARE * len(tokens))
+        own, own_test = sequences_of(tokens[:cut], length), sequences_of(tokens[cut:], length)
+        if len(own) and len(own_test):
+            names.append(f"{role.speaker} ({role.play})")
+            train.append(own)
+            test.append(own_test)
+    if not names:
+        raise ConfigError(
+            str(path),
+            f"no role has {MIN_SPEECH:,} characters and a sequence of {length} to train and to test on",
+            "a smaller data.sequence_length",
+        )
+    (x_train, y_train, whose), (x_test, y_test, whose_test) = _joined(train), _joined(test)
+    known = "" if hashlib.sha256(raw).hexdigest() == _PLAYS else " (unknown file)"
+    title = f"Shakespeare's plays{known}, next character, sequences of {length}"
+    roles = Roles(tuple(names), whose, whose_test)
+    return Dataset(
+        "shakespeare", x_train, y_train, x_test, y_test, CLASSES, (length,), 0.0, 1.0, title, roles
+    )
+
+
+def roles_in(raw: bytes, path: Path) -> list[Role]:
+    """All roles of the plays in ``raw``, in the order of their first speech.
+
+    Raises:
+        ConfigError: not in this format; ``path`` names it, and the reason the line.
+    """
+    try:
+        text = raw.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), f"is not ASCII: byte {error.start}") from None
+    roles: dict[tuple[str, str], Role] = {}
+    play, line = "", 1
+    for block in text.split("\n\n"):
+        first, _, speech = block.partition("\n")
+        if first.startswith(_MARK) and first.endswith(_END) and not speech:
+            play = first[len(_MARK) : -len(_END)]
+        elif play and first.endswith(":") and first != ":":
+            roles.setdefault((play, first[:-1]), Role(play, first[:-1])).speeches.append(speech.rstrip("\n"))
+        elif block.strip():
+            raise ConfigError(
+                str(path),
+                f"line {line} is neither '{_MARK}TITLE{_END}' nor a speaker and a colon: {first[:40]!r}",
+                "fetch the file again",
+            )
+        line += block.count("\n") + 2
+    return list(roles.values())
+
+
+def tokens_of(text: str) -> I64:
+    """Tokens i64 ``(len(text),)`` in ``[0, CLASSES)`` of ASCII text; 0 for what :data:`ALPHABET` lacks."""
+    tokens: I64 = _TOKENS[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
+    return tokens
+
+
+def sequences_of(tokens: I64, length: int) -> I64:
+    """All whole sequences of ``tokens``, each with the token after it: i64 ``(n, length + 1)``.
+
+    They begin ``length`` apart, so that the last token of one is the first of the next: every token but the
+    first of all is the label of exactly one position.
+    """
+    if len(tokens) <= length:
+        return np.empty((0, length + 1), dtype=np.int64)
+    return np.lib.stride_tricks.sliding_window_view(tokens, length + 1)[::length]
+
+
+def _joined(sequences: list[I64]) -> tuple[I64, I64, I64]:
+    """Samples, labels and whose they are."""
+    whole = np.concatenate(sequences)
+    sizes = [len(own) for own in sequences]
+    return whole[:, :-1].copy(), whole[:, 1:].copy(), np.repeat(np.arange(len(sizes)), sizes)

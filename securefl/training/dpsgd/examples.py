@@ -1,0 +1,169 @@
+"""Gradients of single examples, none of them larger in memory than it has to be.
+
+What DP-SGD asks of them is their lengths, their products with one vector and weighted sums. All three are
+computed in double precision from the same numbers, so that a length is that of what is summed up to 1e-12:
+the bound on one example's influence does not depend on how a single-precision sum happens to round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from securefl.base.arrays import F64
+
+
+class Block(Protocol):
+    """The part of n examples' gradients that belongs to one stretch of the parameter vector."""
+
+    @property
+    def start(self) -> int:
+        """Where the stretch begins."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How long it is."""
+        ...
+
+    def squares(self) -> torch.Tensor:
+        """Squared lengths, f64 (n,)."""
+        ...
+
+    def dots(self, other: torch.Tensor, rows: slice) -> torch.Tensor:
+        """Products with ``other``, f64 (size,), of the examples in ``rows``: f64 (k,)."""
+        ...
+
+    def add(self, factors: torch.Tensor, rows: slice, total: torch.Tensor) -> None:
+        """Add the examples in ``rows``, times ``factors`` f64 (k,), to ``total`` f64 (size,)."""
+        ...
+
+    def forget(self, which: torch.Tensor) -> None:
+        """Set the examples of a mask, bool (n,), to zero."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OuterProducts:
+    """A dense layer: an example's gradient is slope times input, and is never written down."""
+
+    start: int
+    inputs: torch.Tensor
+    """f64 (n, i)."""
+    slopes: torch.Tensor
+    """Of the loss by the layer's outputs, f64 (n, o)."""
+    bias: bool
+    """Whether the stretch has a bias after the weights (o, i)."""
+
+    @property
+    def size(self) -> int:
+        """See :class:`Block`."""
+        return self._weights + self.slopes.shape[1] * self.bias
+
+    @property
+    def _weights(self) -> int:
+        return self.inputs.shape[1] * self.slopes.shape[1]
+
+    def squares(self) -> torch.Tensor:
+        """See :class:`Block`: |slope|^2 (|input|^2 + 1), where 1 stands for the bias."""
+        lengths = _squares(self.inputs)
+        return (lengths + 1 if self.bias else lengths) * _squares(self.slopes)
+
+    def dots(self, other: torch.Tensor, rows: slice) -> torch.Tensor:
+        """See :class:`Block`."""
+        inputs, slopes = self.inputs[rows], self.slopes[rows]
+        weight = other[: self._weights].view(slopes.shape[1], inputs.shape[1])
+        images = inputs @ weight.T
+        if self.bias:
+            images += other[self._weights :]
+        return (images * slopes).sum(dim=1)
+
+    def add(self, factors: torch.Tensor, rows: slice, total: torch.Tensor) -> None:
+        """See :class:`Block`: one product of matrices."""
+        inputs, slopes = self.inputs[rows], self.slopes[rows] * factors[:, None]
+        total[: self._weights].view(slopes.shape[1], inputs.shape[1]).addmm_(slopes.T, inputs)
+        if self.bias:
+            total[self._weights :] += slopes.sum(dim=0)
+
+    def forget(self, which: torch.Tensor) -> None:
+        """See :class:`Block`."""
+        self.inputs[which] = 0
+        self.slopes[which] = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Any layer: one row for each example."""
+
+    start: int
+    rows: torch.Tensor
+    """f64 (n, size)."""
+
+    @property
+    def size(self) -> int:
+        """See :class:`Block`."""
+        return self.rows.shape[1]
+
+    def squares(self) -> torch.Tensor:
+        """See :class:`Block`."""
+        return _squares(self.rows)
+
+    def dots(self, other: torch.Tensor, rows: slice) -> torch.Tensor:
+        """See :class:`Block`."""
+        return self.rows[rows] @ other
+
+    def add(self, factors: torch.Tensor, rows: slice, total: torch.Tensor) -> None:
+        """See :class:`Block`."""
+        total += factors @ self.rows[rows]
+
+    def forget(self, which: torch.Tensor) -> None:
+        """See :class:`Block`."""
+        self.rows[which] = 0
+
+
+def _squares(rows: torch.Tensor) -> torch.Tensor:
+    squares: torch.Tensor = torch.linalg.vecdot(rows, rows)
+    return squares
+
+
+class Examples:
+    """Gradients of n examples.
+
+    One that is not finite counts as zero. To fail instead would tell everybody, without noise, that a party
+    holds a record on which the model's gradient overflows; whoever sends the model chooses where it does.
+    """
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+        lengths = torch.stack([block.squares() for block in blocks]).sum(dim=0)
+        squares: F64 = lengths.cpu().numpy()
+        lost = ~np.isfinite(squares)
+        if lost.any():
+            for block in blocks:
+                block.forget(torch.from_numpy(lost).to(lengths.device))
+            squares[lost] = 0
+        self.squares = squares
+        """Squared lengths, f64 (n,), finite."""
+
+    def dots(self, other: torch.Tensor, rows: slice) -> F64:
+        """Products of the gradients in ``rows`` with ``other``, f64 (d,): f64 (k,)."""
+        parts = [block.dots(other[block.start : block.start + block.size], rows) for block in self._blocks]
+        dots: F64 = torch.stack(parts).sum(dim=0).cpu().numpy()
+        return dots
+
+    def add(self, factors: F64, rows: slice, total: torch.Tensor) -> None:
+        """Add the gradients in ``rows``, times ``factors`` f64 (k,), to ``total`` f64 (d,)."""
+        there = torch.from_numpy(factors).to(total.device)
+        for block in self._blocks:
+            block.add(there, rows, total[block.start : block.start + block.size])
+
+
+def example_losses(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The cross-entropy of each example, f32 (n,); of a text, the mean over its positions."""
+    losses = cross_entropy(scores, labels, reduction="none")
+    return losses if losses.dim() == 1 else losses.flatten(1).mean(dim=1)

@@ -1,0 +1,167 @@
+"""Per-example gradients of modules of known layers, from one forward and one backward pass of the batch.
+
+The backward pass stops at the layers' outputs: no gradient of a parameter is ever summed over the batch. A
+dense layer's gradients are outer products of slope and input; a convolution's are one product of small
+matrices for each example (docs/adr/0013-per-example-gradients.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, cast
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from securefl.training.dpsgd.examples import Block, Examples, OuterProducts, Rows, example_losses
+from securefl.training.models import Images, Residual
+
+_KNOWN: Final = (
+    nn.Sequential, Residual, nn.Linear, nn.GroupNorm, Images, nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU,
+    nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d,
+)  # fmt: skip
+"""Besides convolutions and flattening, of which not all will do. They treat each example alone, and draw
+nothing at random."""
+
+
+class _Kept(NamedTuple):
+    """What one pass keeps of a layer with parameters."""
+
+    layer: nn.Module
+    inputs: torch.Tensor
+    outputs: torch.Tensor
+
+
+class Layers:
+    """The way for modules that :func:`layers_of` knows; see :class:`securefl.training.dpsgd.ways.Way`.
+
+    Args:
+        module: whose gradients are wanted.
+        starts: where each layer's parameters begin in the vector of all.
+    """
+
+    def __init__(self, module: nn.Module, starts: Mapping[nn.Module, int]) -> None:
+        self._module = module
+        self._starts = starts
+
+    def examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
+        """Gradients of the examples ``x`` (n, ...) with labels ``y``, n >= 1."""
+        kept: list[_Kept] = []
+        losses = example_losses(_forward(self._module, x, kept), y)
+        slopes = torch.autograd.grad(losses.sum(), [each.outputs for each in kept])
+        with torch.inference_mode():
+            return Examples(
+                [
+                    _block(each.layer, self._starts[each.layer], each.inputs, slope)
+                    for each, slope in zip(kept, slopes, strict=True)
+                ]
+            )
+
+    def floats_each(self, sample: torch.Tensor) -> int:
+        """How many single-precision numbers one example's passes keep, given ``sample``, (1, ...)."""
+        kept: list[_Kept] = []
+        with torch.no_grad():
+            _forward(self._module, sample, kept)
+        floats, patches = sample.numel(), 0
+        for layer, inputs, outputs in kept:
+            # Outputs, what an activation and a norm make of them, and slopes; double precision counts twice.
+            floats += 6 * outputs.numel()
+            if isinstance(layer, nn.Linear) and inputs.dim() == 2:
+                floats += 2 * (inputs.numel() + outputs.numel())
+            else:
+                floats += 2 * sum(weight.numel() for weight in layer.parameters())
+            if isinstance(layer, nn.Conv2d):
+                patches = max(patches, layer.weight[0].numel() * outputs[0, 0].numel())
+        return floats + patches
+
+
+def layers_of(module: nn.Module) -> Layers | None:
+    """A module of known layers only; None where one is unknown, shared, partly frozen or has a hook.
+
+    Each parameter must belong to one layer that is called once: then its per-example gradient follows from
+    that layer's inputs and the slopes of its outputs. Nothing may be changed in place, since those are kept.
+    """
+    parts = [part for _, part in module.named_modules(remove_duplicate=False)]
+    if len({id(part) for part in parts}) < len(parts) or not all(_known(part) for part in parts):
+        return None
+    starts, start = {}, 0
+    for part in parts:
+        starts[part] = start
+        start += sum(weight.numel() for weight in part.parameters(recurse=False))
+    # Tied parameters were counted more than once.
+    alone = start == sum(weight.numel() for weight in module.parameters())
+    moving = all(weight.requires_grad for weight in module.parameters())
+    return Layers(module, starts) if alone and moving else None
+
+
+def _known(part: nn.Module) -> bool:
+    """Exactly one of the known classes: what a subclass computes is anybody's guess."""
+    hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
+    if any(hooks) or getattr(part, "inplace", False):
+        return False
+    match part:
+        case nn.Flatten():
+            return type(part) is nn.Flatten and part.start_dim >= 1
+        case nn.Conv2d():
+            plain = part.groups == 1 and part.padding_mode == "zeros" and not isinstance(part.padding, str)
+            return type(part) is nn.Conv2d and plain
+        case _:
+            return type(part) in _KNOWN
+
+
+def _forward(part: nn.Module, x: torch.Tensor, kept: list[_Kept]) -> torch.Tensor:
+    """The scores of ``x``; what :func:`_block` needs is added to ``kept``.
+
+    Hooks would do it as well, but not for two threads that share a module.
+    """
+    match part:
+        case nn.Sequential():
+            for child in part:
+                x = _forward(child, x, kept)
+            return x
+        case Residual():
+            pooled: torch.Tensor = part.pool(x + _forward(part.layers, x, kept))
+            return pooled
+        case _:
+            scores: torch.Tensor = part(x)
+            if part._parameters.get("weight") is not None:
+                kept.append(_Kept(part, x.detach(), scores))
+            return scores
+
+
+def _block(layer: nn.Module, start: int, inputs: torch.Tensor, slopes: torch.Tensor) -> Block:
+    """A layer's part of the gradients, given its inputs and the slopes of the loss by its outputs."""
+    if isinstance(layer, nn.Linear) and inputs.dim() == 2:
+        return OuterProducts(start, inputs.double(), slopes.double(), layer.bias is not None)
+    sizes = [weight.numel() for weight in layer.parameters()]
+    rows = torch.empty(len(inputs), sum(sizes), dtype=torch.float64, device=inputs.device)
+    weight, *bias = torch.split(rows, sizes, dim=1)
+    match layer:
+        case nn.Linear():
+            inputs, slopes = inputs.flatten(1, -2), slopes.flatten(1, -2).mT
+            weight.view(len(rows), *layer.weight.shape).copy_(slopes @ inputs)
+        case nn.Conv2d():
+            products = _patches(layer, inputs, slopes.shape) @ slopes.flatten(2).mT
+            weight.view(products.mT.shape).copy_(products.mT)
+        case nn.GroupNorm():
+            normal = functional.group_norm(inputs, layer.num_groups, eps=layer.eps)
+            weight.copy_((slopes * normal).reshape(*slopes.shape[:2], -1).sum(dim=2))
+    for part in bias:
+        part.copy_(slopes.reshape(*slopes.shape[:2], -1).sum(dim=2))
+    return Rows(start, rows)
+
+
+def _patches(layer: nn.Conv2d, inputs: torch.Tensor, outputs: torch.Size) -> torch.Tensor:
+    """What each weight of a kernel meets at each position of an output, (n, weights of a kernel, positions).
+
+    A strided view that is copied once takes a fifth of the time of ``unfold``.
+    """
+    down, across = cast("tuple[int, int]", layer.padding)  # no string, see _known
+    padded = functional.pad(inputs, (across, across, down, down))
+    example, channel, row, column = padded.stride()
+    steps = [by * stride for by, stride in zip(layer.dilation, (row, column), strict=True)]
+    places = [by * stride for by, stride in zip(layer.stride, (row, column), strict=True)]
+    shape = (*padded.shape[:2], *layer.kernel_size, *outputs[-2:])
+    view = padded.as_strided(shape, (example, channel, *steps, *places))
+    return view.reshape(len(inputs), layer.weight[0].numel(), -1)

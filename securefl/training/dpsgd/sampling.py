@@ -1,0 +1,83 @@
+"""Which records a step of DP-SGD is made from: a secret coin for each, or a secret subset.
+
+The bound on epsilon takes the draw for secret and its law for exactly the one that is named. So the draw is
+made from the party's own entropy by comparing integers: a generator of torch would be seeded with 64 bits,
+and its whole state follows from a few hundred of its outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, assert_never
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.crypto import prg
+from securefl.base.entropy import Entropy
+from securefl.base.errors import UsageError
+
+Sampler = Literal["poisson", "fixed-size"]
+
+_WORD = 1 << 64
+_WORDS_AT_ONCE = 64
+
+
+def draw_batch(sampler: Sampler, records: int, batch: int, entropy: Entropy) -> I64:
+    """Rows of the drawn records, i64 ``(k,)``, rising.
+
+    Poisson: each row with probability floor(2^64 batch / records) / 2^64, independently; k may be 0. That is
+    at most the rate of the accounting and less than 2^-64 below it. Fixed-size: all subsets of k = ``batch``
+    rows alike, exactly: Floyd's algorithm on words that are drawn again where the remainder would be biased.
+
+    Args:
+        sampler: which of the two.
+        records: rows lie in [0, records).
+        batch: how many are wanted, on average or exactly.
+        entropy: 32 bytes are drawn as the key of a stream of 64-bit words, and again when those are used up.
+
+    Raises:
+        UsageError: ``batch`` outside [1, records].
+
+    Source: Bentley and Floyd 1987, "A sample of brilliance", Communications of the ACM 30(9).
+    """
+    if not 1 <= batch <= records:
+        raise UsageError(f"a batch of {batch} from {records} records")
+    match sampler:
+        case "poisson":
+            return _by_coins(records, batch, entropy)
+        case "fixed-size":
+            return _subset(records, batch, entropy)
+        case _:
+            assert_never(sampler)
+
+
+def _by_coins(records: int, batch: int, entropy: Entropy) -> I64:
+    if batch == records:
+        return np.arange(records)
+    threshold = np.uint64(batch * _WORD // records)
+    words = prg.expand(entropy.draw(prg.KEY_BYTES), records, np.uint64)
+    return np.flatnonzero(words < threshold)
+
+
+def _subset(records: int, batch: int, entropy: Entropy) -> I64:
+    words = _words(entropy)
+    chosen: set[int] = set()
+    for last in range(records - batch, records):
+        row = _below(last + 1, words)
+        chosen.add(last if row in chosen else row)
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def _below(limit: int, words: Iterator[int]) -> int:
+    """A uniform integer in [0, limit)."""
+    unbiased = _WORD - _WORD % limit
+    word = next(words)
+    while word >= unbiased:
+        word = next(words)
+    return word % limit
+
+
+def _words(entropy: Entropy) -> Iterator[int]:
+    while True:
+        yield from prg.expand(entropy.draw(prg.KEY_BYTES), _WORDS_AT_ONCE, np.uint64).tolist()

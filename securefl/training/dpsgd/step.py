@@ -1,0 +1,127 @@
+"""One step of DP-SGD at one party or many, all from the same parameters (docs/dataflow.md, steps 1 to 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+
+from securefl.base.arrays import F32, F64, I64, expect
+from securefl.base.errors import UsageError
+from securefl.scenario import DpSgd
+from securefl.training.data import SamplePool
+from securefl.training.dpsgd.bound import BoundedSum
+from securefl.training.dpsgd.examples import Examples
+from securefl.training.dpsgd.ways import way_for
+from securefl.training.models import dimension, load_vector, seeded
+from securefl.training.sgd import TrainingDivergedError
+
+_CHUNK_BYTES: Final = {"cpu": 64 << 20, "cuda": 1 << 30}
+"""Of what is kept for the examples of one pass. More examples share what Python and small operations take."""
+
+
+_LARGEST: Final = 2.0**64
+"""The square root of the largest number in single precision."""
+
+
+class Drawn(NamedTuple):
+    """One party's batch, and its carry."""
+
+    x: I64
+    """Rows of the pool, i64 (k,), k >= 0."""
+    y: I64
+    """Indices of the pool's labels, i64 (k,)."""
+    carry: F64 | None
+    """f64 (d,), or None for zeros."""
+
+
+class DpStep:
+    """Bounded sums of per-example gradients.
+
+    Args:
+        module: overwritten by :meth:`load`; others may take turns with it.
+        pool: samples, flattened, and labels, on the device that computes.
+        input_shape: one sample's.
+        batch: b_c, the expected size of a batch.
+        dp: the bound and the momentum.
+
+    Raises:
+        ConfigError: the model has no per-example gradients (:func:`securefl.training.dpsgd.ways.way_for`).
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, pool: SamplePool, input_shape: tuple[int, ...], batch: int, dp: DpSgd
+    ) -> None:
+        device = pool.x.device
+        self._module = module.to(device)
+        self._pool = pool
+        self._shape = input_shape
+        self._batch = batch
+        self._dp = dp
+        self._length = dimension(module)
+        # An example that depends on no data: ones, or the first letter of the alphabet.
+        public = (
+            torch.ones(1, *input_shape, device=device)
+            if pool.x.is_floating_point()
+            else torch.zeros(1, *input_shape, dtype=torch.int64, device=device)
+        )
+        self._module.train()
+        with seeded(0, device):
+            self.way = way_for(self._module, public, torch.zeros_like(pool.y[:1]))
+        """How gradients are computed."""
+        self._chunk = max(1, _CHUNK_BYTES[device.type] // (4 * self.way.floats_each(public)))
+
+    def load(self, params: F32) -> None:
+        """Make the next updates start from ``params``, f32 ``(d,)``.
+
+        Raises:
+            TrainingDivergedError: a parameter is not finite, or so large that the product of two is not.
+                Whether a party answers must not depend on its records, so their gradients are not asked.
+            UsageError: ``params`` has the wrong dtype or length.
+        """
+        load_vector(self._module, params)
+        self._module.train()
+        if not -_LARGEST < params.min() <= params.max() < _LARGEST:
+            raise TrainingDivergedError(
+                "the model's parameters are no longer finite numbers, or nearly so;"
+                " lower server_optimiser.learning_rate"
+            )
+
+    def updates(self, parties: Sequence[Drawn]) -> list[F64]:
+        """Each party's update, f64 ``(d,)``, in their order.
+
+        Which parties share a call may change the last bits of the gradients, in single precision.
+
+        Raises:
+            UsageError: a carry that is not finite, has the wrong dtype or shape, or is not configured.
+        """
+        sums = [self._sum(party.carry) for party in parties]
+        x, y = (torch.from_numpy(np.concatenate([party[i] for party in parties])) for i in (0, 1))
+        bounds = list(pairwise([0, *accumulate(len(party.x) for party in parties)]))
+        for first in range(0, len(x), self._chunk):
+            last = min(first + self._chunk, len(x))
+            examples = self._examples(x[first:last], y[first:last])
+            with torch.inference_mode():
+                for bounded, (start, end) in zip(sums, bounds, strict=True):
+                    low, high = max(start, first), min(end, last)
+                    if low < high:
+                        bounded.add(examples, slice(low - first, high - first))
+        return [bounded.result() for bounded in sums]
+
+    def _examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
+        device = self._pool.x.device
+        samples = self._pool.x[x.to(device)].view(-1, *self._shape)
+        return self.way.examples(samples, self._pool.y[y.to(device)])
+
+    def _sum(self, carry: F64 | None) -> BoundedSum:
+        if carry is not None:
+            expect(carry, "carry", np.float64, (self._length,))
+            if self._dp.carry == "off":
+                raise UsageError("a carry, but training.dp_sgd.carry is off")
+            # Its square has to be finite, and not only just.
+            if not -_LARGEST < carry.min() <= carry.max() < _LARGEST:
+                raise UsageError("the carry has a coordinate that is not finite, or nearly so")
+        return BoundedSum(self._dp, self._batch, carry, self._length, self._pool.x.device)

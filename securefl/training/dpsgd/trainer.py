@@ -1,0 +1,107 @@
+"""Local DP-SGD at one party: one step a round. Its noise is added later, to integers (step 5)."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+
+import torch
+
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy
+from securefl.base.errors import ConfigError, UsageError
+from securefl.scenario import DpSgd, Training
+from securefl.training.data import SamplePool, Shard
+from securefl.training.dpsgd.layers import Layers
+from securefl.training.dpsgd.sampling import draw_batch
+from securefl.training.dpsgd.step import DpStep, Drawn
+from securefl.training.models import seeded
+
+
+class DpSgdTrainer:
+    """One party's steps. Several trainers may take turns with one module, but not use it at the same time.
+
+    Args:
+        module: overwritten in each call.
+        shard: the party's records, copied to ``device``. Of a text, a record is one sequence.
+        config: ``batch_size`` is b_c, the expected size of a batch; nothing else of it is used.
+        dp: sampler, bound and momentum.
+        device: where ``module`` computes.
+
+    Raises:
+        ConfigError: b_c exceeds the number of records, or the model mixes the examples of a batch.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, shard: Shard, config: Training, dp: DpSgd, device: torch.device
+    ) -> None:
+        self._records = len(shard.y)
+        check_batch(config.batch_size, self._records)
+        x = torch.from_numpy(shard.x.reshape(self._records, -1)).to(device)
+        self._pool = SamplePool(x, torch.from_numpy(shard.y).to(device))
+        self._input_shape = shard.input_shape
+        self._batch = config.batch_size
+        self._dp = dp
+        self._device = device
+        self._step = self._step_of(module)
+
+    def with_module(self, module: torch.nn.Module) -> DpSgdTrainer:
+        """The same training on a module of its own, for another thread; the shard is not copied."""
+        twin = copy.copy(self)
+        twin._step = self._step_of(module)
+        return twin
+
+    def update(self, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None) -> F64:
+        """Minus the sum of bounded gradients over b_c, f64 ``(d,)``, no longer than drawn * norm / b_c.
+
+        Each drawn record j adds bound((1 - beta) g_j + beta ``carry``), where g_j is the gradient of its loss
+        at ``params`` and bound makes a length 1, or at most the norm. The divisor is b_c whatever is drawn;
+        where nothing is, the update is zero. On the CPU the same arguments give the same bits (same torch,
+        same number of threads).
+
+        Args:
+            params: of the round's model, f32 ``(d,)``.
+            carry: f64 ``(d,)``, uphill as gradients are: minus the last upload, or minus the last step of the
+                global model. None stands for zeros, as in the first step.
+            entropy: of this one update. What is drawn of it must stay secret.
+            samples: None: a batch is drawn from all records, as its accounting says.
+
+        Raises:
+            TrainingDivergedError: ``params`` are beyond repair (:meth:`DpStep.load`); no record decides that.
+            UsageError: ``params`` or ``carry`` does not fit, or ``samples`` is given.
+        """
+        if samples is not None:
+            raise UsageError("DP-SGD draws from all records")
+        rows = draw_batch(self._dp.sampler, self._records, self._batch, batch_entropy(entropy))
+        with self._seeded(entropy):
+            self._step.load(params)
+            (update,) = self._step.updates([Drawn(rows, rows, carry)])
+        return update
+
+    def _seeded(self, entropy: Entropy) -> contextlib.AbstractContextManager[None]:
+        """For models that draw from torch's generator themselves, as dropout does."""
+        if isinstance(self._step.way, Layers):
+            return contextlib.nullcontext()
+        return seeded(int.from_bytes(entropy.child("module").draw(8), "big"), self._device)
+
+    def _step_of(self, module: torch.nn.Module) -> DpStep:
+        return DpStep(module, self._pool, self._input_shape, self._batch, self._dp)
+
+
+def batch_entropy(entropy: Entropy) -> Entropy:
+    """What the batch of an update is drawn from, given the update's entropy."""
+    return entropy.child("batch")
+
+
+def check_batch(batch: int, records: int) -> None:
+    """Refuse a batch that a party has too few records for.
+
+    Raises:
+        ConfigError: names the field and both numbers.
+    """
+    if batch > records:
+        raise ConfigError(
+            "training.batch_size",
+            f"DP-SGD draws {batch} records, and a party has {records}",
+            f"at most {records}, or more records for each party",
+        )

@@ -1,0 +1,148 @@
+"""Which way a module's per-example gradients are computed: by its layers, mapped, or one by one."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Protocol
+
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+from securefl.base.errors import ConfigError
+from securefl.training.dpsgd.examples import Examples, Rows, example_losses
+from securefl.training.dpsgd.layers import layers_of
+from securefl.training.models import check_averageable, dimension, trained_parameters
+
+_MIXING: Final = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+class Way(Protocol):
+    """Computes per-example gradients at the parameters that a module has."""
+
+    def examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
+        """Gradients of the examples ``x`` (n, ...) with labels ``y`` (n, ...), n >= 1."""
+        ...
+
+    def floats_each(self, sample: torch.Tensor) -> int:
+        """About how many single-precision numbers each example takes, given one of them, (1, ...)."""
+        ...
+
+
+class Mapped:
+    """``vmap(grad(loss))``: the module sees each example alone, and all are computed together."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+        # Dropout is each example's own.
+        self._slopes = vmap(grad(self._loss), in_dims=(None, 0, 0), randomness="different")
+
+    def examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
+        """See :class:`Way`."""
+        weights = {name: weight.detach() for name, weight in trained_parameters(self._module).items()}
+        slopes = self._slopes(weights, x, y)
+        with torch.no_grad():
+            return Examples(
+                [Rows(start, slopes[name].flatten(1).double()) for name, start in _starts(self._module)]
+            )
+
+    def floats_each(self, sample: torch.Tensor) -> int:
+        """See :class:`Way`."""
+        return _floats_each(self._module, sample)
+
+    def _loss(self, weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return example_losses(functional_call(self._module, weights, (x[None],)), y[None]).sum()
+
+
+class OneByOne:
+    """A backward pass for each example: for modules that cannot be mapped."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+
+    def examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
+        """See :class:`Way`."""
+        weights = trained_parameters(self._module)
+        rows = [(start, weights[name]) for name, start in _starts(self._module)]
+        found: list[tuple[torch.Tensor, ...]] = []
+        for one in range(len(x)):
+            loss = example_losses(self._module(x[one : one + 1]), y[one : one + 1]).sum()
+            found.append(torch.autograd.grad(loss, [weight for _, weight in rows], materialize_grads=True))
+        return Examples(
+            [
+                Rows(start, torch.stack([slopes[index].reshape(-1) for slopes in found]).double())
+                for index, (start, _) in enumerate(rows)
+            ]
+        )
+
+    def floats_each(self, sample: torch.Tensor) -> int:
+        """See :class:`Way`."""
+        return _floats_each(self._module, sample)
+
+
+def way_for(module: nn.Module, sample: torch.Tensor, label: torch.Tensor) -> Way:
+    """The fastest way that suits ``module``.
+
+    Args:
+        module: in training mode; not changed.
+        sample: an example that says nothing about any party's, (1, ...).
+        label: its label, (1, ...).
+
+    Raises:
+        ConfigError: an example's scores depend on others in its batch, or the model cannot be averaged.
+    """
+    check_averageable(module)
+    for name, part in module.named_modules():
+        if isinstance(part, _MIXING):
+            raise ConfigError(
+                "model",
+                f"{name or 'it'} is a {type(part).__name__}: no example has a gradient of its own",
+                "replace BatchNorm by GroupNorm",
+            )
+    _check_alone(module, sample)
+    layers = layers_of(module)
+    if layers is not None:
+        return layers
+    parts = list(module.named_modules(remove_duplicate=False))
+    if any(isinstance(part, nn.RNNBase) for _, part in parts) or len({id(p) for _, p in parts}) < len(parts):
+        return OneByOne(module)
+    mapped = Mapped(module)
+    try:
+        mapped.examples(sample, label)
+    except RuntimeError:
+        # What torch raises for an operation that it cannot map, data-dependent branches among them.
+        return OneByOne(module)
+    return mapped
+
+
+def _check_alone(module: nn.Module, sample: torch.Tensor) -> None:
+    """Scores of ``sample`` must be the same with and without company, up to rounding."""
+    training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            alone, together = module(sample), module(torch.cat([sample, sample + 1]))[:1]
+    except Exception as error:  # whatever a user's model raises
+        raise ConfigError("model", f"fails on a single example: {error}") from error
+    finally:
+        module.train(training)
+    size = float(alone.abs().max())
+    if math.isfinite(size) and not torch.allclose(alone, together, rtol=1e-3, atol=1e-3 * size):
+        raise ConfigError(
+            "model",
+            "the scores of an example depend on the others in its batch: none has a gradient of its own",
+            "compute statistics over one example's own values, as GroupNorm does",
+        )
+
+
+def _starts(module: nn.Module) -> list[tuple[str, int]]:
+    """Trained parameters, and where each begins in their vector."""
+    starts, start = [], 0
+    for name, weight in trained_parameters(module).items():
+        starts.append((name, start))
+        start += weight.numel()
+    return starts
+
+
+def _floats_each(module: nn.Module, sample: torch.Tensor) -> int:
+    return 4 * dimension(module) + sample.numel()

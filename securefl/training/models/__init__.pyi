@@ -1,0 +1,16 @@
+from .catalogue import build_model as build_model
+from .catalogue import seeded as seeded
+from .checkpoint import keep_model as keep_model
+from .checkpoint import load_model as load_model
+from .checkpoint import model_path as model_path
+from .convolutions import Residual as Residual
+from .device import limit_threads as limit_threads
+from .device import pick_device as pick_device
+from .flatten import change as change
+from .flatten import check_averageable as check_averageable
+from .flatten import dimension as dimension
+from .flatten import frozen_digest as frozen_digest
+from .flatten import load_vector as load_vector
+from .flatten import to_vector as to_vector
+from .flatten import trained_parameters as trained_parameters
+from .layers import Images as Images

@@ -1,0 +1,91 @@
+"""Trained models on disk, as safetensors: named f32 arrays, readable without running anybody's code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from securefl.base.arrays import F32, expect
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.training.models.flatten import check_averageable, dimension
+
+
+def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
+    """Write the whole model: ``params``, f32 ``(d,)``, for what is trained, and what is frozen as it is.
+
+    The file appears complete or not at all: it is written beside ``path`` and then renamed.
+
+    Raises:
+        ConfigError: the file cannot be written.
+        UsageError: ``params`` has the wrong dtype or length.
+    """
+    check_averageable(module)
+    expect(params, "params", np.float32, (dimension(module),))
+    arrays: dict[str, F32] = {}
+    start = 0
+    for name, parameter in module.named_parameters():
+        if not parameter.requires_grad:
+            arrays[name] = parameter.detach().cpu().contiguous().numpy()
+            continue
+        stop = start + parameter.numel()
+        arrays[name] = params[start:stop].reshape(tuple(parameter.shape)).copy()
+        start = stop
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        partial.write_bytes(save(arrays, metadata={"format": "pt"}))
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
+
+
+def keep_model(path: Path, module: torch.nn.Module, params: F32) -> None:
+    """As :func:`save_model`, in the middle of a run, when a full disk is not the configuration's fault.
+
+    Of several models one behind the other (task groups), the second and later ones go to files beside
+    ``path`` whose names end in their number: ``model-1.safetensors``.
+
+    Raises:
+        RunAbortedError: a file cannot be written.
+        UsageError: ``params`` has the wrong dtype, or is no number of models long.
+    """
+    length = dimension(module)
+    try:
+        for number in range(max(1, len(params) // length)):
+            last = number + 1 == len(params) // length
+            save_model(
+                model_path(path, number),
+                module,
+                params[number * length : None if last else (number + 1) * length],
+            )
+    except ConfigError as error:
+        raise RunAbortedError(str(error)) from error
+
+
+def model_path(path: Path, number: int) -> Path:
+    """Where model ``number`` of several is, whose first one is at ``path``."""
+    return path.with_stem(f"{path.stem}-{number}") if number else path
+
+
+def load_model(path: Path) -> dict[str, F32]:
+    """The arrays of a saved model by parameter name.
+
+    Raises:
+        ConfigError: missing, unreadable, damaged, or with arrays that are not f32.
+    """
+    try:
+        arrays = load(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(str(path), f"is no safetensors file: {error}") from error
+    named: dict[str, F32] = {}
+    for name, array in arrays.items():
+        if array.dtype != np.float32:
+            raise ConfigError(f"{path}[{name}]", f"has dtype {array.dtype}, expected float32")
+        named[name] = array
+    return named

@@ -1,0 +1,108 @@
+"""Models as vectors of their trained parameters, in the order of ``named_parameters``, tied once (step 2)."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import torch
+
+from securefl.base.arrays import F32, F64, expect
+from securefl.base.crypto import digest
+from securefl.base.errors import ConfigError
+
+
+def check_averageable(module: torch.nn.Module) -> None:
+    """Refuse a model that is more than its f32 parameters.
+
+    Running statistics (BatchNorm) are state that training changes but a sum of parameters does not carry, so
+    parties and server would drift apart without anybody noticing.
+
+    Raises:
+        ConfigError: no trainable parameters, parameters that are not f32, or floating-point buffers.
+    """
+    parameters = dict(module.named_parameters())
+    if not parameters:
+        raise ConfigError("model", "has no parameters")
+    for name, parameter in parameters.items():
+        if parameter.dtype != torch.float32:
+            raise ConfigError(
+                "model", f"parameter {name} has dtype {parameter.dtype}, expected torch.float32"
+            )
+    if not any(parameter.requires_grad for parameter in parameters.values()):
+        raise ConfigError("model", "has no parameter that training may change")
+    for name, buffer in module.named_buffers():
+        if buffer.is_floating_point() or buffer.is_complex():
+            raise ConfigError(
+                "model",
+                f"buffer {name} holds floating-point state, which is not averaged",
+                "replace BatchNorm by GroupNorm, or keep constants out of buffers",
+            )
+
+
+def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    """The parameters that training may change, in the order of the vector; tied ones once.
+
+    Nothing else travels, is noised or weighed: what is frozen is everybody's (:func:`frozen_digest`).
+    """
+    return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+
+
+def dimension(module: torch.nn.Module) -> int:
+    """d: how many parameters of the model are trained."""
+    return sum(weight.numel() for weight in trained_parameters(module).values())
+
+
+def frozen_digest(module: torch.nn.Module) -> bytes:
+    """What everybody's frozen parameters have to agree in: names, shapes and values; empty without any.
+
+    Names and shapes of the trained ones are in it, too: they say which number of the vector is which.
+    """
+    frozen: list[str | bytes | int] = []
+    trained: list[str | int] = []
+    for name, weight in module.named_parameters():
+        if weight.requires_grad:
+            trained += [name, weight.dim(), *weight.shape]
+        else:
+            values = weight.detach().cpu().contiguous().numpy().astype("<f4", copy=False)
+            frozen += [name, weight.dim(), *weight.shape, hashlib.sha256(values.tobytes()).digest()]
+    return digest("frozen parameters", len(frozen), *frozen, *trained) if frozen else b""
+
+
+def to_vector(module: torch.nn.Module) -> F32:
+    """The trained parameters as one f32 ``(d,)`` array in main memory; a copy.
+
+    Raises:
+        ConfigError: the model cannot be averaged (:func:`check_averageable`).
+    """
+    check_averageable(module)
+    weights = trained_parameters(module).values()
+    flat = torch.cat([weight.detach().reshape(-1) for weight in weights])
+    vector: F32 = flat.cpu().numpy()
+    return vector
+
+
+def change(before: F32, after: F32) -> F64:
+    """What training added to parameters, f32 ``(d,)``: f64 ``(d,)``, so that nothing is lost (step 2)."""
+    difference: F64 = after.astype(np.float64)
+    difference -= before
+    return difference
+
+
+def load_vector(module: torch.nn.Module, vector: F32) -> None:
+    """Overwrite the trained parameters with ``vector``, f32 ``(d,)``; nothing is changed if it does not fit.
+
+    Raises:
+        ConfigError: the model cannot be averaged (:func:`check_averageable`).
+        UsageError: wrong dtype or length.
+    """
+    check_averageable(module)
+    expect(vector, "vector", np.float32, (dimension(module),))
+    # A copy, because torch tensors share memory with the arrays that they are made from, read-only ones too.
+    flat = torch.from_numpy(vector.copy())
+    start = 0
+    with torch.no_grad():
+        for parameter in trained_parameters(module).values():
+            stop = start + parameter.numel()
+            parameter.copy_(flat[start:stop].view_as(parameter))
+            start = stop

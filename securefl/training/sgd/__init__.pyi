@@ -1,0 +1,14 @@
+from .ahead import ahead as ahead
+from .confidence import Confidences as Confidences
+from .evaluation import Evaluator as Evaluator
+from .inversion import Search as Search
+from .inversion import from_neurons as from_neurons
+from .inversion import matched as matched
+from .outcomes import Evaluation as Evaluation
+from .outcomes import TrainingDivergedError as TrainingDivergedError
+from .server_gradient import ServerGradient as ServerGradient
+from .task_groups import Chooser as Chooser
+from .task_groups import GroupEvaluator as GroupEvaluator
+from .task_groups import evaluator_of as evaluator_of
+from .task_groups import initial_models as initial_models
+from .trainer import LocalTrainer as LocalTrainer

@@ -1,0 +1,85 @@
+"""How good a model is on a held-out shard."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from securefl.base.arrays import F32, I64, Inputs
+from securefl.training.data import Shard
+from securefl.training.models import load_vector
+from securefl.training.sgd.outcomes import Evaluation
+
+BATCH = 1024
+"""Samples per forward pass: bounds the memory of activations, the result does not depend on it."""
+
+Trigger = Callable[[Inputs, I64], tuple[Inputs, I64]]
+
+TEXT_BATCH = 128
+"""Sequences per forward pass: all their positions' activations are in memory at once."""
+
+
+class Evaluator:
+    """Accuracy and loss on one shard, copied to ``device`` once. Overwrites ``module``'s parameters.
+
+    Args:
+        module: the model.
+        shard: test samples.
+        device: where ``module`` computes.
+        trigger: makes of test samples and labels those that show a backdoor's patch, with the label that it
+            is to stand for; how many get it is its success.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, shard: Shard, device: torch.device, trigger: Trigger | None = None
+    ) -> None:
+        self._module = module.to(device)
+        self._test = _Samples(shard, device)
+        self._triggered: _Samples | None = None
+        if trigger is not None:
+            x, y = trigger(shard.x, shard.y)
+            self._triggered = _Samples(replace(shard, x=x, y=y), device) if len(y) else None
+
+    def evaluate(self, params: F32) -> Evaluation:
+        """Accuracy and mean cross-entropy of the model with ``params``, f32 ``(d,)``.
+
+        A broken model is a result, not an error: a sample whose scores are not all finite counts as wrong,
+        and one such sample makes the loss infinite. In a text each position counts as a sample.
+
+        Raises:
+            UsageError: ``params`` has the wrong dtype or length.
+        """
+        load_vector(self._module, params)
+        self._module.eval()
+        accuracy, loss = self._measure(self._test)
+        success = None if self._triggered is None else self._measure(self._triggered)[0]
+        return Evaluation(accuracy, loss, success)
+
+    def _measure(self, samples: _Samples) -> tuple[float, float]:
+        right, loss = 0, 0.0
+        with torch.no_grad():
+            for x, y in samples.batches():
+                scores = self._module(x)
+                sane = scores.isfinite().all(dim=1)
+                right += int(((scores.argmax(dim=1) == y) & sane).sum())
+                loss += float(cross_entropy(scores, y, reduction="sum"))
+        mean = loss / samples.labels
+        return right / samples.labels, mean if math.isfinite(mean) else math.inf
+
+
+class _Samples:
+    """A shard on a device."""
+
+    def __init__(self, shard: Shard, device: torch.device) -> None:
+        self._x = torch.from_numpy(shard.x).to(device)
+        self._y = torch.from_numpy(shard.y).to(device)
+        self.labels = self._y.numel()
+
+    def batches(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Inputs and labels, piece by piece."""
+        size = BATCH if self._y.dim() == 1 else TEXT_BATCH
+        return zip(torch.split(self._x, size), torch.split(self._y, size), strict=True)

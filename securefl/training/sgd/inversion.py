@@ -1,0 +1,124 @@
+"""Pictures from gradients: what a sum of updates shows of the samples that it was made from.
+
+Two attacks. :func:`from_neurons` reads a first dense layer: where one sample alone activates a neuron, the
+gradient of its weights over that of its bias *is* the sample (Phong et al. 2018, IEEE TIFS 13(5), section
+III; Boenisch et al. 2023, arXiv 2112.02918). :func:`matched` looks for samples whose gradient points where
+the given one does (Geiping et al. 2020, arXiv 2003.14053). Both are given the model and, the latter, the
+labels: an attacker who knows less does no better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from securefl.base.arrays import F32, F64, I64, expect
+from securefl.base.errors import UsageError
+from securefl.training.models import dimension, load_vector, seeded, trained_parameters
+
+_QUIET = 1e-3
+"""A neuron whose bias moved by less than this share of the largest one says too little."""
+
+
+_MEMORY = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """How :func:`matched` searches."""
+
+    steps: int = 300
+    rate: float = 0.1
+    """Of steps along the signs of the gradient, in standardised units; falls to a tenth, twice."""
+    smoothness: float = 1e-3
+    """Weight of the total variation: how much smooth pictures are preferred."""
+
+
+def from_neurons(module: torch.nn.Module, gradient: F64) -> F64:
+    """One candidate per neuron of the first layer, f64 ``(k, features)``, standardised as the inputs are.
+
+    Args:
+        module: its first parameters are a dense layer's weights ``(neurons, features)`` and biases.
+        gradient: of the loss, or any multiple of it, f64 ``(d,)``. Of several steps' updates a candidate is a
+            mixture of samples over the steps.
+
+    Returns:
+        Candidates of neurons whose bias moved; none may be left.
+
+    Raises:
+        UsageError: the model does not begin with a dense layer, or the gradient does not fit.
+    """
+    expect(gradient, "gradient", np.float64, (dimension(module),))
+    layers = [m for m in module.modules() if list(m.parameters(recurse=False))]
+    first = layers[0] if layers else None
+    if not isinstance(first, torch.nn.Linear) or first.bias is None:
+        raise UsageError("neurons are read off a first layer that is dense, with biases")
+    if not all(weight.requires_grad for weight in first.parameters()):
+        raise UsageError("neurons are read off a first layer that is trained")
+    neurons, features = first.weight.shape
+    weights = gradient[: neurons * features].reshape(neurons, features)
+    biases = gradient[neurons * features : neurons * (features + 1)]
+    moved = np.abs(biases) > _QUIET * max(float(np.abs(biases).max()), 1e-300)
+    candidates: F64 = weights[moved] / biases[moved, None]
+    return candidates
+
+
+def matched(
+    module: torch.nn.Module,
+    params: F32,
+    gradient: F64,
+    labels: I64,
+    input_shape: tuple[int, ...],
+    *,
+    seed: int,
+    search: Search | None = None,
+) -> F64:
+    """Samples whose mean gradient at ``params`` points where ``gradient`` does: f64 ``(n, *input_shape)``.
+
+    Costs about three times as much as ``steps`` trainings on a batch of n. The search is random; the same
+    seed gives the same samples on the same machine.
+
+    Args:
+        module: overwritten.
+        params: f32 ``(d,)``, of the model that the gradient was taken at.
+        gradient: of the mean loss, or any positive multiple of it, f64 ``(d,)``.
+        labels: i64 ``(n,)``, of the samples sought; n is known with them.
+        input_shape: one sample's: (height, width) or (channels, height, width).
+        seed: where the search begins.
+        search: how it goes on.
+
+    Raises:
+        UsageError: arguments that do not fit.
+    """
+    expect(gradient, "gradient", np.float64, (dimension(module),))
+    expect(labels, "labels", np.int64, (None,))
+    how = search or Search()
+    load_vector(module, params)
+    module.train()
+    weights = list(trained_parameters(module).values())
+    wanted = torch.from_numpy(gradient.astype(np.float32))
+    y = torch.from_numpy(labels)
+    with seeded(seed):
+        x = torch.randn((len(labels), *input_shape)).requires_grad_()
+        moving = torch.zeros_like(x)
+        for step in range(how.steps):
+            loss = cross_entropy(module(x), y)
+            slopes = torch.autograd.grad(loss, weights, create_graph=True)
+            found = torch.cat([slope.reshape(-1) for slope in slopes])
+            far = 1 - torch.cosine_similarity(found, wanted, dim=0) + how.smoothness * _variation(x)
+            (slope,) = torch.autograd.grad(far, [x])
+            # Adam of signs: their squares are 1, so that only the mean is left of it.
+            moving.mul_(_MEMORY).add_(slope.sign(), alpha=1 - _MEMORY)
+            rate = how.rate * 0.1 ** sum(step >= share * how.steps for share in (0.5, 0.8))
+            with torch.no_grad():
+                x -= rate / (1 - _MEMORY ** (step + 1)) * moving
+    samples: F64 = x.detach().double().numpy()
+    return samples
+
+
+def _variation(x: torch.Tensor) -> torch.Tensor:
+    """Mean absolute difference of neighbouring pixels."""
+    return x.diff(dim=-1).abs().mean() + x.diff(dim=-2).abs().mean()

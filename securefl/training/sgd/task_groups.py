@@ -1,0 +1,122 @@
+"""Task groups and torch models: k starts, the model of least loss, tests of all of them, turned images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from securefl.base.arrays import F32
+from securefl.methods.task_groups import matching
+from securefl.protocol.round import likeliest_group
+from securefl.scenario import Groups, Scenario
+from securefl.training.data import Shard, turned_samples
+from securefl.training.models import build_model, dimension, to_vector
+from securefl.training.sgd.evaluation import Evaluator, Trigger
+from securefl.training.sgd.outcomes import Evaluation
+
+_SEEDS_APART = 1_000_003
+"""Between the seeds of two groups' initial models."""
+
+
+def initial_models(scenario: Scenario, module: torch.nn.Module, shard: Shard, seed: int) -> F32:
+    """The parameters before the first round, f32 ``(k d,)``: ``module``'s, then k - 1 further draws.
+
+    Where all models began alike, every party would choose the first.
+    """
+    others = (
+        build_model(
+            scenario.model, shard.input_shape, shard.classes, seed + _SEEDS_APART * group, tokens=shard.tokens
+        )
+        for group in range(1, scenario.groups.count)
+    )
+    return np.concatenate([to_vector(module), *map(to_vector, others)])
+
+
+class Chooser:
+    """Finds the model that has the least loss on one party's data.
+
+    Args:
+        module: overwritten in each call.
+        shard: the party's own data, as it is: who poisons what it trains on chooses like its honest mates.
+        device: where ``module`` computes.
+    """
+
+    def __init__(self, module: torch.nn.Module, shard: Shard, device: torch.device) -> None:
+        self._evaluator = Evaluator(module, shard, device)
+        self._length = dimension(module)
+
+    def choose(self, params: F32) -> int | None:
+        """The model's number, of all f32 ``(k d,)``; None where no loss is finite."""
+        losses = [self._evaluator.evaluate(model).loss for model in _models(params, self._length)]
+        return likeliest_group(np.array(losses))
+
+
+class GroupEvaluator:
+    """Tests k models on the test set, or on its rotations where these are the tasks.
+
+    Args:
+        module: overwritten in each call.
+        shard: test samples.
+        device: where ``module`` computes.
+        groups: how many models, and what the tasks are.
+        trigger: of a backdoor, as for :class:`securefl.training.sgd.evaluation.Evaluator`.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        shard: Shard,
+        device: torch.device,
+        groups: Groups,
+        trigger: Trigger | None = None,
+    ) -> None:
+        turns = range(groups.count if groups.tasks == "rotations" else 1)
+        self._tasks = [Evaluator(module, turned(shard, turn), device, trigger) for turn in turns]
+        self._length = dimension(module)
+
+    def evaluate(self, params: F32) -> Evaluation:
+        """Mean over tasks of accuracy and loss, models f32 ``(k d,)`` and tasks being matched one to one.
+
+        Without tasks of their own the models are tested on one test set, and the most accurate counts.
+        """
+        table = [[task.evaluate(model) for task in self._tasks] for model in _models(params, self._length)]
+        if len(self._tasks) == 1:
+            return max((row[0] for row in table), key=lambda one: one.accuracy)
+        matched = matching(np.array([[-one.accuracy for one in row] for row in table]))
+        pairs = [row[task] for row, task in zip(table, matched, strict=True)]
+        backdoor = [one.backdoor_success for one in pairs if one.backdoor_success is not None]
+        return Evaluation(
+            sum(one.accuracy for one in pairs) / len(pairs),
+            sum(one.loss for one in pairs) / len(pairs),
+            sum(backdoor) / len(backdoor) if backdoor else None,
+        )
+
+
+def evaluator_of(
+    scenario: Scenario,
+    module: torch.nn.Module,
+    shard: Shard,
+    device: torch.device,
+    trigger: Trigger | None,
+) -> Evaluator | GroupEvaluator:
+    """What tests the model, or the models, of a scenario."""
+    if scenario.groups.count == 1:
+        return Evaluator(module, shard, device, trigger)
+    return GroupEvaluator(module, shard, device, scenario.groups, trigger)
+
+
+def turned(shard: Shard, quarters: int) -> Shard:
+    """The shard with its images turned.
+
+    Raises:
+        ConfigError: its samples are no square images.
+    """
+    return replace(shard, x=turned_samples(shard.x, quarters)) if quarters else shard
+
+
+def _models(params: F32, length: int) -> Iterator[F32]:
+    for start in range(0, len(params), length):
+        yield params[start : start + length]

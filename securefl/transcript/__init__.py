@@ -1,1 +1,0 @@
-"""Hash-chained records of what each vantage point saw."""

@@ -1,1 +1,0 @@
-"""Moving frames: in memory and over MQTT, and the brokers."""

@@ -1,1 +1,0 @@
-"""From declared sample counts to public weights."""

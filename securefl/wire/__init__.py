@@ -1,1 +1,0 @@
-"""Bytes on the wire: codec, signed envelope, chunks, topics."""

@@ -1,0 +1,133 @@
+"""The party's durable memory: what was noted stays, what cannot be noted stops the party."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.ids import PartyId, RunId
+from securefl.protocol.kernel.effects import ATOMS
+from securefl.protocol.round.party.machine import PartyMachine
+from securefl.protocol.round.party.phases import Outside, Past
+from securefl.runtime.process.journal import FileJournal
+from tests.simulation.world import World, scenario
+
+RUN = RunId("r1")
+
+
+def entry(round_: int, run: str = "r1") -> str:
+    return f'{{"run": "{run}", "round": {round_}, "step": "submitted"}}\n'
+
+
+def test_what_was_noted_is_known_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "p00.journal"
+    journal = FileJournal(path, RUN)
+    assert journal.spent == -1
+    assert not path.exists(), "a party that has done nothing leaves nothing"
+    for round_, step in ((0, "submitted"), (0, "released"), (3, "submitted")):
+        journal.note(round_, step)
+    assert FileJournal(path, RUN).spent == 3
+    assert FileJournal(path, RunId("another")).spent == -1
+
+
+def test_another_runs_entries_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "p00.journal"
+    FileJournal(path, RunId("first")).note(7, "released")
+    FileJournal(path, RUN).note(1, "submitted")
+    assert FileJournal(path, RunId("first")).spent == 7
+    assert FileJournal(path, RUN).spent == 1
+
+
+def test_the_atoms_of_a_run_are_kept(tmp_path: Path) -> None:
+    path, seed = tmp_path / "p00.journal", bytes(range(32))
+    FileJournal(path, RUN).note(1, ATOMS + seed.hex())
+    FileJournal(path, RUN).note(1, "submitted")
+    assert FileJournal(path, RUN).founding == seed
+    assert FileJournal(path, RUN).submitted == {1}
+    assert FileJournal(path, RunId("another")).founding == b""
+
+
+def test_a_restarted_party_sits_out_the_round_it_had_begun(tmp_path: Path) -> None:
+    path = tmp_path / "p00.journal"
+    FileJournal(path, RUN).note(4, "submitted")
+    FileJournal(path, RUN).note(4, "released")
+    FileJournal(path, RUN).note(2, "submitted")
+    journal = FileJournal(path, RUN)
+    assert journal.submitted == {2, 4}
+
+    machine = World(scenario(6)).nodes[PartyId("p00")].machine
+    assert isinstance(machine, PartyMachine)
+    phase, _ = PartyMachine(replace(machine._ctx, spent=journal.spent, releases=2)).start(0.0)
+    assert phase == Outside(Past(4, 2))
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (entry(0).encode() + b'{"run": "r1", "round": 1, "step": "atoms xyz"}\n', 2),
+        (b'{"run": "r1", "round": 1}\n', 1),
+        (b"nonsense\n", 1),
+        (entry(0).encode() + b"\n", 2),
+        (entry(0).encode() + b'{"run": "r1"}\n', 2),
+        (b'{"run": "r1", "round": "two"}\n', 1),
+        (b"[1, 2]\n", 1),
+        (b"null\n", 1),
+        (b"\xff\xfe\n" + entry(0).encode(), 1),
+        (b"[" * 100_000 + b"\n", 1),
+    ],
+)
+def test_a_corrupt_journal_is_refused_with_its_line(content: bytes, line: int, tmp_path: Path) -> None:
+    path = tmp_path / "p00.journal"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        FileJournal(path, RUN)
+    assert caught.value.path == f"{path}:{line}"
+    assert "join a new run" in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_a_journal_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        FileJournal(tmp_path, RUN)
+
+
+@pytest.mark.parametrize("cut", [1, 5, len(entry(2)) - 1])
+def test_an_entry_cut_off_by_a_crash_is_dropped_and_the_next_one_is_whole(cut: int, tmp_path: Path) -> None:
+    path = tmp_path / "p00.journal"
+    path.write_text(entry(1) + entry(2)[:cut])
+    journal = FileJournal(path, RUN)
+    assert journal.spent == 1
+    journal.note(5, "submitted")
+    assert path.read_text() == entry(1) + entry(5)
+    assert FileJournal(path, RUN).spent == 5
+
+
+def test_a_full_disk_aborts_and_leaves_the_journal_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "p00.journal"
+    journal = FileJournal(path, RUN)
+    journal.note(0, "submitted")
+    before = path.read_bytes()
+
+    def no_space(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("securefl.runtime.process.journal.os.fsync", no_space)
+        with pytest.raises(RunAbortedError, match=r"p00\.journal: No space left on device") as caught:
+            journal.note(1, "submitted")
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+    journal.note(1, "submitted")
+    assert FileJournal(path, RUN).spent == 1
+
+
+def test_a_missing_folder_aborts(tmp_path: Path) -> None:
+    with pytest.raises(RunAbortedError, match="No such file"):
+        FileJournal(tmp_path / "gone" / "p00.journal", RUN).note(0, "submitted")

@@ -1,0 +1,65 @@
+"""docs/scenarios.md against the program: no field, choice or example may be missing or wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import inspect
+
+from securefl.base.errors import ConfigError
+from securefl.methods.feasibility.limits import check
+from securefl.scenario.load import parse_scenario
+from securefl.scenario.parts import expanded
+from securefl.scenario.scenario import Scenario
+
+TEXT = (Path(__file__).parents[3] / "docs" / "scenarios.md").read_text()
+SILENT, LIARS = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+
+
+def words(node: inspect.Type) -> Iterator[str]:
+    """All field names, type tags and literal choices of the schema."""
+    if isinstance(node, inspect.StructType):
+        if node.tag is not None:
+            yield str(node.tag)
+        for field in node.fields:
+            yield field.encode_name
+            for one in expanded(field.type):
+                yield from words(one)
+    elif isinstance(node, inspect.UnionType):
+        for member in node.types:
+            yield from words(member)
+    elif isinstance(node, inspect.VarTupleType):
+        for one in expanded(node.item_type):
+            yield from words(one)
+    elif isinstance(node, inspect.LiteralType):
+        yield from map(str, node.values)
+
+
+@pytest.mark.parametrize("word", sorted(set(words(inspect.type_info(Scenario)))))
+def test_the_reference_has_every_field_and_choice(word: str) -> None:
+    assert re.search(rf"[`\".\[ ]{re.escape(word)}[`\".\], ]", TEXT), word
+
+
+def test_the_first_example_behaves_as_described() -> None:
+    assert check(parse_scenario(SILENT)).tolerated_dropouts == (1, 1, 1)
+    assert check(parse_scenario(SILENT, ("secure_sum.min_survivors=3",))).tolerated_dropouts == (0, 0, 0)
+    active = ("secure_sum.server=active",)
+    assert check(parse_scenario(SILENT, active)).quorum == 5
+    with pytest.raises(ConfigError) as caught:
+        check(
+            parse_scenario(SILENT, (*active, "secure_sum.colluders=1", "secure_sum.colluders_per_cluster=1"))
+        )
+    assert str(caught.value) in " ".join(TEXT.split())
+
+
+def test_the_second_example_behaves_as_described() -> None:
+    assert check(parse_scenario(LIARS)).p_rule_holds == pytest.approx(0.182, abs=5e-4)
+    worst = ("aggregation.claim=worst-case",)
+    with pytest.raises(ConfigError, match=r"^aggregation\.claim: "):
+        check(parse_scenario(LIARS, worst))
+    limits = check(parse_scenario(LIARS, (*worst, "clustering.size=2", "aggregation.rule.trim=2")))
+    assert limits.clusters == 6
+    assert set(limits.tolerated_dropouts) == {0}

@@ -1,0 +1,221 @@
+"""What task groups go with, and what the header says of them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from securefl.base.errors import ConfigError
+from securefl.methods.feasibility.limits import check
+from securefl.methods.feasibility.task_groups import judged_together, unheard
+from securefl.scenario.load import parse_scenario
+from securefl.scenario.resolved import scenario_digest
+from tests.unit.scenario.samples import header_of
+
+OPEN = """
+name = "grouped"
+parties = 12
+[groups]
+count = 3
+[clustering]
+size = 2
+[secure_sum]
+threshold = 2
+min_survivors = 2
+[stop]
+rounds = 3
+"""
+HIDDEN = (
+    "groups.mode='hidden'",
+    "secure_sum.threshold=4",
+    "secure_sum.min_survivors=4",
+    "clustering.size=4",
+    "clustering.atoms=4",
+    "weighting.mode='ignore'",
+)
+
+
+def test_feasible_ones_and_their_headers() -> None:
+    assert any("groups: 3, told to everybody" in line for line in header_of(parse_scenario(OPEN, ())))
+    assert any("groups with 2 or more of them" in line for line in header_of(parse_scenario(OPEN, HIDDEN)))
+    assert any(
+        "fewer than 2 in its cluster is not learned from" in line
+        for line in header_of(parse_scenario(OPEN, HIDDEN))
+    )
+
+
+def every_draw(sizes: tuple[int, ...], m: int, least: int) -> float:
+    """Share of members with fewer than ``least`` of their group in a cluster of m, all draws counted."""
+    parties = [group for group, size in enumerate(sizes) for _ in range(size)]
+    lost = total = 0
+    for at, own in enumerate(parties):
+        for mates in combinations(parties[:at] + parties[at + 1 :], m - 1):
+            total += 1
+            lost += 1 + mates.count(own) < least
+    return lost / total
+
+
+def test_the_rule_is_reckoned_with_on_the_sums_of_the_smallest_group() -> None:
+    groups = "groups={count=2,tasks='rotations',sizes=[6,14]}"
+    plan = ("parties=20", groups, "aggregation={rule={type='median'},byzantine=3,claim='average-case'}")
+    limits = check(parse_scenario(OPEN, plan))
+    # Three clusters of two, parties 0 to 5: all places of three liars among the 20 parties.
+    spoiled = [len({liar // 2 for liar in liars if liar < 6}) for liars in combinations(range(20), 3)]
+    assert limits.breakdown == 1
+    assert limits.p_rule_holds == pytest.approx(sum(n <= 1 for n in spoiled) / len(spoiled))
+    assert any(
+        "the smallest group has 3, of which it withstands 1 with" in line
+        for line in header_of(parse_scenario(OPEN, plan))
+    )
+    assert any("at most 1 of 3 are spoiled" in line for line in header_of(parse_scenario(OPEN, plan)))
+
+
+def test_of_hidden_groups_as_many_sums_as_clusters_have_enough_of_its_members() -> None:
+    groups = "groups={count=2,mode='hidden',tasks='rotations',sizes=[10,30]}"
+    plan = ("parties=40", groups, *HIDDEN[1:], "secure_sum.colluders=0", "stop.rounds=2")
+    scenario = parse_scenario(OPEN, plan)
+    opened = [sum(party < 10 for party in members) >= 2 for members in combinations(range(40), 4)]
+    expected = 10 * sum(opened) / len(opened)
+    assert judged_together(scenario, (4,) * 10) == (4,) * int(expected)
+    assert any(f"has about {int(expected)}, of" in line for line in header_of(scenario))
+
+
+@pytest.mark.parametrize(("sizes", "m", "least"), [((4, 4, 4), 4, 2), ((6, 4, 2), 3, 2), ((7, 5), 4, 3)])
+def test_how_many_updates_no_slot_opens(sizes: tuple[int, ...], m: int, least: int) -> None:
+    more = (
+        f"groups={{count={len(sizes)},mode='hidden',tasks='rotations',sizes={list(sizes)}}}",
+        f"clustering={{size={m},atoms={m}}}",
+        f"secure_sum={{threshold={m},min_survivors={m},k_anonymity={least}}}",
+    )
+    scenario = parse_scenario(OPEN, (*HIDDEN[-1:], *more))
+    expected = every_draw(sizes, m, least)
+    assert unheard(scenario) == pytest.approx(expected)
+    assert any(f"that is {expected:.0%} of all updates on average" in line for line in header_of(scenario))
+
+
+def test_of_many_parties_it_is_the_chance_that_no_mate_is_of_the_group() -> None:
+    many = parse_scenario(OPEN, (*HIDDEN, "parties=2400", "groups.count=4"))
+    assert unheard(many) == pytest.approx((1 - 1 / 4) ** 3, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "says"), [(6, "until in round 5 there are 3"), (5, "LATER THAN THE RUN'S 5 ROUNDS")]
+)
+def test_the_header_says_when_all_models_are_there(rounds: int, says: str) -> None:
+    notes = header_of(parse_scenario(OPEN, ("groups.warmup=3", f"stop.rounds={rounds}")))
+    assert any(says in line for line in notes)
+
+
+def test_two_groups_part_once_and_have_no_pace() -> None:
+    two, three = (
+        "\n".join(
+            header_of(parse_scenario(OPEN, ("groups.warmup=3", "groups.pace=" + pace, f"groups.count={k}")))
+        )
+        for k, pace in ((2, "2"), (3, "1"))
+    )
+    assert "all learn one model for 3 rounds; then it is parted in two" in two
+    assert "then it is parted, and one of them again every round, until in round 4 there are 3" in three
+
+
+@pytest.mark.parametrize(
+    ("overrides", "field", "says"),
+    [
+        (("groups.count=13",), "groups.count", "12 parties are fewer than 13 groups"),
+        (("groups.count=5", "groups.tasks='rotations'"), "groups.count", "4 rotations"),
+        (("groups.count=1", "groups.mode='hidden'"), "groups.count", "no groups at all"),
+        (
+            ("groups.pace=3", "groups.warmup=2", "groups.count=2"),
+            "groups.pace",
+            "3 rounds between partings, and 2 groups take a single one",
+        ),
+        (("groups={pace=3}",), "groups.count", "1 is no groups at all"),
+        (("groups={warmup=3}",), "groups.count", "1 is no groups at all"),
+        (("groups.pace=3",), "groups.pace", "with groups.warmup = 0 no model is parted"),
+        (("groups.count=7",), "clustering.size", "1 in the smallest"),
+        (("groups.sizes=[4,4,4]",), "groups.sizes", "have no groups to size"),
+        (("groups.tasks='rotations'", "groups.sizes=[6,6]"), "groups.sizes", "there are 3 of 12"),
+        (("groups.tasks='rotations'", "groups.sizes=[4,4,3]"), "groups.sizes", "11 parties in all"),
+        (("groups.tasks='rotations'", "groups.sizes=[6,5,1]"), "clustering.size", "1 in the smallest"),
+        (("clustering.reclusterings=2",), "clustering.reclusterings", "do not go with groups"),
+        (
+            ("clustering.fixed=true", "leakage.mode='report'"),
+            "clustering.fixed",
+            "parties change their group",
+        ),
+        (("clustering.size=4", "clustering.atoms=2"), "clustering.atoms", "atoms stay"),
+        (("participation.count=9",), "participation.count", "draw of participants"),
+        (("aggregation.rule={type='krum',byzantine=1}",), "aggregation.rule", "a group of 4 makes 2 of 2"),
+        (("aggregation.rule={type='fltrust'}",), "aggregation.rule", "have no group"),
+        (("aggregation.claim='worst-case'",), "aggregation.claim", "may join one group"),
+        (("training.dp_sgd={}",), "groups.count", "one model that everybody learns"),
+        (
+            ("behaviours=[{kind='alie',parties=['p00'],z=1.0}]",),
+            "behaviours.0.kind",
+            "knows of one model only",
+        ),
+        ((*HIDDEN, "secure_sum.server='active'"), "groups.mode", "cannot verify"),
+        ((*HIDDEN, "secure_sum.threshold=3"), "secure_sum.threshold", "3 of 4 would open the single update"),
+        ((*HIDDEN, "parties=26"), "parties", "26 do not make clusters of 4 only"),
+        ((*HIDDEN, "clustering.atoms=1"), "clustering.atoms", "are the run's atoms"),
+        ((*HIDDEN, "weighting.mode='passthrough'"), "weighting.mode", "whose weights"),
+        (
+            (*HIDDEN, "secure_sum.colluders=0", "secure_sum.k_anonymity=1", "leakage.mode='report'"),
+            "secure_sum.k_anonymity",
+            "alone in its group",
+        ),
+    ],
+)
+def test_what_is_refused(overrides: tuple[str, ...], field: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as refused:
+        check(parse_scenario(OPEN, overrides))
+    assert refused.value.path == field
+
+
+def test_no_groups_change_no_digest() -> None:
+    plain = parse_scenario(OPEN, ("groups.count=1",))
+    spelled = parse_scenario(OPEN, ("groups.count=1", "groups.mode='open'"))
+    assert scenario_digest(plain) == scenario_digest(spelled)
+    assert scenario_digest(plain) != scenario_digest(parse_scenario(OPEN, ()))
+
+
+def test_sizes_count_where_they_are_given() -> None:
+    turned = "groups.tasks='rotations'"
+    digests = {
+        scenario_digest(parse_scenario(OPEN, (turned, *more)))
+        for more in ((), ("groups.sizes=[4,4,4]",), ("groups.sizes=[6,4,2]",))
+    }
+    assert len(digests) == 3
+
+
+def test_an_active_server_may_not_ask_which_model_fits() -> None:
+    """The signed choice is a function of the data, for models that the server makes."""
+    with pytest.raises(ConfigError, match="it reads the data from the choices") as refused:
+        check(parse_scenario(OPEN, ("secure_sum.server='active'",)))
+    assert refused.value.path == "groups.mode"
+
+
+def test_colluders_who_name_a_partys_group_cannot_fill_its_cluster() -> None:
+    """All q may be its mates: besides them k honest members have to be in every opened sum."""
+    four = ("clustering.size=4", "secure_sum.threshold=2", "secure_sum.colluders=2")
+    with pytest.raises(ConfigError, match="all q = 2 colluders can name the group of one party") as refused:
+        check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=3")))
+    assert (refused.value.path, refused.value.remedy) == ("secure_sum.min_survivors", "at least 4")
+    with pytest.raises(ConfigError, match="2 members rebuild a mate's masks") as rebuilt:
+        check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4")))
+    assert (rebuilt.value.path, rebuilt.value.remedy) == ("secure_sum.threshold", "at least 3")
+    held = check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4", "secure_sum.threshold=3")))
+    assert (held.p_alone_per_opening, held.p_alone_in_run) == (0.0, 0.0)
+    assert any(
+        "every opened sum holds 2 honest updates or more" in line
+        for line in header_of(
+            parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4", "secure_sum.threshold=3"))
+        )
+    )
+    report = (*four, "secure_sum.min_survivors=3", "leakage.mode='report'")
+    told = check(parse_scenario(OPEN, report))
+    assert (told.p_alone_per_opening, told.p_alone_in_run) == (1.0, 1.0)
+    assert any(
+        "THEY CAN NAME THE GROUP OF A PARTY AND FILL ITS CLUSTER" in line
+        for line in header_of(parse_scenario(OPEN, report))
+    )

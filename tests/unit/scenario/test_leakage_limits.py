@@ -1,0 +1,127 @@
+"""What ``[leakage]`` is refused with, and what headers say of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from securefl.methods.clustering.sizes import leakage_colluders
+from securefl.methods.feasibility import leakage as leakage_limits
+from securefl.methods.feasibility.leakage import all_exposed_at
+from securefl.methods.leakage import leverage, support
+from tests.unit.scenario.samples import attempt, checked, complaint, headed, refusal, small
+
+COLLUDERS = "secure_sum={threshold=2, min_survivors=3, colluders=3, colluders_per_cluster=1}"
+
+
+def test_the_numbers_are_those_of_the_ledger() -> None:
+    assert leakage_limits.MOST_SEARCHED == support.IN_A_ROUND
+    assert leakage_limits.LEVERAGE_BUDGET == leverage.BUDGET
+    assert leakage_limits.MOST_COLLUDERS == leverage.MOST_COLLUDERS
+
+
+@pytest.mark.parametrize(
+    ("parties", "size", "expected"), [(60, 3, 4), (100, 5, 6), (100, 10, 11), (12, 3, 4), (12, 7, None)]
+)
+def test_r_star(parties: int, size: int, expected: int | None) -> None:
+    made = small(f"parties={parties}", f"clustering.size={size}")
+    assert all_exposed_at(made) == expected
+    assert all_exposed_at(small("clustering={new_work=true, reclusterings=2}")) is None
+
+
+def test_reclusterings_that_are_never_opened_are_refused() -> None:
+    assert str(refusal("parties=60", "clustering.reclusterings=10")) == (
+        "clustering.reclusterings: 4 random reclusterings of 60 parties into 20 clusters as a rule give away"
+        " every update, and parties release no such sums, so that 10 are never opened (at most 3,"
+        ' new_work = true, or leakage.mode = "report" for experiments)'
+    )
+    for escape in ("clustering.reclusterings=3", "clustering.new_work=true", "leakage.mode=report"):
+        checked("parties=60", "clustering.reclusterings=10", escape)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "path", "says"),
+    [
+        (("leakage.colluders=1",), "leakage.colluders", "1, but f = 0 collude in one cluster and q = 0"),
+        ((COLLUDERS, "leakage.colluders=0"), "leakage.colluders", "(1 to 3)"),
+        ((COLLUDERS, "leakage.colluders=4"), "leakage.colluders", "(1 to 3)"),
+        ((COLLUDERS, "leakage.colluders=2"), "secure_sum.min_survivors", "besides 2 colluders"),
+        (("leakage.leverage=0.4",), "leakage.leverage", "already gives 1 / 2 (at least 0.5"),
+        (
+            (
+                "parties=300",
+                "clustering={size=8, reclusterings=2}",
+                "secure_sum={threshold=6, min_survivors=6, k_anonymity=6}",
+            ),
+            "clustering.reclusterings",
+            "a combination of 5 or fewer is too much to search",
+        ),
+        (
+            (
+                "clustering={size=6, reclusterings=2}",
+                "leakage.leverage=0.9",
+                "secure_sum={threshold=5, min_survivors=5, colluders=3, colluders_per_cluster=3}",
+            ),
+            "leakage.leverage",
+            "with 3 unnamed colluders",
+        ),
+        (
+            (
+                "parties=300",
+                "clustering={size=6, reclusterings=2}",
+                "secure_sum={threshold=5, min_survivors=5, k_anonymity=5}",
+            ),
+            "clustering.reclusterings",
+            "a combination of 4 or fewer is too much to search",
+        ),
+        (
+            (
+                "parties=200",
+                "clustering={size=6, reclusterings=2}",
+                "leakage.leverage=0.9",
+                "secure_sum={threshold=5, min_survivors=5, colluders=2, colluders_per_cluster=2}",
+            ),
+            "leakage.leverage",
+            "200 parties with any 2 colluders",
+        ),
+    ],
+)
+def test_limits_that_no_round_keeps_are_refused(overrides: tuple[str, ...], path: str, says: str) -> None:
+    error = refusal(*overrides)
+    assert error.path == path
+    assert says in str(error)
+    assert "refused" not in str(attempt(*overrides, "leakage.mode=report"))
+
+
+def test_several_sums_of_one_update_hold_all_colluders_unless_set() -> None:
+    """f bounds those of a cluster only: two of 60 find some 56 of 58 updates at R = 3 with f = 0."""
+    declared = ("parties=60", "secure_sum.colluders=2")
+    again = (*declared, "clustering.reclusterings=3")
+    assert [leakage_colluders(small(*one)) for one in (declared, again)] == [0, 2]
+    assert refusal(*again).path == "secure_sum.min_survivors"
+    for escape in ("clustering.new_work=true", "leakage.colluders=0", "leakage.mode=report"):
+        checked(*again, escape)
+    atoms = "clustering={size=4, atoms=2, reclusterings=3}"
+    assert leakage_colluders(small(*declared, atoms)) == 0
+
+
+@pytest.mark.parametrize("value", ["0", "1.5", "-1", "nan"])
+def test_a_leverage_is_a_share(value: str) -> None:
+    error = complaint(f"leakage.leverage={value}")
+    assert error is not None
+    assert error.path == "leakage.leverage"
+
+
+def test_headers_say_what_parties_keep_to() -> None:
+    def said(*overrides: str) -> list[str]:
+        return [note for note in headed(*overrides) if note.lower().startswith("leakage")]
+
+    assert said() == []
+    assert said("clustering.reclusterings=2", COLLUDERS, "leakage={leverage=0.75, colluders=1}") == [
+        "leakage: no combination of a round's sums may tell about fewer than 3 parties (k = 2 and"
+        " 1 colluder); reclusterings that would cross that stay closed",
+        "leakage: no party's leverage may be above 0.75",
+    ]
+    assert said("clustering.reclusterings=2", "clustering.new_work=true") == []
+    assert said("leakage.mode=report") == [
+        "LEAKAGE IS ONLY REPORTED: parties release sums that cross the published limits"
+    ]

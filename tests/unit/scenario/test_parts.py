@@ -1,0 +1,158 @@
+"""Parts are found by name, one file each; one's own by ``module:name``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from msgspec import inspect
+
+from securefl.base.arrays import F64
+from securefl.base.errors import ConfigError
+from securefl.base.stack import Stack
+from securefl.methods.robust.catalogue import aggregate
+from securefl.scenario.aggregation import PreAggregation, Rule
+from securefl.scenario.load import load_scenario, parse_scenario
+from securefl.scenario.parts import Part, default_of, expanded, find, names
+from securefl.scenario.resolved import scenario_digest, to_toml
+from tests.vectors.test_defaults import SMALL
+
+KINDS: tuple[type[Part], ...] = (Rule, PreAggregation)
+OWN = """
+from securefl.scenario.aggregation import Rule
+from securefl.base.stack import Aggregate, everyone
+
+class First(Rule, frozen=True, kw_only=True):
+    row: int = 0
+    def withstands(self, clusters):
+        return 0
+    def aggregate(self, stack):
+        return Aggregate(stack.means[self.row].copy(), everyone(stack))
+
+class Half(Rule, frozen=True, kw_only=True):
+    def withstands(self, clusters):
+        return 0
+
+class Named(Rule, tag="other", frozen=True, kw_only=True):
+    pass
+
+count = 3
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a scenario and a module of one's own, and nothing left of it afterwards."""
+    before = sys.path.copy()
+    (tmp_path / "own_for_test.py").write_text(OWN)
+    (tmp_path / "broken_for_test.py").write_text("1 / 0")
+    yield tmp_path
+    sys.path[:] = before
+    sys.modules.pop("own_for_test", None)
+
+
+def scenario_in(folder: Path, kind: str, more: str = "") -> Path:
+    path = folder / "own.toml"
+    path.write_text(f"{SMALL}\n[aggregation]\nrule = {{ type = '{kind}'{more} }}")
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_file_holds_the_part_of_its_name(kind: type[Part]) -> None:
+    for name in names(kind):
+        assert find(kind, name).__struct_config__.tag == name
+    assert kind.usual in names(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schema_lists_them_all(kind: type[Part]) -> None:
+    found = [node.tag for node in expanded(inspect.type_info(kind)) if isinstance(node, inspect.StructType)]
+    assert found == list(names(kind))
+
+
+def test_only_the_named_file_is_imported() -> None:
+    """And those of the defaults."""
+    code = (
+        "import sys; from securefl.scenario.load import parse_scenario;"
+        f"parse_scenario({SMALL!r}, ('aggregation.rule.type=median',));"
+        "print([m for m in sys.modules if m.startswith('securefl.methods.robust.rules.')], 'torch' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (
+        shown.stdout.strip()
+        == "['securefl.methods.robust.rules.mean', 'securefl.methods.robust.rules.median'] False"
+    )
+
+
+def test_ones_own_lies_beside_the_scenario(own: Path) -> None:
+    scenario = load_scenario(scenario_in(own, "own_for_test:First", ", row = 1"))
+    rule = scenario.aggregation.rule
+    stack = Stack(np.arange(6.0).reshape(3, 2), np.ones(3), np.ones(3, dtype=np.int64))
+    vector: F64 = aggregate(rule, stack).vector
+    assert vector.tolist() == [2.0, 3.0]
+    assert rule.name == "own_for_test:First"
+    assert parse_scenario(to_toml(scenario)) == scenario
+    assert scenario_digest(scenario) != scenario_digest(load_scenario(scenario_in(own, "own_for_test:First")))
+
+
+def test_ones_own_made_in_python_is_named_as_well(own: Path) -> None:
+    sys.path.append(str(own))
+    module: ModuleType = __import__("own_for_test")
+    rule = module.First(row=2)
+    assert (rule.name, rule) == (
+        "own_for_test:First",
+        parse_scenario(
+            SMALL, ("aggregation.rule.type=own_for_test:First", "aggregation.rule.row=2")
+        ).aggregation.rule,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "message"),
+    [
+        (
+            "own_for_test:First",
+            ", rows = 1",
+            r"^aggregation\.rule\.rows: unknown field \(did you mean ag",
+        ),
+        ("own_for_test:First", ", row = 'a'", r'^aggregation\.rule\.row: expected int, found "a"'),
+        (
+            "own_for_test:Half",
+            "",
+            r"^aggregation\.rule\.type: own_for_test:Half does not say aggregate \(",
+        ),
+        ("own_for_test:Named", "", r"^aggregation\.rule\.type: own_for_test:Named calls itself other"),
+        ("own_for_test:Rule", "", r"^aggregation\.rule\.type: own_for_test:Rule calls itself secure"),
+        (
+            "own_for_test:count",
+            "",
+            r"^aggregation\.rule\.type: own_for_test:count is no Rule \(a subcl",
+        ),
+        ("own_for_test:Absent", "", r"^aggregation\.rule\.type: own_for_test:Absent has no Absent"),
+        (
+            "absent_for_test:X",
+            "",
+            r"absent_for_test:X cannot be imported: ModuleNotFoundError: .* \(put",
+        ),
+        (
+            "broken_for_test:X",
+            "",
+            r"broken_for_test:X cannot be imported: ZeroDivisionError: division",
+        ),
+        ("not a module:X", "", r'^aggregation\.rule\.type: "not a module:X" is not a choice \(one of bulyan'),
+    ],
+)
+def test_what_cannot_be_used_is_refused_at_loading(own: Path, kind: str, more: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_scenario(scenario_in(own, kind, more))
+
+
+def test_defaults_are_found_by_name() -> None:
+    assert default_of(Rule, "mean") == parse_scenario(SMALL).aggregation.rule
+    with pytest.raises(LookupError):
+        find(Rule, "norm-clipping")
