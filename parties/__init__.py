@@ -1,1 +1,1 @@
-"""Process programs: `python -m securefl.cli.party`, `.server`, `.observer`. No protocol code lives here."""
+"""Programs of the processes: ``python -m parties.server``, ``.client``, ``.dealer``, ``.observer``."""

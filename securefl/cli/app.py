@@ -46,6 +46,10 @@ COMMANDS = {
         "securefl.cli.dealer:dealer",
         "Deal the triples of validated sums, on a machine of neither the server nor a party, without data.",
     ),
+    "observer": (
+        "securefl.cli.observer:observer",
+        "Record metadata and hash of every frame of a run, and say what an eavesdropper learns from them.",
+    ),
     "broker": ("securefl.cli.broker:broker", "Run a broker on 127.0.0.1 until Ctrl-C."),
     "keygen": (
         "securefl.cli.keygen:keygen",

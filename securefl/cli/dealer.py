@@ -1,4 +1,4 @@
-"""The dealer of validated sums as a process: ``securefl dealer`` or ``python -m securefl.cli.dealer``."""
+"""The dealer of validated sums as a process: ``securefl dealer``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from securefl.cli.options import (
     SetOption,
     settings_of,
 )
-from securefl.cli.program import run_program
 from securefl.runtime.launch import process
 
 
@@ -66,7 +65,3 @@ def dealer(
             password_file=password_file,
         )
         finish(process.dealer(settings, plain_news(DEALER)))
-
-
-if __name__ == "__main__":
-    run_program(dealer)

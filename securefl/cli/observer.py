@@ -1,4 +1,4 @@
-"""The observer at the broker as a process: ``python -m securefl.cli.observer``."""
+"""An observer at the broker as a process: ``securefl observer``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from securefl.cli.options import (
     RunOption,
     run_id,
 )
-from securefl.cli.program import run_program
 from securefl.runtime.launch import Watch, broker_url, watch
 
 
@@ -44,7 +43,3 @@ def observer(
             lab=lab,
         )
         watch(settings, plain_news(settings.name))
-
-
-if __name__ == "__main__":
-    run_program(observer)

@@ -1,4 +1,4 @@
-"""One party as a process: ``securefl party`` or ``python -m securefl.cli.party``."""
+"""One party as a process: ``securefl party``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from securefl.cli.options import (
     party_id,
     settings_of,
 )
-from securefl.cli.program import run_program
 from securefl.runtime.launch import process
 
 
@@ -77,7 +76,3 @@ def party(
             own_spent=spent,
         )
         finish(process.party(settings, plain_news(settings.name)))
-
-
-if __name__ == "__main__":
-    run_program(party)

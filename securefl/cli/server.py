@@ -1,4 +1,4 @@
-"""The server as a process: ``securefl server`` or ``python -m securefl.cli.server``."""
+"""The server as a process: ``securefl server``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from securefl.cli.options import (
     SetOption,
     settings_of,
 )
-from securefl.cli.program import run_program
 from securefl.runtime.launch import process
 
 
@@ -79,7 +78,3 @@ def server(
             device=device,
         )
         finish(process.server(replace(settings, server_data_file=server_data), plain_news(SERVER)))
-
-
-if __name__ == "__main__":
-    run_program(server)

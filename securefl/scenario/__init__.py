@@ -1,4 +1,4 @@
-"""Scenarios: their structs, the limits between fields, loading and overriding."""
+"""Scenarios: the fields of each table and their ranges, loading, overriding, explaining."""
 
 import lazy_loader
 

@@ -74,7 +74,7 @@ class Privacy(Section, frozen=True, kw_only=True):
     """Record level: every party has so many at least. Where a launcher splits the data, it counts them."""
     law: Literal["skellam", "discrete-gaussian"] = "skellam"
     placement: Literal["local", "threshold", "dropout-exact"] = "local"
-    """Whether each upload carries all the noise, or a share of it (:mod:`securefl.methods.privacy.shares`)."""
+    """Whether uploads carry all of the noise, or shares of it (:mod:`securefl.methods.privacy.shares`)."""
     budget: PositiveReal | None = None
     """Epsilon beyond which a party releases no more; ``epsilon`` unless given."""
     releases: NonNegative | None = None

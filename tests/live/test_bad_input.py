@@ -141,7 +141,7 @@ def test_processes_with_their_own_keys_meet_and_a_stranger_is_told(tmp_path: Pat
                 words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
             )
 
-        observer = start([sys.executable, "-m", "securefl.cli.observer", *common])
+        observer = start([sys.executable, "-m", "securefl", "observer", *common])
 
         def parties() -> tuple[subprocess.Popen[str], list[Forked]]:
             # All but p00 start as quickly as in a run, with the libraries that a fork server has imported.

@@ -42,8 +42,7 @@ from securefl.protocol.messages import (
     ReleasedShares,
     ShareBoxes,
 )
-from securefl.protocol.secure_sum import MemoryStore, Setup, collecting
-from securefl.protocol.secure_sum.masking import client, opening, server
+from securefl.protocol.secure_sum import MemoryStore, Setup, collecting, masking
 from securefl.protocol.wire import Delivery, Inbox, Outbox, decode_struct, encode, open_relayed
 
 RUN = RunId("bench")
@@ -120,27 +119,27 @@ class _Sum:
         self.setup = Setup(instance, names, threshold, threshold, bytes(32), length, RING_BITS)
         self.store = MemoryStore()
 
-    def keys(self) -> tuple[dict[PartyId, client.Boxed], server.CollectingBoxes]:
+    def keys(self) -> tuple[dict[PartyId, masking.client.Boxed], masking.server.CollectingBoxes]:
         """Steps "keys" and the members' half of "shares"."""
-        advertised: dict[PartyId, client.Advertised] = {}
+        advertised: dict[PartyId, masking.client.Advertised] = {}
         phase = collecting.CollectingKeys(self.setup)
         for name in self.names:
             end = self.ends[name]
             with end.meter.stage("keys"):
-                advertised[name], advert = client.advertise(self.setup, name, self._entropy(name))
+                advertised[name], advert = masking.client.advertise(self.setup, name, self._entropy(name))
             delivery = self.server.receive(end.send(SERVER, advert))
             with self.server.meter.stage("adverts"):
                 phase = collecting.on_advert(phase, name, _of(KeyAdvert, delivery), delivery.signed)
         with self.server.meter.stage("adverts"):
-            boxing, key_list = server.close_keys(phase)
-        boxed: dict[PartyId, client.Boxed] = {}
-        if not isinstance(boxing, server.CollectingBoxes) or key_list is None:
+            boxing, key_list = masking.server.close_keys(phase)
+        boxed: dict[PartyId, masking.client.Boxed] = {}
+        if not isinstance(boxing, masking.server.CollectingBoxes) or key_list is None:
             raise UsageError("the benchmark lost its own instance")
         for name in self.names:
             end = self.ends[name]
             received = _of(KeyList, end.receive(self.server.send(name, key_list)))
             with end.meter.stage("key list"):
-                boxed[name], boxes = client.on_key_list(
+                boxed[name], boxes = masking.client.on_key_list(
                     advertised.pop(name), received, self.roster, self._entropy(name)
                 )
             for index, frame in enumerate(received.adverts):
@@ -148,22 +147,22 @@ class _Sum:
                     end.meter.relayed(frame)
             delivery = self.server.receive(end.send(SERVER, boxes))
             with self.server.meter.stage("boxes"):
-                boxing = server.on_boxes(boxing, name, _of(ShareBoxes, delivery))
+                boxing = masking.server.on_boxes(boxing, name, _of(ShareBoxes, delivery))
         return boxed, boxing
 
     def inputs(
         self,
-        boxed: dict[PartyId, client.Boxed],
-        boxing: server.CollectingBoxes,
+        boxed: dict[PartyId, masking.client.Boxed],
+        boxing: masking.server.CollectingBoxes,
         encoded: Ring,
         alive: tuple[PartyId, ...],
-    ) -> tuple[dict[PartyId, client.Submitted], server.MaskedInputs]:
+    ) -> tuple[dict[PartyId, masking.client.Submitted], masking.server.MaskedInputs]:
         """Box lists out, masked inputs and receipts of those who are still alive in."""
         with self.server.meter.stage("boxes"):
-            phase, lists = server.close_boxes(boxing)
-        if not isinstance(phase, server.MaskedInputs):
+            phase, lists = masking.server.close_boxes(boxing)
+        if not isinstance(phase, masking.server.MaskedInputs):
             raise UsageError("the benchmark lost its own instance")
-        submitted: dict[PartyId, client.Submitted] = {}
+        submitted: dict[PartyId, masking.client.Submitted] = {}
         for name in self.names:
             frames = self.server.send(name, lists[name])
             if name not in alive:
@@ -171,9 +170,9 @@ class _Sum:
             end = self.ends[name]
             received = _of(BoxList, end.receive(frames))
             with end.meter.stage("box list"):
-                ready = client.on_box_list(boxed.pop(name), received)
+                ready = masking.client.on_box_list(boxed.pop(name), received)
             with end.meter.stage("mask"):
-                submitted[name], masked, receipt = client.mask(ready, encoded)
+                submitted[name], masked, receipt = masking.client.mask(ready, encoded)
             delivery = self.server.receive(end.send(SERVER, masked))
             with self.server.meter.stage("inputs"):
                 phase = collecting.on_input(phase, name, _of(MaskedInput, delivery), self.store)
@@ -182,7 +181,9 @@ class _Sum:
                 phase = collecting.on_receipt(phase, name, _of(Receipt, delivery), delivery.signed)
         return submitted, phase
 
-    def open(self, submitted: Mapping[PartyId, client.Submitted], phase: server.MaskedInputs) -> Ring:
+    def open(
+        self, submitted: Mapping[PartyId, masking.client.Submitted], phase: masking.server.MaskedInputs
+    ) -> Ring:
         """Freeze, sealed releases, and the sum."""
         survivors = phase.submitted
         releases: dict[PartyId, InstanceShares] = {}
@@ -197,12 +198,12 @@ class _Sum:
                 shares = decode_struct(ReleasedShares, opened, name).instances[0]
                 if not isinstance(shares, InstanceShares):
                     raise UsageError("the benchmark of masking opens a sum of another kind")
-                opening.check_release(phase, survivors, name, shares)
+                masking.opening.check_release(phase, survivors, name, shares)
                 releases[name] = shares
         with self.server.meter.stage("open"):
-            return opening.open_sum(phase, survivors, releases, self.store)
+            return masking.opening.open_sum(phase, survivors, releases, self.store)
 
-    def _release(self, end: _End, held: client.Submitted, frames: list[bytes]) -> list[bytes]:
+    def _release(self, end: _End, held: masking.client.Submitted, frames: list[bytes]) -> list[bytes]:
         freeze = _of(Freeze, end.receive(frames))
         with end.meter.stage("receipts"):
             for frame in freeze.receipts:
@@ -212,7 +213,7 @@ class _Sum:
         for frame in freeze.receipts:
             end.meter.relayed(frame)
         with end.meter.stage("release"):
-            shares = client.shares_for(held, frozenset(PartyId(name) for name in freeze.survivors))
+            shares = masking.client.shares_for(held, frozenset(PartyId(name) for name in freeze.survivors))
             plaintext = encode(ReleasedShares(instances=(shares,)))
             sealed = self.roster.server.seal(plaintext, _CONTEXT, self._entropy(end.name))
         return end.send(SERVER, Release(sealed=sealed))

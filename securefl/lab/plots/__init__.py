@@ -1,4 +1,4 @@
-"""."""
+"""Plots, drawn by matplotlib."""
 
 import lazy_loader
 

@@ -25,7 +25,7 @@ class Assignment:
     participants: tuple[PartyId, ...]
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     atoms: tuple[tuple[PartyId, ...], ...] = ()
-    """Blocks of participants that clusters are unions of (:mod:`securefl.methods.clustering.atoms`); empty: none."""
+    """Atoms (:mod:`securefl.methods.clustering.atoms`) that clusters are unions of; empty: none."""
     tasks: tuple[int, ...] = ()
     """The task group of cluster j, in every reclustering; empty where clusters do not lie inside groups."""
 

@@ -1,4 +1,4 @@
-"""."""
+"""Checks between the tables of a scenario, and the numbers that follow from a feasible one."""
 
 import lazy_loader
 

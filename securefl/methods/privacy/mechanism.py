@@ -75,7 +75,7 @@ class Mechanism:
 
 @functools.lru_cache(maxsize=16)
 def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
-    """The mechanism of a scenario that :func:`securefl.methods.feasibility.limits.check` accepts; None without privacy.
+    """The mechanism of a scenario that :func:`securefl.methods.feasibility.check` accepts; None without.
 
     Args:
         scenario: settled.

@@ -55,7 +55,7 @@ class ReleaseEvent:
     """h of each opening of one update: members whose noise the adversary does not know, >= 1. (1,) is local
     noise: what the others add does not count."""
     leverage: float | None = None
-    """Exposure where noise is added once for all openings (:func:`securefl.methods.privacy.exposure.leverage`), at
+    """Exposure where noise is added once for all openings (:func:`securefl.methods.privacy.leverage`), at
     least 1 / max(survivors). ``None``: fresh noise in each opening, which adds up to the sum of 1 / h."""
     mu_slack: float = 0.0
     """Relative increase of mu that covers a discrete mechanism's distance from the Gaussian one."""

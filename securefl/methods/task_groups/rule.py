@@ -1,4 +1,4 @@
-"""How one group's gradients become one: by any rule of :mod:`securefl.methods.robust`, or one for its size."""
+"""One gradient from those of a group: by any rule of :mod:`securefl.methods.robust`, or one for its size."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ MAX_VECTOR = 8 * 64 * 1024 * 1024
 Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Name = Annotated[str, Meta(pattern=rf"^(?!(?:all|server)\Z)(?:{NAME.pattern})\Z")]
-"""A party's name: what :func:`securefl.base.ids.is_name` takes (``$`` would take a line break at the end too)."""
+"""A party's name, as :func:`securefl.base.ids.is_name` has it (``$`` would take a final line break)."""
 SignedFrame = Annotated[bytes, Meta(min_length=64, max_length=MAX_FRAME)]
 """A frame exactly as its sender signed it, relayed by the server."""
 Share = Annotated[bytes, Meta(min_length=33, max_length=33)]

@@ -68,7 +68,7 @@ class Hello(Message, frozen=True, kw_only=True):
     commitment: Digest
     limits: Limits
     founding: Founding = b""
-    """The seed of the run's atoms, from a party that knows it (:mod:`securefl.protocol.round.shared.founding`)."""
+    """The seed of the run's atoms, from a party that knows it (``round.shared.founding``)."""
     group: Annotated[int, Meta(ge=-1, lt=MAX_GROUPS)] = NO_GROUP
     """The task group that the party is in, where groups are open."""
 

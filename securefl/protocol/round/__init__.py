@@ -1,4 +1,4 @@
-"""."""
+"""The global round: the machines of server, party and dealer, and what they share."""
 
 import lazy_loader
 

@@ -1,4 +1,5 @@
 from . import collecting as collecting
+from . import masking as masking
 from .collecting import CollectingInputs as CollectingInputs
 from .collecting import CollectingKeys as CollectingKeys
 from .collecting import Lost as Lost

@@ -152,7 +152,7 @@ class Accounts:
 def header_lines(
     scenario: Scenario, limits: Limits, mechanism: Mechanism | None, *, void: str | None
 ) -> Iterator[str]:
-    """What the header says beyond :func:`securefl.methods.feasibility.derived.derive`; the last line is the guarantee.
+    """Header lines on privacy, beside those of ``scenario_header``; the guarantee comes last.
 
     Args:
         scenario: settled.

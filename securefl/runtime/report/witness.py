@@ -82,7 +82,7 @@ News = Fact | Refusal | Traffic | Ending | Remark | Waiting
 
 
 class ProcessWitness:
-    """Writes one process's transcript and passes its news on (:class:`securefl.runtime.process.ports.Witness`)."""
+    """Writes one process's transcript and passes its news on (:class:`securefl.runtime.process.Witness`)."""
 
     def __init__(self, settings: ProcessSettings, tell: Callable[[News], None], ring_bits: int) -> None:
         self._run = settings.run

@@ -70,7 +70,7 @@ class Listener(Protocol):
     """Hears what the server of a run would report."""
 
     def on_report(self, now: float, report: object) -> None:
-        """Take one of :mod:`securefl.protocol.round.shared.reports`, at ``now`` seconds on a clock of this machine."""
+        """Take a report of a round (``round.shared.reports``), at ``now`` seconds on a monotonic clock."""
         ...
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""."""
+"""Data sets: reading, splitting over parties, shards."""
 
 import lazy_loader
 

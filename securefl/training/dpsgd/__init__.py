@@ -1,4 +1,4 @@
-"""."""
+"""DP-SGD: gradients of single examples, bounded and summed."""
 
 import lazy_loader
 

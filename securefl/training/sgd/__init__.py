@@ -1,4 +1,4 @@
-"""."""
+"""Local training and evaluation by plain SGD."""
 
 import lazy_loader
 

@@ -80,7 +80,8 @@ def test_only_the_named_file_is_imported() -> None:
     code = (
         "import sys; from securefl.scenario.load import parse_scenario;"
         f"parse_scenario({SMALL!r}, ('aggregation.rule.type=median',));"
-        "print([m for m in sys.modules if m.startswith('securefl.methods.robust.rules.')], 'torch' in sys.modules)"
+        "print([m for m in sys.modules if m.startswith('securefl.methods.robust.rules.')],"
+        " 'torch' in sys.modules)"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (

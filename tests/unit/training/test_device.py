@@ -44,7 +44,7 @@ def test_limit_threads() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["", ".idx", ".npz", ".datasets", ".partition", ".shards", ".outcomes"],
+    ["", ".data.idx", ".data.npz", ".data.datasets", ".data.partition", ".data.shards", ".sgd.outcomes"],
     ids=lambda m: m or "package",
 )
 def test_modules_without_torch(module: str) -> None:

@@ -84,8 +84,9 @@ class SumVerdict:
     checks: tuple[Verdict, ...]
     """Each check by itself, at its share of ``alpha``."""
     e_values: tuple[float, ...]
-    """Evidence against the sum by kind of check (``KINDS``), for :mod:`securefl.methods.privacy.checks.evidence`: the
-    mean over references for ``projection``, 1 without any."""
+    """Evidence against the sum by kind of check (``KINDS``), see
+    :mod:`securefl.methods.privacy.checks.evidence`: the mean over references for ``projection``,
+    1 without any."""
 
     @property
     def ok(self) -> bool:

@@ -138,7 +138,7 @@ def _build(law: NoiseLaw, variance: float) -> SumLaw:
 
 
 def _skellam_ratios(variance: float, count: int) -> F64:
-    """P(k) / P(k - 1) for k = 1 ... ``count``: the recurrence of :mod:`securefl.methods.privacy.laws`, in floats."""
+    """P(k) / P(k - 1) for k = 1 ... ``count``: as in :mod:`securefl.methods.privacy.laws`, but in floats."""
     start = count + 4 * math.isqrt(math.ceil(variance)) + 64
     terms = (np.arange(start, 0, -1) * (2 / variance)).tolist()
     ratios = accumulate(terms, lambda ratio, term: 1 / (term + ratio), initial=0.0)

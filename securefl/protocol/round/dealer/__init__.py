@@ -1,1 +1,1 @@
-"""."""
+"""The dealer's machine."""

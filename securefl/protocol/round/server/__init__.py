@@ -1,1 +1,1 @@
-"""."""
+"""The server's machine."""

@@ -1,1 +1,1 @@
-"""The global round, at the server and at a party."""
+"""What server, party and simulation compute alike in a round."""

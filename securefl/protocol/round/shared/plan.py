@@ -36,7 +36,7 @@ class Plan:
     length: int
     """d: parameters of one model that are trained. No others travel, are noised or weighed."""
     frozen: bytes = b""
-    """Digest of those that are not (:func:`securefl.training.models.flatten.frozen_digest`); empty without any."""
+    """Digest of those that are not (:func:`securefl.training.models.frozen_digest`); empty without any."""
 
     def config_digest(self) -> bytes:
         """Return what every party signs as its configuration: scenario, roster, run and model.

@@ -26,7 +26,7 @@ from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
 
 
 class CryptenEngine:
-    """Makes sessions (:class:`securefl.protocol.secure_sum.crypten.ports.Engine`), with shares on one device."""
+    """Makes sessions (:class:`~securefl.protocol.secure_sum.crypten.ports.Engine`), shares on one device."""
 
     def __init__(self, device: Literal["auto", "cpu", "cuda"] = "cpu") -> None:
         """Import CrypTen and find the device.

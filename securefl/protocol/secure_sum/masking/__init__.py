@@ -1,1 +1,5 @@
 """Pairwise masking: one secure sum at the client and at the server."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

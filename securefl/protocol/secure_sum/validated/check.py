@@ -28,7 +28,7 @@ from securefl.protocol.secure_sum.validated.provider import DealtProvider
 
 
 class CryptenChecks:
-    """Makes sessions (:class:`securefl.protocol.secure_sum.validated.phases.Checks`): small ones, so on the CPU."""
+    """Sessions (:class:`securefl.protocol.secure_sum.validated.phases.Checks`): small, hence on the CPU."""
 
     def check(
         self,

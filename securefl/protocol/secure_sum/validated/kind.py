@@ -135,7 +135,7 @@ class ValidatedSums(SecureSum):
         return 1 + 2 * (members - 1)
 
     def checking(self, deadlines: Deadlines) -> float:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`: nonces, checks, and the shares of the sum."""
+        """See :class:`securefl.protocol.secure_sum.SecureSum`: nonces, checks, and the shares of the sum."""
         return 2 * deadlines.shares + deadlines.training
 
     def check_machine(self) -> None:

@@ -163,7 +163,7 @@ NO_RETURN = (Revealed, Checking, Judged, member.Submitted)
 
 
 class Checks(Protocol):
-    """Makes the computations of checks (:class:`securefl.protocol.secure_sum.validated.check.CryptenChecks`)."""
+    """Computations of checks (:class:`securefl.protocol.secure_sum.validated.check.CryptenChecks`)."""
 
     def check(
         self,

@@ -1,0 +1,1 @@
+"""Experiments and looks back: papers' figures, audits, attacks on privacy, plans, measurements."""

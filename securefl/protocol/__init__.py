@@ -1,0 +1,1 @@
+"""Pure machines: what server and parties say to each other, and when. No clock, no socket."""

@@ -1,0 +1,3 @@
+from . import client as client
+from . import opening as opening
+from . import server as server

@@ -1,0 +1,1 @@
+"""The world outside: processes, brokers, files, displays, simulation."""
