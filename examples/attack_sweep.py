@@ -12,8 +12,8 @@ RULES = {
     "trimmed mean": {"type": "trimmed-mean", "trim": 1},
     "median": {"type": "median"},
 }
-FACTORS = (1, -10)
-"""What the liar multiplies its update by; 1 is honest."""
+FACTORS = (-1, -10)
+"""What the liar multiplies its update by."""
 
 
 def accuracy(rule: dict[str, object], factor: int) -> float:

@@ -45,7 +45,7 @@ def test_overrides_as_values_and_as_words() -> None:
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"stop.rounds": 0}, "stop.rounds: must be at least 1"),
+        ({"stop.rounds": 0}, "stop.rounds: expected int >= 1, found 0"),
         ({"stop.round": 3}, "stop.round: "),
         ({"name.first": 3}, "name.first: name is no table"),
         ({"secure_sum.threshold": 7}, "secure_sum.threshold: "),

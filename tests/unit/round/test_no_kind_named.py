@@ -11,7 +11,7 @@ import securefl
 from securefl.protocol.secure_sum import kinds
 
 ROOT = Path(securefl.__file__).parent
-ROUNDS = sorted((ROOT / "rounds").rglob("*.py"))
+ROUNDS = sorted((ROOT / "protocol" / "round").rglob("*.py"))
 PORT = Path(kinds.__file__).parent
 KINDS = frozenset(path.parent.name for path in PORT.glob("*/kind.py"))
 OPTIONS = frozenset({"validate", "validated", "mask_source"})
