@@ -1,22 +1,32 @@
 """The ``[[behaviours]]`` tables: attacks and faults that some parties, or the server, show.
 
-What each attack does, with formula and source, is in :mod:`securefl.runtime.misbehaviour`;
-``docs/scenarios.md`` is the reference for people.
+Attacks on data and updates are the files of :mod:`securefl.methods.attacks.parts`, with formula and source;
+here is what all of a kind have in common, and all that is no attack. ``docs/scenarios.md`` is the reference.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from securefl.scenario.section import Fraction, Name, NonNegative, Positive, PositiveReal, Section
+from securefl.base.errors import ConfigError
+from securefl.scenario.parts import Part
+from securefl.scenario.section import Name, NonNegative, Positive, PositiveReal
+
+if TYPE_CHECKING:
+    from securefl.base.arrays import F32, F64, I64, Inputs
+    from securefl.base.entropy import Entropy
 
 Phase = Literal["before-keys", "after-keys", "after-shares", "after-masked-input", "after-freeze"]
 
 
-class Behaviour(Section, tag_field="kind", frozen=True, kw_only=True):
+class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):
     """What all have in common: who shows it, and when."""
+
+    homes: ClassVar[tuple[str, ...]] = ("securefl.methods.attacks.parts", "securefl.scenario.behaviours")
+    usual: ClassVar[str] = "label-flip"
+    required: ClassVar[tuple[str, ...]] = ("craft",)
 
     parties: tuple[Name, ...] = ()
     count: NonNegative = 0
@@ -27,7 +37,12 @@ class Behaviour(Section, tag_field="kind", frozen=True, kw_only=True):
     @property
     def kind(self) -> str:
         """The name of the kind in a scenario file."""
-        return str(type(self).__struct_config__.tag)
+        return self.name
+
+    @property
+    def members(self) -> int:
+        """How many show it."""
+        return len(self.parties) or self.count
 
 
 class Poisoning(Behaviour, frozen=True, kw_only=True):
@@ -36,61 +51,109 @@ class Poisoning(Behaviour, frozen=True, kw_only=True):
     honest_until: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Honest in the rounds before this fraction of ``stop.rounds``, to win trust first (adaptive)."""
 
+    def check(self, path: str, parties: int) -> None:
+        """Refuse an attack that would do nothing, or that its coalition is too small for.
+
+        Args:
+            path: of its table.
+            parties: of the scenario, n.
+
+        Raises:
+            ConfigError: naming a field of the table.
+        """
+
 
 class DataAttack(Poisoning, frozen=True, kw_only=True):
     """Trains on something else than the party's data."""
 
+    required: ClassVar[tuple[str, ...]] = ("poison",)
+    images_only: ClassVar[bool] = False
+    trigger: ClassVar[tuple[str, ...]] = ()
+    """Of a backdoor: the fields in which all of one scenario agree, as one success is measured."""
 
-class LabelFlip(DataAttack, tag="label-flip", frozen=True, kw_only=True):
-    """Class y becomes classes - 1 - y."""
+    def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
+        """What the party trains on: samples f32 ``(n, ...)``, labels i64 ``(n,)`` in [0, ``classes``).
 
+        In a text both are i64 ``(n, length)``. It never writes to what it gets.
+        """
+        raise NotImplementedError
 
-class LabelShift(DataAttack, tag="label-shift", frozen=True, kw_only=True):
-    """Class y becomes (y + shift) mod classes."""
+    def triggered(self, x: Inputs, y: I64) -> tuple[Inputs, I64]:
+        """Test samples that show a backdoor, and the labels that it is to give them."""
+        raise NotImplementedError
 
-    shift: int = 1
+    def check_on_data(self, path: str, classes: int, shape: tuple[int, ...]) -> None:
+        """Refuse labels and images that the data set does not have.
 
+        Args:
+            path: of its table.
+            classes: of the data set.
+            shape: of one sample; images have (channels, height, width).
 
-class Backdoor(DataAttack, tag="backdoor", frozen=True, kw_only=True):
-    """A patch in the corner of some training images, labelled ``target``, so that it calls that class."""
-
-    target: NonNegative = 0
-    fraction: Fraction = 0.5
-    """Of the party's samples that are patched."""
-    size: Positive = 3
-    """Width and height of the patch in pixels."""
+        Raises:
+            ConfigError: naming a field of the table.
+        """
 
 
 class UpdateAttack(Poisoning, frozen=True, kw_only=True):
     """Sends another update than the trained one. All parties of one table are one coalition."""
+
+    required: ClassVar[tuple[str, ...]] = ("craft",)
 
     actors: Positive | None = None
     """How many of the coalition act in a round, chosen with the cluster plan in view; None: all of them."""
     placement: Literal["concentrate", "spread"] = "spread"
     """Which ``actors``: those in the fewest clusters, or over the most."""
 
+    def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
+        """The update f64 ``(d,)`` that is sent instead of the trained one.
 
-class Scale(UpdateAttack, tag="scale", frozen=True, kw_only=True):
-    """The own update times ``factor``: -1 flips the sign, -10 and -100 are scaled sign flips."""
+        Args:
+            update: as trained, f64 ``(d,)``.
+            before: the round's parameters, f32 ``(d,)``.
+            entropy: the attacker's own, of this occasion.
+        """
+        raise NotImplementedError
 
-    factor: float = -1.0
+    def settled(self, parties: int, attackers: int) -> UpdateAttack:  # noqa: ARG002 - for those that override it
+        """The same with what follows from the numbers of all parties and of attackers written out."""
+        return self
 
-
-class Gaussian(UpdateAttack, tag="gaussian", frozen=True, kw_only=True):
-    """Independent Gaussian noise instead of the update, or on top of it."""
-
-    std: PositiveReal = 1.0
-    """Of each coordinate, parameters' own unit."""
-    add: bool = False
-    """Whether it is added to the trained update."""
-
-
-class ModelNegation(UpdateAttack, tag="model-negation", frozen=True, kw_only=True):
-    """Sends minus the model, which as an update is -2 times the round's parameters: pulls it towards zero."""
+    def check(self, path: str, parties: int) -> None:  # noqa: ARG002 - for those that override it
+        """Refuse ``actors`` and ``placement`` that do not fit; otherwise as for all."""
+        if self.actors is None:
+            if self.placement != "spread":
+                reason = "all attackers act, so there is nothing to choose"
+                raise ConfigError(f"{path}.placement", reason, "give actors")
+        elif self.actors > self.members:
+            reason = f"{self.actors} of {self.members} attackers cannot act"
+            raise ConfigError(f"{path}.actors", reason, f"{self.members} at most")
 
 
 class CoalitionAttack(UpdateAttack, frozen=True, kw_only=True):
     """Works with what the coalition's members trained honestly, which they tell each other."""
+
+    required: ClassVar[tuple[str, ...]] = ("collude",)
+
+    @property
+    def rows_needed(self) -> int:
+        """Known updates without which it would send what an honest party sends, or is not defined."""
+        return 1
+
+    @property
+    def alike(self) -> bool:
+        """Whether all members send the same; it is then made once."""
+        return True
+
+    def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
+        """The update f64 ``(d,)`` that is sent.
+
+        Args:
+            known: updates that the coalition knows, f64 ``(k, d)``, k >= ``rows_needed``.
+            actors: attackers that act in this round.
+            entropy: the attacker's own, of this occasion; nothing is drawn from it where all are ``alike``.
+        """
+        raise NotImplementedError
 
 
 class InformedAttack(CoalitionAttack, frozen=True, kw_only=True):
@@ -100,47 +163,21 @@ class InformedAttack(CoalitionAttack, frozen=True, kw_only=True):
     """``coalition``: takes what its members trained for a sample of all. ``omniscient``, as many papers
     assume: knows what every party without an attack trained. Simulations only."""
 
+    @property
+    def rows_needed(self) -> int:
+        """As for all coalitions: two, unless an attack says otherwise."""
+        return 2
 
-class FallOfEmpires(CoalitionAttack, tag="fall-of-empires", frozen=True, kw_only=True):
-    """The mean of the coalition's updates times ``factor`` (SHARE, appendix D.1.1: beta)."""
-
-    factor: float = -1.0
-
-
-class InnerProductManipulation(InformedAttack, tag="inner-product-manipulation", frozen=True, kw_only=True):
-    """Minus ``epsilon`` times the mean of the known honest updates."""
-
-    epsilon: PositiveReal = 0.5
-
-
-class Alie(InformedAttack, tag="alie", frozen=True, kw_only=True):
-    """A little is enough: the mean of the known updates minus ``z`` standard deviations."""
-
-    z: PositiveReal | None = None
-    """None: the largest that the numbers of parties and attackers allow to hide."""
-
-
-class Mimic(InformedAttack, tag="mimic", frozen=True, kw_only=True):
-    """All send what one of the known parties trained, so that its data counts too much."""
-
-
-class MinMax(InformedAttack, tag="min-max", frozen=True, kw_only=True):
-    """As far from the known mean as the two most distant known updates are from each other."""
-
-    direction: Literal["unit", "sign", "std"] = "std"
-
-
-class MinSum(InformedAttack, tag="min-sum", frozen=True, kw_only=True):
-    """As far from the known mean as the sum of squared distances of a known update allows."""
-
-    direction: Literal["unit", "sign", "std"] = "std"
-
-
-class LocalModelPoisoning(InformedAttack, tag="local-model-poisoning", frozen=True, kw_only=True):
-    """Optimised against one rule: as far against the direction of training as the rule lets through."""
-
-    against: Literal["trimmed-mean", "krum"] = "trimmed-mean"
-    """``trimmed-mean`` is the one against the median too."""
+    def check(self, path: str, parties: int) -> None:
+        """Refuse a coalition that knows too little; otherwise as for all."""
+        super().check(path, parties)
+        if self.knowledge == "coalition" and self.members < self.rows_needed:
+            needed = self.rows_needed
+            raise ConfigError(
+                f"{path}.count",
+                f"{self.kind} is made of {needed} known updates or more, the coalition has {self.members}",
+                f'count = {needed} or more, or knowledge = "omniscient" in simulations',
+            )
 
 
 class NoClip(Poisoning, tag="no-clip", frozen=True, kw_only=True):
@@ -229,38 +266,3 @@ class ServerWithholdsNonces(IsolatingServer, tag="server-withholds-nonces", froz
 
 class ServerDropsMates(IsolatingServer, tag="server-drops-mates", frozen=True, kw_only=True):
     """Says that masked inputs of its victim's mates never came, so that what is opened tells its update."""
-
-
-PartyBehaviour = (
-    LabelFlip
-    | LabelShift
-    | Backdoor
-    | Scale
-    | Gaussian
-    | ModelNegation
-    | FallOfEmpires
-    | InnerProductManipulation
-    | Alie
-    | Mimic
-    | MinMax
-    | MinSum
-    | LocalModelPoisoning
-    | NoClip
-    | SparseEnergy
-    | NoNoise
-    | FalseCount
-    | Drop
-    | Kill
-    | Garbage
-    | WrongShare
-    | Replay
-)
-AnyBehaviour = (
-    PartyBehaviour
-    | ServerAsksBothShares
-    | ServerChangesSurvivors
-    | ServerSplitsModel
-    | ServerReopensAttempt
-    | ServerWithholdsNonces
-    | ServerDropsMates
-)

@@ -84,13 +84,13 @@ def find(kind: type[P], name: str) -> type[P]:
             module = importlib.import_module(f"{home}.{_file_of(name)}")
         part = _tagged(module, kind).get(name)
         if part is not None:
-            return _usable(part, kind, name)
+            return part
     raise LookupError(name)
 
 
 def is_kind(part: type[Part]) -> bool:
     """Whether it stands for all parts of its kind, and is none itself."""
-    return "homes" in vars(part)
+    return "required" in vars(part)
 
 
 def expanded(node: inspect.Type) -> tuple[inspect.Type, ...]:
@@ -148,14 +148,18 @@ def _own(kind: type[P], name: str) -> type[P]:
         raise ConfigError(name, f"is no {kind.__name__}", f"a subclass of {kind.__module__}.{kind.__name__}")
     if part.__struct_config__.tag != name:
         raise ConfigError(name, f"calls itself {part.__struct_config__.tag}", "give that as the type")
-    return _usable(part, kind, name)
-
-
-def _usable(part: type[P], kind: type[P], name: str) -> type[P]:
-    lacking = [method for method in part.required if getattr(part, method) is getattr(kind, method, None)]
+    if is_kind(part):
+        raise ConfigError(name, "stands for many and is none itself", "name one of them")
+    lacking = [method for method in part.required if _is_missing(part, method)]
     if lacking:
         raise ConfigError(name, f"does not say {' or '.join(lacking)}", f"define {', '.join(lacking)}")
     return part
+
+
+def _is_missing(part: type[Part], method: str) -> bool:
+    """Whether it has the method only from the class that requires it."""
+    requires = next(base for base in part.__mro__ if "required" in vars(base))
+    return getattr(part, method, None) is getattr(requires, method, None)
 
 
 def _tagged(module: Any, kind: type[P]) -> dict[str, type[P]]:

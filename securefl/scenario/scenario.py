@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from securefl.scenario.aggregation import Aggregation
-from securefl.scenario.behaviours import AnyBehaviour
+from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.checks import Checks
 from securefl.scenario.data import Data
 from securefl.scenario.model import Mlp, Model
@@ -253,5 +253,5 @@ class Scenario(_Section, frozen=True, kw_only=True):
     leakage: Leakage = Leakage()
     observer: bool = False
     """Whether a local run adds an observer at the broker (metadata and hash of every frame)."""
-    behaviours: tuple[AnyBehaviour, ...] = ()
+    behaviours: tuple[Behaviour, ...] = ()
     expect: tuple[Expect, ...] = ()

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.attacks.needs import alie_z, check_attack, differing_backdoors, first_round, same_poison
+from securefl.methods.attacks.needs import differing_backdoors, first_round, same_poison
 from securefl.scenario import (
-    Alie,
     Behaviour,
     DataAttack,
     Drop,
@@ -71,9 +70,7 @@ def behaviours_of(scenario: Scenario, seed: int) -> Mapping[PartyId, tuple[Behav
 def _written_out(behaviour: Behaviour, actors: Sequence[PartyId], parties: int) -> Behaviour:
     if not isinstance(behaviour, UpdateAttack):
         return behaviour
-    if isinstance(behaviour, Alie) and behaviour.z is None:
-        behaviour = replace(behaviour, z=alie_z(parties, len(actors)))
-    return replace(behaviour, parties=tuple(sorted(actors)), count=0)
+    return replace(behaviour.settled(parties, len(actors)), parties=tuple(sorted(actors)), count=0)
 
 
 def silence(behaviours: Sequence[Behaviour], round_: int) -> Phase | None:
@@ -180,7 +177,7 @@ def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
                 "lower it, or name later rounds",
             )
     if isinstance(behaviour, Poisoning):
-        check_attack(behaviour, path, scenario.parties)
+        behaviour.check(path, scenario.parties)
     if isinstance(behaviour, FalseCount) and behaviour.rounds:
         raise ConfigError(f"{path}.rounds", "a count is declared for the whole run", "leave it out")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from securefl.base.errors import ConfigError
-from securefl.scenario import Backdoor, ByLabel, ByRole, CustomModel, Data, Lstm, Scenario
+from securefl.scenario import ByLabel, ByRole, CustomModel, Data, DataAttack, Lstm, Scenario
 
 TEXTS = frozenset({"shakespeare"})
 """Data sets that are text: tokens by speaking role, with a label per character instead of one per sample."""
@@ -86,9 +86,11 @@ def _check_text(scenario: Scenario) -> None:
             "lstm, or custom with a model of your own",
         )
     for index, behaviour in enumerate(scenario.behaviours):
-        if isinstance(behaviour, Backdoor):
+        if isinstance(behaviour, DataAttack) and behaviour.images_only:
             raise ConfigError(
-                f"behaviours.{index}.kind", f"backdoor patches images, and {name} is text", "another attack"
+                f"behaviours.{index}.kind",
+                f"{behaviour.kind} patches images, and {name} is text",
+                "another attack",
             )
 
 

@@ -1,7 +1,6 @@
 from .cast import PartyBehaviour as PartyBehaviour
 from .cast import party_behaviour as party_behaviour
 from .cast import server_behaviour as server_behaviour
-from .data import trigger_of as trigger_of
 from .faults import Crash as Crash
 from .faults import Fault as Fault
 from .faults import Presence as Presence

@@ -10,7 +10,6 @@ from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.attacks import is_of_server
 from securefl.protocol.round import Seams
-from securefl.runtime.misbehaviour.data import backdoored, flip_labels, shift_labels
 from securefl.runtime.misbehaviour.knowledge import Insight, nobody_tells
 from securefl.runtime.misbehaviour.nuisance import Garbage, Replay
 from securefl.runtime.misbehaviour.seam import Chain, EffectSeam, acts
@@ -48,13 +47,8 @@ class PartyBehaviour:
         ``x`` is f32 (n, ...), ``y`` i64 (n,) in [0, classes); in a text both are i64 (n, length).
         """
         for behaviour in self.behaviours:
-            match behaviour:
-                case kinds.LabelFlip():
-                    return x, flip_labels(y, classes)
-                case kinds.LabelShift(shift=shift):
-                    return x, shift_labels(y, classes, shift)
-                case kinds.Backdoor(target=target, fraction=fraction, size=size):
-                    return backdoored(x, y, target, fraction, size)
+            if isinstance(behaviour, kinds.DataAttack):
+                return behaviour.poison(x, y, classes)
         return x, y
 
 

@@ -16,10 +16,17 @@ from securefl.methods.attacks import acting, sparse_energy
 from securefl.methods.encoding import Encoded, clip_l2
 from securefl.protocol.messages import InstanceSeed, InstanceShares, ReleasedShares
 from securefl.protocol.round import HONEST, Encode, Occasion, Plan, Seams, attack_entropy
-from securefl.runtime.misbehaviour.craft import craft
 from securefl.runtime.misbehaviour.knowledge import Insight
 from securefl.runtime.misbehaviour.seam import acts
-from securefl.scenario import Behaviour, NoClip, NoNoise, SparseEnergy, UpdateAttack, WrongShare
+from securefl.scenario import (
+    Behaviour,
+    CoalitionAttack,
+    NoClip,
+    NoNoise,
+    SparseEnergy,
+    UpdateAttack,
+    WrongShare,
+)
 
 
 def seams_of(behaviours: Sequence[Behaviour], me: PartyId, own: Entropy, insight: Insight) -> Seams:
@@ -63,8 +70,22 @@ class _Attacked:
             actors = actors_of(attack, occasion)
             if attack.actors is None or self.me in actors:
                 entropy = attack_entropy(self.own, occasion.round, occasion.work)
-                return craft(attack, update, occasion, max(1, len(actors)), entropy, self.insight)
+                return _crafted(attack, update, occasion, max(1, len(actors)), entropy, self.insight)
         return update
+
+
+def _crafted(
+    attack: UpdateAttack, update: F64, occasion: Occasion, actors: int, entropy: Entropy, insight: Insight
+) -> F64:
+    """The update that is sent: as trained where too few mates trained for the attack to be defined."""
+    if not isinstance(attack, CoalitionAttack):
+        return attack.craft(update, occasion.before, entropy)
+    knowledge = insight(attack, occasion)
+    if len(knowledge) < attack.rows_needed:
+        return update
+    if not attack.alike:
+        return attack.collude(knowledge.rows(), actors, entropy)
+    return knowledge.common(attack, lambda rows: attack.collude(rows, actors, entropy))
 
 
 def actors_of(attack: UpdateAttack, occasion: Occasion) -> frozenset[PartyId]:

@@ -12,13 +12,13 @@ import torch
 from securefl.base.arrays import F32, F64
 from securefl.base.errors import ConfigError, SecureflError
 from securefl.base.ids import EVERYONE, SERVER
-from securefl.methods.attacks import behaviours_of, check_on_data
+from securefl.methods.attacks import behaviours_of, check_on_data, trigger_of
 from securefl.methods.robust import server_rule
 from securefl.protocol.kernel import Aborted, Finished, Place, Send
 from securefl.protocol.messages import AnyMessage, Goodbye
 from securefl.protocol.round import ServerContext, ServerMachine, server_entropy
 from securefl.protocol.wire import Outbox
-from securefl.runtime.misbehaviour import server_behaviour, server_machine, trigger_of
+from securefl.runtime.misbehaviour import server_behaviour, server_machine
 from securefl.runtime.process.assemble import (
     make_inbox,
     make_plan,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from securefl.base.text import count, percent
-from securefl.methods.attacks import alie_z, first_round, is_byzantine, is_of_server, is_omniscient
+from securefl.methods.attacks import Alie, alie_z, first_round, is_byzantine, is_of_server, is_omniscient
 from securefl.methods.clustering import (
     MAX_DRAWS,
     atom_sizes,
@@ -19,7 +19,7 @@ from securefl.methods.feasibility import Limits, judged_together
 from securefl.methods.privacy import noise_of
 from securefl.runtime.report.header_privacy import on_checks, on_leakage, on_noise, on_server_data, on_shares
 from securefl.runtime.report.header_sums import on_atoms, on_crypten, on_groups, on_validation
-from securefl.scenario import Alie, Behaviour, FalseCount, Poisoning, Scenario, UpdateAttack, Weighting
+from securefl.scenario import Behaviour, FalseCount, Poisoning, Scenario, UpdateAttack, Weighting
 
 
 def scenario_header(scenario: Scenario, limits: Limits) -> tuple[str, ...]:

@@ -13,12 +13,12 @@ from securefl.base.arrays import F32, F64
 from securefl.base.crypto import make_identities
 from securefl.base.entropy import Entropy, InsecureSeededEntropy
 from securefl.base.ids import PartyId, RunId
-from securefl.methods.attacks import behaviours_of, check_on_data, party_names
+from securefl.methods.attacks import behaviours_of, check_on_data, party_names, trigger_of
 from securefl.methods.feasibility import check, check_new_work
 from securefl.methods.privacy import settle
 from securefl.methods.robust import server_rule
 from securefl.protocol.round import Plan, party_entropy, server_entropy, tried_draws
-from securefl.runtime.misbehaviour import party_behaviour, trigger_of
+from securefl.runtime.misbehaviour import party_behaviour
 from securefl.runtime.simulation.grapevine import Grapevine
 from securefl.runtime.simulation.limits import check_simulable
 from securefl.runtime.simulation.party import SimulatedParty

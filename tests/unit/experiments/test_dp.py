@@ -16,18 +16,15 @@ from securefl.lab.experiments.exhibits import CellPlan, Exhibit, exhibits
 from securefl.lab.experiments.experiment import ScaleName
 from securefl.lab.experiments.sources import Source, nowhere, with_auxiliary
 from securefl.lab.experiments.tabulate import ExhibitResults, sheet_key, tabulate
+from securefl.methods.attacks.parts.alie import Alie
+from securefl.methods.attacks.parts.gaussian import Gaussian
+from securefl.methods.attacks.parts.inner_product_manipulation import InnerProductManipulation
+from securefl.methods.attacks.parts.label_flip import LabelFlip
 from securefl.methods.robust.rules.inner_product import InnerProduct
 from securefl.methods.robust.rules.krum import Krum
 from securefl.methods.robust.rules.mean import Mean
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
-from securefl.scenario.behaviours import (
-    Alie,
-    Gaussian,
-    InnerProductManipulation,
-    LabelFlip,
-    NoNoise,
-    Poisoning,
-)
+from securefl.scenario.behaviours import NoNoise, Poisoning
 from securefl.scenario.data import ClassShares, Iid
 from securefl.scenario.model import GroupNormCnn, Mlp, ResidualCnn
 from securefl.scenario.privacy import ClipEach, Normalise

@@ -12,12 +12,14 @@ import pytest
 import scenarios
 from securefl.lab.experiments.exhibits import Exhibit, exhibits
 from securefl.lab.experiments.experiment import ScaleName
+from securefl.methods.attacks.parts.fall_of_empires import FallOfEmpires
+from securefl.methods.attacks.parts.label_flip import LabelFlip
+from securefl.methods.attacks.parts.scale import Scale
 from securefl.methods.robust.rules.krum import Krum
 from securefl.methods.robust.rules.mean import Mean
 from securefl.methods.robust.rules.median import Median
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
-from securefl.scenario.behaviours import FallOfEmpires, LabelFlip, Scale
 from securefl.scenario.data import LabelsPerParty
 from securefl.scenario.model import Cnn, Lstm
 from securefl.scenario.scenario import Scenario

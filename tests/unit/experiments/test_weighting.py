@@ -20,7 +20,8 @@ from securefl.lab.experiments.record import AxisRecord, CellRecord, Record, Seed
 from securefl.lab.experiments.sources import nowhere
 from securefl.lab.experiments.tabulate import ExhibitResults, tabulate
 from securefl.lab.plots.figures import HeatMap
-from securefl.scenario.behaviours import FalseCount, ModelNegation
+from securefl.methods.attacks.parts.model_negation import ModelNegation
+from securefl.scenario.behaviours import FalseCount
 from securefl.scenario.load import parse_scenario
 from tests.unit.cli.programs import SCENARIO, call
 

@@ -22,7 +22,8 @@ from securefl.runtime.misbehaviour.cast import party_behaviour, server_behaviour
 from securefl.runtime.misbehaviour.faults import Crash, Presence, ResendLast, SendRaw
 from securefl.runtime.misbehaviour.seam import Action, EffectSeam
 from securefl.runtime.misbehaviour.server_steering import server_machine
-from securefl.scenario.behaviours import AnyBehaviour, Behaviour
+from securefl.scenario.behaviours import Behaviour
+from securefl.scenario.parts import find
 from securefl.scenario.scenario import Scenario
 from tests.simulation.world import Node, World
 
@@ -32,8 +33,7 @@ ROUNDING = 2.0**-10
 
 def shown(kind: str, **fields: object) -> Behaviour:
     """A behaviour by the name of its kind, as a scenario file has it."""
-    made: Behaviour = msgspec.convert({"kind": kind, **fields}, AnyBehaviour)
-    return made
+    return msgspec.convert({"kind": kind, **fields}, find(Behaviour, kind))
 
 
 class _Misbehaving:

@@ -6,8 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefl.base.errors import UsageError
-from securefl.runtime.misbehaviour.data import backdoored, flip_labels, patched, shift_labels, trigger_of
-from securefl.scenario.behaviours import Backdoor, Scale
+from securefl.methods.attacks.needs import trigger_of
+from securefl.methods.attacks.parts.backdoor import Backdoor, backdoored, patched
+from securefl.methods.attacks.parts.label_flip import flip_labels
+from securefl.methods.attacks.parts.label_shift import shift_labels
+from securefl.methods.attacks.parts.scale import Scale
 
 
 def images(count: int, channels: int = 1, side: int = 5) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -16,6 +16,9 @@ import pytest
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 from securefl.base.ids import PartyId
+from securefl.methods.attacks.parts.fall_of_empires import FallOfEmpires
+from securefl.methods.attacks.parts.mimic import Mimic
+from securefl.methods.attacks.parts.scale import Scale
 from securefl.protocol.kernel.effects import Report, Train
 from securefl.protocol.kernel.events import DeadlinePassed
 from securefl.protocol.round.party.upload import Occasion
@@ -23,7 +26,7 @@ from securefl.protocol.round.shared.reports import ClustersDrawn
 from securefl.runtime.misbehaviour.seam import Action
 from securefl.runtime.process.accomplice import Accomplice, accomplice_of
 from securefl.runtime.process.board import Board
-from securefl.scenario.behaviours import Behaviour, Drop, FallOfEmpires, Mimic, Scale
+from securefl.scenario.behaviours import Behaviour, Drop
 from securefl.training.sgd.outcomes import TrainingDivergedError
 from tests.simulation.world import scenario
 from tests.unit.process.processes import settings

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
+from securefl.methods.attacks.parts.scale import Scale
 from securefl.methods.privacy.checks.power import floor_power
 from securefl.protocol.kernel.effects import Aborted
 from securefl.protocol.round.party.upload import Seams
@@ -25,7 +26,7 @@ from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.records import RoundRecord
 from securefl.runtime.report.summary import summarise
 from securefl.runtime.report.verdict import verdict_of
-from securefl.scenario.behaviours import Behaviour, NoNoise, Scale
+from securefl.scenario.behaviours import Behaviour, NoNoise
 from securefl.scenario.load import parse_scenario
 from tests.simulation.world import Op, World, scenario
 from tests.unit.scenario.samples import refusal

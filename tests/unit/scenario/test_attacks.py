@@ -7,8 +7,11 @@ import pytest
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.attacks.assignment import behaviours_of, silence
-from securefl.methods.attacks.needs import alie_z, backdoor_of, check_on_data, check_runnable
-from securefl.scenario.behaviours import Alie, Backdoor, LabelShift, Scale
+from securefl.methods.attacks.needs import backdoor_of, check_on_data, check_runnable
+from securefl.methods.attacks.parts.alie import Alie, alie_z
+from securefl.methods.attacks.parts.backdoor import Backdoor
+from securefl.methods.attacks.parts.label_shift import LabelShift
+from securefl.methods.attacks.parts.scale import Scale
 from tests.unit.scenario.samples import checked, headed, refusal, small
 
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefl.base.errors import ConfigError
+from securefl.methods.attacks.parts.scale import Scale
 from securefl.methods.robust.rules.krum import Krum
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
-from securefl.scenario.behaviours import Kill, Scale
+from securefl.scenario.behaviours import Kill
 from securefl.scenario.data import Iid
 from securefl.scenario.load import load_scenario, parse_scenario
 from securefl.scenario.model import Mlp

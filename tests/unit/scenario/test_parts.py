@@ -14,15 +14,19 @@ from msgspec import inspect
 
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
 from securefl.base.stack import Stack
 from securefl.methods.robust.catalogue import aggregate
+from securefl.protocol.round.party.upload import Occasion
+from securefl.runtime.misbehaviour.cast import party_behaviour
 from securefl.scenario.aggregation import PreAggregation, Rule
+from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.load import load_scenario, parse_scenario
 from securefl.scenario.parts import Part, default_of, expanded, find, names
 from securefl.scenario.resolved import scenario_digest, to_toml
 from tests.vectors.test_defaults import SMALL
 
-KINDS: tuple[type[Part], ...] = (Rule, PreAggregation)
+KINDS: tuple[type[Part], ...] = (Rule, PreAggregation, Behaviour)
 OWN = """
 from securefl.scenario.aggregation import Rule
 from securefl.base.stack import Aggregate, everyone
@@ -43,6 +47,18 @@ class Named(Rule, tag="other", frozen=True, kw_only=True):
 
 count = 3
 """
+ATTACKS = """
+from securefl.scenario.behaviours import Behaviour, CoalitionAttack, DataAttack, UpdateAttack
+
+class Zero(UpdateAttack, frozen=True, kw_only=True):
+    def craft(self, update, before, entropy):
+        return 0 * update
+
+class Nothing(Behaviour, frozen=True, kw_only=True): ...
+class Silent(UpdateAttack, frozen=True, kw_only=True): ...
+class Mute(CoalitionAttack, frozen=True, kw_only=True): ...
+class Still(DataAttack, frozen=True, kw_only=True): ...
+"""
 
 
 @pytest.fixture
@@ -53,7 +69,8 @@ def own(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "broken_for_test.py").write_text("1 / 0")
     yield tmp_path
     sys.path[:] = before
-    sys.modules.pop("own_for_test", None)
+    for module in ("own_for_test", "attack_for_test"):
+        sys.modules.pop(module, None)
 
 
 def scenario_in(folder: Path, kind: str, more: str = "") -> Path:
@@ -151,6 +168,28 @@ def test_ones_own_made_in_python_is_named_as_well(own: Path) -> None:
 def test_what_cannot_be_used_is_refused_at_loading(own: Path, kind: str, more: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_scenario(scenario_in(own, kind, more))
+
+
+def test_ones_own_attack_says_what_it_sends(own: Path) -> None:
+    (own / "attack_for_test.py").write_text(ATTACKS)
+    sys.path.append(str(own))
+    behaviours = parse_scenario(
+        SMALL, ("behaviours=[{ kind = 'attack_for_test:Zero', count = 1 }]",)
+    ).behaviours
+    update, sent = np.ones(2), party_behaviour(behaviours, PartyId("p00")).seams.update
+    assert sent(update, Occasion(0, 0, np.zeros(2, dtype=np.float32), ())).tolist() == [0.0, 0.0]
+    for kind, lacking in {
+        "Nothing": "craft",
+        "Silent": "craft",
+        "Mute": "collude",
+        "Still": "poison",
+    }.items():
+        with pytest.raises(ConfigError, match=rf"^behaviours\.0\.kind: .* does not say {lacking} "):
+            parse_scenario(SMALL, (f"behaviours=[{{ kind = 'attack_for_test:{kind}', count = 1 }}]",))
+    with pytest.raises(ConfigError, match="stands for many"):
+        parse_scenario(
+            SMALL, ("behaviours=[{ kind = 'securefl.scenario.behaviours:UpdateAttack', count = 1 }]",)
+        )
 
 
 def test_defaults_are_found_by_name() -> None:

@@ -19,6 +19,7 @@ from securefl.base.arrays import F32, F64, digest_of
 from securefl.base.entropy import Entropy, InsecureSeededEntropy
 from securefl.base.ids import PartyId
 from securefl.methods.attacks.assignment import party_names
+from securefl.methods.attacks.parts.scale import Scale
 from securefl.methods.clustering.sizes import works_of
 from securefl.protocol.kernel.effects import Aborted
 from securefl.protocol.round.shared.randomness import party_entropy, training_entropy
@@ -48,7 +49,7 @@ from securefl.runtime.simulation.federation import Federation
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.trainings import Trainings
 from securefl.runtime.simulation.workforce import PartyByParty, Training
-from securefl.scenario.behaviours import Behaviour, Drop, Kill, NoClip, NoNoise, Phase, Scale, WrongShare
+from securefl.scenario.behaviours import Behaviour, Drop, Kill, NoClip, NoNoise, Phase, WrongShare
 from securefl.scenario.scenario import Scenario
 from securefl.training.sgd.outcomes import Evaluation, GradientNotFiniteError, TrainingDivergedError
 from tests.simulation.world import of_work, scenario

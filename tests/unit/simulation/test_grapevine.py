@@ -9,12 +9,15 @@ import numpy as np
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy, InsecureSeededEntropy
 from securefl.base.ids import PartyId
+from securefl.methods.attacks.parts.alie import Alie
+from securefl.methods.attacks.parts.fall_of_empires import FallOfEmpires
+from securefl.methods.attacks.parts.label_flip import LabelFlip
 from securefl.protocol.round.party.upload import Occasion
 from securefl.runtime.misbehaviour.knowledge import tellers
 from securefl.runtime.simulation.grapevine import Grapevine
 from securefl.runtime.simulation.trainings import Trainings
 from securefl.runtime.simulation.workforce import PartyByParty, Training
-from securefl.scenario.behaviours import Alie, Behaviour, Drop, FallOfEmpires, LabelFlip, Phase
+from securefl.scenario.behaviours import Behaviour, Drop, Phase
 from securefl.training.sgd.outcomes import TrainingDivergedError
 
 NAMES = tuple(PartyId(f"p{index:02d}") for index in range(8))

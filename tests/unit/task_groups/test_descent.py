@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
-from securefl.methods.attacks.alie import alie
-from securefl.methods.attacks.coalition import fall_of_empires, inner_product_manipulation, mimic
-from securefl.methods.attacks.local_model_poisoning import against_krum, against_trimmed_mean
-from securefl.methods.attacks.min_max import min_max, min_sum
+from securefl.methods.attacks.parts.alie import alie
+from securefl.methods.attacks.parts.fall_of_empires import fall_of_empires
+from securefl.methods.attacks.parts.inner_product_manipulation import inner_product_manipulation
+from securefl.methods.attacks.parts.local_model_poisoning import against_krum, against_trimmed_mean
+from securefl.methods.attacks.parts.mimic import mimic
+from securefl.methods.attacks.parts.min_max import min_max
+from securefl.methods.attacks.parts.min_sum import min_sum
 from securefl.methods.robust.rules.bulyan import Bulyan
 from securefl.methods.robust.rules.centred_clipping import CentredClipping
 from securefl.methods.robust.rules.fltrust import FlTrust

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.methods.attacks.alie import alie
-from securefl.methods.attacks.needs import alie_quantile, alie_z
+from securefl.methods.attacks.parts.alie import alie, alie_quantile, alie_z
 from tests.unit.misbehaviour.attacks.rows import known_updates
 
 

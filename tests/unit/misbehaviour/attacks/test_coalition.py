@@ -5,7 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.base.arrays import F64
-from securefl.methods.attacks.coalition import fall_of_empires, inner_product_manipulation, mimic
+from securefl.methods.attacks.parts.fall_of_empires import fall_of_empires
+from securefl.methods.attacks.parts.inner_product_manipulation import inner_product_manipulation
+from securefl.methods.attacks.parts.mimic import mimic
 from tests.unit.misbehaviour.attacks.rows import honest, known_updates
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from securefl.base.arrays import F64
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.stack import Stack
-from securefl.methods.attacks.local_model_poisoning import (
+from securefl.methods.attacks.parts.local_model_poisoning import (
     SMALLEST,
     against_krum,
     against_krum_by_estimate,

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.base.arrays import F64
-from securefl.methods.attacks.min_max import Direction, min_max, min_sum, perturbation
+from securefl.methods.attacks.parts.min_max import Direction, min_max, perturbation
+from securefl.methods.attacks.parts.min_sum import min_sum
 from tests.unit.misbehaviour.attacks.rows import honest, known_updates
 
 directions = st.sampled_from(get_args(Direction))

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from securefl.base.entropy import InsecureSeededEntropy
-from securefl.methods.attacks.own import gaussian, model_negation, scaled
+from securefl.methods.attacks.parts.gaussian import gaussian
+from securefl.methods.attacks.parts.model_negation import model_negation
+from securefl.methods.attacks.parts.scale import scaled
 
 UPDATE = np.array([1.0, -2.0, 0.0, 0.5])
 

@@ -1,33 +1,44 @@
-"""The data seam: what a party trains on."""
+"""A patch that stands for a class."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
 from securefl.base.arrays import I64, Inputs
-from securefl.base.errors import UsageError
-from securefl.methods.attacks import backdoor_of
-from securefl.scenario import Behaviour
+from securefl.base.errors import ConfigError, UsageError
+from securefl.scenario import DataAttack, Fraction, NonNegative, Positive
 
 
-def flip_labels(y: I64, classes: int) -> I64:
-    """Return the labels with class y as ``classes - 1 - y``: i64 (n,) to i64 (n,), both in [0, classes).
+class Backdoor(DataAttack, tag="backdoor", frozen=True, kw_only=True):
+    """A patch in the corner of some training images, labelled ``target``, so that it calls that class."""
 
-    Source: Fang et al. 2020 (arXiv 1911.11815): the label flipping attack.
-    """
-    return (classes - 1) - y
+    images_only: ClassVar[bool] = True
+    trigger: ClassVar[tuple[str, ...]] = ("target", "size")
 
+    target: NonNegative = 0
+    fraction: Fraction = 0.5
+    """Of the party's samples that are patched."""
+    size: Positive = 3
+    """Width and height of the patch in pixels."""
 
-def shift_labels(y: I64, classes: int, shift: int) -> I64:
-    """Return the labels with class y as (y + ``shift``) mod ``classes``: i64 (n,) to i64 (n,).
+    def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
+        return backdoored(x, y, self.target, self.fraction, self.size)
 
-    Source: a common variant of label flipping without its fixed points; the name, not the formula, is also
-    Portnoy et al.'s (2022, section 3.1.3), who map y to 9 - y.
-    """
-    return (y + shift) % classes
+    def triggered(self, x: Inputs, y: I64) -> tuple[Inputs, I64]:
+        return triggered(x, y, self.target, self.size)
+
+    def check_on_data(self, path: str, classes: int, shape: tuple[int, ...]) -> None:
+        if len(shape) < 2:
+            reason = f"a backdoor is a patch on images, and samples have shape {shape}"
+            raise ConfigError(f"{path}.kind", reason, "another attack, or a data set of images")
+        if self.size > min(shape[-2:]):
+            reason = f"a patch of {self.size} pixels is larger than images of {shape[-2]} x {shape[-1]}"
+            raise ConfigError(f"{path}.size", reason, f"{min(shape[-2:])} at most")
+        if self.target >= classes:
+            reason = f"there is no class {self.target}"
+            raise ConfigError(f"{path}.target", reason, f"they are 0 to {classes - 1}")
 
 
 def backdoored(x: Inputs, y: I64, target: int, fraction: float, size: int) -> tuple[Inputs, I64]:
@@ -75,12 +86,6 @@ def patched(x: Inputs, size: int) -> Inputs:
     x = x.copy()
     x[..., -size:, -size:] = x.max()
     return x
-
-
-def trigger_of(behaviours: Sequence[Behaviour]) -> Callable[[Inputs, I64], tuple[Inputs, I64]] | None:
-    """What shows the scenario's backdoor on test samples (:func:`triggered`), None if it has none."""
-    backdoor = backdoor_of(behaviours)
-    return None if backdoor is None else partial(triggered, target=backdoor.target, size=backdoor.size)
 
 
 def triggered(x: Inputs, y: I64, target: int, size: int) -> tuple[Inputs, I64]:

@@ -1,4 +1,4 @@
-"""Attacks that need nobody else: scaled and flipped updates, noise, the model negated."""
+"""Noise instead of the update, or on top of it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import numpy as np
 from securefl.base.arrays import F32, F64
 from securefl.base.crypto import prg
 from securefl.base.entropy import Entropy
+from securefl.scenario import PositiveReal, UpdateAttack
 
 
-def scaled(update: F64, factor: float) -> F64:
-    """``factor`` times the own update; -1 flips its sign, -10 and -100 are scaled sign flips.
+class Gaussian(UpdateAttack, tag="gaussian", frozen=True, kw_only=True):
+    """Independent Gaussian noise instead of the update, or on top of it."""
 
-    Knows: nothing but its own update. With q of n equal weights the mean of all is turned round from
-    ``factor`` < -(n - q) / q on.
-    Source: SHARE (Velicheti et al. 2021), section 6; Li et al. 2019 (arXiv 1811.03761), sign flipping.
-    """
-    return update * factor
+    std: PositiveReal = 1.0
+    """Of each coordinate, parameters' own unit."""
+    add: bool = False
+    """Whether it is added to the trained update."""
+
+    def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
+        return gaussian(update, self.std, entropy, add=self.add)
 
 
 def gaussian(update: F64, std: float, entropy: Entropy, *, add: bool) -> F64:
@@ -27,19 +30,6 @@ def gaussian(update: F64, std: float, entropy: Entropy, *, add: bool) -> F64:
     """
     noise = std * _standard_normals(update.size, entropy)
     return update + noise if add else noise
-
-
-def model_negation(params: F32) -> F64:
-    """-2 theta for the round's global parameters theta, f32 ``(d,)``.
-
-    The source's parties return models, and its attacker returns -theta for theta: as an update that is
-    -theta - theta. It pulls the model towards zero, harder the further that is away.
-
-    Knows: the global model, as every party does.
-    Source: Portnoy, Tirosh and Hendler 2022 ("Towards federated learning with Byzantine-robust client
-    weighting"), section 3.1.3, after Blanchard et al. 2017.
-    """
-    return -2.0 * params.astype(np.float64)
 
 
 def _standard_normals(count: int, entropy: Entropy) -> F64:

@@ -1,17 +1,27 @@
-"""Min-Max and Min-Sum: as far off the mean as an honest update could be, by one's distances to the others."""
+"""Min-Max: as far off the mean as an honest update could be, by its longest distance to another."""
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import numpy as np
 
 from securefl.base.arrays import F64
+from securefl.base.entropy import Entropy
 from securefl.methods.robust import squared_distances
+from securefl.scenario import InformedAttack
 
 Direction = Literal["unit", "sign", "std"]
 """Where to: against the mean, against its signs, or against the standard deviations."""
+
+
+class MinMax(InformedAttack, tag="min-max", frozen=True, kw_only=True):
+    """As far from the known mean as the two most distant known updates are from each other."""
+
+    direction: Direction = "std"
+
+    def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
+        return min_max(known, self.direction)
 
 
 def min_max(known: F64, direction: Direction) -> F64:
@@ -25,7 +35,7 @@ def min_max(known: F64, direction: Direction) -> F64:
     (the source's second adversary).
     Source: Shejwalkar and Houmansadr 2021 (NDSS), Min-Max, agnostic to the rule.
     """
-    mean, offsets = _centred(known)
+    mean, offsets = centred(known)
     bound = float(squared_distances(offsets).max())
     push = perturbation(known, direction)
     length = float(push @ push)
@@ -36,25 +46,6 @@ def min_max(known: F64, direction: Direction) -> F64:
     slack = bound - np.einsum("ij,ij->i", offsets, offsets)
     roots = (towards + np.sqrt(np.maximum(towards**2 + length * slack, 0.0))) / length
     return mean + max(0.0, float(roots.min())) * push
-
-
-def min_sum(known: F64, direction: Direction) -> F64:
-    """The mean of the known updates, moved until its squared distances sum up to the most that one has.
-
-    That is mean + gamma p for a direction p and the largest gamma with
-    sum_i ||mean + gamma p - x_i||^2 <= max_i sum_j ||x_i - x_j||^2. As the offsets from the mean add up to
-    zero, gamma^2 = (bound - sum_i ||mean - x_i||^2) / (k ||p||^2).
-
-    Knows and source: as :func:`min_max`; Min-Sum.
-    """
-    mean, offsets = _centred(known)
-    bound = float(squared_distances(offsets).sum(axis=1).max())
-    push = perturbation(known, direction)
-    length = float(push @ push)
-    if length == 0.0:
-        return mean
-    slack = bound - float(np.einsum("ij,ij->", offsets, offsets))
-    return mean + math.sqrt(max(0.0, slack) / (len(known) * length)) * push
 
 
 def perturbation(known: F64, direction: Direction) -> F64:
@@ -72,7 +63,7 @@ def perturbation(known: F64, direction: Direction) -> F64:
     return -mean / norm if norm > 0.0 else np.zeros_like(mean)
 
 
-def _centred(known: F64) -> tuple[F64, F64]:
+def centred(known: F64) -> tuple[F64, F64]:
     """The mean, and the rows without it: their distances are the same, without the cancellation."""
     mean: F64 = known.mean(axis=0)
     return mean, known - mean

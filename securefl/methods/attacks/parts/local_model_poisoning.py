@@ -7,6 +7,7 @@ is done to updates, which moves the origin to the global model that all trained 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 
@@ -15,12 +16,37 @@ from securefl.base.crypto import prg
 from securefl.base.entropy import Entropy
 from securefl.base.stack import Stack
 from securefl.methods.robust import krum, krum_scores, squared_distances
+from securefl.scenario import InformedAttack
 
 STRETCH = 2.0
 """The paper's b: how far beyond the known extremes, as a factor."""
 SMALLEST = 1e-5
 """The search for lambda ends here without success (section 3.2 of the paper)."""
 _REFINEMENTS = 20
+
+
+class LocalModelPoisoning(InformedAttack, tag="local-model-poisoning", frozen=True, kw_only=True):
+    """Optimised against one rule: as far against the direction of training as the rule lets through."""
+
+    against: Literal["trimmed-mean", "krum"] = "trimmed-mean"
+    """``trimmed-mean`` is the one against the median too."""
+
+    @property
+    def rows_needed(self) -> int:
+        return 3 if self.against == "krum" else 2
+
+    @property
+    def alike(self) -> bool:
+        return self.against == "krum"
+
+    def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
+        if self.against == "trimmed-mean":
+            omniscient = self.knowledge == "omniscient"
+            beyond = against_trimmed_mean if omniscient else against_trimmed_mean_by_estimate
+            return beyond(known, entropy)
+        if self.knowledge == "omniscient":
+            return against_krum(known, actors)
+        return against_krum_by_estimate(known, actors)
 
 
 def against_trimmed_mean(known: F64, entropy: Entropy) -> F64:

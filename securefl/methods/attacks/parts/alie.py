@@ -1,0 +1,98 @@
+"""A little is enough: a small common shift that hides in the spread of honest updates."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from statistics import NormalDist
+
+from msgspec.structs import replace
+
+from securefl.base.arrays import F64
+from securefl.base.entropy import Entropy
+from securefl.base.errors import ConfigError, UsageError
+from securefl.scenario import InformedAttack, PositiveReal
+
+
+class Alie(InformedAttack, tag="alie", frozen=True, kw_only=True):
+    """A little is enough: the mean of the known updates minus ``z`` standard deviations."""
+
+    z: PositiveReal | None = None
+    """None: the largest that the numbers of parties and attackers allow to hide."""
+
+    def settled(self, parties: int, attackers: int) -> Alie:
+        return self if self.z is not None else replace(self, z=alie_z(parties, attackers))
+
+    def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
+        if self.z is None:
+            raise UsageError("alie is sent as settled for its coalition")
+        return alie(known, self.z)
+
+    def check(self, path: str, parties: int) -> None:
+        super().check(path, parties)
+        if self.z is None:
+            _check_z(f"{path}.z", parties, self.members)
+
+
+def alie(known: F64, z: float) -> F64:
+    """The mean minus ``z`` standard deviations of the known updates; every attacker sends it.
+
+    Coordinate by coordinate; the deviation is that of the known rows as a population (divided by k).
+    Where they agree, nothing moves.
+
+    How large ``z`` may be: :func:`alie_z`.
+
+    Knows: in the source, and here by default, only its own coalition's honest updates, as an estimate of
+    everybody's.
+    Source: Baruch, Baruch and Goldberg 2019 (arXiv 1902.06156), algorithm 3.
+    """
+    sent: F64 = known.mean(axis=0) - z * known.std(axis=0)
+    return sent
+
+
+def alie_quantile(parties: int, attackers: int) -> Fraction:
+    """Where ALIE's z lies in the standard normal distribution: (n - q - s) / (n - q), s = floor(n/2) + 1 - q.
+
+    At most 1/2: so few attackers need honest parties on both sides of the mean, and no z > 0 hides. From 1
+    on: the attackers are a majority by themselves, and any z does.
+
+    Args:
+        parties: n, attackers included.
+        attackers: q.
+
+    Source: Baruch, Baruch and Goldberg 2019 (arXiv 1902.06156), algorithm 3.
+    """
+    honest, supporters = parties - attackers, parties // 2 + 1 - attackers
+    return Fraction(honest - supporters, honest) if honest else Fraction(1)
+
+
+def alie_z(parties: int, attackers: int) -> float:
+    """The largest z for which mean - z std still has a majority beyond it or with it, on average.
+
+    With s = floor(n / 2) + 1 - q honest parties that have to lie further out than the attackers, z is the
+    quantile of the standard normal distribution at (n - q - s) / (n - q). Clusters are not in it: it is for
+    a server that sees every update.
+
+    Raises:
+        UsageError: there is no such z > 0; loading refuses the scenario first.
+
+    Source: as :func:`alie_quantile`. For n = 50 and q = 24: s = 2, the quantile at 24 / 26, z = 1.43.
+    """
+    quantile = alie_quantile(parties, attackers)
+    if not Fraction(1, 2) < quantile < 1:
+        raise UsageError(f"no z > 0 hides {attackers} of {parties} parties")
+    return NormalDist().inv_cdf(float(quantile))
+
+
+def _check_z(path: str, parties: int, attackers: int) -> None:
+    quantile = alie_quantile(parties, attackers)
+    needed = parties // 2 + 1 - attackers
+    if quantile >= 1:
+        reason = f"{attackers} of {parties} parties are a majority by themselves, and any z hides"
+        raise ConfigError(path, reason, "give z, as in z = 1.5")
+    if quantile <= Fraction(1, 2):
+        raise ConfigError(
+            path,
+            f"{attackers} of {parties} parties are too few: {needed} of the {parties - attackers} honest ones"
+            " would have to lie further out, which is not the smaller half",
+            "more attackers, or give z, as in z = 0.3",
+        )

@@ -1,0 +1,27 @@
+"""The scaled mean of the coalition's own updates."""
+
+from __future__ import annotations
+
+from securefl.base.arrays import F64
+from securefl.base.entropy import Entropy
+from securefl.scenario import CoalitionAttack
+
+
+class FallOfEmpires(CoalitionAttack, tag="fall-of-empires", frozen=True, kw_only=True):
+    """The mean of the coalition's updates times ``factor`` (SHARE, appendix D.1.1: beta)."""
+
+    factor: float = -1.0
+
+    def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
+        return fall_of_empires(known, self.factor)
+
+
+def fall_of_empires(known: F64, factor: float) -> F64:
+    """``factor`` times the mean of the coalition's own updates; every member sends it.
+
+    Knows: what its mates trained. With one attacker it is ``scale``.
+    Source: SHARE (Velicheti et al. 2021), appendix D.1.1, with ``factor`` beta = -1 and -10: a modification
+    of Xie et al. 2020, which takes the mean of the honest updates.
+    """
+    sent: F64 = known.mean(axis=0) * factor
+    return sent

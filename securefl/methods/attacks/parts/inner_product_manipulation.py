@@ -1,0 +1,33 @@
+"""Against the mean of the known updates, and not far from it."""
+
+from __future__ import annotations
+
+from securefl.base.arrays import F64
+from securefl.base.entropy import Entropy
+from securefl.scenario import InformedAttack, PositiveReal
+
+
+class InnerProductManipulation(InformedAttack, tag="inner-product-manipulation", frozen=True, kw_only=True):
+    """Minus ``epsilon`` times the mean of the known honest updates."""
+
+    epsilon: PositiveReal = 0.5
+
+    @property
+    def rows_needed(self) -> int:
+        return 1
+
+    def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
+        return inner_product_manipulation(known, self.epsilon)
+
+
+def inner_product_manipulation(known: F64, epsilon: float) -> F64:
+    """-``epsilon`` times the mean of the known updates, ``epsilon`` > 0; every attacker sends it.
+
+    The product of the mean of all with the honest direction turns negative for ``epsilon`` > (n - q) / q.
+    Smaller ones stay close to the honest updates, which distance rules mistake for honesty.
+
+    Knows: all honest updates in the source; in the coalition's form, those of its members as an estimate.
+    Source: Xie, Koyejo and Gupta 2020 (arXiv 1903.03936), "Fall of empires".
+    """
+    sent: F64 = known.mean(axis=0) * -epsilon
+    return sent

@@ -1,0 +1,21 @@
+"""Labels in the opposite order."""
+
+from __future__ import annotations
+
+from securefl.base.arrays import I64, Inputs
+from securefl.scenario import DataAttack
+
+
+class LabelFlip(DataAttack, tag="label-flip", frozen=True, kw_only=True):
+    """Class y becomes classes - 1 - y."""
+
+    def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
+        return x, flip_labels(y, classes)
+
+
+def flip_labels(y: I64, classes: int) -> I64:
+    """Return the labels with class y as ``classes - 1 - y``: i64 (n,) to i64 (n,), both in [0, classes).
+
+    Source: Fang et al. 2020 (arXiv 1911.11815): the label flipping attack.
+    """
+    return (classes - 1) - y

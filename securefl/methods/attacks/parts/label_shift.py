@@ -1,0 +1,34 @@
+"""Every label the next one."""
+
+from __future__ import annotations
+
+from securefl.base.arrays import I64, Inputs
+from securefl.base.errors import ConfigError
+from securefl.scenario import DataAttack
+
+
+class LabelShift(DataAttack, tag="label-shift", frozen=True, kw_only=True):
+    """Class y becomes (y + shift) mod classes."""
+
+    shift: int = 1
+
+    def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
+        return x, shift_labels(y, classes, self.shift)
+
+    def check(self, path: str, parties: int) -> None:
+        if self.shift == 0:
+            raise ConfigError(f"{path}.shift", "0 leaves every label as it is", "as in shift = 1")
+
+    def check_on_data(self, path: str, classes: int, shape: tuple[int, ...]) -> None:
+        if self.shift % classes == 0:
+            reason = f"{self.shift} leaves every one of {classes} labels as it is"
+            raise ConfigError(f"{path}.shift", reason, "as in shift = 1")
+
+
+def shift_labels(y: I64, classes: int, shift: int) -> I64:
+    """Return the labels with class y as (y + ``shift``) mod ``classes``: i64 (n,) to i64 (n,).
+
+    Source: a common variant of label flipping without its fixed points; the name, not the formula, is also
+    Portnoy et al.'s (2022, section 3.1.3), who map y to 9 - y.
+    """
+    return (y + shift) % classes

@@ -1,0 +1,35 @@
+"""One of the known updates, sent by all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.base.arrays import F64
+from securefl.base.entropy import Entropy
+from securefl.scenario import InformedAttack
+
+
+class Mimic(InformedAttack, tag="mimic", frozen=True, kw_only=True):
+    """All send what one of the known parties trained, so that its data counts too much."""
+
+    def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
+        return mimic(known)
+
+
+def mimic(known: F64) -> F64:
+    """One of the known updates: that party's data counts once for each attacker.
+
+    Of all rows x_i it is the one with the largest |z . x_i|, for z the direction in which the known updates
+    vary most (the first eigenvector of their covariance). Of equal ones it is the first.
+
+    Knows: all honest updates in the source; in the coalition's form those of its members.
+    Source: Karimireddy, He and Jaggi 2022 (arXiv 2006.09365), "mimic". They estimate z over
+    many rounds and then copy the same party for good; here z is exact for one round, and the choice may
+    change from round to round. Where parties differ more than rounds do, it is the same party anyway.
+    """
+    centred = known - known.mean(axis=0)
+    # The covariance's eigenvectors are combinations of the rows: k x k instead of d x d.
+    _, vectors = np.linalg.eigh(centred @ centred.T)
+    direction = vectors[:, -1] @ centred
+    chosen: F64 = known[int(np.argmax(np.abs(known @ direction)))].copy()
+    return chosen

@@ -1,0 +1,41 @@
+"""Min-Sum: as far off the mean as an honest update could be, by its distances to all others."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from securefl.base.arrays import F64
+from securefl.base.entropy import Entropy
+from securefl.methods.attacks.parts.min_max import Direction, centred, perturbation
+from securefl.methods.robust import squared_distances
+from securefl.scenario import InformedAttack
+
+
+class MinSum(InformedAttack, tag="min-sum", frozen=True, kw_only=True):
+    """As far from the known mean as the sum of squared distances of a known update allows."""
+
+    direction: Direction = "std"
+
+    def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
+        return min_sum(known, self.direction)
+
+
+def min_sum(known: F64, direction: Direction) -> F64:
+    """The mean of the known updates, moved until its squared distances sum up to the most that one has.
+
+    That is mean + gamma p for a direction p and the largest gamma with
+    sum_i ||mean + gamma p - x_i||^2 <= max_i sum_j ||x_i - x_j||^2. As the offsets from the mean add up to
+    zero, gamma^2 = (bound - sum_i ||mean - x_i||^2) / (k ||p||^2).
+
+    Knows and source: as :func:`securefl.methods.attacks.parts.min_max.min_max`; Min-Sum.
+    """
+    mean, offsets = centred(known)
+    bound = float(squared_distances(offsets).sum(axis=1).max())
+    push = perturbation(known, direction)
+    length = float(push @ push)
+    if length == 0.0:
+        return mean
+    slack = bound - float(np.einsum("ij,ij->", offsets, offsets))
+    return mean + math.sqrt(max(0.0, slack) / (len(known) * length)) * push

@@ -1,0 +1,29 @@
+"""The model, negated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy
+from securefl.scenario import UpdateAttack
+
+
+class ModelNegation(UpdateAttack, tag="model-negation", frozen=True, kw_only=True):
+    """Sends minus the model, which as an update is -2 times the round's parameters: pulls it towards zero."""
+
+    def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
+        return model_negation(before)
+
+
+def model_negation(params: F32) -> F64:
+    """-2 theta for the round's global parameters theta, f32 ``(d,)``.
+
+    The source's parties return models, and its attacker returns -theta for theta: as an update that is
+    -theta - theta. It pulls the model towards zero, harder the further that is away.
+
+    Knows: the global model, as every party does.
+    Source: Portnoy, Tirosh and Hendler 2022 ("Towards federated learning with Byzantine-robust client
+    weighting"), section 3.1.3, after Blanchard et al. 2017.
+    """
+    return -2.0 * params.astype(np.float64)

@@ -1,0 +1,32 @@
+"""The own update, scaled or turned round."""
+
+from __future__ import annotations
+
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy
+from securefl.base.errors import ConfigError
+from securefl.scenario import UpdateAttack
+
+
+class Scale(UpdateAttack, tag="scale", frozen=True, kw_only=True):
+    """The own update times ``factor``: -1 flips the sign, -10 and -100 are scaled sign flips."""
+
+    factor: float = -1.0
+
+    def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
+        return scaled(update, self.factor)
+
+    def check(self, path: str, parties: int) -> None:
+        super().check(path, parties)
+        if self.factor == 1:
+            raise ConfigError(f"{path}.factor", "1 leaves the update as it is", "as in factor = -1")
+
+
+def scaled(update: F64, factor: float) -> F64:
+    """``factor`` times the own update; -1 flips its sign, -10 and -100 are scaled sign flips.
+
+    Knows: nothing but its own update. With q of n equal weights the mean of all is turned round from
+    ``factor`` < -(n - q) / q on.
+    Source: SHARE (Velicheti et al. 2021), section 6; Li et al. 2019 (arXiv 1811.03761), sign flipping.
+    """
+    return update * factor
