@@ -64,10 +64,6 @@ def robust(
 @app.command()
 def crypten(
     rows: Annotated[str, typer.Option(help="Sizes to measure: members x words, with commas.")] = "",
-    order: Annotated[
-        bool,
-        typer.Option("--order", help="Instead: the median of a cluster's own updates under MPC, one lying."),
-    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
     repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 3,
 ) -> None:
@@ -75,24 +71,11 @@ def crypten(
     from securefl.lab.bench import kinds  # noqa: PLC0415 - imports torch and CrypTen
 
     with one_line_errors():
-        if order:
-            _order(rows, repetitions, json)
-            return
         costs = kinds.run_kinds(parse_sizes(rows) if rows else kinds.SIZES, repetitions)
     if json:
         typer.echo(kinds.kinds_json(costs))
     else:
         kinds.print_kinds(Terminal(), costs)
-
-
-def _order(rows: str, repetitions: int, json: bool) -> None:
-    from securefl.lab.bench import order  # noqa: PLC0415 - imports torch and CrypTen
-
-    runs = order.run_order(parse_sizes(rows) if rows else order.SIZES, repetitions)
-    if json:
-        typer.echo(order.order_json(runs))
-    else:
-        order.print_order(Terminal(), runs)
 
 
 @app.command()

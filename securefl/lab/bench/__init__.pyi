@@ -1,5 +1,4 @@
 from . import kinds as kinds
-from . import order as order
 from .dpsgd import dpsgd_json as dpsgd_json
 from .dpsgd import print_dpsgd as print_dpsgd
 from .dpsgd import run_dpsgd as run_dpsgd

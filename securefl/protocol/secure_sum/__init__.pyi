@@ -9,10 +9,7 @@ from .crypten.engine import CryptenEngine as CryptenEngine
 from .crypten.library import load as load
 from .crypten.member import MaskSource as MaskSource
 from .crypten.progress import Done as Done
-from .crypten.progress import Failed as Failed
 from .crypten.progress import Incoming as Incoming
-from .crypten.session import Session as Session
-from .crypten.world import World as World
 from .crypten.zeros import ZeroShares as ZeroShares
 from .kinds import sums_of as sums_of
 from .port import InputSent as InputSent
@@ -27,12 +24,6 @@ from .removal import noise_secret as noise_secret
 from .setup import Setup as Setup
 from .store import MemoryStore as MemoryStore
 from .store import VectorStore as VectorStore
-from .validated.check import check_zeros as check_zeros
-from .validated.dealing import Tuples as Tuples
-from .validated.dealing import deal as deal
 from .validated.dealing import requests_of as requests_of
-from .validated.order import median_trim as median_trim
-from .validated.order import order_requests as order_requests
-from .validated.order import order_session as order_session
 from .validated.validation import CHECK_NUMBERS as CHECK_NUMBERS
 from .validated.validation import SHARE_NUMBER as SHARE_NUMBER
