@@ -17,7 +17,7 @@ from securefl.lab.audit import load as read_run
 from securefl.lab.planning import Demand, Plan, draft
 from securefl.lab.planning import plan as searched
 from securefl.methods.feasibility import check
-from securefl.runtime.launch import RoundLines, RunOptions, Silence, bundled, fresh_run_id
+from securefl.runtime.launch import NoProgress, RoundLines, RunOptions, bundled, fresh_run_id
 from securefl.runtime.report import RoundRecord, RunDirectory, Summary, scenario_header
 from securefl.scenario import Scenario, load_scenario, scenario_of, to_toml
 
@@ -212,7 +212,7 @@ def simulate(
         exact=exact,
         seeded=seeded or wanted.privacy.unit == "none",
     )
-    summary = run_simulation(wanted, options, RoundLines() if verbose else Silence())
+    summary = run_simulation(wanted, options, RoundLines() if verbose else NoProgress())
     return RunResult(summary, Path(summary.files["summary"]).parent)
 
 
@@ -261,7 +261,7 @@ def run(
     options.remote_broker()
     directory = RunDirectory.create(None if out is None else Path(out), wanted.name)
     directory.write_scenario(wanted)
-    summary = run_here(wanted, options, directory, RoundLines() if verbose else Silence())
+    summary = run_here(wanted, options, directory, RoundLines() if verbose else NoProgress())
     return RunResult(summary, directory.path)
 
 

@@ -38,15 +38,15 @@ from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import ServerContext
 from securefl.protocol.round.shared.leakage import Question
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.randomness import party_entropy
 from securefl.protocol.round.shared.reports import SumOpened
 from securefl.protocol.secure_sum import adverts
 from securefl.protocol.secure_sum.store import MemoryStore
 from securefl.protocol.wire.inbox import Delivery
 from securefl.runtime.misbehaviour.cast import party_behaviour
-from securefl.runtime.simulation.course import Course
-from securefl.runtime.simulation.federation import Federation
+from securefl.runtime.simulation.course import SimulatedRounds
+from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.trainings import Trainings
 from securefl.runtime.simulation.workforce import PartyByParty
@@ -143,8 +143,8 @@ def course(plan, root, update):
     """All rounds as ``simulate`` has them."""
     parties = {n: SimulatedParty(n, party_behaviour((), n), 10, root) for n in plan.roster.parties}
     crew = PartyByParty([{n: lambda *_: update for n in parties}], root)
-    federation = Federation(plan, parties, Trainings(crew), torch.nn.Identity(), None, START)
-    Course(federation, ()).run(lambda _params: Evaluation(0.5, 1.0))
+    federation = SimulatedFederation(plan, parties, Trainings(crew), torch.nn.Identity(), None, START)
+    SimulatedRounds(federation, ()).run(lambda _params: Evaluation(0.5, 1.0))
 
 
 mode, count, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -153,7 +153,7 @@ root = InsecureSeededEntropy(1)
 identities, roster = make_identities(party_names(count), root)
 IDENTITY = identities[SERVER]
 START = np.zeros(LENGTH, dtype=np.float32)
-plan = Plan(RUN, scenario, check(scenario), roster, LENGTH)
+plan = RunPlan(RUN, scenario, check(scenario), roster, LENGTH)
 update = np.random.default_rng(1).standard_normal(LENGTH) / 100
 gc.collect()
 began = time.process_time()

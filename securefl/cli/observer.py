@@ -18,7 +18,7 @@ from securefl.cli.options import (
     RunOption,
     run_id,
 )
-from securefl.runtime.launch import Watch, broker_url, watch
+from securefl.runtime.launch import ObserverSettings, broker_url, watch
 
 
 def observer(
@@ -35,7 +35,7 @@ def observer(
 ) -> None:
     """Record metadata and hash of every frame of a run, and say what an eavesdropper learns from them."""
     with one_line_errors():
-        settings = Watch(
+        settings = ObserverSettings(
             run=run_id(run),
             broker=broker_url(broker, (tls_ca, tls_cert, tls_key), password_file),
             roster_file=roster,

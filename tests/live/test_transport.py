@@ -19,8 +19,8 @@ import pytest
 
 from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 from securefl.runtime.transport.base import (
+    ArrivedFrame,
     BrokerUrl,
-    Delivery,
     Link,
     Transport,
     TransportClosedError,
@@ -204,7 +204,7 @@ def url(kind: BrokerKind, brokers: Callable[[BrokerKind], BrokerUrl]) -> BrokerU
     return brokers(kind)
 
 
-async def take(transport: Transport, count: int) -> list[Delivery]:
+async def take(transport: Transport, count: int) -> list[ArrivedFrame]:
     return [await transport.receive() for _ in range(count)]
 
 
@@ -269,7 +269,7 @@ def test_a_last_will_is_sent_for_the_dead_and_not_for_the_leaving(net: Callable[
         dying = await world.connect("will-d", will=("will/dying", b"dead"))
         await leaving.close()
         await world.kill("will-d")
-        assert await watcher.receive() == Delivery("will/dying", b"dead")
+        assert await watcher.receive() == ArrivedFrame("will/dying", b"dead")
         await dying.close()
         await watcher.publish("will/last", b"")
         assert (await watcher.receive()).topic == "will/last"
@@ -288,7 +288,7 @@ def test_a_retained_frame_is_kept_for_whoever_comes_later(net: Callable[[], Net]
         await alice.publish("keep/x", b"passing")
         assert [frame.payload for frame in await take(alice, 3)] == [b"first", b"last", b"passing"]
         bob = await world.connect("keep-b", "keep/x")
-        assert await bob.receive() == Delivery("keep/x", b"last")
+        assert await bob.receive() == ArrivedFrame("keep/x", b"last")
         await alice.publish("keep/x", b"", retain=True)
         while (frame := await bob.receive()).payload == b"last":
             continue  # amqtt gives it twice: at least once
@@ -336,7 +336,7 @@ def test_a_cancelled_receive_loses_no_frame(net: Callable[[], Net]) -> None:
             await publishing
             (got,) = await asyncio.gather(waiting, return_exceptions=True)
             frame = await transport.receive() if isinstance(got, asyncio.CancelledError) else got
-            assert frame == Delivery("cancel/x", bytes([number]))
+            assert frame == ArrivedFrame("cancel/x", bytes([number]))
         await transport.close()
         await world.close()
 
@@ -721,10 +721,10 @@ def test_access_rules_keep_parties_apart(secured: BrokerUrl, tls: LocalTls) -> N
         await p1.publish("sfl/1/r/down/all", b"forged")
         await p1.publish("sfl/1/r/status/p2", b"forged")
         await p1.publish("sfl/1/r/up/p1", b"mine")
-        assert await server.receive() == Delivery("sfl/1/r/up/p1", b"mine")
+        assert await server.receive() == ArrivedFrame("sfl/1/r/up/p1", b"mine")
         await server.publish("sfl/1/r/down/p2", b"for p2 only")
         await server.publish("sfl/1/r/down/all", b"all")
-        assert await p1.receive() == Delivery("sfl/1/r/down/all", b"all")
+        assert await p1.receive() == ArrivedFrame("sfl/1/r/down/all", b"all")
         assert [frame.payload for frame in await take(p2, 2)] == [b"for p2 only", b"all"]
         assert [frame.payload for frame in await take(observer, 3)] == [b"mine", b"for p2 only", b"all"]
         for transport in (server, observer, p1, p2):
@@ -774,12 +774,12 @@ def test_the_wanted_frame_size_passes(url: BrokerUrl) -> None:
         assert await measure_frame_limit(url, "probe", "sfl/1/r/probe/p1", within=SECONDS) == 512 * 1024
         transport = await MqttTransport.connect(url, "probe-own", ("own/#",), limits=QUICK)
         await transport.publish("own/other", b"kept")
-        aside: list[Delivery] = []
+        aside: list[ArrivedFrame] = []
         found = await probe_frame_limit(
             transport, "own/probe", wanted=50_000, within=SECONDS, aside=aside.append
         )
         assert found == 50_000
-        assert aside == [Delivery("own/other", b"kept")]
+        assert aside == [ArrivedFrame("own/other", b"kept")]
         await transport.close()
 
     run(body)
@@ -875,7 +875,7 @@ def test_a_killed_process_leaves_its_last_will(url: BrokerUrl) -> None:
         assert process.stdout is not None
         assert await process.stdout.readline() == b"here\n"
         process.kill()
-        assert await watcher.receive() == Delivery("status/victim", b"died")
+        assert await watcher.receive() == ArrivedFrame("status/victim", b"died")
         await process.wait()
         await watcher.close()
 

@@ -26,7 +26,7 @@ from securefl.protocol.round.party.phases import PartyContext, Working
 from securefl.protocol.round.server import machine as server
 from securefl.protocol.round.server.phases import Greeting
 from securefl.protocol.round.shared.leakage import Question
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import RoundDone, SharesReleased, SumOpened, SumsWithheld
 from securefl.scenario.scenario import Scenario
 from tests.simulation.ledger_attacks import (
@@ -290,7 +290,7 @@ class TestOwnConfiguration:
             world.run()
         return world, spy
 
-    ONE_DIGEST = patch.object(Plan, "config_digest", lambda _self: bytes(32))
+    ONE_DIGEST = patch.object(RunPlan, "config_digest", lambda _self: bytes(32))
 
     def test_another_scenario_than_the_servers_is_no_part_of_the_run(self) -> None:
         world, spy = self._world()

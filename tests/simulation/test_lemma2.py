@@ -47,7 +47,7 @@ from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.methods.robust.tolerance import clusters_needed_by, withstood
 from securefl.protocol.round.party.upload import HONEST, Occasion, Seams, make_upload
 from securefl.protocol.round.server.stacking import ClusterSum, RoundAggregate, aggregate_round, stack_of
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ModelFinal, SumOpened
 from securefl.scenario.aggregation import PreAggregation, Rule
 from tests.contracts.test_rules import assert_bounded
@@ -95,7 +95,7 @@ EXACT = pytest.mark.parametrize("case", [case for case in CASES if case.exact], 
 
 
 @cache
-def plan_for(case: Case, clusters: int, parties: int, reclusterings: int) -> Plan:
+def plan_for(case: Case, clusters: int, parties: int, reclusterings: int) -> RunPlan:
     """A plan in which ``parties`` make so many clusters."""
     size = parties // clusters
     sets = {"aggregation__rule": inline(case.rule), "leakage__mode": "report"}
@@ -122,7 +122,7 @@ def inline(section: Rule | PreAggregation) -> str:
 class Round:
     """One round of a plan: who is where, what all send, and what is opened."""
 
-    plan: Plan
+    plan: RunPlan
     clusters: Clusters
     updates: Mapping[PartyId, F64]
     weights: Mapping[PartyId, float]
@@ -150,7 +150,7 @@ class Round:
         return aggregate_round(self.plan, sums, self.weights, SEED, None, gradients)
 
 
-def draw_clusters(plan: Plan, seed: bytes) -> Clusters:
+def draw_clusters(plan: RunPlan, seed: bytes) -> Clusters:
     parties = [PartyId(f"p{i:02d}") for i in range(plan.scenario.parties)]
     shape = plan.scenario.clustering
     return draw_assignment(seed, parties, len(parties), shape.size, shape.reclusterings).clusters

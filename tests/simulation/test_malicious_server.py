@@ -50,7 +50,7 @@ from securefl.protocol.round.server import freeze as server_freeze
 from securefl.protocol.round.server import gather as server_gather
 from securefl.protocol.round.server import machine as server
 from securefl.protocol.round.shared import draw
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClustersDrawn, InstanceRetried, SharesReleased, SumOpened
 from securefl.protocol.round.shared.statement import model_digest
 from securefl.protocol.secure_sum.collecting import CollectingInputs
@@ -578,8 +578,8 @@ class TestModelsAndHellos:
     def test_it_opens_that_party_before_any_release(self) -> None:
         silent = [Op("drop", name, "Hello") for name in P[1:4]]
         with (
-            patch.object(Plan, "fewest", PropertyMock(return_value=3)),
-            patch.object(Plan, "wanted", lambda _self, present: present),
+            patch.object(RunPlan, "fewest", PropertyMock(return_value=3)),
+            patch.object(RunPlan, "wanted", lambda _self, present: present),
         ):
             world, spy = attacked(rewriting(Freeze, lambda _send, _message: []), self.MADE, silent)
         assert not released(world)

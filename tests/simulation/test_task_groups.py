@@ -18,7 +18,7 @@ from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party import sums as party_sums
 from securefl.protocol.round.party.upload import Upload
 from securefl.protocol.round.shared.groups import any_group
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
     ModelFinal,
@@ -264,7 +264,7 @@ def test_a_party_refuses_counts_without_itself() -> None:
 def test_a_member_that_lies_about_its_count_closes_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes part twice: the counts are then no list of four members, and nothing of the cluster opens."""
 
-    def twice(plan: Plan, upload: Upload, seat: int) -> tuple[Upload, ...]:
+    def twice(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]:
         counts, *slots = slot_uploads(plan, upload, seat)
         if seat >= SEATS:
             counts = Upload(counts.ring + counts.ring, 0)
@@ -310,7 +310,7 @@ def test_a_member_that_moves_counts_to_a_lone_party(
     uploads: dict[str, Upload] = {}
     seats: list[int] = []
 
-    def lies(plan: Plan, upload: Upload, seat: int) -> tuple[Upload, ...]:
+    def lies(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]:
         (who,) = members_in(float(from_ring(upload.ring)[0]) / 2.0**plan.scenario.encoding.scale_bits)
         uploads[who] = upload
         counted, *slots = slot_uploads(plan, upload, seat)
@@ -396,7 +396,7 @@ def test_a_curious_server_guesses_hidden_groups_at_chance(monkeypatch: pytest.Mo
         uploads: dict[tuple[int, int], tuple[Upload, ...]] = {}
 
         def kept(
-            plan: Plan,
+            plan: RunPlan,
             upload: Upload,
             seat: int,
             uploads: dict[tuple[int, int], tuple[Upload, ...]] = uploads,

@@ -56,7 +56,7 @@ from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.party.upload import HONEST, Seams
 from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import ServerContext
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.secure_sum.store import MemoryStore
 from securefl.protocol.wire.inbox import Inbox
 from securefl.protocol.wire.outbox import Outbox
@@ -163,7 +163,7 @@ class World:
             root = entropy
             identities, roster = identities_of(names, root, dealt)
         self.identities = identities
-        self.plan = Plan(RUN, scenario, check(scenario), roster, length)
+        self.plan = RunPlan(RUN, scenario, check(scenario), roster, length)
         self.train = train or (lambda _party, _round, params: params + np.float32(1))
         self.consult = consult or (lambda _round, params, asked: (np.full(len(params), -1.0),) * len(asked))
         self.choose = choose

@@ -1,10 +1,10 @@
 from .chapter import Chapter as Chapter
+from .exhibits import AuditPlot as AuditPlot
 from .exhibits import Cell as Cell
 from .exhibits import Curve as Curve
 from .exhibits import Exhibit as Exhibit
 from .exhibits import Picture as Picture
 from .exhibits import Pictures as Pictures
-from .exhibits import Plot as Plot
 from .exhibits import Table as Table
 from .finding import Evidence as Evidence
 from .finding import Finding as Finding

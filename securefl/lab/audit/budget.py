@@ -13,7 +13,7 @@ from typing import Any, Final
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.chapter import Chapter
-from securefl.lab.audit.exhibits import Curve, Exhibit, Plot, Table
+from securefl.lab.audit.exhibits import AuditPlot, Curve, Exhibit, Table
 from securefl.lab.audit.finding import Evidence, Finding, Severity
 from securefl.lab.audit.recorded import Recorded
 from securefl.methods.clustering import work_of, works_of
@@ -183,7 +183,7 @@ def _exhibits(
         (party, made, None if party in without else spending.after(made)) for party, made in releases.items()
     )
     return (
-        Plot(
+        AuditPlot(
             title="Epsilon as it was spent",
             x_name="rounds, or releases",
             y_name="epsilon",

@@ -44,7 +44,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
+class AuditPlot:
     """Curves over common axes. Points that a logarithmic axis cannot show are left out."""
 
     title: str
@@ -61,7 +61,7 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeatMap:
+class AuditHeatMap:
     """Values by row and column in colours, from ``low`` to ``high``; None is a gap."""
 
     title: str
@@ -96,4 +96,4 @@ class Pictures:
     note: str = ""
 
 
-Exhibit = Table | Plot | HeatMap | Pictures
+Exhibit = Table | AuditPlot | AuditHeatMap | Pictures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from securefl.lab.audit.exhibits import Curve, Exhibit, HeatMap, Plot, Table
+from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Curve, Exhibit, Table
 from securefl.lab.audit.exposed import Exposed, prime_of
 from securefl.lab.audit.exposure_theory import Expectation
 from securefl.lab.audit.recorded import Recorded
@@ -27,7 +27,7 @@ def exhibits(
     return tuple(shown)
 
 
-def _against_r(recorded: Recorded, versions: Sequence[Exposed], theory: Expectation) -> Plot:
+def _against_r(recorded: Recorded, versions: Sequence[Exposed], theory: Expectation) -> AuditPlot:
     axis = tuple(float(r) for r in range(1, theory.most + 1))
     named = f"with {listed(sorted(recorded.colluders), 3)}" if recorded.colluders else ""
     curves = [
@@ -41,7 +41,7 @@ def _against_r(recorded: Recorded, versions: Sequence[Exposed], theory: Expectat
         curves.append(_measured("measured, server alone", recorded, versions, pooled=False))
         if named:
             curves.append(_measured(f"measured, {named}", recorded, versions, pooled=True))
-    return Plot(
+    return AuditPlot(
         title="Exposed parties against the number of reclusterings of one update",
         x_name="reclusterings R",
         y_name="exposed parties",
@@ -71,7 +71,7 @@ def _measured(label: str, recorded: Recorded, versions: Sequence[Exposed], *, po
     return Curve(label=label, x=tuple(float(r) for r in range(1, most + 1)), y=tuple(means))
 
 
-def _leverages(recorded: Recorded, versions: Sequence[Exposed]) -> HeatMap:
+def _leverages(recorded: Recorded, versions: Sequence[Exposed]) -> AuditHeatMap:
     shown, parties = versions[:_COLUMNS], recorded.parties[:_ROWS]
     table = [dict(zip(one.ledger.parties, one.leverage.tolist(), strict=True)) for one in shown]
     left_out = len(versions) > _COLUMNS or len(recorded.parties) > _ROWS
@@ -84,7 +84,7 @@ def _leverages(recorded: Recorded, versions: Sequence[Exposed]) -> HeatMap:
     rows, columns = ("round / work" if works else "round", names), ("party", tuple(parties))
     if len(parties) <= len(shown):
         rows, columns, values = columns, rows, tuple(zip(*values, strict=True))
-    return HeatMap(
+    return AuditHeatMap(
         title="Leverage: how much of a party's update the sums of one version hold",
         row_name=rows[0],
         column_name=columns[0],

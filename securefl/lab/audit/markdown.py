@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from securefl.lab.audit.exhibits import Cell, Curve, Exhibit, HeatMap, Pictures, Plot, Table
+from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Cell, Curve, Exhibit, Pictures, Table
 from securefl.lab.audit.finding import Finding, worst
 from securefl.lab.audit.report import AuditReport
 from securefl.runtime.report import printable
@@ -67,9 +67,9 @@ def _exhibit(exhibit: Exhibit) -> Iterator[str]:
     match exhibit:
         case Table():
             yield from _table(exhibit.columns, exhibit.rows)
-        case Plot():
+        case AuditPlot():
             yield from _points(exhibit)
-        case HeatMap():
+        case AuditHeatMap():
             columns = (exhibit.row_name, *exhibit.columns)
             rows = [(name, *row) for name, row in zip(exhibit.rows, exhibit.values, strict=True)]
             yield from _table(columns, rows)
@@ -80,7 +80,7 @@ def _exhibit(exhibit: Exhibit) -> Iterator[str]:
         yield _inline(exhibit.note)
 
 
-def _points(plot: Plot) -> Iterator[str]:
+def _points(plot: AuditPlot) -> Iterator[str]:
     """One row for each x that occurs, if these are few."""
     places = sorted({x for curve in plot.curves for x in curve.x})
     if len(places) > _ROWS:

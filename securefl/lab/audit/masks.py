@@ -14,7 +14,7 @@ import numpy as np
 from securefl.base.arrays import F64, Ring
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.chapter import Chapter
-from securefl.lab.audit.exhibits import Curve, Exhibit, Plot, Table
+from securefl.lab.audit.exhibits import AuditPlot, Curve, Exhibit, Table
 from securefl.lab.audit.finding import Evidence, Finding, Severity
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
@@ -201,12 +201,12 @@ def _table(tests: Sequence[FamilyTest], vectors: Ring) -> Table:
     )
 
 
-def _histogram(vectors: Ring) -> Plot:
+def _histogram(vectors: Ring) -> AuditPlot:
     bits = 8 * vectors.dtype.itemsize
     bins = (vectors >> vectors.dtype.type(bits - 6)).astype(np.int64)
     shares = np.bincount(bins.ravel(), minlength=_BINS) / vectors.size * _BINS
     x = tuple((k + 0.5) / _BINS for k in range(_BINS))
-    return Plot(
+    return AuditPlot(
         title="Values of all masked inputs",
         x_name="value / 2^b",
         y_name="frequency over that of uniform",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from securefl.lab.audit.chapter import Chapter
-from securefl.lab.audit.exhibits import Exhibit, HeatMap, Pictures, Plot, Table
+from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Exhibit, Pictures, Table
 from securefl.lab.audit.finding import Finding, Severity, worst
 from securefl.lab.audit.markdown import cell_text
 from securefl.lab.audit.plots import heat_map_html, picture_html, plot_html
@@ -88,9 +88,9 @@ def _finding(finding: Finding, *, stated: bool) -> Iterator[str]:
 
 def _exhibit(exhibit: Exhibit) -> Iterator[str]:
     match exhibit:
-        case Plot():
+        case AuditPlot():
             yield f"<div class='scroll' tabindex=0>{plot_html(exhibit)}</div>"
-        case HeatMap():
+        case AuditHeatMap():
             yield f"<div class='scroll' tabindex=0>{heat_map_html(exhibit)}</div>"
         case Table():
             yield from _table(exhibit)

@@ -12,7 +12,7 @@ import struct
 import zlib
 from html import escape
 
-from securefl.lab.audit.exhibits import HeatMap, Picture, Plot
+from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Picture
 from securefl.lab.plots import COLOURS, blank, has_matplotlib, render
 from securefl.runtime.report import printable
 
@@ -23,7 +23,7 @@ _MANY = 80
 _GREY = "#DDDDDD"
 
 
-def plot_html(plot: Plot) -> str:
+def plot_html(plot: AuditPlot) -> str:
     """The plot with axes, legend and a title for readers that do not see it."""
     about = f"{plot.title}: {plot.y_name} against {plot.x_name}. " + "; ".join(c.label for c in plot.curves)
     if not has_matplotlib():
@@ -75,7 +75,7 @@ def plot_html(plot: Plot) -> str:
     return _image(render(figure, "svg"), "svg+xml", about)
 
 
-def heat_map_html(table: HeatMap) -> str:
+def heat_map_html(table: AuditHeatMap) -> str:
     """The cells, and the scale of colours."""
     about = f"{table.title}: {table.low:g} to {table.high:g}, by {table.row_name} and {table.column_name}"
     if not has_matplotlib():

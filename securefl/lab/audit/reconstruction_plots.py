@@ -9,7 +9,7 @@ import numpy as np
 
 from securefl.base.ids import PartyId
 from securefl.lab.audit.estimates import Estimated, System, estimate
-from securefl.lab.audit.exhibits import Curve, Exhibit, Plot, Table
+from securefl.lab.audit.exhibits import AuditPlot, Curve, Exhibit, Table
 from securefl.lab.audit.exposed import Exposed
 from securefl.lab.audit.recorded import Recorded
 
@@ -45,14 +45,14 @@ def reconstruction_exhibits(
     )
 
 
-def _against_leverage(attacked: Sequence[Attacked]) -> Plot:
+def _against_leverage(attacked: Sequence[Attacked]) -> AuditPlot:
     points = sorted(
         (float(1 - p**2), float(e))
         for done in attacked
         for p, e in zip(done.found.predicted, done.found.error, strict=True)
     )[:: max(1, sum(len(done.system.parties) for done in attacked) // 1500)]
     axis = tuple(k / 100 for k in range(101))
-    return Plot(
+    return AuditPlot(
         title="Error of the reconstruction against leverage",
         x_name="leverage",
         y_name="error / error of the prior",
@@ -80,13 +80,13 @@ def _against_leverage(attacked: Sequence[Attacked]) -> Plot:
     )
 
 
-def _against_r(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[Plot]:
+def _against_r(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[AuditPlot]:
     most = recorded.scenario.clustering.reclusterings
     if most < 2 or recorded.scenario.clustering.new_work:
         return
     axis = range(1, most + 1)
     found = [[estimate(done.system, below=r) for done in attacked] for r in axis]
-    yield Plot(
+    yield AuditPlot(
         title="Error of the reconstruction against the number of reclusterings",
         x_name="reclusterings R",
         y_name="error / error of the prior",
@@ -102,11 +102,11 @@ def _against_r(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[Plo
     )
 
 
-def _against_rounds(together: Sequence[Estimated]) -> Iterator[Plot]:
+def _against_rounds(together: Sequence[Estimated]) -> Iterator[AuditPlot]:
     if len(together) < 2:
         return
     axis = tuple(float(k) for k in range(1, len(together) + 1))
-    yield Plot(
+    yield AuditPlot(
         title="Differencing over rounds: error of a party's mean update",
         x_name="update versions together",
         y_name="error / error of the prior",

@@ -8,7 +8,7 @@ from typing import Any
 
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.finding import Evidence
-from securefl.methods.feasibility import Limits
+from securefl.methods.feasibility import DerivedLimits
 from securefl.runtime.report import RoundRecord
 from securefl.runtime.transcript import Entry, Transcript
 from securefl.scenario import Scenario
@@ -28,7 +28,7 @@ class Recorded:
 
     run: str
     scenario: Scenario
-    limits: Limits
+    limits: DerivedLimits
     parties: tuple[PartyId, ...]
     """All that the scenario names, ascending."""
     transcripts: Mapping[str, tuple[Transcript, ...]]

@@ -31,8 +31,8 @@ from securefl.methods.robust import needs_server_gradient
 from securefl.methods.weighting import public_weights
 from securefl.protocol.round import (
     Draw,
-    Plan,
     RoundAggregate,
+    RunPlan,
     aggregate_groups,
     aggregate_round,
     clusters_of,
@@ -112,14 +112,14 @@ def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
     return None
 
 
-def _plan(recorded: Recorded, length: int) -> Plan:
+def _plan(recorded: Recorded, length: int) -> RunPlan:
     """For the arithmetic only; the roster stands in for the real one, no key of it is used.
 
     ``length`` is that of what is announced: all models.
     """
     _, roster = make_identities(recorded.parties, InsecureSeededEntropy(0))
     each = length // recorded.scenario.groups.count
-    return Plan(RunId(recorded.run), recorded.scenario, recorded.limits, roster, each)
+    return RunPlan(RunId(recorded.run), recorded.scenario, recorded.limits, roster, each)
 
 
 def _drawn(one: ReplayRound, weights: Mapping[PartyId, float]) -> Draw:
@@ -128,7 +128,7 @@ def _drawn(one: ReplayRound, weights: Mapping[PartyId, float]) -> Draw:
     return Draw(one.seed, assignment, weights, one.resting, one.founding)
 
 
-def _aggregate(plan: Plan, one: ReplayRound, drawn: Draw, reference: F64) -> RoundAggregate:
+def _aggregate(plan: RunPlan, one: ReplayRound, drawn: Draw, reference: F64) -> RoundAggregate:
     if plan.models == 1:
         return aggregate_round(plan, one.sums, drawn.weights, one.seed, reference, excluded=one.excluded)
     return aggregate_groups(plan, one.sums, drawn, reference, one.totals)

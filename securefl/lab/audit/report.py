@@ -9,7 +9,7 @@ from typing import Final
 from securefl.base.errors import EXIT_EXPECTED, EXIT_UNEXPECTED
 from securefl.base.version import __version__
 from securefl.lab.audit.chapter import Chapter
-from securefl.lab.audit.exhibits import Exhibit, HeatMap, Pictures, Plot, Table
+from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Exhibit, Pictures, Table
 from securefl.lab.audit.finding import Finding, Severity, worst
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.verdict import allowed, exceeding
@@ -137,7 +137,7 @@ def _exhibit(exhibit: Exhibit) -> JsonValue:
                 [_number(cell) if isinstance(cell, float) else cell for cell in row] for row in exhibit.rows
             ]
             return {"table": exhibit.title, "columns": list(exhibit.columns), "rows": rows}
-        case Plot():
+        case AuditPlot():
             curves: list[JsonValue] = [
                 {
                     "label": curve.label,
@@ -148,7 +148,7 @@ def _exhibit(exhibit: Exhibit) -> JsonValue:
                 for curve in exhibit.curves
             ]
             return {"plot": exhibit.title, "x": exhibit.x_name, "y": exhibit.y_name, "curves": curves}
-        case HeatMap():
+        case AuditHeatMap():
             return {
                 "heat_map": exhibit.title,
                 "rows": list(exhibit.rows),

@@ -40,7 +40,7 @@ from securefl.protocol.kernel import (
     WakeAt,
 )
 from securefl.protocol.messages import AnyMessage
-from securefl.protocol.round import HONEST, Occasion, Plan, Seams
+from securefl.protocol.round import HONEST, Occasion, RunPlan, Seams
 from securefl.protocol.wire import Delivery
 from securefl.runtime.report import entry_of
 from securefl.runtime.transcript import Entry, Transcript
@@ -99,7 +99,7 @@ class Restepper:
         self,
         vantage: PartyId,
         machine: Steppable,
-        plan: Plan,
+        plan: RunPlan,
         tap: Wiretap,
         hints: Sequence[PresenceHint] = (),
         groups: Mapping[int, int | None] | None = None,

@@ -23,7 +23,7 @@ from securefl.protocol.kernel import PresenceHint
 from securefl.protocol.round import (
     PartyContext,
     PartyMachine,
-    Plan,
+    RunPlan,
     ServerContext,
     ServerMachine,
     party_entropy,
@@ -43,7 +43,7 @@ _MESSAGES: Final = 20_000
 class _Stage:
     """What all machines of a seeded run start from."""
 
-    plan: Plan
+    plan: RunPlan
     root: InsecureSeededEntropy
     tap: Wiretap
     first: Any
@@ -141,7 +141,7 @@ def _stage(recorded: Recorded, truth: GroundTruth) -> _Stage | None:
     if params is None:
         return None
     length = params.size // recorded.scenario.groups.count
-    plan = Plan(run, recorded.scenario, recorded.limits, roster, length)
+    plan = RunPlan(run, recorded.scenario, recorded.limits, roster, length)
     return _Stage(plan, root, tap, np.array(params, dtype=np.float32), identities)
 
 

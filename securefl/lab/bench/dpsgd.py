@@ -28,7 +28,7 @@ from securefl.base.errors import UsageError
 from securefl.scenario import DpSgd, GroupNormCnn, Mlp, Training
 from securefl.training.batched import DpFleet, DpJob
 from securefl.training.data import Shard, pool_samples
-from securefl.training.dpsgd import DpSgdTrainer, DpStep, Drawn, Mapped, draw_batch
+from securefl.training.dpsgd import DpSgdTrainer, DpStep, DrawnBatch, Mapped, draw_batch
 from securefl.training.models import build_model, to_vector
 from securefl.training.sgd import LocalTrainer
 
@@ -147,7 +147,7 @@ def _ways(module: nn.Module, batch: int, steps: int) -> dict[str, _Work]:
         for step in range(steps):
             mapped.load(params)
             drawn = draw_batch("fixed-size", RECORDS, batch, own.child(step))
-            mapped.updates([Drawn(drawn, drawn, None)])
+            mapped.updates([DrawnBatch(drawn, drawn, None)])
 
     return {
         PLAIN: (lambda: plain.train(params, own), examples),

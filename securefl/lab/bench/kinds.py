@@ -43,7 +43,7 @@ from securefl.protocol.round import (
     DealerMachine,
     PartyContext,
     PartyMachine,
-    Plan,
+    RunPlan,
     ServerContext,
     ServerMachine,
     SumOpened,
@@ -176,7 +176,7 @@ class _Round:
         names = [PartyId(f"p{i:02d}") for i in range(members)]
         dealt = sums_of(scenario).dealer is not None
         keys, roster = make_identities(names, entropy, with_dealer=dealt)
-        plan = Plan(_RUN, scenario, limits, roster, length)
+        plan = RunPlan(_RUN, scenario, limits, roster, length)
         sums = plan.sums.prepared()
         words = np.random.default_rng(1).standard_normal((members, length))
         self._kind, self._length = kind, length

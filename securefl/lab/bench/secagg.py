@@ -34,7 +34,7 @@ SIZES = ((10, 100_000), (10, 1_000_000), (32, 100_000), (32, 1_000_000), (100, 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Row:
+class BenchRow:
     """What to measure.
 
     Raises:
@@ -81,7 +81,7 @@ class Side:
 class RowResult:
     """One row, measured."""
 
-    row: Row
+    row: BenchRow
     member: Side
     server: Side
     rates: Rates
@@ -113,12 +113,12 @@ class BenchReport:
     server_bytes: Fit | None
 
 
-def standard_rows(sizes: Iterable[tuple[int, int]] = SIZES) -> tuple[Row, ...]:
+def standard_rows(sizes: Iterable[tuple[int, int]] = SIZES) -> tuple[BenchRow, ...]:
     """Each size without dropouts and with 10 % of the members (one at least)."""
-    return tuple(Row(m, d, dropped) for m, d in sizes for dropped in (0, max(1, m // 10)))
+    return tuple(BenchRow(m, d, dropped) for m, d in sizes for dropped in (0, max(1, m // 10)))
 
 
-def run_secagg(rows: Sequence[Row], repetitions: int = 3, entropy: Entropy | None = None) -> BenchReport:
+def run_secagg(rows: Sequence[BenchRow], repetitions: int = 3, entropy: Entropy | None = None) -> BenchReport:
     """Measure ``rows`` in order, each ``repetitions`` times with the rates of the floor in between.
 
     Raises:
@@ -139,7 +139,7 @@ def run_secagg(rows: Sequence[Row], repetitions: int = 3, entropy: Entropy | Non
     )
 
 
-def _measure(row: Row, repetitions: int, entropy: Entropy) -> RowResult:
+def _measure(row: BenchRow, repetitions: int, entropy: Entropy) -> RowResult:
     members: list[Meter] = []
     servers: list[Meter] = []
     rates: list[Rates] = []
@@ -180,7 +180,7 @@ def _side(meters: Sequence[Meter], operations: Operations, rates: Rates) -> Side
     )
 
 
-def _fit(points: Sequence[tuple[Row, float]]) -> Fit | None:
+def _fit(points: Sequence[tuple[BenchRow, float]]) -> Fit | None:
     if len({row for row, _ in points}) < 3:
         return None
     design = np.array([[row.length, row.members, 1.0] for row, _ in points])

@@ -22,7 +22,13 @@ from securefl.methods.privacy import Guarantee, ledger_of, planned_releases
 from securefl.protocol.kernel import Aborted
 from securefl.protocol.round import Standing
 from securefl.runtime.report import why_none
-from securefl.runtime.simulation import Course, Federation, assemble, read_checkpoint, write_checkpoint
+from securefl.runtime.simulation import (
+    SimulatedFederation,
+    SimulatedRounds,
+    assemble,
+    read_checkpoint,
+    write_checkpoint,
+)
 from securefl.scenario import Scenario
 from securefl.training.data import turns_of
 from securefl.training.models import pick_device
@@ -153,10 +159,10 @@ class SimulationJob:
 
         on_round(len(accuracies))
         if watch is None:
-            course = Course(federation, (), after_round, standing, dead)
+            course = SimulatedRounds(federation, (), after_round, standing, dead)
         else:
             # What it saw is not in a checkpoint.
-            course = Course(federation, (watch,), on_choice=watch.on_choice)
+            course = SimulatedRounds(federation, (watch,), on_choice=watch.on_choice)
         outcome = course.run(evaluate)
         record = so_far(outcome.reason if isinstance(outcome, Aborted) else "")
         write_whole(self._result, encode(record))
@@ -183,10 +189,10 @@ class SimulationJob:
             return tested[-1]
 
         with contextlib.suppress(_EnoughError):
-            Course(federation, ()).run(evaluate)
+            SimulatedRounds(federation, ()).run(evaluate)
         return tuple(accuracies)
 
-    def _assemble(self, scenario: Scenario) -> Federation:
+    def _assemble(self, scenario: Scenario) -> SimulatedFederation:
         # Clusters follow from run, seed and what the scenario chose: no two curves see the same ones.
         run = RunId(f"figure-{self.seed}")
         return assemble(scenario, run, self.seed, self.data_dir, self.device, threads=self.threads)
@@ -200,7 +206,9 @@ class SimulationJob:
         left = stop.rounds - 1 - round_
         return left < self.last or left % self.every == 0
 
-    def _former(self, federation: Federation) -> tuple[SeedRecord, Standing | None, Collection[PartyId]]:
+    def _former(
+        self, federation: SimulatedFederation
+    ) -> tuple[SeedRecord, Standing | None, Collection[PartyId]]:
         """Where an interrupted simulation was; at the beginning if that cannot be told."""
         new = SeedRecord(seed=self.seed, accuracies=(), ended="", seconds=0.0, device="", dataset="")
         try:
@@ -229,7 +237,7 @@ class SimulationJob:
         return self.folder / f"{self.stem}.safetensors"
 
 
-def _spent(federation: Federation, rounds: int) -> Guarantee | None:
+def _spent(federation: SimulatedFederation, rounds: int) -> Guarantee | None:
     """What a party that was in every round has released, had its noise been secret.
 
     None without noise, or where nobody can account for it.
@@ -251,6 +259,6 @@ def _spent(federation: Federation, rounds: int) -> Guarantee | None:
         return None
 
 
-def device_of(federation: Federation) -> str:
+def device_of(federation: SimulatedFederation) -> str:
     """The kind of device that a federation computes on."""
     return next(federation.module.parameters()).device.type

@@ -38,11 +38,11 @@ from securefl.methods.attacks import alie
 from securefl.methods.robust import needs_server_gradient
 from securefl.methods.task_groups import (
     Adversary,
-    Drawn,
+    DrawnProblem,
     Kind,
     Outlier,
+    ProblemSetup,
     Settings,
-    Setup,
     SmallestGroup,
     TrimmedShare,
     descend,
@@ -147,7 +147,7 @@ class TrialSheet(Section, frozen=True, kw_only=True):
 class Trial:
     """One seed at one point."""
 
-    setup: Setup
+    setup: ProblemSetup
     common: Common
     number: int
 
@@ -181,7 +181,7 @@ class Trial:
             )
 
     def _models(
-        self, method: Method, drawn: Drawn, near: F64, minimisers: F64 | None, rng: np.random.Generator
+        self, method: Method, drawn: DrawnProblem, near: F64, minimisers: F64 | None, rng: np.random.Generator
     ) -> tuple[F64, np.ndarray[tuple[int, ...], np.dtype[np.intp]]]:
         common, groups = self.common, self.setup.groups
         settings = Settings(
@@ -326,10 +326,10 @@ class Trials:
         """Trials of a cell."""
         return self.sheet.scale[scale].trials
 
-    def setup(self, point: Point) -> Setup:
+    def setup(self, point: Point) -> ProblemSetup:
         """What a point's trials are drawn from."""
         common = self.common
-        return Setup(
+        return ProblemSetup(
             groups=point.groups,
             machines=point.machines,
             points=point.points or common.points,

@@ -17,7 +17,7 @@ from securefl.lab.planning.losses import freezes, p_cluster_lost, p_round_loses
 from securefl.lab.planning.noise import multiplier_of
 from securefl.lab.planning.resilience import colluders_together, p_clean, p_exceeded
 from securefl.lab.planning.spread import noise_deviation, sampling_variance
-from securefl.lab.planning.traffic import Traffic, traffic
+from securefl.lab.planning.traffic import PlannedTraffic, traffic
 from securefl.methods.attacks import party_names
 from securefl.methods.feasibility import LEAST_SIZE, check, largest_checked
 from securefl.methods.privacy import components_of
@@ -72,9 +72,9 @@ class Row:
     """Standard deviation of the aggregate's noise, over the sensitivity."""
     variance: float
     """Of the aggregate around the honest mean, over that of one update."""
-    traffic: Traffic
+    traffic: PlannedTraffic
     """Of one party and round."""
-    crypten: Mapping[SumKind, Traffic]
+    crypten: Mapping[SumKind, PlannedTraffic]
     """The same with CrypTen's sums, plain and validated, where the row's settings go with them."""
     cpu: float
     """Seconds of one party and round, without training."""
@@ -137,7 +137,9 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
     )
 
 
-def _with_crypten(cohort: Cohort, design: Design, *, smallest: int) -> Iterator[tuple[SumKind, Traffic]]:
+def _with_crypten(
+    cohort: Cohort, design: Design, *, smallest: int
+) -> Iterator[tuple[SumKind, PlannedTraffic]]:
     """What a party says and hears if only the kind of the sums is another one."""
     if design.min_survivors < 2:
         return

@@ -44,7 +44,7 @@ _HASH, _SHARE = bytes(32), bytes(33)
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class PlannedTraffic:
     """Bytes of frames, signatures and headers included."""
 
     sent: int
@@ -57,10 +57,10 @@ class Traffic:
 
 
 @functools.lru_cache(maxsize=4096)
-def traffic(cohort: Cohort) -> Traffic:
+def traffic(cohort: Cohort) -> PlannedTraffic:
     """One party's frames of one round without faults."""
     sent = sum(size for _, size in party_says(cohort))
-    return Traffic(sent, sum(size for _, size in server_says(cohort)))
+    return PlannedTraffic(sent, sum(size for _, size in server_says(cohort)))
 
 
 def party_says(cohort: Cohort) -> Iterator[tuple[str, int]]:

@@ -1,6 +1,6 @@
 from .atoms import leaks_all_at as leaks_all_at
 from .atoms import p_atoms_held as p_atoms_held
-from .derived import Limits as Limits
+from .derived import DerivedLimits as DerivedLimits
 from .dp_checks import evidence_of as evidence_of
 from .leakage import all_exposed_at as all_exposed_at
 from .limits import check as check

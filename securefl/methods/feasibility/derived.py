@@ -20,7 +20,7 @@ from securefl.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class DerivedLimits:
     """What follows from a feasible scenario."""
 
     participants: int
@@ -61,14 +61,14 @@ class Limits:
         return len(self.cluster_sizes)
 
 
-def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64]) -> Limits:
+def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64]) -> DerivedLimits:
     """The limits of a scenario that :func:`securefl.methods.feasibility.limits.check` has found feasible."""
     plan, parties, byzantine = scenario.secure_sum, scenario.parties, scenario.aggregation.byzantine
     judged = judged_together(scenario, sizes)
     tolerated = withstood(scenario.aggregation, len(judged))
     quorum = quorum_of(parties, plan.colluders) if plan.server == "active" else None
     alone, in_run = _alone(scenario, sizes)
-    return Limits(
+    return DerivedLimits(
         participants=sum(sizes),
         cluster_sizes=sizes,
         max_cluster_size=max_cluster_size(scenario),

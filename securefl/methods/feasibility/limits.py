@@ -23,7 +23,7 @@ from securefl.methods.feasibility.clustering import check_clustering
 from securefl.methods.feasibility.crypten import check_crypten
 from securefl.methods.feasibility.data import check_data
 from securefl.methods.feasibility.deadlines import check_deadlines
-from securefl.methods.feasibility.derived import Limits, derive
+from securefl.methods.feasibility.derived import DerivedLimits, derive
 from securefl.methods.feasibility.dp_checks import check_checks
 from securefl.methods.feasibility.leakage import check_leakage
 from securefl.methods.feasibility.task_groups import check_groups
@@ -33,7 +33,7 @@ from securefl.methods.privacy import check_privacy, noise_of
 from securefl.scenario import Scenario
 
 __all__ = [
-    "Limits",
+    "DerivedLimits",
     "behaviours_of",
     "check",
     "cluster_sizes",
@@ -51,7 +51,7 @@ MAX_CLUSTER = 1_024
 """Most members of a cluster: what the lists of a message may hold."""
 
 
-def check(scenario: Scenario) -> Limits:
+def check(scenario: Scenario) -> DerivedLimits:
     """Refuse a scenario whose numbers do not fit together; derive what they imply.
 
     Raises:

@@ -45,7 +45,7 @@ class Combination:
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class LinearWitness:
     """One integer per party; adding any multiple of them to the updates changes no opened sum."""
 
     values: tuple[int, ...]
@@ -62,7 +62,7 @@ class Decision:
     """Everybody, decided: a combination for each exposed party, one witness for all others."""
 
     exposed: Mapping[PartyId, Combination]
-    witness: Witness | None
+    witness: LinearWitness | None
     """Not 0 for any party that is not exposed; None where all are."""
 
 
@@ -82,7 +82,7 @@ def decide(ledger: LeakageLedger) -> Decision:
     raise UsageError(f"{_TRIES} primes, and none gave a proof for everybody")
 
 
-def find_witness(ledger: LeakageLedger) -> Witness | None:
+def find_witness(ledger: LeakageLedger) -> LinearWitness | None:
     """A witness that is not 0 for any party outside :attr:`LeakageLedger.exposed`, checked exactly.
 
     It is a random combination of the null space: each party's entry vanishes with probability below 1/64
@@ -104,7 +104,7 @@ def find_witness(ledger: LeakageLedger) -> Witness | None:
         for column, entry in zip(pivots, solution.numerators, strict=True):
             values[column] = entry
         divisor = math.gcd(*values)
-        witness = Witness(tuple(entry // divisor for entry in values))
+        witness = LinearWitness(tuple(entry // divisor for entry in values))
         if witness.holds(ledger) and all(
             entry for column, entry in enumerate(witness.values) if column not in exposed
         ):

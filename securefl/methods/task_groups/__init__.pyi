@@ -4,9 +4,9 @@ from .adversary import SmallestGroup as SmallestGroup
 from .adversary import reversed_mean as reversed_mean
 from .descent import Settings as Settings
 from .descent import descend as descend
-from .generate import Drawn as Drawn
+from .generate import DrawnProblem as DrawnProblem
 from .generate import Kind as Kind
-from .generate import Setup as Setup
+from .generate import ProblemSetup as ProblemSetup
 from .generate import draw as draw
 from .generate import random_models as random_models
 from .halving import Spread as Spread

@@ -18,7 +18,7 @@ Kind = Literal["regression", "gaussian-mean", "poisson-mean"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class ProblemSetup:
     """What an experiment is drawn from.
 
     Raises:
@@ -65,7 +65,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
+class DrawnProblem:
     """One trial."""
 
     problem: Problem
@@ -84,7 +84,7 @@ class Drawn:
         return float(apart.min())
 
 
-def draw(setup: Setup, rng: np.random.Generator) -> Drawn:
+def draw(setup: ProblemSetup, rng: np.random.Generator) -> DrawnProblem:
     """Draw one trial: truths, evenly filled groups, data.
 
     True parameters are coordinate-wise Bernoulli(1/2), rescaled to norm r; a draw with two equal ones, or
@@ -99,15 +99,17 @@ def draw(setup: Setup, rng: np.random.Generator) -> Drawn:
     counts = np.full(setup.machines, setup.points, dtype=np.int64)
     if setup.fewest is not None:
         counts = rng.integers(setup.fewest, setup.points, setup.machines, endpoint=True, dtype=np.int64)
-    return Drawn(_data(setup, parameters, counts, rng), truth, labels, byzantine)
+    return DrawnProblem(_data(setup, parameters, counts, rng), truth, labels, byzantine)
 
 
-def random_models(setup: Setup, rng: np.random.Generator) -> F64:
+def random_models(setup: ProblemSetup, rng: np.random.Generator) -> F64:
     """Models drawn as the truths are, f64 ``(k, d)``: the start of the published experiment."""
     return _different(setup, rng)
 
 
-def _data(setup: Setup, parameters: F64, counts: npt.NDArray[np.int64], rng: np.random.Generator) -> Problem:
+def _data(
+    setup: ProblemSetup, parameters: F64, counts: npt.NDArray[np.int64], rng: np.random.Generator
+) -> Problem:
     if setup.kind == "regression":
         x = rng.standard_normal((setup.machines, setup.points, setup.dimension))
         noise = setup.noise * rng.standard_normal((setup.machines, setup.points))
@@ -139,7 +141,7 @@ def _bernoulli(dimension: int, norm: float, rng: np.random.Generator) -> F64:
             return found
 
 
-def _different(setup: Setup, rng: np.random.Generator) -> F64:
+def _different(setup: ProblemSetup, rng: np.random.Generator) -> F64:
     if setup.groups > 2**setup.dimension - 1:
         raise UsageError(f"{setup.dimension} bits make no {setup.groups} different parameters")
     while True:

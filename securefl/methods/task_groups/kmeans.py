@@ -16,7 +16,7 @@ ITERATIONS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Clustering:
+class KMeansResult:
     """The best of several attempts."""
 
     centroids: F64
@@ -34,7 +34,7 @@ def trimmed_kmeans(
     rng: np.random.Generator,
     restarts: int = RESTARTS,
     iterations: int = ITERATIONS,
-) -> Clustering:
+) -> KMeansResult:
     """Cluster m points into k groups without the ``trim`` share that lies farthest from its centroid.
 
     Every restart begins with D^2 sampling (k-means++) in which the farthest ``trim`` share cannot be drawn,
@@ -85,7 +85,7 @@ def _seeds(points: F64, groups: int, kept: int, rng: np.random.Generator) -> F64
     return points[chosen].copy()
 
 
-def _attempt(points: F64, centroids: F64, kept: int, iterations: int) -> Clustering:
+def _attempt(points: F64, centroids: F64, kept: int, iterations: int) -> KMeansResult:
     before: Choice | None = None
     for _ in range(iterations):
         apart = distances(points, centroids)
@@ -102,4 +102,4 @@ def _attempt(points: F64, centroids: F64, kept: int, iterations: int) -> Cluster
                 centroids[group] = points[members].mean(axis=0)
     apart = distances(points, centroids)
     cost = float(np.sort(apart.min(axis=1))[:kept].sum())
-    return Clustering(centroids, apart.argmin(axis=1), cost)
+    return KMeansResult(centroids, apart.argmin(axis=1), cost)

@@ -11,7 +11,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.methods.task_groups.adversary import Adversary, Turn
 from securefl.methods.task_groups.descent import Settings, descend
-from securefl.methods.task_groups.generate import Drawn
+from securefl.methods.task_groups.generate import DrawnProblem
 from securefl.methods.task_groups.halving import spread
 from securefl.methods.task_groups.kmeans import trimmed_kmeans
 from securefl.methods.task_groups.problem import Choice, Problem, least
@@ -22,7 +22,7 @@ STEPS = tuple(2.0**power for power in range(-6, 3))
 """Multiples of the split gradients that are tried."""
 
 
-def near_truth(drawn: Drawn, share: float, rng: np.random.Generator) -> F64:
+def near_truth(drawn: DrawnProblem, share: float, rng: np.random.Generator) -> F64:
     """The truths, each moved by ``share`` of the separation in a random direction, f64 ``(k, d)``.
 
     The theory asks for less than half of it (Assumption 5.8); it needs an oracle.

@@ -60,7 +60,7 @@ from .shared.leakage import Question as Question
 from .shared.leakage import drawn_lines as drawn_lines
 from .shared.leakage import tried_draws as tried_draws
 from .shared.leakage import withheld as withheld
-from .shared.plan import Plan as Plan
+from .shared.plan import RunPlan as RunPlan
 from .shared.randomness import attack_entropy as attack_entropy
 from .shared.randomness import instance_entropy as instance_entropy
 from .shared.randomness import nonce_entropy as nonce_entropy

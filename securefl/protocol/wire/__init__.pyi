@@ -10,8 +10,8 @@ from .envelope import open_frame as open_frame
 from .envelope import peek as peek
 from .envelope import seal_frame as seal_frame
 from .inbox import Delivery as Delivery
+from .inbox import FramePart as FramePart
 from .inbox import Inbox as Inbox
-from .inbox import Part as Part
 from .inbox import open_relayed as open_relayed
 from .outbox import Outbox as Outbox
 from .topics import status_party as status_party

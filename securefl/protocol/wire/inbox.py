@@ -44,7 +44,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FramePart:
     """A verified, new part of a message that is not whole yet."""
 
     sender: PartyId
@@ -159,9 +159,9 @@ class Inbox:
             PeerError: as :meth:`take`.
         """
         taken = self.take(frame, delivered_by, now)
-        return None if isinstance(taken, Part) else taken
+        return None if isinstance(taken, FramePart) else taken
 
-    def take(self, frame: bytes, delivered_by: str, now: float) -> Delivery | Part | None:
+    def take(self, frame: bytes, delivered_by: str, now: float) -> Delivery | FramePart | None:
         """Take one frame; return the message that it completes, whose new part it is, or None: a duplicate.
 
         Raises:
@@ -182,7 +182,7 @@ class Inbox:
         body = bytes(payload.body) if header.parts == 1 else self._assemble(sender, payload, now)
         session.remember(header, digest, self._max_seen)
         if body is None:
-            return Part(PartyId(header.sender))
+            return FramePart(PartyId(header.sender))
         message = _message_of(header, body)
         return Delivery(PartyId(header.sender), header.place, message, frame if header.parts == 1 else b"")
 

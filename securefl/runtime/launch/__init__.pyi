@@ -2,12 +2,12 @@ from . import process as process
 from .bundled import bundled as bundled
 from .federation import run_here as run_here
 from .interrupts import ended_by_signals as ended_by_signals
-from .observer import Watch as Watch
+from .observer import ObserverSettings as ObserverSettings
 from .observer import watch as watch
 from .options import RunOptions as RunOptions
 from .options import broker_url as broker_url
 from .options import fresh_run_id as fresh_run_id
+from .quiet import NoProgress as NoProgress
 from .quiet import RoundLines as RoundLines
-from .quiet import Silence as Silence
 from .simulation import SimulationOptions as SimulationOptions
 from .simulation import run_simulation as run_simulation

@@ -24,9 +24,9 @@ from securefl.runtime.process import (
     Children,
     Died,
     Fatal,
+    LocalSetup,
     ProcessSettings,
     Said,
-    Stage,
     scratch_folder,
     set_stage,
 )
@@ -63,7 +63,7 @@ _GOODBYE_SECONDS = 5.0
 """How long parties may take to end by themselves after the server has."""
 
 
-class Federation:
+class LocalRun:
     """Starts everything, follows it, and ends everything."""
 
     def __init__(
@@ -118,7 +118,7 @@ class Federation:
         """As it is run: once :meth:`run` has begun, with its privacy settled."""
         return self._scenario
 
-    def _settle(self, stage: Stage) -> tuple[str, ...]:
+    def _settle(self, stage: LocalSetup) -> tuple[str, ...]:
         """Settle the scenario's privacy and say what follows; write down the scenario as it is run."""
         if self._scenario.privacy.unit == "none":
             return (
@@ -174,7 +174,7 @@ class Federation:
         return limit
 
     def _start(
-        self, children: Children, stage: Stage, broker: BrokerUrl, tls: LocalTls | None, frame_limit: int
+        self, children: Children, stage: LocalSetup, broker: BrokerUrl, tls: LocalTls | None, frame_limit: int
     ) -> None:
         options = self._options
         base = ProcessSettings(
@@ -303,7 +303,7 @@ def run_here(scenario: Scenario, options: RunOptions, directory: RunDirectory, p
     dishonest = behaviours_of(scenario, options.seed).keys()
     with closing(directory.metrics()) as rows:
         metrics = RunMetrics(scenario, rows.append, dishonest=dishonest)
-        federation = Federation(scenario, options, directory, metrics, progress)
+        federation = LocalRun(scenario, options, directory, metrics, progress)
         outcome: Finished | Aborted | Interrupted
         try:
             outcome = federation.run().outcome

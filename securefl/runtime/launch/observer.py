@@ -22,13 +22,13 @@ from securefl.runtime.launch.eavesdropper import Eavesdropper
 from securefl.runtime.process import GONE, LAB_FRAMES
 from securefl.runtime.report import Ending, News, Remark, counted
 from securefl.runtime.transcript import JsonValue, TranscriptWriter, disk_failure
-from securefl.runtime.transport import OBSERVER, BrokerUrl, Delivery, MqttTransport
+from securefl.runtime.transport import OBSERVER, ArrivedFrame, BrokerUrl, MqttTransport
 
 _OBSERVER = PartyId(OBSERVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class ObserverSettings:
     """What an observer needs to know. No scenario and no key."""
 
     run: RunId
@@ -46,7 +46,7 @@ class Observations:
         ConfigError: the roster cannot be read, or the transcript exists already.
     """
 
-    def __init__(self, settings: Watch) -> None:
+    def __init__(self, settings: ObserverSettings) -> None:
         self._eavesdropper = Eavesdropper(read_roster(settings.roster_file), settings.run)
         folder = settings.out / "transcripts"
         folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class Observations:
         self.over = False
         """Whether the server has said goodbye."""
 
-    def take(self, frame: Delivery) -> None:
+    def take(self, frame: ArrivedFrame) -> None:
         """Note one frame: its metadata and its hash; its content in the lab only."""
         self._frames += 1
         self._bytes += len(frame.payload)
@@ -116,7 +116,7 @@ def _without_envelope(topic: str) -> bool:
     return "/probe/" in topic or "/peer/" in topic
 
 
-def watch(settings: Watch, tell: Callable[[News], None]) -> None:
+def watch(settings: ObserverSettings, tell: Callable[[News], None]) -> None:
     """Observe until the server says goodbye or this process is asked to end.
 
     Raises:
@@ -129,7 +129,7 @@ def watch(settings: Watch, tell: Callable[[News], None]) -> None:
     tell(Ending(Finished("the run is over")))
 
 
-async def _observe(settings: Watch) -> Observations:
+async def _observe(settings: ObserverSettings) -> Observations:
     read_roster(settings.roster_file)
     everything = f"sfl/1/{settings.run}/#"
     transport = await MqttTransport.connect(settings.broker, f"{settings.run}-{settings.name}", (everything,))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from securefl.base.errors import SecureflError
 from securefl.methods.feasibility import check
 from securefl.protocol.kernel import Aborted, Finished
-from securefl.runtime.launch.observer import Watch, watch
+from securefl.runtime.launch.observer import ObserverSettings, watch
 from securefl.runtime.process import ProcessSettings, Witness, claimed, run_dealer
 from securefl.runtime.report import News, ProcessWitness
 
@@ -77,7 +77,7 @@ def dealer(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished 
 def observer(settings: ProcessSettings, tell: Callable[[News], None]) -> None:
     """Observe a local run."""
     watch(
-        Watch(
+        ObserverSettings(
             run=settings.run,
             broker=settings.broker,
             roster_file=settings.roster_file,

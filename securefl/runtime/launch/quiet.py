@@ -7,7 +7,7 @@ import sys
 from securefl.runtime.report import PlainProgress
 
 
-class Silence:
+class NoProgress:
     """Progress that nobody hears."""
 
     def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:

@@ -31,8 +31,8 @@ from securefl.runtime.report import (
 )
 from securefl.runtime.simulation import (
     CHECKPOINT_FILE,
-    Course,
-    Federation,
+    SimulatedFederation,
+    SimulatedRounds,
     assemble,
     available_cores,
     notes,
@@ -115,7 +115,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         outcome: Finished | Aborted | Interrupted
         try:
             progress.start(_header(federation, options), scenario.stop.rounds, len(records))
-            course = Course(federation, (metrics, progress), after_round, standing, dead)
+            course = SimulatedRounds(federation, (metrics, progress), after_round, standing, dead)
             outcome = course.run(evaluate)
         except KeyboardInterrupt:
             outcome = _interrupted(checkpoint, options)
@@ -152,7 +152,9 @@ def _interrupted(checkpoint: Path, options: SimulationOptions) -> Interrupted:
     return Interrupted(f"by the user (Ctrl-C); to go on: {command}")
 
 
-def _former(out: Path | None, federation: Federation) -> tuple[RunDirectory, Standing, Collection[PartyId]]:
+def _former(
+    out: Path | None, federation: SimulatedFederation
+) -> tuple[RunDirectory, Standing, Collection[PartyId]]:
     """The directory of a simulation that was interrupted, and where it was."""
     if out is None:
         raise ConfigError("--resume", "does not say what to go on with", "name its directory by --out")
@@ -165,7 +167,7 @@ def _former(out: Path | None, federation: Federation) -> tuple[RunDirectory, Sta
     return directory, standing, dead
 
 
-def _header(federation: Federation, options: SimulationOptions) -> tuple[str, ...]:
+def _header(federation: SimulatedFederation, options: SimulationOptions) -> tuple[str, ...]:
     plan = federation.plan
     void = why_none(plan.scenario, seeded=options.seeded)
     drawn = "clusters, data split, training and rounding all follow from it"

@@ -11,12 +11,12 @@ from securefl.base.ids import PartyId
 from securefl.methods.attacks import is_of_server
 from securefl.protocol.round import Seams
 from securefl.runtime.misbehaviour.knowledge import Insight, nobody_tells
-from securefl.runtime.misbehaviour.nuisance import Garbage, Replay
+from securefl.runtime.misbehaviour.nuisance import SendsGarbage, SendsReplays
 from securefl.runtime.misbehaviour.seam import Chain, EffectSeam, acts
 from securefl.runtime.misbehaviour.server_freeze import AsksBothShares, ChangesSurvivors
 from securefl.runtime.misbehaviour.server_model import SplitsModel
 from securefl.runtime.misbehaviour.server_reopen import ReopensAttempt
-from securefl.runtime.misbehaviour.silence import Silence
+from securefl.runtime.misbehaviour.silence import DropsOut
 from securefl.runtime.misbehaviour.update import seams_of
 from securefl.scenario import Behaviour
 from securefl.scenario import behaviours as kinds
@@ -60,7 +60,7 @@ def party_behaviour(
 ) -> PartyBehaviour:
     """Return the behaviour of the party ``me``.
 
-    Silence comes last: a party that has fallen silent sends no garbage either.
+    DropsOut comes last: a party that has fallen silent sends no garbage either.
 
     Args:
         behaviours: as :func:`securefl.methods.attacks.assignment.behaviours_of` gives them.
@@ -74,9 +74,9 @@ def party_behaviour(
     for behaviour in behaviours:
         if is_of_server(behaviour):
             raise UsageError(f"{behaviour.kind} is shown by the server, not by {me}")
-    effects: list[EffectSeam] = [Garbage(b, me) for b in behaviours if isinstance(b, kinds.Garbage)]
-    effects += [Replay(b) for b in behaviours if isinstance(b, kinds.Replay)]
-    effects += [Silence(b) for b in behaviours if isinstance(b, kinds.Drop | kinds.Kill)]
+    effects: list[EffectSeam] = [SendsGarbage(b, me) for b in behaviours if isinstance(b, kinds.Garbage)]
+    effects += [SendsReplays(b) for b in behaviours if isinstance(b, kinds.Replay)]
+    effects += [DropsOut(b) for b in behaviours if isinstance(b, kinds.Drop | kinds.Kill)]
     seams = seams_of(behaviours, me, own or OsEntropy(), insight)
     return PartyBehaviour(behaviours, seams, Chain(effects))
 

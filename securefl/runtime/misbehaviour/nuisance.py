@@ -19,7 +19,7 @@ from securefl.scenario import Behaviour
 _RESENT_FRAMES = 4
 
 
-class Garbage:
+class SendsGarbage:
     """Sends bytes that are no message in every step: noise, cut or bloated frames, forged signatures.
 
     The bytes are fixed by the party's name and the step, so that a run can be repeated; they need not be
@@ -62,7 +62,7 @@ def _forged(sender: PartyId, noise: bytes, stranger: Identity) -> bytes:
     return seal_frame(header, noise, stranger)
 
 
-class Replay:
+class SendsReplays:
     """Sends again what it sent before: the very frames, and old messages under fresh signatures."""
 
     def __init__(self, behaviour: Behaviour) -> None:

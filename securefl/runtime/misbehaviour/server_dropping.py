@@ -16,7 +16,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment, survivor_set
 from securefl.protocol.kernel import DeadlinePassed, Effect, Event, Machine, Received
 from securefl.protocol.messages import AnyMessage, MaskedInput, Receipt
-from securefl.protocol.round import Plan, ServerPhase, Summing
+from securefl.protocol.round import RunPlan, ServerPhase, Summing
 from securefl.runtime.misbehaviour.seam import acts
 from securefl.scenario import ServerDropsMates
 
@@ -66,7 +66,7 @@ class DropsMates:
         behaviour: victim, accomplices, rounds.
     """
 
-    def __init__(self, machine: ServerLike, plan: Plan, behaviour: ServerDropsMates) -> None:
+    def __init__(self, machine: ServerLike, plan: RunPlan, behaviour: ServerDropsMates) -> None:
         self._machine = machine
         self._plan = plan
         self._behaviour = behaviour

@@ -16,7 +16,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
 from securefl.protocol.kernel import DeadlinePassed, Effect, Event, Received
 from securefl.protocol.messages import AnyMessage, Reveal
-from securefl.protocol.round import MAX_REDRAWS, Plan, Revealing, ServerPhase, draw_round
+from securefl.protocol.round import MAX_REDRAWS, Revealing, RunPlan, ServerPhase, draw_round
 from securefl.runtime.misbehaviour.seam import acts
 from securefl.runtime.misbehaviour.server_dropping import DropsMates, ServerLike
 from securefl.scenario import Behaviour, ServerDropsMates, ServerWithholdsNonces
@@ -38,7 +38,7 @@ class WithholdsNonces:
         behaviour: victim, accomplices, rounds.
     """
 
-    def __init__(self, machine: ServerLike, plan: Plan, behaviour: ServerWithholdsNonces) -> None:
+    def __init__(self, machine: ServerLike, plan: RunPlan, behaviour: ServerWithholdsNonces) -> None:
         self._machine = machine
         self._plan = plan
         self._behaviour = behaviour
@@ -79,7 +79,7 @@ class WithholdsNonces:
 
 
 def server_machine(
-    machine: _MachineT, plan: Plan, behaviours: tuple[Behaviour, ...]
+    machine: _MachineT, plan: RunPlan, behaviours: tuple[Behaviour, ...]
 ) -> _MachineT | ServerLike:
     """The server's machine, inside whatever behaviour turns on what it takes in."""
     wrapped: _MachineT | ServerLike = machine

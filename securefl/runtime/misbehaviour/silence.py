@@ -50,7 +50,7 @@ _COMPLETES: dict[Phase, tuple[type[object], ...]] = {
 """Silence begins when this is out in all of the party's instances."""
 
 
-class Silence:
+class DropsOut:
     """One ``drop`` (back in the next round) or ``kill`` (never back).
 
     With several reclusterings the instances of a party move at different speeds. What belongs to a later

@@ -15,7 +15,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.attacks import acting, sparse_energy
 from securefl.methods.encoding import Encoded, clip_l2
 from securefl.protocol.messages import InstanceSeed, InstanceShares, ReleasedShares
-from securefl.protocol.round import HONEST, Encode, Occasion, Plan, Seams, attack_entropy
+from securefl.protocol.round import HONEST, Encode, Occasion, RunPlan, Seams, attack_entropy
 from securefl.runtime.misbehaviour.knowledge import Insight
 from securefl.runtime.misbehaviour.seam import acts
 from securefl.scenario import (
@@ -117,7 +117,7 @@ class _Unbounded:
 
     behaviours: tuple[Behaviour, ...]
 
-    def __call__(self, plan: Plan, values: F64, entropy: Entropy, occasion: Occasion) -> Encoded:
+    def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: Occasion) -> Encoded:
         if not any(acts(behaviour, occasion.round) for behaviour in self.behaviours):
             return HONEST.encode(plan, values, entropy, occasion)
         return plan.fixed_point.encode(values, entropy)
@@ -130,7 +130,7 @@ class _Concentrated:
     behaviours: tuple[SparseEnergy, ...]
     encode: Encode
 
-    def __call__(self, plan: Plan, values: F64, entropy: Entropy, occasion: Occasion) -> Encoded:
+    def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: Occasion) -> Encoded:
         encoded, mechanism = self.encode(plan, values, entropy, occasion), plan.mechanism
         shown = next((b for b in self.behaviours if acts(b, occasion.round)), None)
         if shown is None or mechanism is None:

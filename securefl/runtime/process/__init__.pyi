@@ -15,5 +15,5 @@ from .publisher import GONE as GONE
 from .scratch import scratch_folder as scratch_folder
 from .server_process import run_server as run_server
 from .settings import ProcessSettings as ProcessSettings
-from .stage import Stage as Stage
+from .stage import LocalSetup as LocalSetup
 from .stage import set_stage as set_stage

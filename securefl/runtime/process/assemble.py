@@ -11,7 +11,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER
 from securefl.methods.feasibility import check
 from securefl.protocol.messages import MAX_FRAME
-from securefl.protocol.round import Plan
+from securefl.protocol.round import RunPlan
 from securefl.protocol.secure_sum import sums_of
 from securefl.protocol.wire import Inbox, topics
 from securefl.runtime.process.publisher import GONE
@@ -43,7 +43,7 @@ def read_own_identity(settings: ProcessSettings) -> tuple[Identity, Roster]:
     return identity, roster
 
 
-def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: bytes) -> Plan:
+def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: bytes) -> RunPlan:
     """Return the run's plan; d and the digest of what is frozen are those of the model as it was built.
 
     Raises:
@@ -64,13 +64,13 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: by
             "lists no dealer, and validated sums take one",
             "keygen --party dealer, and make the roster with its .pub file",
         )
-    plan = Plan(settings.run, settings.scenario, limits, roster, length, frozen)
+    plan = RunPlan(settings.run, settings.scenario, limits, roster, length, frozen)
     # Refused here, if at all: later it would be a bug.
     _ = plan.mechanism
     return plan
 
 
-def make_inbox(plan: Plan, settings: ProcessSettings) -> Inbox:
+def make_inbox(plan: RunPlan, settings: ProcessSettings) -> Inbox:
     """Return an inbox that takes whatever this run can legitimately need, and no more."""
     per_party = 2_048
     largest = plan.broadcast * plan.limits.ring_bits // 8 + per_party * len(plan.roster.parties) + 64 * 1024

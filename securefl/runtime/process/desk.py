@@ -12,7 +12,7 @@ from securefl.runtime.process.ports import LocalWork
 LocalResult = Trained | Chosen | Evaluated | Consulted
 
 
-class Desk:
+class LocalWorker:
     """Where one process trains, tests and consults; one training at a time."""
 
     def __init__(self, work: LocalWork) -> None:

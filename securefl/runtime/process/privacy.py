@@ -13,8 +13,8 @@ from securefl.methods.privacy import (
     planned_releases,
     settle,
 )
-from securefl.protocol.round import Plan, is_spent
-from securefl.runtime.process.stage import Stage
+from securefl.protocol.round import RunPlan, is_spent
+from securefl.runtime.process.stage import LocalSetup
 from securefl.scenario import Scenario
 from securefl.training.data import Shard, load_shard
 from securefl.training.models import build_model, dimension
@@ -30,7 +30,7 @@ def length_of(scenario: Scenario, shard: Shard, seed: int) -> int:
     return dimension(module)
 
 
-def settle_stage(scenario: Scenario, stage: Stage, run: RunId, seed: int, *, seeded: bool) -> Plan:
+def settle_stage(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *, seeded: bool) -> RunPlan:
     """The plan of a local run with its privacy settled by the data that were split.
 
     Args:
@@ -47,13 +47,13 @@ def settle_stage(scenario: Scenario, stage: Stage, run: RunId, seed: int, *, see
         need_dp_accounting()
     length = length_of(scenario, load_shard(stage.shards[SERVER]), seed)
     settled = settle(scenario, length, min(stage.samples.values()))
-    plan = Plan(run, settled, check(settled), read_roster(stage.roster_file), length)
+    plan = RunPlan(run, settled, check(settled), read_roster(stage.roster_file), length)
     if not seeded:
         check_budget(settled, length)
     return plan
 
 
-def check_own_privacy(plan: Plan, records: int, *, trusted: bool) -> None:
+def check_own_privacy(plan: RunPlan, records: int, *, trusted: bool) -> None:
     """A party's own check, before it takes part, of what others have settled.
 
     Args:
@@ -77,7 +77,7 @@ def check_own_privacy(plan: Plan, records: int, *, trusted: bool) -> None:
         check_budget(plan.scenario, plan.length)
 
 
-def own_releases(plan: Plan, budget: float | None, spent: float) -> int | None:
+def own_releases(plan: RunPlan, budget: float | None, spent: float) -> int | None:
     """How many releases a party's own budget leaves it in this run; None without one.
 
     Epsilons of runs are added (basic composition), whatever their noise was.

@@ -41,14 +41,13 @@ from securefl.protocol.kernel import (
     WakeAt,
 )
 from securefl.protocol.messages import AnyMessage, Here
-from securefl.protocol.wire import Delivery, Inbox, Outbox, Part, topics
+from securefl.protocol.wire import Delivery, FramePart, Inbox, Outbox, topics
 from securefl.runtime.misbehaviour import EffectSeam, Fault
-from securefl.runtime.process.desk import Desk
+from securefl.runtime.process.desk import LocalWorker
 from securefl.runtime.process.ports import DurableJournal, LocalWork, Witness
 from securefl.runtime.process.publisher import END_SECONDS, FAREWELL_SECONDS, GONE, Publisher
 from securefl.runtime.process.vigil import Vigil
-from securefl.runtime.transport import Delivery as Frame
-from securefl.runtime.transport import Link, Transport, TransportClosedError
+from securefl.runtime.transport import ArrivedFrame, Link, Transport, TransportClosedError
 
 PhaseT = TypeVar("PhaseT")
 
@@ -100,14 +99,14 @@ class Shell(Generic[PhaseT]):
             failed=self._unpublished,
             remembers=seam is not None,
         )
-        self._desk = Desk(work)
+        self._desk = LocalWorker(work)
         self._witness = witness
         self._journal = journal
         self._seam = seam
         self._farewell = farewell
         self._awaited = awaited
         self._vigil = Vigil(time.monotonic())
-        self._events: asyncio.Queue[Frame | Event[AnyMessage] | _Stop | _Broken] = asyncio.Queue()
+        self._events: asyncio.Queue[ArrivedFrame | Event[AnyMessage] | _Stop | _Broken] = asyncio.Queue()
         self._room = asyncio.Semaphore(_BACKLOG)
         self._stopping = asyncio.Event()
         self._stopped = 0.0
@@ -222,7 +221,7 @@ class Shell(Generic[PhaseT]):
         else:
             self._events.put_nowait(Offline(now))
 
-    async def _next_event(self, phase: PhaseT) -> Frame | Event[AnyMessage] | _Stop | _Broken:
+    async def _next_event(self, phase: PhaseT) -> ArrivedFrame | Event[AnyMessage] | _Stop | _Broken:
         """The next event; a deadline that has passed comes first, or a flood of frames would put it off.
 
         But not before the machine knows what became of the connection: deadlines may stand still with it.
@@ -238,7 +237,7 @@ class Shell(Generic[PhaseT]):
                 self._inbox.sweep(time.monotonic())
                 self._say_whom_we_wait_for(phase)
                 continue
-            if isinstance(item, Frame):
+            if isinstance(item, ArrivedFrame):
                 self._room.release()
             elif isinstance(item, Offline | Online):
                 self._links -= 1
@@ -259,11 +258,11 @@ class Shell(Generic[PhaseT]):
         return DeadlinePassed(time.monotonic())
 
     def _step(
-        self, phase: PhaseT, item: Frame | Event[AnyMessage]
+        self, phase: PhaseT, item: ArrivedFrame | Event[AnyMessage]
     ) -> tuple[PhaseT, tuple[Effect[AnyMessage] | Fault, ...]]:
         """Verify and reassemble if it is a frame, then step. Runs in a worker thread."""
         now = time.monotonic()
-        if isinstance(item, Frame):
+        if isinstance(item, ArrivedFrame):
             try:
                 event = self._open(item, now)
             except PeerError as error:
@@ -295,7 +294,7 @@ class Shell(Generic[PhaseT]):
             case _:
                 pass
 
-    def _open(self, frame: Frame, now: float) -> Event[AnyMessage] | None:
+    def _open(self, frame: ArrivedFrame, now: float) -> Event[AnyMessage] | None:
         party = topics.status_party(frame.topic)
         if party == self._me:
             # The server hears its own topic as it hears everybody's.
@@ -307,7 +306,7 @@ class Shell(Generic[PhaseT]):
         delivery = self._inbox.take(frame.payload, by, now)
         if delivery is None:
             return None
-        if isinstance(delivery, Part):
+        if isinstance(delivery, FramePart):
             return Heard(now, delivery.sender)
         return Received(now, delivery.sender, delivery.place, delivery.message, delivery.signed)
 

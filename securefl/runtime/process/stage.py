@@ -23,7 +23,7 @@ from securefl.training.data import load_data, turns_of, write_shards
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class LocalSetup:
     """Where everything lies."""
 
     roster_file: Path
@@ -40,7 +40,7 @@ class Stage:
 
 def set_stage(
     scenario: Scenario, seed: int, entropy: Entropy, data_dir: Path | None, directory: Path
-) -> Stage:
+) -> LocalSetup:
     """Make keys for everybody and split the data.
 
     Raises:
@@ -72,7 +72,7 @@ def set_stage(
     if any(map(shares_updates, scenario.behaviours)):
         coalitions = directory / "coalitions"
         coalitions.mkdir(mode=0o700)
-    return Stage(roster_file, made, data, files.server, files.counts, coalitions)
+    return LocalSetup(roster_file, made, data, files.server, files.counts, coalitions)
 
 
 def _check_factory(model: Model, input_shape: tuple[int, ...], classes: int, *, tokens: bool) -> None:

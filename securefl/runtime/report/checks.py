@@ -9,12 +9,12 @@ from itertools import product
 from typing import Final
 
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.feasibility import Limits
+from securefl.methods.feasibility import DerivedLimits
 from securefl.methods.privacy import CHECKS, Mechanism, floor_power, forgoes_privacy, hidden_by
-from securefl.protocol.round import Plan, agreed_of
+from securefl.protocol.round import RunPlan, agreed_of
 from securefl.runtime.report.records import RoundRecord
 from securefl.runtime.report.text import counted, percent
-from securefl.runtime.report.verdict import Verdict, verdict_of
+from securefl.runtime.report.verdict import RunVerdict, verdict_of
 from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Behaviour, NoNoise, Scenario
 
@@ -43,7 +43,7 @@ class Checked:
     tallies: tuple[Tally, ...]
     false_alarms: int
     """Sums that were left out though all whom they count keep to bounds and noise."""
-    verdict: Verdict | None = None
+    verdict: RunVerdict | None = None
     """Over rounds; None where evidence is of nobody."""
 
     @property
@@ -82,7 +82,7 @@ class Checked:
         }
 
 
-class Watch:
+class CheckWatch:
     """Compares what checks leave out with who deviates.
 
     Args:
@@ -90,7 +90,7 @@ class Watch:
         cast: who shows what (:func:`securefl.methods.attacks.assignment.behaviours_of`).
     """
 
-    def __init__(self, plan: Plan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
+    def __init__(self, plan: RunPlan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
         self._plan = plan
         self._cast = {party: tuple(shown) for party, shown in cast.items() if party != SERVER}
 
@@ -120,7 +120,7 @@ class Watch:
         return Checked(tuple(tallies), alarms, verdict_of(plan, records))
 
 
-def power_lines(scenario: Scenario, limits: Limits, mechanism: Mechanism) -> Iterator[str]:
+def power_lines(scenario: Scenario, limits: DerivedLimits, mechanism: Mechanism) -> Iterator[str]:
     """Header lines: what the noise floor finds in the largest and the smallest sum that may be opened.
 
     Args:
@@ -168,7 +168,7 @@ def check_lines(found: Checked) -> Iterator[str]:
 
 
 def _power(
-    scenario: Scenario, limits: Limits, mechanism: Mechanism | None, survivors: int, silent: int
+    scenario: Scenario, limits: DerivedLimits, mechanism: Mechanism | None, survivors: int, silent: int
 ) -> float | None:
     if mechanism is None or scenario.checks.kind != "corrected" or not silent:
         return None
@@ -186,7 +186,7 @@ def _sure(probability: float) -> str:
     return "more than 99.9 %" if probability > 0.999 else percent(probability)
 
 
-def _level(scenario: Scenario, limits: Limits) -> float:
+def _level(scenario: Scenario, limits: DerivedLimits) -> float:
     """At least at this level each check judges each sum (Bonferroni, :func:`check_sums`)."""
     sums = limits.clusters * scenario.clustering.reclusterings
     return scenario.checks.alpha / (sums * len(CHECKS))

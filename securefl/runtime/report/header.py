@@ -15,14 +15,14 @@ from securefl.methods.clustering import (
     tells_groups,
     works_of,
 )
-from securefl.methods.feasibility import Limits, judged_together
+from securefl.methods.feasibility import DerivedLimits, judged_together
 from securefl.methods.privacy import noise_of
 from securefl.runtime.report.header_privacy import on_checks, on_leakage, on_noise, on_server_data, on_shares
 from securefl.runtime.report.header_sums import on_atoms, on_crypten, on_groups, on_validation
 from securefl.scenario import Behaviour, FalseCount, Poisoning, Scenario, UpdateAttack, Weighting
 
 
-def scenario_header(scenario: Scenario, limits: Limits) -> tuple[str, ...]:
+def scenario_header(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...]:
     """What a reader of a run should know before it starts, a line each.
 
     Args:
@@ -44,7 +44,7 @@ def scenario_header(scenario: Scenario, limits: Limits) -> tuple[str, ...]:
     )
 
 
-def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
+def _on_clusters(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
     plan, sizes, again = scenario.secure_sum, limits.cluster_sizes, scenario.clustering.reclusterings
     shown = " and ".join(f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
     times = f", {again} reclusterings a round" if again > 1 else ""
@@ -79,7 +79,7 @@ def _on_clusters(scenario: Scenario, limits: Limits) -> Iterator[str]:
     )
 
 
-def _on_dropouts(scenario: Scenario, limits: Limits) -> str:
+def _on_dropouts(scenario: Scenario, limits: DerivedLimits) -> str:
     plan, sizes, again = scenario.secure_sum, limits.cluster_sizes, scenario.clustering.reclusterings
     fewest = min(limits.tolerated_dropouts)
     meeting = 1 - odds.all_within(
@@ -94,7 +94,7 @@ def _on_dropouts(scenario: Scenario, limits: Limits) -> str:
     )
 
 
-def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
+def _on_privacy(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
     plan = scenario.secure_sum
     if min(limits.cluster_sizes) == 1:
         yield "NO SECURE SUM: the server sees every update"
@@ -112,7 +112,7 @@ def _on_privacy(scenario: Scenario, limits: Limits) -> Iterator[str]:
         )
 
 
-def _on_collusion(scenario: Scenario, limits: Limits) -> str:
+def _on_collusion(scenario: Scenario, limits: DerivedLimits) -> str:
     plan, clustering = scenario.secure_sum, scenario.clustering
     who = f"collusion: {plan.colluders} of {scenario.parties} parties with the server"
     if tells_groups(scenario):
@@ -156,7 +156,7 @@ def _on_collusion(scenario: Scenario, limits: Limits) -> str:
     )
 
 
-def _on_robustness(scenario: Scenario, limits: Limits) -> Iterator[str]:
+def _on_robustness(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
     plan = scenario.aggregation
     steps = [*plan.pre_aggregation, plan.rule]
     rule = ", then ".join(str(type(step).__struct_config__.tag) for step in steps)

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from securefl.runtime.report.scene import DONE, OPTIONAL, STEPS, Scene, Standing
+from securefl.runtime.report.scene import DONE, OPTIONAL, STEPS, DisplayState, Standing
 from securefl.runtime.report.text import counted, curve, percent, printable, seconds
 
 _CURVE_WIDTH: Final = 48
@@ -38,7 +38,7 @@ class LiveProgress:
         """``by``: what leaves sums out (:func:`securefl.runtime.report.events.sieve`)."""
         self._console = console
         self._by = by
-        self._scene = Scene(rounds=1)
+        self._scene = DisplayState(rounds=1)
         self._began = self._seen = time.monotonic()
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
 
@@ -47,7 +47,7 @@ class LiveProgress:
         for index, line in enumerate(header):
             style = "bold" if index == 0 else "bold red" if line.isupper() or "INSECURE" in line else "dim"
             self._console.print(Text(printable(line, 1000), style=style))
-        self._scene = Scene(rounds=rounds, done=done, before=done)
+        self._scene = DisplayState(rounds=rounds, done=done, before=done)
         self._began = self._seen = time.monotonic()
         self._live.start()
 
@@ -83,7 +83,7 @@ class LiveProgress:
 
 
 def draw(
-    scene: Scene,
+    scene: DisplayState,
     elapsed: float,
     in_round: float,
     *,
@@ -125,7 +125,7 @@ def draw(
     )
 
 
-def _bar(scene: Scene, elapsed: float, left: float | None) -> RenderableType:
+def _bar(scene: DisplayState, elapsed: float, left: float | None) -> RenderableType:
     row = Table.grid(padding=(0, 2))
     row.add_column(width=32)
     row.add_column(no_wrap=True)
@@ -139,7 +139,7 @@ def _bar(scene: Scene, elapsed: float, left: float | None) -> RenderableType:
     return row
 
 
-def _steps(scene: Scene, in_round: float, ascii_only: bool) -> Text:
+def _steps(scene: DisplayState, in_round: float, ascii_only: bool) -> Text:
     if not scene.step:
         return Text("waiting for parties" if scene.done == 0 else "beginning", style="dim")
     arrow = " > " if ascii_only else " → "
@@ -153,7 +153,7 @@ def _steps(scene: Scene, in_round: float, ascii_only: bool) -> Text:
     return line.append(seconds(in_round), style="dim")
 
 
-def _parties(scene: Scene, ascii_only: bool, by: str) -> RenderableType:
+def _parties(scene: DisplayState, ascii_only: bool, by: str) -> RenderableType:
     here = len(scene.present)
     if not scene.standings:
         missing = f", {len(scene.missing)} missing" if scene.missing else ""
@@ -189,7 +189,7 @@ _WORD: Final[dict[Standing, str]] = {
 }
 
 
-def _sums(scene: Scene) -> Text:
+def _sums(scene: DisplayState) -> Text:
     now = f"{scene.opened} of {scene.planned} opened, " if scene.planned else ""
     line = Text(f"{now}{scene.total_opened} in all")
     if scene.refusals:
@@ -197,7 +197,7 @@ def _sums(scene: Scene) -> Text:
     return line
 
 
-def _accuracy(scene: Scene, ascii_only: bool) -> Text:
+def _accuracy(scene: DisplayState, ascii_only: bool) -> Text:
     """The latest value and, from two rounds on, the curve, between its highest and lowest value."""
     values = scene.accuracies
     best = max(range(len(values)), key=values.__getitem__)

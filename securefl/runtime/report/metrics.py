@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from securefl.base.ids import PartyId
 from securefl.methods.attacks import party_names
-from securefl.protocol.round import ClustersDrawn, PartiesJoined, Plan, RoundDone, RoundStarted
-from securefl.runtime.report.checks import Checked, Watch
+from securefl.protocol.round import ClustersDrawn, PartiesJoined, RoundDone, RoundStarted, RunPlan
+from securefl.runtime.report.checks import Checked, CheckWatch
 from securefl.runtime.report.draft import RoundDraft
 from securefl.runtime.report.outcome import Outcome
 from securefl.runtime.report.privacy import Account, Accounts
@@ -46,7 +46,7 @@ class RunMetrics:
         self._aborted = self._interrupted = False
         self._records: list[RoundRecord] = list(earlier)
         self._accounts: Accounts | None = None
-        self._watch: Watch | None = None
+        self._watch: CheckWatch | None = None
         self.missing: tuple[PartyId, ...] = ()
         """Parties that were not there when the run started."""
 
@@ -57,10 +57,10 @@ class RunMetrics:
             if record.sums or record.lost:
                 accounts.count(record.participants)
 
-    def watch(self, plan: Plan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
+    def watch(self, plan: RunPlan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
         """Say who deviates, for the tally of what the checks leave out, if there are checks."""
         if plan.scenario.checks.kind != "none":
-            self._watch = Watch(plan, cast)
+            self._watch = CheckWatch(plan, cast)
 
     def checked(self) -> Checked | None:
         """What the checks left out; None without checks."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods.attacks import behaviours_of, is_omniscient
-from securefl.methods.feasibility import Limits
+from securefl.methods.feasibility import DerivedLimits
 from securefl.methods.privacy import (
     NO_GUARANTEE,
     Guarantee,
@@ -18,7 +18,7 @@ from securefl.methods.privacy import (
     named,
     planned_releases,
 )
-from securefl.protocol.round import NO_RELEASES, Plan, Releases, with_round
+from securefl.protocol.round import NO_RELEASES, Releases, RunPlan, with_round
 from securefl.runtime.report.checks import power_lines
 from securefl.runtime.report.header_privacy import on_delta
 from securefl.runtime.report.records import finite
@@ -110,7 +110,7 @@ class Accounts:
     """
 
     def __init__(
-        self, plan: Plan, mechanism: Mechanism, *, void: str | None, without: Collection[PartyId] = ()
+        self, plan: RunPlan, mechanism: Mechanism, *, void: str | None, without: Collection[PartyId] = ()
     ) -> None:
         self._plan = plan
         self._mechanism = mechanism
@@ -150,7 +150,7 @@ class Accounts:
 
 
 def header_lines(
-    scenario: Scenario, limits: Limits, mechanism: Mechanism | None, *, void: str | None
+    scenario: Scenario, limits: DerivedLimits, mechanism: Mechanism | None, *, void: str | None
 ) -> Iterator[str]:
     """Header lines on privacy, beside those of ``scenario_header``; the guarantee comes last.
 
@@ -211,7 +211,7 @@ def _on_budget(scenario: Scenario, mechanism: Mechanism, *, void: str | None) ->
     yield f"privacy budget: {what}lasts for {lasts} {releases}"
 
 
-def _planned(scenario: Scenario, limits: Limits, mechanism: Mechanism) -> str:
+def _planned(scenario: Scenario, limits: DerivedLimits, mechanism: Mechanism) -> str:
     """What is guaranteed if a party releases as often as it can."""
     shared, planned = scenario.privacy.shared, planned_releases(scenario)
     most = planned if mechanism.allowed is None else min(planned, mechanism.allowed)

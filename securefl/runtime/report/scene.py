@@ -48,7 +48,7 @@ whose sum was lost."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class DisplayState:
     """What is going on."""
 
     rounds: int
@@ -84,7 +84,7 @@ class Scene:
     events: tuple[str, ...] = ()
     """The latest, newest last."""
 
-    def after(self, now: float, report: object) -> Scene:
+    def after(self, now: float, report: object) -> DisplayState:
         """The scene after a report."""
         scene = replace(self, now=now)
         line = event_text(report)
@@ -103,16 +103,16 @@ class Scene:
         pace = (self.ended - self.began) / (self.done - self.before)
         return max(0.0, pace * (self.rounds - self.done) - (self.since + in_round - self.ended))
 
-    def noting(self, text: str) -> Scene:
+    def noting(self, text: str) -> DisplayState:
         """The scene with one more event."""
         return replace(self, events=(*self.events, text)[-_EVENTS:])
 
-    def refusing(self, vantage: str, culprit: str, reason: str) -> Scene:
+    def refusing(self, vantage: str, culprit: str, reason: str) -> DisplayState:
         """The scene after a refusal."""
         return replace(self.noting(refusal_text(vantage, culprit, reason)), refusals=self.refusals + 1)
 
 
-def _course(scene: Scene, now: float, report: object) -> Scene:
+def _course(scene: DisplayState, now: float, report: object) -> DisplayState:
     """What moves the run along."""
     match report:
         case PartiesJoined(present=present, missing=missing):
@@ -133,7 +133,7 @@ def _course(scene: Scene, now: float, report: object) -> Scene:
     return scene
 
 
-def _fortunes(scene: Scene, report: object) -> Scene:
+def _fortunes(scene: DisplayState, report: object) -> DisplayState:
     """What becomes of parties and sums."""
     match report:
         case ClustersDrawn(clusters=clusters):
@@ -162,13 +162,13 @@ def _fortunes(scene: Scene, report: object) -> Scene:
     return scene
 
 
-def _members(scene: Scene, key: ClusterKey) -> tuple[PartyId, ...]:
+def _members(scene: DisplayState, key: ClusterKey) -> tuple[PartyId, ...]:
     reclustering, cluster = key
     known = reclustering == 0 and cluster < len(scene.clusters)
     return scene.clusters[cluster] if known else ()
 
 
-def _marking(scene: Scene, parties: tuple[PartyId, ...], standing: Standing) -> Scene:
+def _marking(scene: DisplayState, parties: tuple[PartyId, ...], standing: Standing) -> DisplayState:
     """A party that was dropped stays dropped, whatever becomes of its cluster."""
     marked = {
         party: standing

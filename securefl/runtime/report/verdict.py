@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from securefl.methods.feasibility import evidence_of
-from securefl.protocol.round import Plan, Suspect, needed
+from securefl.protocol.round import RunPlan, Suspect, needed
 from securefl.runtime.report.records import RoundRecord, listed_evidence
 from securefl.runtime.report.text import listed
 from securefl.runtime.transcript import JsonValue
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RunVerdict:
     """What all rounds together say of parties, or of fixed clusters."""
 
     suspects: tuple[Suspect, ...]
@@ -52,11 +52,11 @@ class Verdict:
         return f"evidence over rounds names nobody: at most 10^{most:.1f} of 10^{self.needed:.1f}; {rate}"
 
 
-def verdict_of(plan: Plan, records: Sequence[RoundRecord]) -> Verdict | None:
+def verdict_of(plan: RunPlan, records: Sequence[RoundRecord]) -> RunVerdict | None:
     """What became of the evidence in these rounds; None where it is of nobody."""
     kind = evidence_of(plan.scenario)
     if kind == "none":
         return None
     bound = plan.scenario.aggregation.byzantine if kind == "presence" else None
     found = records[-1].suspects if records else ()
-    return Verdict(found, needed(plan), plan.scenario.checks.alpha, bound)
+    return RunVerdict(found, needed(plan), plan.scenario.checks.alpha, bound)

@@ -4,8 +4,8 @@ from .canaries import plant as plant
 from .checkpoint import CHECKPOINT_FILE as CHECKPOINT_FILE
 from .checkpoint import read_checkpoint as read_checkpoint
 from .checkpoint import write_checkpoint as write_checkpoint
-from .course import Course as Course
-from .federation import Federation as Federation
+from .course import SimulatedRounds as SimulatedRounds
+from .federation import SimulatedFederation as SimulatedFederation
 from .federation import assemble as assemble
 from .limits import check_simulable as check_simulable
 from .limits import notes as notes

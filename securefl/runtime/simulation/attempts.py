@@ -12,7 +12,7 @@ from typing import NamedTuple
 from securefl.base.ids import PartyId
 from securefl.base.text import count
 from securefl.methods.clustering import Assignment, survivor_set
-from securefl.protocol.round import ClusterKey, Plan
+from securefl.protocol.round import ClusterKey, RunPlan
 from securefl.scenario import Phase
 
 
@@ -64,7 +64,7 @@ class Attempts:
 
 
 def started_over(
-    plan: Plan,
+    plan: RunPlan,
     assignment: Assignment,
     clusters: Mapping[ClusterKey, Collection[PartyId]],
     summing: Summing,

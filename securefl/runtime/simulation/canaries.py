@@ -20,7 +20,7 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.privacy import Mechanism
 from securefl.protocol.round import Occasion
-from securefl.runtime.simulation.federation import Federation
+from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.scenario import Scenario
 from securefl.training.dpsgd import draw_batch
 
@@ -95,8 +95,8 @@ def canary_size(scenario: Scenario) -> float:
 
 
 def plant(
-    federation: Federation, hosts: Collection[PartyId], count: int, entropy: Entropy
-) -> tuple[Federation, Planted]:
+    federation: SimulatedFederation, hosts: Collection[PartyId], count: int, entropy: Entropy
+) -> tuple[SimulatedFederation, Planted]:
     """The same federation, with canaries in the updates of ``hosts``.
 
     Args:

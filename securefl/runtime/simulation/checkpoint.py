@@ -18,7 +18,7 @@ from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.methods.privacy import Evidence
-from securefl.protocol.round import Plan, Standing, Suspicion, Trust, carries, groups_of
+from securefl.protocol.round import RunPlan, Standing, Suspicion, Trust, carries, groups_of
 from securefl.scenario import to_toml
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
@@ -36,7 +36,7 @@ _NUMBERS = (
 
 
 def write_checkpoint(
-    path: Path, plan: Plan, standing: Standing, dead: Collection[PartyId], *, training: str
+    path: Path, plan: RunPlan, standing: Standing, dead: Collection[PartyId], *, training: str
 ) -> None:
     """Write what the next round starts from. A former checkpoint stays until the new one is complete.
 
@@ -73,7 +73,7 @@ def write_checkpoint(
         raise RunAbortedError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def read_checkpoint(path: Path, plan: Plan, *, training: str) -> tuple[Standing, frozenset[PartyId]]:
+def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[Standing, frozenset[PartyId]]:
     """Return where to go on, and who has been killed.
 
     Raises:
@@ -115,7 +115,7 @@ def read_checkpoint(path: Path, plan: Plan, *, training: str) -> tuple[Standing,
 
 
 def _standing(
-    arrays: dict[str, Any], state: dict[str, Any], plan: Plan
+    arrays: dict[str, Any], state: dict[str, Any], plan: RunPlan
 ) -> tuple[Standing, frozenset[PartyId]]:
     for name, array in arrays.items():
         dtype = np.float32 if name in {"params", "before"} else np.float64
@@ -144,7 +144,7 @@ def _standing(
     return standing, dead
 
 
-def _suspicion(rows: list[Any], plan: Plan) -> Suspicion:
+def _suspicion(rows: list[Any], plan: RunPlan) -> Suspicion:
     found = {
         tuple(map(PartyId, group)): Evidence(tuple(map(float, logs)), float(highest), int(rounds))
         for group, logs, highest, rounds in rows
@@ -156,6 +156,6 @@ def _suspicion(rows: list[Any], plan: Plan) -> Suspicion:
     return MappingProxyType(found)
 
 
-def _identity(plan: Plan) -> str:
+def _identity(plan: RunPlan) -> str:
     """The digest of everything that the rounds follow from: all of the scenario, run, roster, model size."""
     return digest("checkpoint", to_toml(plan.scenario), plan.config_digest()).hex()

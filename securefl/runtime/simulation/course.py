@@ -58,8 +58,8 @@ from securefl.protocol.round import (
 )
 from securefl.protocol.round import counted as slots_counted
 from securefl.runtime.simulation.attempts import Deviations
-from securefl.runtime.simulation.fates import Fates
-from securefl.runtime.simulation.federation import Federation
+from securefl.runtime.simulation.fates import RoundOutcomes
+from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.sums import sum_up
 from securefl.scenario import Phase
@@ -78,7 +78,7 @@ class Listener(Protocol):
         ...
 
 
-class Course:
+class SimulatedRounds:
     """A federation on its way through the rounds.
 
     Args:
@@ -92,7 +92,7 @@ class Course:
 
     def __init__(
         self,
-        federation: Federation,
+        federation: SimulatedFederation,
         listeners: Sequence[Listener],
         after_round: Callable[[Standing, Collection[PartyId]], None] = lambda _standing, _dead: None,
         standing: Standing | None = None,
@@ -229,7 +229,7 @@ class Course:
             self._report(ConsultingFailed(round_, str(error)))
             return NO_GRADIENTS
 
-    def _tell(self, round_: int, drawn: Draw, fate: Fates, sums: Sequence[ClusterSum]) -> None:
+    def _tell(self, round_: int, drawn: Draw, fate: RoundOutcomes, sums: Sequence[ClusterSum]) -> None:
         """Report what the server of a run learns between training and the new model."""
         for key, attempt in fate.further:
             self._report(InstanceRetried(round_, *key, attempt.number, attempt.excluded))
@@ -275,8 +275,8 @@ def _chosen(chooser: Chooser, params: F32) -> int | None:
 
 
 def _slots_only(
-    fate: Fates, sums: Sequence[ClusterSum], told: Sequence[SlotsCounted]
-) -> tuple[Fates, list[ClusterSum], Mapping[ClusterKey, int]]:
+    fate: RoundOutcomes, sums: Sequence[ClusterSum], told: Sequence[SlotsCounted]
+) -> tuple[RoundOutcomes, list[ClusterSum], Mapping[ClusterKey, int]]:
     """A round of hidden groups as far as it is about updates: sums of slots that may be opened."""
     may = opened_slots(told)
     unopened = {key: why for key, why in fate.unopened.items() if key in may or key[0] == COUNTS}

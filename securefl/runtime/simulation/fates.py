@@ -15,7 +15,7 @@ from securefl.base.ids import PartyId
 from securefl.base.text import count
 from securefl.methods.clustering import Assignment, sums_apart, survivor_set
 from securefl.methods.leakage import Admission
-from securefl.protocol.round import ClusterKey, Plan, Question
+from securefl.protocol.round import ClusterKey, Question, RunPlan
 from securefl.runtime.simulation.attempts import Attempt, Deviations, Summing, started_over
 from securefl.scenario import Phase
 
@@ -27,7 +27,7 @@ _SAYS_INPUT: Final = _SAYS_SHARES - {"after-shares"}
 
 
 @dataclass(frozen=True, slots=True)
-class Fates:
+class RoundOutcomes:
     """How a round ends, apart from the numbers."""
 
     unready: Mapping[ClusterKey, str]
@@ -51,7 +51,7 @@ class Fates:
     """Attempts of sums that started over, in their order."""
 
 
-def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviations) -> Fates:
+def fates(plan: RunPlan, round_: int, assignment: Assignment, deviations: Deviations) -> RoundOutcomes:
     """Work out one round.
 
     Args:
@@ -96,7 +96,7 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
             unopened[key] = f"{count(useful, 'member')} released shares, {needed} are needed"
         else:
             opened.add(key)
-    return Fates(
+    return RoundOutcomes(
         unready=unready,
         eligible=eligible,
         admission=admission,
@@ -110,13 +110,13 @@ def fates(plan: Plan, round_: int, assignment: Assignment, deviations: Deviation
     )
 
 
-def _needed(plan: Plan, counted: int) -> int:
+def _needed(plan: RunPlan, counted: int) -> int:
     """How many releases open a sum of so many."""
     return counted if plan.sums.everyone else plan.scenario.secure_sum.threshold
 
 
 def _until_inputs(
-    plan: Plan, clusters: Mapping[ClusterKey, Collection[PartyId]], deviations: Deviations
+    plan: RunPlan, clusters: Mapping[ClusterKey, Collection[PartyId]], deviations: Deviations
 ) -> Summing:
     silent, needed = deviations.silent, plan.scenario.secure_sum.min_survivors
     unready: dict[ClusterKey, str] = {}

@@ -17,7 +17,7 @@ from securefl.methods.attacks import behaviours_of, check_on_data, party_names, 
 from securefl.methods.feasibility import check, check_new_work
 from securefl.methods.privacy import settle
 from securefl.methods.robust import server_rule
-from securefl.protocol.round import Plan, party_entropy, server_entropy, tried_draws
+from securefl.protocol.round import RunPlan, party_entropy, server_entropy, tried_draws
 from securefl.runtime.misbehaviour import party_behaviour
 from securefl.runtime.simulation.grapevine import Grapevine
 from securefl.runtime.simulation.limits import check_simulable
@@ -38,10 +38,10 @@ from securefl.training.sgd import (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Federation:
+class SimulatedFederation:
     """All parties and the server's model and test set."""
 
-    plan: Plan
+    plan: RunPlan
     parties: Mapping[PartyId, SimulatedParty]
     """In the order of their names."""
     trainings: Trainings
@@ -80,7 +80,7 @@ def assemble(
     threads: int = 1,
     secret: Entropy | None = None,
     dataset: Dataset | None = None,
-) -> Federation:
+) -> SimulatedFederation:
     """Split the data, draw the roster and build the model, as the launcher and all processes of a run do.
 
     Nothing is secret in a simulation: everything follows from ``seed``, exactly as in a run with insecure
@@ -143,14 +143,14 @@ def assemble(
     )
     trainings = Trainings(crew.workforce, grapevine.asks)
     grapevine.connect(trainings)
-    plan = Plan(run, scenario, check(scenario), roster, dimension(module), frozen_digest(module))
+    plan = RunPlan(run, scenario, check(scenario), roster, dimension(module), frozen_digest(module))
     # Noise that cannot be drawn is refused here.
     _ = plan.mechanism
     rule, consult = server_rule(scenario.aggregation.rule), None
     if rule is not None and server is not None:
         own = ServerGradient(module, server, rule, scenario.training, where, server_entropy(root))
         consult = own.gradients
-    return Federation(
+    return SimulatedFederation(
         plan,
         parties,
         trainings,

@@ -14,7 +14,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.clustering import hides_groups
 from securefl.protocol.round import (
     Occasion,
-    Plan,
+    RunPlan,
     Upload,
     any_group,
     carries,
@@ -88,7 +88,7 @@ class SimulatedParty:
         """Whether it releases wrong shares in this round."""
         return any(isinstance(b, WrongShare) and acts(b, round_) for b in self._behaviour.behaviours)
 
-    def encode(self, plan: Plan, occasion: Occasion, update: F64, weight: float) -> Upload:
+    def encode(self, plan: RunPlan, occasion: Occasion, update: F64, weight: float) -> Upload:
         """What it would mask and send once training has ended in ``update``, f64 (d,).
 
         It may be asked again for the same occasion, and gives the same bits for the same ``update`` where its
@@ -103,7 +103,7 @@ class SimulatedParty:
             self._last = upload
         return upload
 
-    def uploads(self, plan: Plan, round_: int, upload: Upload, group: int) -> tuple[Upload, ...]:
+    def uploads(self, plan: RunPlan, round_: int, upload: Upload, group: int) -> tuple[Upload, ...]:
         """What becomes of an update: itself, or with hidden groups counts and slots."""
         if not hides_groups(plan.scenario):
             return (upload,)
@@ -124,7 +124,7 @@ class SimulatedParty:
         without = self._behaviour.seams.without(setup.certain, setup.place.round)
         yield from islice(components, without, setup.removable.dropouts(survivors))
 
-    def carried(self, plan: Plan, weight: float) -> F64:
+    def carried(self, plan: RunPlan, weight: float) -> F64:
         """What its momentum goes on from after the last :meth:`encode` was opened, f64 (d,).
 
         Raises:

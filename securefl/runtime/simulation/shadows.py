@@ -15,7 +15,7 @@ from securefl.base.entropy import Entropy, OsEntropy
 from securefl.base.errors import RunAbortedError, UsageError
 from securefl.base.ids import RunId
 from securefl.protocol.round import ModelFinal
-from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.federation import assemble
 from securefl.runtime.simulation.limits import without_messages
 from securefl.scenario import (
@@ -99,7 +99,9 @@ class Pool:
             federation = replace(federation, initial=self.initial)
         stop, last = scenario.stop, _Last()
         watched = stop.target_accuracy is not None or stop.patience is not None
-        outcome = Course(federation, (last,)).run(federation.evaluator.evaluate if watched else _unseen)
+        outcome = SimulatedRounds(federation, (last,)).run(
+            federation.evaluator.evaluate if watched else _unseen
+        )
         if last.params is None:
             raise RunAbortedError(f"a shadow model: {outcome}")
         return last.params

@@ -11,15 +11,15 @@ from securefl.base.arrays import F32, Ring
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment, upload_of, works_of
 from securefl.protocol.kernel import Place
-from securefl.protocol.round import NO_GROUPS, ClusterKey, ClusterSum, Draw, Occasion, Plan, model_of
+from securefl.protocol.round import NO_GROUPS, ClusterKey, ClusterSum, Draw, Occasion, RunPlan, model_of
 from securefl.runtime.simulation.attempts import Attempt, Deviations
-from securefl.runtime.simulation.fates import Fates, fates
+from securefl.runtime.simulation.fates import RoundOutcomes, fates
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.trainings import Trainings
 
 
 def sum_up(
-    plan: Plan,
+    plan: RunPlan,
     parties: Mapping[PartyId, SimulatedParty],
     trainings: Trainings,
     round_: int,
@@ -28,7 +28,7 @@ def sum_up(
     deviations: Deviations,
     groups: Mapping[PartyId, int] = NO_GROUPS,
     groupless: Collection[PartyId] = (),
-) -> tuple[Fates, list[ClusterSum]]:
+) -> tuple[RoundOutcomes, list[ClusterSum]]:
     """Train whoever counts and add up what they would have sent; zeros of those whose training fails.
 
     An update is dropped once it has been added, so that memory grows with the clusters, not with the parties.
@@ -69,7 +69,7 @@ def sum_up(
 
 
 def _keep_noise(
-    plan: Plan,
+    plan: RunPlan,
     parties: Mapping[PartyId, SimulatedParty],
     round_: int,
     opened: ClusterSum,
@@ -85,7 +85,7 @@ def _keep_noise(
 class _Totals:
     """Ring sums by cluster."""
 
-    def __init__(self, plan: Plan, assignment: Assignment) -> None:
+    def __init__(self, plan: RunPlan, assignment: Assignment) -> None:
         self.members = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
         """Of all clusters."""
         self._keys: dict[tuple[PartyId, int], list[ClusterKey]] = {}

@@ -1,7 +1,7 @@
 from .acl import OBSERVER as OBSERVER
 from .acl import mosquitto_acl as mosquitto_acl
+from .base import ArrivedFrame as ArrivedFrame
 from .base import BrokerUrl as BrokerUrl
-from .base import Delivery as Delivery
 from .base import Link as Link
 from .base import Transport as Transport
 from .base import TransportClosedError as TransportClosedError

@@ -23,7 +23,7 @@ OBSERVER = "observer"
 _ROOT = "sfl/1/+"
 
 
-class Rule(NamedTuple):
+class AccessRule(NamedTuple):
     """``user`` None stands for everybody; ``%u`` in the filter is the user's own name."""
 
     user: str | None
@@ -32,18 +32,18 @@ class Rule(NamedTuple):
 
 
 RULES = (
-    Rule(None, "write", f"{_ROOT}/up/%u"),
-    Rule(None, "read", f"{_ROOT}/down/%u"),
-    Rule(None, "read", f"{_ROOT}/down/all"),
-    Rule(None, "write", f"{_ROOT}/peer/+/%u"),
-    Rule(None, "read", f"{_ROOT}/peer/%u/+"),
-    Rule(None, "write", f"{_ROOT}/status/%u"),
-    Rule(None, "read", f"{_ROOT}/status/{SERVER}"),
-    Rule(None, "readwrite", f"{_ROOT}/probe/%u"),
-    Rule(SERVER, "write", f"{_ROOT}/down/+"),
-    Rule(SERVER, "read", f"{_ROOT}/up/+"),
-    Rule(SERVER, "read", f"{_ROOT}/status/+"),
-    Rule(OBSERVER, "read", "sfl/1/#"),
+    AccessRule(None, "write", f"{_ROOT}/up/%u"),
+    AccessRule(None, "read", f"{_ROOT}/down/%u"),
+    AccessRule(None, "read", f"{_ROOT}/down/all"),
+    AccessRule(None, "write", f"{_ROOT}/peer/+/%u"),
+    AccessRule(None, "read", f"{_ROOT}/peer/%u/+"),
+    AccessRule(None, "write", f"{_ROOT}/status/%u"),
+    AccessRule(None, "read", f"{_ROOT}/status/{SERVER}"),
+    AccessRule(None, "readwrite", f"{_ROOT}/probe/%u"),
+    AccessRule(SERVER, "write", f"{_ROOT}/down/+"),
+    AccessRule(SERVER, "read", f"{_ROOT}/up/+"),
+    AccessRule(SERVER, "read", f"{_ROOT}/status/+"),
+    AccessRule(OBSERVER, "read", "sfl/1/#"),
 )
 
 

@@ -33,7 +33,7 @@ class TransportClosedError(SecureflError):
     """The transport was closed, by us or (in memory) by somebody else with the same client id."""
 
 
-class Delivery(NamedTuple):
+class ArrivedFrame(NamedTuple):
     """One frame as it arrived."""
 
     topic: str
@@ -64,7 +64,7 @@ class Transport(Protocol):
         """
         ...
 
-    async def receive(self) -> Delivery:
+    async def receive(self) -> ArrivedFrame:
         """Return the next frame on a subscribed topic, waiting for it without limit.
 
         Raises:

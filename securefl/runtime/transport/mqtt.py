@@ -24,8 +24,8 @@ import aiomqtt
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
 from securefl.runtime.transport.base import (
+    ArrivedFrame,
     BrokerUrl,
-    Delivery,
     Link,
     TransportClosedError,
     check_filter,
@@ -65,7 +65,7 @@ class MqttTransport:
         self._last_will = last_will
         self._limits = limits
         self._jitter = random.SystemRandom()
-        self._inbox: deque[Delivery] = deque()
+        self._inbox: deque[ArrivedFrame] = deque()
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._slots = asyncio.Semaphore(limits.in_flight)
@@ -139,7 +139,7 @@ class MqttTransport:
             finally:
                 self._unacknowledged.pop(outgoing, None)
 
-    async def receive(self) -> Delivery:
+    async def receive(self) -> ArrivedFrame:
         """Return the next frame; frames that arrived before the broker was lost are still handed out."""
         while not self._inbox:
             self._check_open()
@@ -288,7 +288,7 @@ class MqttTransport:
         # A session of an earlier run under the same client id may still have other subscriptions.
         topic = message.topic.value
         if any(topic_matches(wanted, topic) for wanted in self._subscriptions):
-            self._inbox.append(Delivery(topic, message.payload))
+            self._inbox.append(ArrivedFrame(topic, message.payload))
             self._arrived.set()
 
     async def _send_out(self, connection: Connection, group: asyncio.TaskGroup) -> None:

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable
 
 from securefl.base.errors import ConfigError
-from securefl.runtime.transport.base import BrokerUrl, Delivery, Transport
+from securefl.runtime.transport.base import ArrivedFrame, BrokerUrl, Transport
 from securefl.runtime.transport.mqtt import MqttTransport
 from securefl.runtime.transport.mqtt_limits import MqttLimits
 
@@ -33,7 +33,7 @@ async def probe_frame_limit(
     *,
     wanted: int = WANTED,
     within: float = 5.0,
-    aside: Callable[[Delivery], None] | None = None,
+    aside: Callable[[ArrivedFrame], None] | None = None,
 ) -> int:
     """Return the largest of ``wanted``, ``wanted / 2``, ... bytes, at least 16 KiB, that comes back.
 
@@ -99,10 +99,10 @@ async def check_retention(url: BrokerUrl, client_id: str, topic: str, *, within:
             await transport.publish(topic, payload, retain=True)
             later = await MqttTransport.connect(url, f"{client_id}-later", (topic,), limits=limits)
             try:
-                await _until(later, Delivery(topic, payload), None)
+                await _until(later, ArrivedFrame(topic, payload), None)
                 await transport.publish(topic, b"", retain=True)
                 # With it whatever was under way has come: amqtt gives a retained frame twice.
-                await _until(later, Delivery(topic, b""), None)
+                await _until(later, ArrivedFrame(topic, b""), None)
             finally:
                 await later.close()
     except TimeoutError:
@@ -113,19 +113,21 @@ async def check_retention(url: BrokerUrl, client_id: str, topic: str, *, within:
 
 
 async def _returns(
-    transport: Transport, topic: str, size: int, within: float, aside: Callable[[Delivery], None] | None
+    transport: Transport, topic: str, size: int, within: float, aside: Callable[[ArrivedFrame], None] | None
 ) -> bool:
     payload = secrets.token_bytes(size)
     try:
         async with asyncio.timeout(within):
             await transport.publish(topic, payload)
-            await _until(transport, Delivery(topic, payload), aside)
+            await _until(transport, ArrivedFrame(topic, payload), aside)
     except TimeoutError:
         return False
     return True
 
 
-async def _until(transport: Transport, wanted: Delivery, aside: Callable[[Delivery], None] | None) -> None:
+async def _until(
+    transport: Transport, wanted: ArrivedFrame, aside: Callable[[ArrivedFrame], None] | None
+) -> None:
     while (delivery := await transport.receive()) != wanted:
         if aside is not None and delivery.topic != wanted.topic:
             aside(delivery)

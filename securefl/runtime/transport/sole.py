@@ -22,7 +22,7 @@ from securefl.base.errors import ConfigError, PeerError, RunAbortedError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol.messages import Goodbye
 from securefl.protocol.wire import SIGNATURE, decode, open_frame, peek, topics
-from securefl.runtime.transport.base import BrokerUrl, Delivery, Transport, TransportClosedError
+from securefl.runtime.transport.base import ArrivedFrame, BrokerUrl, Transport, TransportClosedError
 from securefl.runtime.transport.mqtt import MqttTransport
 
 LISTEN_SECONDS: Final = 6.0
@@ -96,7 +96,7 @@ class _Starting:
             topics.servers(self.run), _seal(self._identity, self.run, _ASKS, self._nonce)
         )
 
-    async def hear(self, frame: Delivery) -> None:
+    async def hear(self, frame: ArrivedFrame) -> None:
         """Take what servers say to each other.
 
         Raises:
@@ -136,7 +136,7 @@ async def _listen(starting: _Starting, ears: Transport, seconds: float) -> None:
         await asyncio.gather(*listening, return_exceptions=True)
 
 
-def _check_frame(frame: Delivery, run: RunId, server: PublicIdentity) -> None:
+def _check_frame(frame: ArrivedFrame, run: RunId, server: PublicIdentity) -> None:
     """Refuse a run of which the server says something, or has said that it is over."""
     try:
         payload = peek(frame.payload, "broker")

@@ -17,7 +17,7 @@ from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 from securefl.scenario import DpSgd, Training
 from securefl.training.data import Portion, SamplePool
-from securefl.training.dpsgd import DpStep, Drawn, batch_entropy, check_batch, draw_batch, layers_of
+from securefl.training.dpsgd import DpStep, DrawnBatch, batch_entropy, check_batch, draw_batch, layers_of
 from securefl.training.sgd import TrainingDivergedError, ahead
 
 _EXAMPLES: Final = 512
@@ -97,8 +97,8 @@ class DpFleet:
         for group, updates in ahead(work, groups, min(self._threads, max(1, len(groups)))):
             yield from zip(group, updates, strict=True)
 
-    def _draw(self, job: DpJob) -> Drawn:
+    def _draw(self, job: DpJob) -> DrawnBatch:
         x, y, records = job.portion
         check_batch(self._batch, records)
         rows = draw_batch(self._dp.sampler, records, self._batch, batch_entropy(job.entropy))
-        return Drawn(x + rows, y + rows, job.carry)
+        return DrawnBatch(x + rows, y + rows, job.carry)

@@ -19,7 +19,7 @@ import torch
 
 from securefl.base.arrays import F32, expect
 from securefl.scenario import Mlp, Model, Softmax, Training
-from securefl.training.batched.order import Job, Step, steps_of
+from securefl.training.batched.order import BatchStep, Job, steps_of
 from securefl.training.data import SamplePool
 from securefl.training.sgd import ahead
 
@@ -136,7 +136,7 @@ class DenseFleet:
             layers.append(_Layer(weight.repeat(parties, 1, 1), bias.repeat(parties, 1, 1)))
         return layers
 
-    def _descend(self, layers: list[_Layer], moving: list[_Layer], step: Step) -> None:
+    def _descend(self, layers: list[_Layer], moving: list[_Layer], step: BatchStep) -> None:
         """One step of all parties, in place. ``moving``: velocities, empty without momentum."""
         parties, size = step.x.shape
         x = self._pool.x.index_select(0, step.x.reshape(-1)).view(parties, size, -1)

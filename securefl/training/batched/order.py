@@ -22,7 +22,7 @@ class Job(NamedTuple):
     """Of the order of samples: as :class:`securefl.training.sgd.trainer.LocalTrainer` draws it."""
 
 
-class Step(NamedTuple):
+class BatchStep(NamedTuple):
     """One batch of each party that still has one: the first ``a`` parties of the chunk.
 
     Batches of different sizes are filled up to k samples with one of their own samples, of weight 0.
@@ -41,7 +41,7 @@ def batches_of(samples: int, batch_size: int) -> int:
     return math.ceil(samples / batch_size)
 
 
-def steps_of(jobs: Sequence[Job], epochs: int, batch_size: int, device: torch.device) -> Iterator[Step]:
+def steps_of(jobs: Sequence[Job], epochs: int, batch_size: int, device: torch.device) -> Iterator[BatchStep]:
     """Yield the steps of all epochs.
 
     Args:
@@ -70,7 +70,7 @@ def steps_of(jobs: Sequence[Job], epochs: int, batch_size: int, device: torch.de
             here[:, picked.shape[1] :] = picked[:, :1]
         x, y = (torch.from_numpy(picks + first).to(device) for first in (x0, y0))
         for step, still in enumerate(active):
-            yield Step(x[step, :still], y[step, :still], shares_there[step, :still])
+            yield BatchStep(x[step, :still], y[step, :still], shares_there[step, :still])
 
 
 @lru_cache(maxsize=4096)

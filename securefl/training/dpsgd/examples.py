@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from securefl.base.arrays import F64
 
 
-class Block(Protocol):
+class ExampleBlock(Protocol):
     """The part of n examples' gradients that belongs to one stretch of the parameter vector."""
 
     @property
@@ -62,7 +62,7 @@ class OuterProducts:
 
     @property
     def size(self) -> int:
-        """See :class:`Block`."""
+        """See :class:`ExampleBlock`."""
         return self._weights + self.slopes.shape[1] * self.bias
 
     @property
@@ -70,12 +70,12 @@ class OuterProducts:
         return self.inputs.shape[1] * self.slopes.shape[1]
 
     def squares(self) -> torch.Tensor:
-        """See :class:`Block`: |slope|^2 (|input|^2 + 1), where 1 stands for the bias."""
+        """See :class:`ExampleBlock`: |slope|^2 (|input|^2 + 1), where 1 stands for the bias."""
         lengths = _squares(self.inputs)
         return (lengths + 1 if self.bias else lengths) * _squares(self.slopes)
 
     def dots(self, other: torch.Tensor, rows: slice) -> torch.Tensor:
-        """See :class:`Block`."""
+        """See :class:`ExampleBlock`."""
         inputs, slopes = self.inputs[rows], self.slopes[rows]
         weight = other[: self._weights].view(slopes.shape[1], inputs.shape[1])
         images = inputs @ weight.T
@@ -84,14 +84,14 @@ class OuterProducts:
         return (images * slopes).sum(dim=1)
 
     def add(self, factors: torch.Tensor, rows: slice, total: torch.Tensor) -> None:
-        """See :class:`Block`: one product of matrices."""
+        """See :class:`ExampleBlock`: one product of matrices."""
         inputs, slopes = self.inputs[rows], self.slopes[rows] * factors[:, None]
         total[: self._weights].view(slopes.shape[1], inputs.shape[1]).addmm_(slopes.T, inputs)
         if self.bias:
             total[self._weights :] += slopes.sum(dim=0)
 
     def forget(self, which: torch.Tensor) -> None:
-        """See :class:`Block`."""
+        """See :class:`ExampleBlock`."""
         self.inputs[which] = 0
         self.slopes[which] = 0
 
@@ -106,23 +106,23 @@ class Rows:
 
     @property
     def size(self) -> int:
-        """See :class:`Block`."""
+        """See :class:`ExampleBlock`."""
         return self.rows.shape[1]
 
     def squares(self) -> torch.Tensor:
-        """See :class:`Block`."""
+        """See :class:`ExampleBlock`."""
         return _squares(self.rows)
 
     def dots(self, other: torch.Tensor, rows: slice) -> torch.Tensor:
-        """See :class:`Block`."""
+        """See :class:`ExampleBlock`."""
         return self.rows[rows] @ other
 
     def add(self, factors: torch.Tensor, rows: slice, total: torch.Tensor) -> None:
-        """See :class:`Block`."""
+        """See :class:`ExampleBlock`."""
         total += factors @ self.rows[rows]
 
     def forget(self, which: torch.Tensor) -> None:
-        """See :class:`Block`."""
+        """See :class:`ExampleBlock`."""
         self.rows[which] = 0
 
 
@@ -138,7 +138,7 @@ class Examples:
     holds a record on which the model's gradient overflows; whoever sends the model chooses where it does.
     """
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[ExampleBlock]) -> None:
         self._blocks = blocks
         lengths = torch.stack([block.squares() for block in blocks]).sum(dim=0)
         squares: F64 = lengths.cpu().numpy()

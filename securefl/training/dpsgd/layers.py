@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from securefl.training.dpsgd.examples import Block, Examples, OuterProducts, Rows, example_losses
+from securefl.training.dpsgd.examples import ExampleBlock, Examples, OuterProducts, Rows, example_losses
 from securefl.training.models import Images, Residual
 
 _KNOWN: Final = (
@@ -130,7 +130,7 @@ def _forward(part: nn.Module, x: torch.Tensor, kept: list[_Kept]) -> torch.Tenso
             return scores
 
 
-def _block(layer: nn.Module, start: int, inputs: torch.Tensor, slopes: torch.Tensor) -> Block:
+def _block(layer: nn.Module, start: int, inputs: torch.Tensor, slopes: torch.Tensor) -> ExampleBlock:
     """A layer's part of the gradients, given its inputs and the slopes of the loss by its outputs."""
     if isinstance(layer, nn.Linear) and inputs.dim() == 2:
         return OuterProducts(start, inputs.double(), slopes.double(), layer.bias is not None)

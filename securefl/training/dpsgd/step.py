@@ -27,7 +27,7 @@ _LARGEST: Final = 2.0**64
 """The square root of the largest number in single precision."""
 
 
-class Drawn(NamedTuple):
+class DrawnBatch(NamedTuple):
     """One party's batch, and its carry."""
 
     x: I64
@@ -90,7 +90,7 @@ class DpStep:
                 " lower server_optimiser.learning_rate"
             )
 
-    def updates(self, parties: Sequence[Drawn]) -> list[F64]:
+    def updates(self, parties: Sequence[DrawnBatch]) -> list[F64]:
         """Each party's update, f64 ``(d,)``, in their order.
 
         Which parties share a call may change the last bits of the gradients, in single precision.

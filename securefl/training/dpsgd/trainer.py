@@ -14,7 +14,7 @@ from securefl.scenario import DpSgd, Training
 from securefl.training.data import SamplePool, Shard
 from securefl.training.dpsgd.layers import Layers
 from securefl.training.dpsgd.sampling import draw_batch
-from securefl.training.dpsgd.step import DpStep, Drawn
+from securefl.training.dpsgd.step import DpStep, DrawnBatch
 from securefl.training.models import seeded
 
 
@@ -75,7 +75,7 @@ class DpSgdTrainer:
         rows = draw_batch(self._dp.sampler, self._records, self._batch, batch_entropy(entropy))
         with self._seeded(entropy):
             self._step.load(params)
-            (update,) = self._step.updates([Drawn(rows, rows, carry)])
+            (update,) = self._step.updates([DrawnBatch(rows, rows, carry)])
         return update
 
     def _seeded(self, entropy: Entropy) -> contextlib.AbstractContextManager[None]:

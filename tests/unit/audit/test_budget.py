@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from securefl.lab.audit.budget import audit_budget, releases_of
-from securefl.lab.audit.exhibits import Plot, Table
+from securefl.lab.audit.exhibits import AuditPlot, Table
 from securefl.lab.audit.finding import Severity
 from securefl.lab.audit.load import load
 from securefl.lab.audit.recorded import Recorded
@@ -79,7 +79,7 @@ def test_an_honest_claim_holds(plain: Path) -> None:
     recorded = claiming(plain, epsilon=epsilon(2))
     chapter = audit_budget(recorded)
     assert [one.severity for one in chapter.findings] == [Severity.HOLDS, Severity.HOLDS]
-    assert [type(one) for one in chapter.exhibits] == [Plot, Table]
+    assert [type(one) for one in chapter.exhibits] == [AuditPlot, Table]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from securefl.base.ids import PartyId
 from securefl.lab.audit.chapter import Chapter
-from securefl.lab.audit.exhibits import HeatMap, Plot, Table
+from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Table
 from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.exposure import audit_exposure
 from securefl.lab.audit.exposure_theory import expectation
@@ -114,10 +114,10 @@ def test_many_reclusterings_of_one_update_expose_everybody(leaky: Path) -> None:
     assert "new_work" in alone.remedy
     assert alone.evidence[0].source == "server"
     kinds = [type(exhibit) for exhibit in found.exhibits]
-    assert kinds == [Plot, HeatMap, Table]
+    assert kinds == [AuditPlot, AuditHeatMap, Table]
     plot, heat = found.exhibits[0], found.exhibits[1]
-    assert isinstance(plot, Plot)
-    assert isinstance(heat, HeatMap)
+    assert isinstance(plot, AuditPlot)
+    assert isinstance(heat, AuditHeatMap)
     measured = next(curve for curve in plot.curves if curve.label == "measured, server alone")
     assert measured.y[0] == 0
     assert measured.y[-1] == 9

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from securefl.base.errors import UsageError
-from securefl.lab.audit.exhibits import Curve, HeatMap, Table
+from securefl.lab.audit.exhibits import AuditHeatMap, Curve, Table
 from securefl.lab.audit.finding import Evidence, Finding, Severity, worst
 
 
@@ -29,4 +29,4 @@ def test_exhibits_that_do_not_fit_are_refused() -> None:
     with pytest.raises(UsageError, match="1 x and 0 y"):
         Curve(label="c", x=(1.0,), y=())
     with pytest.raises(UsageError, match="do not fit"):
-        HeatMap(title="h", row_name="", column_name="", rows=("a",), columns=("b",), values=((),))
+        AuditHeatMap(title="h", row_name="", column_name="", rows=("a",), columns=("b",), values=((),))

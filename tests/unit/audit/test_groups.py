@@ -24,7 +24,7 @@ from securefl.protocol.round.party.upload import Upload
 from securefl.protocol.round.server import slots as server_slots
 from securefl.protocol.round.shared import draw
 from securefl.protocol.round.shared.groups import draw_inside_groups
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.slots import slot_uploads
 from tests.simulation.test_task_groups import HIDDEN, OPEN, learn, lying, members_in, one_odd, parity
 from tests.simulation.world import World, scenario
@@ -171,7 +171,7 @@ def test_a_member_that_counted_itself_elsewhere_is_seen_with_whole_vectors_only(
 ) -> None:
     """p00 counts itself with p03, who is alone, and puts its update into the other slot."""
 
-    def elsewhere(plan: Plan, upload: Upload, seat: int) -> tuple[Upload, ...]:
+    def elsewhere(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]:
         counts, *slots = slot_uploads(plan, upload, seat)
         if members_in(float(from_ring(upload.ring)[0]) / 2.0**plan.scenario.encoding.scale_bits) == {"p00"}:
             slots.reverse()
@@ -194,7 +194,7 @@ def test_clusters_across_open_groups_are_a_breach(tmp_path: Path, monkeypatch: p
     """All machines alike draw p00 and p01 as if each had told the other's group."""
 
     def crossed(
-        plan: Plan, seed: bytes, present: tuple[PartyId, ...], groups: Mapping[PartyId, int]
+        plan: RunPlan, seed: bytes, present: tuple[PartyId, ...], groups: Mapping[PartyId, int]
     ) -> Assignment:
         one, other = PartyId("p00"), PartyId("p01")
         return draw_inside_groups(plan, seed, present, {**groups, one: groups[other], other: groups[one]})

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from securefl.lab.audit.chapter import Chapter
-from securefl.lab.audit.exhibits import Curve, HeatMap, Picture, Pictures, Plot, Table
+from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Curve, Picture, Pictures, Table
 from securefl.lab.audit.finding import Evidence, Finding, Severity
 from securefl.lab.audit.load import load
 from securefl.lab.audit.markdown import markdown
@@ -37,8 +37,8 @@ def evil_report(plain: Path, severity: Severity = Severity.BREACH) -> AuditRepor
     )
     curve = Curve(label=EVIL, x=(1.0, 10.0, 100.0), y=(0.0, float("nan"), 2.0))
     exhibits = (
-        Plot(title=EVIL, x_name="x", y_name="y", curves=(curve,), x_log=True, diagonal=True),
-        HeatMap(
+        AuditPlot(title=EVIL, x_name="x", y_name="y", curves=(curve,), x_log=True, diagonal=True),
+        AuditHeatMap(
             title="h", row_name="r", column_name="c", rows=(EVIL,), columns=("1", "2"), values=((None, 0.5),)
         ),
         Table(title="t", columns=("a", "b"), rows=((EVIL, 1.23456), (None, 2))),
@@ -87,7 +87,9 @@ def test_browsers_read_the_whole_style_sheet() -> None:
 
 def test_plots_are_images_and_names_in_them_no_formulas() -> None:
     curve = Curve(label=r"$\frac{1$ <b>", x=(0.0, 1.0, 2.0, 3.0), y=(0.1, 0.05, float("nan"), 0.4))
-    drawn = Plot(title="t", x_name="$x$", y_name="y", curves=(curve,), x_log=True, y_log=True, diagonal=True)
+    drawn = AuditPlot(
+        title="t", x_name="$x$", y_name="y", curves=(curve,), x_log=True, y_log=True, diagonal=True
+    )
     image = re.fullmatch(r'<img alt="([^"]*)" src="data:image/svg\+xml;base64,(.*)"/>', plot_html(drawn))
     assert image is not None
     alt, code = image.groups()

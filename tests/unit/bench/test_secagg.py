@@ -16,10 +16,10 @@ from securefl.cli.bench import app, parse_sizes
 from securefl.lab.bench.meter import Meter
 from securefl.lab.bench.rehearsal import ENCODE
 from securefl.lab.bench.report import aim, print_report, report_json
-from securefl.lab.bench.secagg import SIZES, BenchReport, Row, run_secagg, standard_rows
+from securefl.lab.bench.secagg import SIZES, BenchReport, BenchRow, run_secagg, standard_rows
 from securefl.protocol.secure_sum.masking import opening
 
-ROWS = (Row(3, 10), Row(3, 20_000), Row(3, 20_000, 1), Row(9, 10), Row(6, 10_000))
+ROWS = (BenchRow(3, 10), BenchRow(3, 20_000), BenchRow(3, 20_000, 1), BenchRow(9, 10), BenchRow(6, 10_000))
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_bytes_fit_shares_formula(report: BenchReport) -> None:
 
 
 def test_fewer_than_three_rows_cannot_be_fitted() -> None:
-    found = run_secagg((Row(3, 10), Row(3, 20)), 1, InsecureSeededEntropy(1))
+    found = run_secagg((BenchRow(3, 10), BenchRow(3, 20)), 1, InsecureSeededEntropy(1))
     assert found.member_bytes is None
     assert found.server_bytes is None
 
@@ -64,7 +64,7 @@ def test_a_wrong_sum_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(opening, "open_sum", wrong)
     with pytest.raises(UsageError, match="wrong sum"):
-        run_secagg((Row(3, 10),), 1, InsecureSeededEntropy(1))
+        run_secagg((BenchRow(3, 10),), 1, InsecureSeededEntropy(1))
 
 
 def test_standard_rows_drop_a_tenth() -> None:
@@ -78,12 +78,12 @@ def test_standard_rows_drop_a_tenth() -> None:
 )
 def test_rows_that_cannot_be_measured(row: tuple[int, int, int]) -> None:
     with pytest.raises(UsageError):
-        Row(*row)
+        BenchRow(*row)
 
 
 def test_at_least_one_repetition() -> None:
     with pytest.raises(UsageError):
-        run_secagg((Row(3, 10),), 0)
+        run_secagg((BenchRow(3, 10),), 0)
 
 
 def test_aims() -> None:

@@ -20,10 +20,10 @@ from securefl.protocol.messages.rounds import Hello, Limits, ModelAnnounce, Rele
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.wire import topics
 from securefl.runtime.launch.eavesdropper import Eavesdropper
-from securefl.runtime.launch.observer import Observations, Watch
+from securefl.runtime.launch.observer import Observations, ObserverSettings
 from securefl.runtime.process.ground_truth import LAB_FRAMES
 from securefl.runtime.transcript.chain import read_transcript
-from securefl.runtime.transport.base import BrokerUrl, Delivery
+from securefl.runtime.transport.base import ArrivedFrame, BrokerUrl
 from tests.unit.wire.ends import ROSTER, RUN, A, B, outbox, sealed
 
 ZERO = bytes(32)
@@ -108,10 +108,10 @@ def test_what_nobody_signed_tells_nothing(frame: bytes) -> None:
 def observe(folder: Path, read: list[bytes], *, lab: bool) -> tuple[Observations, list[dict[str, Any]]]:
     write_roster(folder / "roster.toml", ROSTER)
     broker = BrokerUrl("mqtt", "127.0.0.1", 1)
-    watch = Watch(run=RUN, broker=broker, roster_file=folder / "roster.toml", out=folder, lab=lab)
+    watch = ObserverSettings(run=RUN, broker=broker, roster_file=folder / "roster.toml", out=folder, lab=lab)
     observations = Observations(watch)
     for frame in read:
-        observations.take(Delivery(topics.up(RUN, A), frame))
+        observations.take(ArrivedFrame(topics.up(RUN, A), frame))
     observations.close()
     entries = read_transcript(folder / "transcripts" / "observer.jsonl").of_kind("frame")
     return observations, [dict(entry.fields) for entry in entries]

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol.kernel.effects import Finished
-from securefl.runtime.launch.federation import Federation
+from securefl.runtime.launch.federation import LocalRun
 from securefl.runtime.launch.options import RunOptions
 from securefl.runtime.process.children import Children, Died, Fatal, Said
 from securefl.runtime.report.metrics import RunMetrics
@@ -37,7 +37,7 @@ class News(Children):
 def told(folder: Path, *news: Said | Died) -> str:
     shown = io.StringIO()
     plan = scenario(6)
-    federation = Federation(
+    federation = LocalRun(
         plan,
         RunOptions(run=RunId("r1")),
         RunDirectory(folder),

@@ -29,7 +29,7 @@ def run(
         def run(self) -> Ending:
             return ends(self._directory)
 
-    monkeypatch.setattr("securefl.runtime.launch.federation.Federation", StandIn)
+    monkeypatch.setattr("securefl.runtime.launch.federation.LocalRun", StandIn)
     return call("run", write_scenario(folder, text), "--out", folder / "run", *more)
 
 

@@ -17,7 +17,7 @@ from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.shared.reports import SharesReleased
 from securefl.runtime.misbehaviour.faults import Crash, Presence
 from securefl.runtime.misbehaviour.seam import Action
-from securefl.runtime.misbehaviour.silence import Silence
+from securefl.runtime.misbehaviour.silence import DropsOut
 from securefl.scenario.behaviours import Drop, Kill, Phase
 from tests.simulation.world import scenario
 from tests.unit.misbehaviour.lab import Lab
@@ -142,12 +142,12 @@ def send(message: AnyMessage, reclustering: int, attempt: int = 0) -> Send[AnyMe
 NOTHING_HAPPENED = DeadlinePassed(0.0)
 
 
-def step(silence: Silence, *effects: Action) -> tuple[Action, ...]:
+def step(silence: DropsOut, *effects: Action) -> tuple[Action, ...]:
     return silence(NOTHING_HAPPENED, None, effects)
 
 
 def test_shares_of_a_slow_instance_still_leave_after_those_of_a_fast_one() -> None:
-    silence = Silence(silent("drop", "after-shares")[0])
+    silence = DropsOut(silent("drop", "after-shares")[0])
     train = Train(0, 0, np.zeros(1, dtype=np.float32))
     adverts = (send(advert(), 0), send(advert(), 1), train)
     assert step(silence, *adverts) == adverts
@@ -159,7 +159,7 @@ def test_shares_of_a_slow_instance_still_leave_after_those_of_a_fast_one() -> No
 
 
 def test_a_retry_makes_an_instance_incomplete_again() -> None:
-    silence = Silence(silent("drop", "after-shares")[0])
+    silence = DropsOut(silent("drop", "after-shares")[0])
     step(silence, send(advert(), 0), send(advert(), 1))
     step(silence, send(boxes(), 0))
     assert step(silence, send(advert(), 0, 1)) == (send(advert(), 0, 1),)
@@ -174,16 +174,16 @@ def test_nothing_is_released_or_said_to_be_after_the_freeze() -> None:
         Send(SERVER, Place(0), Release(sealed=bytes(60))),
         Report(SharesReleased(0, ((0, 0),))),
     )
-    assert Silence(silent("drop", "after-freeze")[0])(event, None, wanted) == (Presence(present=False),)
-    assert Silence(silent("kill", "after-freeze")[0])(event, None, wanted) == (Crash(),)
+    assert DropsOut(silent("drop", "after-freeze")[0])(event, None, wanted) == (Presence(present=False),)
+    assert DropsOut(silent("kill", "after-freeze")[0])(event, None, wanted) == (Crash(),)
     refused = (Reject(SERVER, "no"),)
-    assert Silence(silent("kill", "after-freeze")[0])(event, None, refused) == refused
-    other_round = Silence(silent("kill", "after-freeze", rounds=(1,))[0])
+    assert DropsOut(silent("kill", "after-freeze")[0])(event, None, refused) == refused
+    other_round = DropsOut(silent("kill", "after-freeze", rounds=(1,))[0])
     assert other_round(event, None, wanted) == wanted
 
 
 def test_only_the_model_of_a_later_round_ends_silence() -> None:
-    silence = Silence(silent("drop", "before-keys")[0])
+    silence = DropsOut(silent("drop", "before-keys")[0])
     step(silence, send(advert(), 0))
     join: Send[AnyMessage] = Send(SERVER, Place(-1), Join(config_digest=bytes(32)))
     model = ModelAnnounce(params=b"")

@@ -13,7 +13,7 @@ from securefl.lab.planning.traffic import party_says, server_says, traffic
 from securefl.methods.feasibility.limits import cluster_sizes
 from securefl.methods.feasibility.validation import largest_checked
 from securefl.protocol.messages.validation import Deals, OwnerDeal
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.secure_sum.validated.dealing import requests_of
 from securefl.protocol.wire.codec import encode
 from securefl.protocol.wire.envelope import peek
@@ -25,7 +25,7 @@ _NUMBERS = 6
 
 
 def cohort_of(world: World, length: int) -> Cohort:
-    plan: Plan = world.plan
+    plan: RunPlan = world.plan
     sums = plan.scenario.secure_sum
     assert sums.kind != "plain"
     (members,) = set(cluster_sizes(plan.scenario.parties, plan.scenario.clustering.size))

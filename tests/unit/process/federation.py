@@ -23,7 +23,7 @@ from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import ServerContext
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import RoundDone
 from securefl.protocol.secure_sum.store import MemoryStore
 from securefl.protocol.wire import topics
@@ -144,7 +144,7 @@ class Federation:
         role = self._roles.get(name, Role())
         identity = role.identity or self.identities[name]
         scenario = role.scenario or self.scenario
-        plan = Plan(RUN, scenario, check(scenario), self.roster, LENGTH)
+        plan = RunPlan(RUN, scenario, check(scenario), self.roster, LENGTH)
         entropy = self._root.child("process", name + restart)
         will = (topics.status(RUN, name), GONE)
         inner = self.hub.connect(f"{RUN}-{name}", topics.subscriptions(RUN, name), will)

@@ -10,13 +10,13 @@ from msgspec.structs import replace as with_fields
 from securefl.base.errors import ConfigError
 from securefl.methods.privacy.accountant import epsilon
 from securefl.methods.privacy.settling import settle
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.process.privacy import check_own_privacy, own_releases
 from tests.unit.privacy.scenarios import LENGTH, PARTY, RECORDS, private
 from tests.unit.round.samples import plan_of
 
 
-def plan(*overrides: str) -> Plan:
+def plan(*overrides: str) -> RunPlan:
     return plan_of(settle(private(*overrides), LENGTH, RECORDS), LENGTH)
 
 

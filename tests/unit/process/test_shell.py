@@ -55,7 +55,7 @@ from securefl.runtime.process import publisher
 from securefl.runtime.process import shell as shell_module
 from securefl.runtime.process.ports import LocalWork
 from securefl.runtime.process.shell import Shell
-from securefl.runtime.transport.base import Delivery, Link, Transport, TransportClosedError
+from securefl.runtime.transport.base import ArrivedFrame, Link, Transport, TransportClosedError
 from securefl.training.sgd.outcomes import Evaluation, GradientNotFiniteError
 from tests.unit.process.federation import RUN, SECONDS, Notes, Recorder, goodbye
 
@@ -85,9 +85,9 @@ class Line:
     """A transport that a test feeds, and that can fail."""
 
     def __init__(self) -> None:
-        self.out: list[Delivery] = []
+        self.out: list[ArrivedFrame] = []
         self.retained: list[str] = []
-        self.waiting: asyncio.Queue[Delivery | Exception] = asyncio.Queue()
+        self.waiting: asyncio.Queue[ArrivedFrame | Exception] = asyncio.Queue()
         self.taken = 0
         self.failure: Exception | None = None
 
@@ -95,11 +95,11 @@ class Line:
         await asyncio.sleep(0)
         if self.failure is not None:
             raise self.failure
-        self.out.append(Delivery(topic, payload))
+        self.out.append(ArrivedFrame(topic, payload))
         if retain:
             self.retained.append(topic)
 
-    async def receive(self) -> Delivery:
+    async def receive(self) -> ArrivedFrame:
         item = await self.waiting.get()
         if isinstance(item, Exception):
             raise item
@@ -165,7 +165,7 @@ def test_nothing_after_a_failed_journal_entry_is_performed() -> None:
     with pytest.raises(RunAbortedError, match="no space left"):
         play(lambda: shell(script, line, journal=Full(), witness=witness, me=PartyId("p00")))
     assert witness.facts == []
-    assert line.out == [Delivery(topics.status(RUN, PartyId("p00")), b"gone")]
+    assert line.out == [ArrivedFrame(topics.status(RUN, PartyId("p00")), b"gone")]
 
 
 @pytest.mark.parametrize("failure", [ValueError("a bug"), UsageError("a bug")])
@@ -223,9 +223,9 @@ def test_a_lost_transport_aborts(error: Exception) -> None:
 
 def test_a_deadline_comes_even_in_a_flood_of_garbage() -> None:
     line = Line()
-    garbage = Delivery(topics.up(RUN, PartyId("p00")), b"garbage")
+    garbage = ArrivedFrame(topics.up(RUN, PartyId("p00")), b"garbage")
 
-    async def flood() -> Delivery:
+    async def flood() -> ArrivedFrame:
         await asyncio.sleep(0)
         return garbage
 
@@ -252,7 +252,7 @@ def test_the_clock_sweeps_what_was_begun_by_who_fell_silent() -> None:
     one._inbox = Watched(RUN, SERVER, one._inbox._roster, max_message=50_000, max_age=0.05)
     message = MaskedInput(vector=bytes(20_000))
     first, *_ = Outbox(RUN, sender, InsecureSeededEntropy(2), MIN_FRAME).frames(SERVER, Place(0), message)
-    line.waiting.put_nowait(Delivery(topics.up(RUN, sender.name), first))
+    line.waiting.put_nowait(ArrivedFrame(topics.up(RUN, sender.name), first))
     outcome = asyncio.run(asyncio.wait_for(one.run(), SECONDS))
     assert outcome == Aborted("swept")
     assert held[0] > 0 == held[1]
@@ -263,7 +263,7 @@ def test_frames_wait_at_the_transport_while_the_machine_is_busy() -> None:
 
     async def body() -> None:
         for _ in range(5_000):
-            line.waiting.put_nowait(Delivery(topics.up(RUN, PartyId("p00")), b"garbage"))
+            line.waiting.put_nowait(ArrivedFrame(topics.up(RUN, PartyId("p00")), b"garbage"))
         busy = asyncio.Event()
 
         class Slow(Recorder):
@@ -352,8 +352,8 @@ def test_results_and_hints_reach_the_machine() -> None:
     asks = (Train(2, 1, PARAMS), Evaluate(3, PARAMS), Consult(4, PARAMS, (0, 2)), Consult(5, PARAMS, (0,)))
 
     def one() -> Shell[int]:
-        line.waiting.put_nowait(Delivery(topics.status(RUN, PartyId("p01")), b"gone"))
-        line.waiting.put_nowait(Delivery(f"sfl/1/{RUN}/status/NOBODY", b"gone"))
+        line.waiting.put_nowait(ArrivedFrame(topics.status(RUN, PartyId("p01")), b"gone"))
+        line.waiting.put_nowait(ArrivedFrame(f"sfl/1/{RUN}/status/NOBODY", b"gone"))
         return shell(Script(asks, answer), line, work)
 
     assert play(one) == DONE
@@ -378,7 +378,7 @@ def test_nobody_but_a_party_itself_can_say_that_it_is_here() -> None:
     line, witness = Line(), Recorder()
     script = Script((), lambda event: (DONE,) if len(script.events) == 4 else ())
     for frame in frames:
-        line.waiting.put_nowait(Delivery(topic, frame))
+        line.waiting.put_nowait(ArrivedFrame(topic, frame))
     assert play(lambda: shell(script, line, witness=witness)) == DONE
     assert [(event.sender, event.message) for event in script.events if isinstance(event, Received)] == [
         (p01, Here(connection=1, kept=True)),
@@ -430,7 +430,7 @@ def test_parts_of_a_message_tell_the_machine_that_their_sender_is_there() -> Non
     line = Line()
     script = Script((), lambda event: (DONE,) if isinstance(event, Received) else ())
     for frame in (first, first, again, last):
-        line.waiting.put_nowait(Delivery(topics.up(RUN, p01), frame))
+        line.waiting.put_nowait(ArrivedFrame(topics.up(RUN, p01), frame))
     assert play(lambda: shell(script, line)) == DONE
     assert [type(event) for event in script.events] == [Heard, Heard, Received]
 
@@ -491,8 +491,8 @@ def test_who_was_away_gets_the_frames_of_the_round_once_more(
         for connection in (1, 2):
             here = Here(connection=connection, kept=kept)
             for frame in heres.frames(SERVER, Place(-1), here):
-                line.waiting.put_nowait(Delivery(topics.status(RUN, p00), frame))
-        line.waiting.put_nowait(Delivery(topics.status(RUN, p01), b"gone"))
+                line.waiting.put_nowait(ArrivedFrame(topics.status(RUN, p00), frame))
+        line.waiting.put_nowait(ArrivedFrame(topics.status(RUN, p01), b"gone"))
         script = Script(
             (old, first, second, everybody), lambda e: (DONE,) if isinstance(e, PresenceHint) else ()
         )
@@ -500,7 +500,7 @@ def test_who_was_away_gets_the_frames_of_the_round_once_more(
 
     assert play(one) == DONE
     sent, again = line.out[:4], line.out[4:]
-    expected = [Delivery(topics.down(RUN, p00), frame.payload) for frame in (sent[1], sent[3])]
+    expected = [ArrivedFrame(topics.down(RUN, p00), frame.payload) for frame in (sent[1], sent[3])]
     assert again == ([] if kept and not cheap else expected)
 
 
@@ -563,9 +563,9 @@ def test_whoever_says_that_it_was_away_again_and_again_is_sent_a_round_so_often_
     def one() -> Shell[int]:
         for connection in range(2, 2 + 3 * publisher.REPEATS):
             for frame in heres.frames(SERVER, Place(-1), Here(connection=connection, kept=False)):
-                line.waiting.put_nowait(Delivery(topics.status(RUN, p00), frame))
-        line.waiting.put_nowait(Delivery(topics.status(RUN, p01), b"gone"))
-        line.waiting.put_nowait(Delivery(topics.status(RUN, p01), b"gone"))
+                line.waiting.put_nowait(ArrivedFrame(topics.status(RUN, p00), frame))
+        line.waiting.put_nowait(ArrivedFrame(topics.status(RUN, p01), b"gone"))
+        line.waiting.put_nowait(ArrivedFrame(topics.status(RUN, p01), b"gone"))
         steps: Iterator[Effects] = iter([(of_round(5, p00),), (DONE,)])
         return shell(
             Script((of_round(4, p00),), lambda e: next(steps) if isinstance(e, PresenceHint) else ()), line
@@ -591,7 +591,7 @@ def test_whoever_was_away_itself_sends_its_frames_of_the_round_once_more() -> No
             await asyncio.sleep(0)
         line.told(Link(up=False))
         line.told(Link(up=True, kept=False))
-        line.waiting.put_nowait(Delivery(topics.status(RUN, PartyId("p01")), b"gone"))
+        line.waiting.put_nowait(ArrivedFrame(topics.status(RUN, PartyId("p01")), b"gone"))
         async with asyncio.timeout(SECONDS):
             return await running
 
@@ -616,7 +616,7 @@ def test_messages_that_are_refused_or_change_nothing_are_told_from_others() -> N
     def one() -> Shell[int]:
         for _ in range(4):
             for frame in heres.frames(SERVER, Place(-1), Here(connection=1, kept=False)):
-                line.waiting.put_nowait(Delivery(topics.status(RUN, p00), frame))
+                line.waiting.put_nowait(ArrivedFrame(topics.status(RUN, p00), frame))
         return shell(script, line, witness=witness)
 
     assert play(one) == DONE
@@ -626,8 +626,8 @@ def test_messages_that_are_refused_or_change_nothing_are_told_from_others() -> N
 def test_the_server_does_not_take_its_own_word_for_anothers() -> None:
     line, witness, script = Line(), Recorder(), Script((), lambda _event: (DONE,))
     for payload in (b"gone", b"anything"):
-        line.waiting.put_nowait(Delivery(topics.status(RUN, SERVER), payload))
-    line.waiting.put_nowait(Delivery(topics.status(RUN, PartyId("p01")), b"gone"))
+        line.waiting.put_nowait(ArrivedFrame(topics.status(RUN, SERVER), payload))
+    line.waiting.put_nowait(ArrivedFrame(topics.status(RUN, PartyId("p01")), b"gone"))
     assert play(lambda: shell(script, line, witness=witness)) == DONE
     (event,) = script.events
     assert isinstance(event, PresenceHint)

@@ -13,7 +13,7 @@ from securefl.runtime.report.events import event_text
 from securefl.runtime.report.live import draw
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
-from securefl.runtime.report.scene import Scene
+from securefl.runtime.report.scene import DisplayState
 from securefl.runtime.report.summary import Summary, summarise
 from tests.unit.report.runs import eventful
 
@@ -39,7 +39,7 @@ def printed(what: object) -> str:
     console = Console(file=stream, force_terminal=False, color_system=None, width=100)
     if isinstance(what, Summary):
         print_summary(console, what)
-    elif isinstance(what, Scene):
+    elif isinstance(what, DisplayState):
         console.print(draw(what, 1.0, 2.0, width=80, ascii_only=True))
     return stream.getvalue()
 
@@ -54,11 +54,13 @@ def test_the_summary_tells_it_in_words_and_numbers() -> None:
 
 
 def test_the_display_and_the_log_tell_it() -> None:
-    assert "75.0 % of patched test images" in printed(Scene(rounds=4).after(0.0, done(0.75)))
+    assert "75.0 % of patched test images" in printed(DisplayState(rounds=4).after(0.0, done(0.75)))
     assert " backdoor 75.0 %," in str(event_text(done(0.75)))
 
 
-@pytest.mark.parametrize("text", [printed(summary(None)), printed(Scene(rounds=4).after(0.0, done(None)))])
+@pytest.mark.parametrize(
+    "text", [printed(summary(None)), printed(DisplayState(rounds=4).after(0.0, done(None)))]
+)
 def test_without_a_backdoor_nobody_speaks_of_one(text: str) -> None:
     assert "accuracy" in text.lower()
     assert "backdoor" not in text

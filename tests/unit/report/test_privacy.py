@@ -13,7 +13,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.feasibility.limits import check
 from securefl.methods.privacy.settling import settle
 from securefl.methods.privacy.spending import ledger_of
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClustersDrawn
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
@@ -47,18 +47,18 @@ def settled(**sets: str) -> Scenario:
     return settle(plain, LENGTH, None)
 
 
-def plan(**sets: str) -> Plan:
+def plan(**sets: str) -> RunPlan:
     return plan_of(settled(**sets), LENGTH)
 
 
-def accounts(of: Plan, *, seeded: bool = False, without: tuple[str, ...] = ()) -> Accounts:
+def accounts(of: RunPlan, *, seeded: bool = False, without: tuple[str, ...] = ()) -> Accounts:
     assert of.mechanism is not None
     void = why_none(of.scenario, seeded=seeded)
     return Accounts(of, of.mechanism, void=void, without=[PartyId(name) for name in without])
 
 
 @cache
-def played() -> tuple[Scenario, Plan, tuple[object, ...]]:
+def played() -> tuple[Scenario, RunPlan, tuple[object, ...]]:
     """Rounds in which 10 of 12 parties are drawn."""
     config = settled(participation__count="10", size="5", min_survivors="4")
     world = World(config, length=LENGTH)

@@ -33,7 +33,7 @@ from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.progress import JsonProgress, PlainProgress, Progress, progress_for
 from securefl.runtime.report.records import OVERSIZED, LeftOut, SumSeen
-from securefl.runtime.report.scene import Scene
+from securefl.runtime.report.scene import DisplayState
 from securefl.runtime.report.summary import Summary, summarise
 from securefl.runtime.report.text import counted, curve, listed, printable, seconds, size
 from securefl.runtime.report.view import server_view
@@ -257,7 +257,7 @@ def test_where_groups_are_hidden_counted_is_who_is_in_an_opened_sum_everywhere()
         SumOpened(0, total),
         RoundDone(0, 0.5, 1.0, members, members[:5], (total.key,), (), (total.key,), ()),
     )
-    stream, scene = io.StringIO(), Scene(rounds=1)
+    stream, scene = io.StringIO(), DisplayState(rounds=1)
     metrics, progress = RunMetrics(msgspec.structs.replace(plan, parties=6)), PlainProgress(stream)
     for report in reports:
         metrics.on_report(0.0, report)
@@ -323,9 +323,9 @@ def test_live_progress_cleans_up() -> None:
     assert "\x1b[2J" not in text
 
 
-def scenes() -> list[Scene]:
+def scenes() -> list[DisplayState]:
     _, log = eventful()
-    scene, seen = Scene(rounds=4), []
+    scene, seen = DisplayState(rounds=4), []
     for now, report in log:
         scene = scene.after(now, report)
         seen.append(scene)
@@ -334,7 +334,7 @@ def scenes() -> list[Scene]:
 
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_every_scene_can_be_drawn(ascii_only: bool) -> None:
-    for scene in [Scene(rounds=1), *scenes(), scenes()[-1].refusing("server", EVIL, EVIL)]:
+    for scene in [DisplayState(rounds=1), *scenes(), scenes()[-1].refusing("server", EVIL, EVIL)]:
         stream = io.StringIO()
         console = Console(file=stream, force_terminal=True, color_system=None, width=80)
         console.print(draw(scene, 1.0, 2.0, width=80, ascii_only=ascii_only))
@@ -355,7 +355,7 @@ def test_the_servers_own_data_are_a_step_only_where_they_are_asked() -> None:
     def shown(step: str) -> str:
         stream = io.StringIO()
         console = Console(file=stream, width=100, force_terminal=True, color_system=None)
-        console.print(draw(Scene(rounds=1).after(0.0, StepReached(0, step)), 0.0, 0.0))
+        console.print(draw(DisplayState(rounds=1).after(0.0, StepReached(0, step)), 0.0, 0.0))
         return stream.getvalue()
 
     assert "open → own data → test" in shown("consult")
@@ -367,7 +367,7 @@ def test_the_servers_own_data_are_a_step_only_where_they_are_asked() -> None:
 
 
 def test_party_side_reports_are_told() -> None:
-    scene = Scene(rounds=1).after(0.0, SatOut(2, "not in the survivor set"))
+    scene = DisplayState(rounds=1).after(0.0, SatOut(2, "not in the survivor set"))
     assert scene.events == ("round 2: sits out, not in the survivor set",)
     scene = scene.after(1.0, PartiesJoined((PartyId("p00"),), (PartyId("p01"),)))
     assert scene.events[-1] == "1 of 2 parties present; missing: p01"
@@ -417,7 +417,7 @@ def test_a_destroyed_model_is_called_so(loss: float, destroyed: bool) -> None:
 
 
 def test_the_time_left_counts_the_rounds_since_a_resume() -> None:
-    scene = Scene(rounds=20, done=12, before=12)
+    scene = DisplayState(rounds=20, done=12, before=12)
     assert scene.left(0.0) is None
     for round_, (begun, done) in enumerate([(100.0, 104.0), (104.0, 110.0)], start=12):
         scene = scene.after(begun, RoundStarted(round_, bytes(32)))

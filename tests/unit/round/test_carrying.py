@@ -19,7 +19,7 @@ from securefl.protocol.round.party.carrying import global_step
 from securefl.protocol.round.party.draw import on_model
 from securefl.protocol.round.party.phases import Outside, PartyContext, Past
 from securefl.protocol.round.shared.reports import SumOpened
-from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.workforce import Carries
 from tests.simulation.world import Node, World, scenario
 from tests.unit.misbehaviour.lab import Lab
@@ -129,7 +129,7 @@ def test_a_simulation_goes_on_from_the_same(kind: str, server: str, monkeypatch:
     federation = federation_of(lab, {})
     told: list[Carries] = []
     monkeypatch.setattr(federation.trainings, "carry", lambda carries: told.append(dict(carries)))
-    Course(federation, [Recorder()]).run(evaluate)
+    SimulatedRounds(federation, [Recorder()]).run(evaluate)
     assert len(told) == 4
     for (party, round_), expected in carried.seen.items():
         found = told[round_].get(party)

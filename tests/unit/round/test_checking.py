@@ -16,7 +16,7 @@ from securefl.methods.privacy.settling import settle
 from securefl.protocol.round.party.upload import Seams
 from securefl.protocol.round.server.checking import checks_of, failed
 from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ModelStepped, RoundDone, SumChecked
 from tests.simulation.world import World, scenario
 from tests.unit.privacy.scenarios import LENGTH, PARTY, RECORDS, private
@@ -27,11 +27,11 @@ from tests.unit.scenario.test_privacy_limits import RECORD
 NAMES = tuple(PartyId(f"p{i:02d}") for i in range(12))
 
 
-def settled(*overrides: str) -> Plan:
+def settled(*overrides: str) -> RunPlan:
     return plan_of(settle(private(*overrides), LENGTH, RECORDS), LENGTH)
 
 
-def opened(plan: Plan, cluster: int, members: int, noisy: int, signal: int = 0) -> ClusterSum:
+def opened(plan: RunPlan, cluster: int, members: int, noisy: int, signal: int = 0) -> ClusterSum:
     """A sum of ``members`` of whom ``noisy`` have added their noise, and a signal in each coordinate."""
     assert plan.mechanism is not None
     total: I64 = np.full(LENGTH, signal, dtype=np.int64)

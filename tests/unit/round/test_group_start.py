@@ -15,7 +15,7 @@ from securefl.protocol.round.server.group_stacking import aggregate_groups
 from securefl.protocol.round.server.group_start import models_at, parted, parts_after
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.draw import Draw
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.round.shared.slots import FIRST_SLOT
 from tests.simulation.world import scenario
@@ -26,7 +26,7 @@ DRAWN = Draw(bytes(32), Assignment((), ((),)), {}, ())
 A, B = 8.0 * np.eye(LENGTH)[0], 8.0 * np.eye(LENGTH)[1]
 
 
-def a_plan(**more: str) -> Plan:
+def a_plan(**more: str) -> RunPlan:
     groups = {
         "groups__count": "3",
         "groups__mode": "hidden",
@@ -40,7 +40,7 @@ def a_plan(**more: str) -> Plan:
     return plan_of(scenario(12, **(groups | more)), LENGTH)
 
 
-def slots(plan: Plan, model: int, means: Sequence[F64]) -> tuple[list[ClusterSum], dict[ClusterKey, int]]:
+def slots(plan: RunPlan, model: int, means: Sequence[F64]) -> tuple[list[ClusterSum], dict[ClusterKey, int]]:
     """The opened slots of one model, two members in each."""
     bits, scale = plan.limits.ring_bits, 2.0**plan.scenario.encoding.scale_bits
     sums = [
@@ -61,7 +61,7 @@ def mixed(seed: int, count: int = 6) -> list[F64]:
 
 
 def after(
-    plan: Plan, round_: int, opened: Mapping[int, Sequence[F64]], velocity: float = 1.0
+    plan: RunPlan, round_: int, opened: Mapping[int, Sequence[F64]], velocity: float = 1.0
 ) -> tuple[F32, F64]:
     """Models that were (0, 0, ...), (1, 1, ...) and (2, 2, ...), and velocities, by model."""
     sums: list[ClusterSum] = []

@@ -25,7 +25,7 @@ from securefl.protocol.round.server.suspicion import (
     weighed,
 )
 from securefl.protocol.round.shared.draw import Draw
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey, Group, RoundDone, SumChecked
 from securefl.runtime.report.header_privacy import on_checks
 from tests.simulation.world import Op, World, scenario
@@ -58,7 +58,11 @@ def halves(order: Sequence[PartyId] = NAMES) -> tuple[Group, Group]:
 
 
 def after(
-    plan: Plan, before: Suspicion, draw: Draw, failing: Sequence[ClusterKey], lost: Sequence[ClusterKey] = ()
+    plan: RunPlan,
+    before: Suspicion,
+    draw: Draw,
+    failing: Sequence[ClusterKey],
+    lost: Sequence[ClusterKey] = (),
 ) -> Suspicion:
     sums = [
         ClusterSum(r, j, group, group[1:] if plan.scenario.clustering.size > 1 else group, np.zeros(1, "u4"))

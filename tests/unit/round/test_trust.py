@@ -22,7 +22,7 @@ from securefl.methods.robust.rules.inner_product import InnerProduct, earned, in
 from securefl.protocol.round.server.stacking import ClusterSum, aggregate_round, stack_of
 from securefl.protocol.round.server.stepping import to_consult
 from securefl.protocol.round.server.trust import NO_TRUST, Trust, credited, of_clusters, smoothed
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from tests.simulation.world import scenario
 from tests.unit.round.samples import plan_of
 
@@ -39,7 +39,7 @@ A, B, C, D, E, F = (PartyId(f"p{i:02d}") for i in range(6))
 
 
 @cache
-def plan_for(parties: int, rule: InnerProduct, reclusterings: int = 1, alone: bool = True) -> Plan:
+def plan_for(parties: int, rule: InnerProduct, reclusterings: int = 1, alone: bool = True) -> RunPlan:
     fields = ", ".join(
         f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value!r}"
         for key, value in msgspec.to_builtins(rule).items()
@@ -55,7 +55,9 @@ def plan_for(parties: int, rule: InnerProduct, reclusterings: int = 1, alone: bo
     return plan_of(made, LENGTH)
 
 
-def summed(plan: Plan, reclustering: int, cluster: int, members: Sequence[PartyId], total: F64) -> ClusterSum:
+def summed(
+    plan: RunPlan, reclustering: int, cluster: int, members: Sequence[PartyId], total: F64
+) -> ClusterSum:
     words = to_ring(np.rint(total * 2**16).astype(np.int64), plan.limits.ring_bits)
     return ClusterSum(reclustering, cluster, tuple(members), tuple(members), words)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from securefl.base.errors import ConfigError
-from securefl.methods.feasibility.limits import Limits, check
+from securefl.methods.feasibility.limits import DerivedLimits, check
 from securefl.runtime.report.header import scenario_header
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.scenario import Scenario
@@ -28,7 +28,7 @@ def small(*overrides: str) -> Scenario:
     return parse_scenario(SMALL, overrides)
 
 
-def checked(*overrides: str) -> Limits:
+def checked(*overrides: str) -> DerivedLimits:
     """What follows from the small scenario with some settings changed."""
     return check(small(*overrides))
 
@@ -52,7 +52,7 @@ def complaint(*overrides: str) -> ConfigError | None:
     return None
 
 
-def attempt(*overrides: str) -> Limits | ConfigError:
+def attempt(*overrides: str) -> DerivedLimits | ConfigError:
     """What follows from the small scenario with some settings changed, or why it is refused."""
     try:
         return checked(*overrides)

@@ -44,8 +44,8 @@ from securefl.protocol.round.shared.reports import (
     SurvivorsFrozen,
 )
 from securefl.runtime.misbehaviour.cast import party_behaviour
-from securefl.runtime.simulation.course import Course
-from securefl.runtime.simulation.federation import Federation
+from securefl.runtime.simulation.course import SimulatedRounds
+from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.trainings import Trainings
 from securefl.runtime.simulation.workforce import PartyByParty, Training
@@ -107,7 +107,9 @@ def comparable(report: object) -> object:
     raise AssertionError(report)
 
 
-def federation_of(plan_of: Lab, cast: Cast, failing: Failing = frozenset(), fails_in: int = 0) -> Federation:
+def federation_of(
+    plan_of: Lab, cast: Cast, failing: Failing = frozenset(), fails_in: int = 0
+) -> SimulatedFederation:
     """The simulated twin of what a lab runs with messages; ``failing`` is about their work ``fails_in``."""
     root = InsecureSeededEntropy(1)
 
@@ -135,7 +137,7 @@ def federation_of(plan_of: Lab, cast: Cast, failing: Failing = frozenset(), fail
     trainings = Trainings(PartyByParty([{name: training(name) for name in parties}], root))
     initial = np.zeros(plan_of.plan.broadcast, dtype=np.float32)
     unused: torch.nn.Module = torch.nn.Identity()
-    return Federation(plan_of.plan, parties, trainings, unused, None, initial, consult)  # type: ignore[arg-type]
+    return SimulatedFederation(plan_of.plan, parties, trainings, unused, None, initial, consult)  # type: ignore[arg-type]
 
 
 def consult(round_: int, params: F32, asked: tuple[int, ...]) -> tuple[F64, ...]:
@@ -170,13 +172,13 @@ def assert_same(
     return lab
 
 
-def assert_ends_alike(lab: Lab, twin: Federation) -> None:
+def assert_ends_alike(lab: Lab, twin: SimulatedFederation) -> None:
     """Simulate the twin of a lab that has run: the same reports, refusals and end.
 
     A lost instance is known at once or after a deadline, so that it may be reported at another time.
     """
     recorder = Recorder()
-    outcome = Course(twin, [recorder]).run(evaluate)
+    outcome = SimulatedRounds(twin, [recorder]).run(evaluate)
     real = [comparable(report) for report in lab.server.reports if not isinstance(report, OF_TIME)]
     assert sorted(map(repr, recorder.reports)) == sorted(map(repr, real))
     kept = [r for r in recorder.reports if not isinstance(r, InstanceLost)]
@@ -358,7 +360,7 @@ def test_parties_that_can_neither_choose_nor_train_are_the_same(mode: str) -> No
     choosers = {name: _Torn(group) for name, group in groups.items()}
     twin = dataclasses.replace(federation_of(lab, {}, failing), choosers=choosers)  # type: ignore[arg-type]
     recorder = Recorder()
-    assert Course(twin, [recorder]).run(evaluate) == lab.server.outcome
+    assert SimulatedRounds(twin, [recorder]).run(evaluate) == lab.server.outcome
     # A run with hidden groups freezes its counts and then its slots, and says so twice.
     kinds = (tuple, RoundDone, SlotsCounted, ModelStepped)
     real = [comparable(report) for report in lab.server.reports if not isinstance(report, OF_TIME)]
@@ -556,7 +558,7 @@ def test_memory_does_not_grow_with_the_rounds() -> None:
     length = 20 * LONG
     lab = Lab(scenario(9, rounds="30", reclusterings="2"), {}, unit=2.0**-12, length=length)
     meter = Meter()
-    course = Course(federation_of(lab, {"p01": (silent("drop", "after-shares"),)}), [meter])
+    course = SimulatedRounds(federation_of(lab, {"p01": (silent("drop", "after-shares"),)}), [meter])
     tracemalloc.start()
     try:
         course.run(evaluate)

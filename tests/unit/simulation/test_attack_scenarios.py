@@ -10,7 +10,7 @@ from securefl.base.ids import RunId
 from securefl.runtime.report.expect import judge
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.outcome import Outcome
-from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.federation import assemble
 from securefl.scenario.load import load_scenario
 
@@ -23,7 +23,7 @@ def ended(name: str, *overrides: str) -> tuple[Outcome, bool]:
     scenario = load_scenario(SCENARIOS / f"{name}.toml", overrides)
     federation = assemble(scenario, RunId("test"), 1)
     metrics = RunMetrics(scenario)
-    Course(federation, (metrics,)).run(federation.evaluator.evaluate)
+    SimulatedRounds(federation, (metrics,)).run(federation.evaluator.evaluate)
     outcome = metrics.outcome()
     return outcome, all(judgement.ok for judgement in judge(scenario.expect, outcome))
 

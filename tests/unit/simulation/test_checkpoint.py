@@ -16,7 +16,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.privacy.checks.evidence import Evidence
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.trust import Trust
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.simulation.checkpoint import read_checkpoint, write_checkpoint
 from tests.simulation.world import scenario
 from tests.unit.round.samples import plan_of
@@ -44,7 +44,7 @@ SUSPICION: dict[tuple[PartyId, ...], Evidence] = {
 }
 
 
-def written(path: Path, trust: Trust) -> Plan:
+def written(path: Path, trust: Trust) -> RunPlan:
     plan = plan_of(scenario(6, **CHECKED), LENGTH)
     standing = Standing(
         round=3,

@@ -12,8 +12,8 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import RunId
 from securefl.methods.encoding.ring import from_ring
 from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.runtime.simulation.course import Course
-from securefl.runtime.simulation.federation import Federation, assemble
+from securefl.runtime.simulation.course import SimulatedRounds
+from securefl.runtime.simulation.federation import SimulatedFederation, assemble
 from securefl.scenario.load import parse_scenario
 from tests.unit.simulation.test_workforce import Heard
 
@@ -65,7 +65,9 @@ rounds = [0]
 """
 
 
-def federation(*overrides: str, exact: bool = False, secret: bool = False, threads: int = 1) -> Federation:
+def federation(
+    *overrides: str, exact: bool = False, secret: bool = False, threads: int = 1
+) -> SimulatedFederation:
     hidden = OsEntropy() if secret else None
     config = parse_scenario(SCENARIO, overrides)
     return assemble(config, RunId("r"), 1, exact=exact, threads=threads, secret=hidden)
@@ -73,7 +75,7 @@ def federation(*overrides: str, exact: bool = False, secret: bool = False, threa
 
 def course(*overrides: str, exact: bool = False, secret: bool = False, threads: int = 1) -> Heard:
     made, heard = federation(*overrides, exact=exact, secret=secret, threads=threads), Heard()
-    Course(made, [heard]).run(made.evaluator.evaluate)
+    SimulatedRounds(made, [heard]).run(made.evaluator.evaluate)
     return heard
 
 
@@ -127,7 +129,7 @@ def test_the_noise_is_that_of_the_survivors() -> None:
     """Variance of the opened sums without signal: every coordinate's is n s^2, checked to 5 deviations."""
     made = federation("model.hidden=[64]", "stop.rounds=1", "training.dp_sgd.bound={type='clip', norm=1e-6}")
     heard = Heard()
-    Course(made, [heard]).run(made.evaluator.evaluate)
+    SimulatedRounds(made, [heard]).run(made.evaluator.evaluate)
     mechanism = made.plan.mechanism
     assert mechanism is not None
     for opened in heard.sums:

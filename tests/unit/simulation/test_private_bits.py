@@ -19,7 +19,7 @@ from securefl.protocol.round.shared.randomness import training_entropy
 from securefl.protocol.round.shared.reports import RoundDone, SumChecked, SumOpened
 from securefl.runtime.misbehaviour.cast import party_behaviour
 from securefl.runtime.misbehaviour.seam import Action
-from securefl.runtime.simulation.federation import Federation, assemble
+from securefl.runtime.simulation.federation import SimulatedFederation, assemble
 from securefl.scenario.behaviours import Phase
 from securefl.scenario.load import parse_scenario
 from securefl.training.data.datasets import load_data
@@ -68,7 +68,7 @@ rounds = 2
 class Private(Lab):
     """A lab whose parties train on shares of the digits, as their processes do."""
 
-    def __init__(self, twin: Federation) -> None:
+    def __init__(self, twin: SimulatedFederation) -> None:
         scenario, names = twin.plan.scenario, party_names(twin.plan.scenario.parties)
         cast, device = behaviours_of(scenario, SEED), torch.device("cpu")
         dataset = load_data(scenario.data, None)

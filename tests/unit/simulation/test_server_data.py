@@ -11,7 +11,7 @@ from securefl.protocol.round.shared.reports import (
     RoundDone,
     SumOpened,
 )
-from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.federation import assemble
 from securefl.scenario.load import parse_scenario
 
@@ -76,7 +76,7 @@ def simulated(rule: str, *overrides: str) -> Ear:
     scenario = parse_scenario(SCENARIO, (f"aggregation.rule={rule}", *overrides))
     federation = assemble(scenario, RunId("r"), 1)
     ear = Ear()
-    assert isinstance(Course(federation, [ear]).run(federation.evaluator.evaluate), Finished)
+    assert isinstance(SimulatedRounds(federation, [ear]).run(federation.evaluator.evaluate), Finished)
     return ear
 
 

@@ -9,7 +9,7 @@ from securefl.base.arrays import F32
 from securefl.base.ids import PartyId, RunId
 from securefl.methods.weighting.weights import cap_of, public_weights
 from securefl.protocol.round.shared.reports import ClustersDrawn, ModelFinal, ModelStepped
-from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.federation import assemble
 from securefl.scenario.load import parse_scenario
 
@@ -68,7 +68,7 @@ def one_round(*overrides: str, exact: bool = True) -> tuple[Heard, F32]:
     """What is heard, and the step of the model."""
     made = assemble(parse_scenario(SCENARIO, overrides), RunId("r"), 1, exact=exact)
     heard = Heard()
-    Course(made, [heard]).run(made.evaluator.evaluate)
+    SimulatedRounds(made, [heard]).run(made.evaluator.evaluate)
     return heard, heard.final() - made.initial
 
 

@@ -17,8 +17,8 @@ from securefl.base.ids import PartyId, RunId
 from securefl.protocol.kernel.effects import Finished
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports import ModelFinal, RoundDone, SumOpened
-from securefl.runtime.simulation.course import Course
-from securefl.runtime.simulation.federation import Federation, assemble
+from securefl.runtime.simulation.course import SimulatedRounds
+from securefl.runtime.simulation.federation import SimulatedFederation, assemble
 from securefl.runtime.simulation.staffing import available_cores
 from securefl.runtime.simulation.workforce import Carries, PartyByParty
 from securefl.scenario.load import parse_scenario
@@ -95,13 +95,15 @@ class Heard:
     def on_reject(self, *_refusal: str) -> None: ...
 
 
-def federation(*overrides: str, text: str = SCENARIO, exact: bool = False, threads: int = 1) -> Federation:
+def federation(
+    *overrides: str, text: str = SCENARIO, exact: bool = False, threads: int = 1
+) -> SimulatedFederation:
     return assemble(parse_scenario(text, overrides), RunId("r"), 1, exact=exact, threads=threads)
 
 
 def course(*overrides: str, text: str = SCENARIO, exact: bool = False, threads: int = 1) -> Heard:
     made, heard = federation(*overrides, text=text, exact=exact, threads=threads), Heard()
-    assert isinstance(Course(made, [heard]).run(made.evaluator.evaluate), Finished)
+    assert isinstance(SimulatedRounds(made, [heard]).run(made.evaluator.evaluate), Finished)
     return heard
 
 
@@ -175,7 +177,7 @@ def without_p07(instead: float | None, exact: bool) -> Heard:
 
     workforce.train = train  # type: ignore[method-assign, assignment]
     heard = Heard()
-    Course(made, [heard]).run(made.evaluator.evaluate)
+    SimulatedRounds(made, [heard]).run(made.evaluator.evaluate)
     return heard
 
 
@@ -220,7 +222,7 @@ def test_a_vectorised_simulation_keeps_nothing_of_a_round() -> None:
                 gc.collect()
                 resident.append(process.memory_info().rss)
 
-    Course(made, [Meter()]).run(made.evaluator.evaluate)
+    SimulatedRounds(made, [Meter()]).run(made.evaluator.evaluate)
     parameters = 4 * made.plan.length * len(made.parties)
     grown = min(resident[20:]) - min(resident[5:15])
     assert grown < 8 * parameters, "15 rounds later, of which each trains so many"

@@ -35,7 +35,7 @@ from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.methods.task_groups.adversary import Craft, Crafted, Outlier, SmallestGroup, Turn, reversed_mean
 from securefl.methods.task_groups.descent import NOBODY, Settings, descend, projected
-from securefl.methods.task_groups.generate import Kind, Setup, draw, random_models
+from securefl.methods.task_groups.generate import Kind, ProblemSetup, draw, random_models
 from securefl.methods.task_groups.means import Means
 from securefl.methods.task_groups.problem import Choice, least, spans
 from securefl.methods.task_groups.recovery import matched_distance, recovery_rate
@@ -46,7 +46,7 @@ from securefl.methods.task_groups.three_stage import three_stage
 from securefl.scenario.aggregation import Rule
 from tests.unit.task_groups import naive
 
-SETUP = Setup(groups=3, machines=14, points=8, dimension=4, byzantine=0.15, fewest=5)
+SETUP = ProblemSetup(groups=3, machines=14, points=8, dimension=4, byzantine=0.15, fewest=5)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_the_same_as_a_naive_one(
 
 @pytest.mark.parametrize("kind", ["regression", "gaussian-mean", "poisson-mean"])
 def test_groups_are_recovered_from_near_the_truth(kind: Kind) -> None:
-    setup = Setup(groups=3, machines=30, points=40, dimension=6, byzantine=0.1, noise=0.2, kind=kind)
+    setup = ProblemSetup(groups=3, machines=30, points=40, dimension=6, byzantine=0.1, noise=0.2, kind=kind)
     drawn = draw(setup, np.random.default_rng(5))
     start = near_truth(drawn, 0.25, np.random.default_rng(1))
     settings = Settings(rule=TrimmedShare(0.2), rate=0.1, iterations=60)
@@ -95,7 +95,7 @@ def test_groups_are_recovered_from_near_the_truth(kind: Kind) -> None:
 def test_any_rule_holds_against_all_byzantine_machines_in_the_smallest_group(
     rule: Median | Krum | MultiKrum,
 ) -> None:
-    setup = Setup(groups=2, machines=23, points=60, dimension=5, byzantine=0.14, noise=0.2)
+    setup = ProblemSetup(groups=2, machines=23, points=60, dimension=5, byzantine=0.14, noise=0.2)
     drawn = draw(setup, np.random.default_rng(3))
     start = near_truth(drawn, 0.25, np.random.default_rng(4))
     settings = Settings(rule=rule, rate=0.1, iterations=60)
@@ -124,7 +124,7 @@ def test_any_rule_holds_against_all_byzantine_machines_in_the_smallest_group(
 )
 def test_every_other_rule_is_better_than_the_mean_against_outliers(rule: Rule) -> None:
     drawn = draw(
-        Setup(groups=2, machines=40, points=60, dimension=5, byzantine=0.1, noise=0.2),
+        ProblemSetup(groups=2, machines=40, points=60, dimension=5, byzantine=0.1, noise=0.2),
         np.random.default_rng(3),
     )
     start = near_truth(drawn, 0.25, np.random.default_rng(4))
@@ -160,7 +160,7 @@ def test_rules_that_ask_for_the_servers_data_are_refused_before_anything_is_done
 def test_the_median_holds_against_the_attacks_of_behaviours(
     adversary: type[Crafted | SmallestGroup], craft: Craft
 ) -> None:
-    setup = Setup(groups=2, machines=23, points=60, dimension=5, byzantine=0.14, noise=0.2)
+    setup = ProblemSetup(groups=2, machines=23, points=60, dimension=5, byzantine=0.14, noise=0.2)
     drawn = draw(setup, np.random.default_rng(3))
     start = near_truth(drawn, 0.25, np.random.default_rng(4))
     found = descend(
@@ -242,7 +242,9 @@ def test_a_group_that_is_empty_or_too_small_keeps_its_model() -> None:
 
 
 def test_resampling_takes_fresh_points_and_says_when_there_are_too_few() -> None:
-    drawn = draw(Setup(groups=2, machines=6, points=8, dimension=2, byzantine=0.0), np.random.default_rng(0))
+    drawn = draw(
+        ProblemSetup(groups=2, machines=6, points=8, dimension=2, byzantine=0.0), np.random.default_rng(0)
+    )
     start = near_truth(drawn, 0.25, np.random.default_rng(1))
     once = descend(drawn.problem, start, Settings(rule=Mean(), rate=0.1, iterations=1, resample=True))
     assert isinstance(drawn.problem, Moments)
@@ -280,7 +282,7 @@ def test_projection_is_the_nearest_point_of_the_ball(values: list[float], radius
 @tries(max_examples=20)
 @given(st.permutations(range(9)), st.sampled_from([MEDIAN, TrimmedShare(0.2), Mean()]))
 def test_the_order_of_the_machines_does_not_matter(order: list[int], rule: GroupRule) -> None:
-    setup = Setup(groups=2, machines=9, points=6, dimension=3, byzantine=0.0, fewest=3)
+    setup = ProblemSetup(groups=2, machines=9, points=6, dimension=3, byzantine=0.0, fewest=3)
     drawn = draw(setup, np.random.default_rng(2))
     assert isinstance(drawn.problem, Moments)
     whole = drawn.problem.whole
@@ -324,11 +326,11 @@ def test_starts_that_do_not_fit(start: naive.F64, says: str) -> None:
 
 def test_setups_that_make_no_sense() -> None:
     with pytest.raises(UsageError, match="2 honest machines are fewer than 3 groups"):
-        Setup(groups=3, machines=4, dimension=2, byzantine=0.5)
+        ProblemSetup(groups=3, machines=4, dimension=2, byzantine=0.5)
     with pytest.raises(UsageError, match="1 to 100 points"):
-        Setup(groups=1, machines=4, dimension=2, fewest=101)
+        ProblemSetup(groups=1, machines=4, dimension=2, fewest=101)
     with pytest.raises(UsageError, match="no 2 different"):
-        draw(Setup(groups=2, machines=4, dimension=1), np.random.default_rng(0))
+        draw(ProblemSetup(groups=2, machines=4, dimension=1), np.random.default_rng(0))
     with pytest.raises(UsageError, match="finite"):
         Means((np.array([[np.nan]]),))
     with pytest.raises(UsageError, match="must be zero"):
@@ -337,7 +339,7 @@ def test_setups_that_make_no_sense() -> None:
 
 def test_halves_of_sums_of_mixed_clusters_find_all_groups() -> None:
     """Where sums of 3 of 60 machines in 4 groups are all that is looked at, and 3 machines lie."""
-    setup = Setup(groups=4, machines=60, points=40, dimension=20, byzantine=0.05, noise=0.2)
+    setup = ProblemSetup(groups=4, machines=60, points=40, dimension=20, byzantine=0.05, noise=0.2)
     drawn = draw(setup, np.random.default_rng(8))
     settings = Settings(rule=TrimmedShare(0.1), rate=0.05, iterations=100)
     start = halves(
@@ -348,7 +350,7 @@ def test_halves_of_sums_of_mixed_clusters_find_all_groups() -> None:
 
 
 def test_halves_need_two_sums() -> None:
-    drawn = draw(Setup(groups=2, machines=5, points=10, dimension=2), np.random.default_rng(8))
+    drawn = draw(ProblemSetup(groups=2, machines=5, points=10, dimension=2), np.random.default_rng(8))
     settings = Settings(rule=TrimmedShare(0.1), rate=0.05)
     nobody = np.zeros(5, dtype=bool)
     with pytest.raises(UsageError, match="no two sums of 3"):
@@ -356,7 +358,7 @@ def test_halves_need_two_sums() -> None:
 
 
 def test_the_split_start_needs_no_oracle_and_three_stage_finds_far_groups() -> None:
-    setup = Setup(groups=3, machines=40, points=40, dimension=8, byzantine=0.05, noise=0.2)
+    setup = ProblemSetup(groups=3, machines=40, points=40, dimension=8, byzantine=0.05, noise=0.2)
     drawn = draw(setup, np.random.default_rng(8))
     settings = Settings(rule=TrimmedShare(0.1), rate=0.05, iterations=100)
     rng = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from securefl.base.errors import UsageError
-from securefl.runtime.transport.base import Delivery, Link, Transport, check_filter, topic_matches
+from securefl.runtime.transport.base import ArrivedFrame, Link, Transport, check_filter, topic_matches
 
 
 class FaultKind(Enum):
@@ -61,9 +61,9 @@ class _Lane:
 
     faults: list[Fault]
     seen: dict[int, int] = field(default_factory=dict)
-    held: list[tuple[int, Delivery]] = field(default_factory=list)
+    held: list[tuple[int, ArrivedFrame]] = field(default_factory=list)
 
-    def pass_on(self, frame: Delivery) -> list[Delivery]:
+    def pass_on(self, frame: ArrivedFrame) -> list[ArrivedFrame]:
         """What leaves the lane when ``frame`` enters it, in order."""
         copies, delay = 1, 0
         for index, fault in enumerate(self.faults):
@@ -81,7 +81,7 @@ class _Lane:
                 case FaultKind.DELAY:
                     delay = max(delay, fault.amount)
                 case FaultKind.CORRUPT:
-                    frame = Delivery(frame.topic, _corrupt(frame.payload, fault.amount))
+                    frame = ArrivedFrame(frame.topic, _corrupt(frame.payload, fault.amount))
         due = [one for left, one in self.held if left <= 1]
         self.held = [(left - 1, one) for left, one in self.held if left > 1]
         if delay:
@@ -98,14 +98,14 @@ class FaultyTransport:
         self._inner = inner
         self._out = _Lane([one for one in listed if one.direction is Direction.OUT])
         self._in = _Lane([one for one in listed if one.direction is Direction.IN])
-        self._ready: deque[Delivery] = deque()
+        self._ready: deque[ArrivedFrame] = deque()
 
     async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Publish what the faults leave of this frame, and the delayed frames whose turn it is."""
-        for frame in self._out.pass_on(Delivery(topic, payload)):
+        for frame in self._out.pass_on(ArrivedFrame(topic, payload)):
             await self._inner.publish(*frame, retain=retain and frame.topic == topic)
 
-    async def receive(self) -> Delivery:
+    async def receive(self) -> ArrivedFrame:
         """Return the next frame that the faults let through."""
         while not self._ready:
             self._ready.extend(self._in.pass_on(await self._inner.receive()))

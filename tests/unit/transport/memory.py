@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from securefl.base.errors import UsageError
 from securefl.runtime.transport.base import (
-    Delivery,
+    ArrivedFrame,
     Link,
     TransportClosedError,
     check_filter,
@@ -34,7 +34,7 @@ class MemoryHub:
         self._capacity = capacity
         self._members: dict[str, MemoryTransport] = {}
         self._taps: list[MemoryTransport] = []
-        self._retained: dict[str, Delivery] = {}
+        self._retained: dict[str, ArrivedFrame] = {}
         self._waiters: list[asyncio.Future[None]] = []
 
     def connect(
@@ -72,7 +72,7 @@ class MemoryHub:
         if member.last_will is not None:
             topic, payload = member.last_will
             for receiver in self._receivers(topic):
-                receiver._deliver(Delivery(topic, payload))
+                receiver._deliver(ArrivedFrame(topic, payload))
 
     async def _change(self) -> None:
         """Wait until somebody reads, receives or leaves."""
@@ -117,14 +117,14 @@ class MemoryTransport:
         self.last_will = last_will
         self._hub = hub
         self._capacity = capacity
-        self._inbox: deque[Delivery] = deque()
+        self._inbox: deque[ArrivedFrame] = deque()
         self._closed = False
         self._in_order = asyncio.Lock()
 
     async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Deliver to every subscriber; wait while one of them has no room."""
         check_topic(topic)
-        frame = Delivery(topic, bytes(payload))
+        frame = ArrivedFrame(topic, bytes(payload))
         if retain:
             self._hub._retained.pop(topic, None)
             if payload:
@@ -139,7 +139,7 @@ class MemoryTransport:
         # Give the readers a turn, as a round trip to a broker would.
         await asyncio.sleep(0)
 
-    async def receive(self) -> Delivery:
+    async def receive(self) -> ArrivedFrame:
         """Return the oldest frame that was not read yet."""
         self._check_open()
         while not self._inbox:
@@ -161,7 +161,7 @@ class MemoryTransport:
     def _full(self) -> bool:
         return not self._closed and self._capacity is not None and len(self._inbox) >= self._capacity
 
-    def _deliver(self, frame: Delivery) -> None:
+    def _deliver(self, frame: ArrivedFrame) -> None:
         if not self._closed:
             self._inbox.append(frame)
             self._hub._wake()

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from securefl.base.errors import UsageError
-from securefl.runtime.transport.base import Delivery, TransportClosedError
+from securefl.runtime.transport.base import ArrivedFrame, TransportClosedError
 from tests.unit.transport.faults import Direction, Fault, FaultKind, FaultyTransport
 from tests.unit.transport.memory import MemoryHub
 
@@ -88,7 +88,7 @@ def test_directions_do_not_touch_each_other() -> None:
         transport = FaultyTransport(hub.connect("a", ("t",)), [Fault(FaultKind.DROP, Direction.IN)])
         await transport.publish("t", b"dropped on the way in")
         await transport.publish("t", b"passes")
-        assert await transport.receive() == Delivery("t", b"passes")
+        assert await transport.receive() == ArrivedFrame("t", b"passes")
         await transport.close()
         with pytest.raises(TransportClosedError):
             await transport.receive()

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from securefl.base.errors import UsageError
-from securefl.runtime.transport.base import Delivery, TransportClosedError
+from securefl.runtime.transport.base import ArrivedFrame, TransportClosedError
 from tests.unit.transport.memory import MemoryHub
 
 
@@ -100,7 +100,7 @@ def test_a_second_member_with_the_same_id_cuts_the_first_off() -> None:
         second = hub.connect("a", ("x",))
         with pytest.raises(TransportClosedError):
             await first.receive()
-        assert await watcher.receive() == Delivery("will", b"first died")
+        assert await watcher.receive() == ArrivedFrame("will", b"first died")
         await first.close()
         await watcher.publish("x", b"to the second")
         assert (await second.receive()).payload == b"to the second"

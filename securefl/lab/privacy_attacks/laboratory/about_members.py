@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from securefl.base.arrays import F32, I64
-from securefl.lab.audit import Chapter, Curve, Finding, Plot, Severity, Table
+from securefl.lab.audit import AuditPlot, Chapter, Curve, Finding, Severity, Table
 from securefl.lab.privacy_attacks.laboratory.case import Case
 from securefl.lab.privacy_attacks.laboratory.membership import MembershipAttack, confidences_in, shadow_scores
 from securefl.lab.privacy_attacks.roc import Roc
@@ -123,7 +123,7 @@ def _table(found: dict[str, MembershipAttack]) -> Table:
     )
 
 
-def _plot(found: dict[str, MembershipAttack]) -> Plot:
+def _plot(found: dict[str, MembershipAttack]) -> AuditPlot:
     curves = []
     for name, one in found.items():
         for kind, roc in _kinds(one):
@@ -131,7 +131,7 @@ def _plot(found: dict[str, MembershipAttack]) -> Plot:
             thin = kept[:: max(1, len(kept) // 200)]
             x, y = tuple(roc.false_alarms[thin].tolist()), tuple(roc.hits[thin].tolist())
             curves.append(Curve(label=f"{name}, {kind}", x=x, y=y))
-    return Plot(
+    return AuditPlot(
         title="Membership inference",
         x_name="false alarms",
         y_name="hits",

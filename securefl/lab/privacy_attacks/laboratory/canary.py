@@ -29,9 +29,9 @@ from securefl.protocol.round import SumOpened
 from securefl.runtime.simulation import (
     NO_CARRY,
     Carries,
-    Course,
-    Federation,
     Planted,
+    SimulatedFederation,
+    SimulatedRounds,
     Trainings,
     canary_size,
     plant,
@@ -71,7 +71,7 @@ class CanaryAudit:
 
 
 def audit_canaries(
-    federation: Federation,
+    federation: SimulatedFederation,
     hosts: Collection[PartyId],
     entropy: Entropy,
     *,
@@ -99,7 +99,7 @@ def audit_canaries(
         federation = replace(federation, trainings=Trainings(Still(federation.plan.length)))
     held, planted = plant(federation, hosts, count, entropy)
     openings = _Openings(planted.coordinates)
-    Course(held, (openings,)).run(held.evaluator.evaluate if train else _unseen)
+    SimulatedRounds(held, (openings,)).run(held.evaluator.evaluate if train else _unseen)
     mechanism = planted.mechanism
     scores, present = np.zeros(planted.coordinates.size), np.zeros(planted.coordinates.size, dtype=np.bool_)
     releases = 0
@@ -188,7 +188,9 @@ class _Openings:
         """See :class:`securefl.runtime.simulation.course.Listener`."""
 
 
-def _ratios(federation: Federation, planted: Planted, openings: _Openings, name: PartyId) -> Iterator[F64]:
+def _ratios(
+    federation: SimulatedFederation, planted: Planted, openings: _Openings, name: PartyId
+) -> Iterator[F64]:
     """The log likelihood ratios of one host's canaries, f64 ``(c,)``, for each of its releases."""
     scenario, mechanism = federation.plan.scenario, planted.mechanism
     unit = float(1 << scenario.encoding.scale_bits)

@@ -14,7 +14,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.encoding import from_ring
 from securefl.methods.weighting import public_weights
 from securefl.protocol.round import ClustersDrawn, ClusterSum, SumOpened
-from securefl.runtime.simulation import Course, Federation
+from securefl.runtime.simulation import SimulatedFederation, SimulatedRounds
 from securefl.scenario import Scenario, Stop, Weighting
 from securefl.training.sgd import Evaluation
 
@@ -47,12 +47,12 @@ def cluster_means(
     )
 
 
-def opened_in_a_round(federation: Federation) -> tuple[ClusterMean, ...]:
+def opened_in_a_round(federation: SimulatedFederation) -> tuple[ClusterMean, ...]:
     """Simulate one round, whatever the scenario says, and return what the server opens."""
     plan = federation.plan
     short = replace(plan, scenario=msgspec.structs.replace(plan.scenario, stop=Stop(rounds=1)))
     heard = _Sums(plan.scenario.weighting)
-    Course(replace(federation, plan=short), (heard,)).run(lambda _params: Evaluation(0.0, 0.0))
+    SimulatedRounds(replace(federation, plan=short), (heard,)).run(lambda _params: Evaluation(0.0, 0.0))
     return cluster_means(plan.scenario, heard.sums, heard.weights)
 
 

@@ -27,10 +27,10 @@ import numpy as np
 from securefl.base.arrays import F64, I64
 from securefl.methods.privacy.checks.null import Null, SumLaw, check_values, sum_law
 from securefl.methods.privacy.checks.tails import band_tail, band_width
-from securefl.methods.privacy.checks.verdict import Verdict, check_level, judge
+from securefl.methods.privacy.checks.verdict import CheckVerdict, check_level, judge
 
 
-def magnitudes(values: I64, null: Null, alpha: float) -> Verdict:
+def magnitudes(values: I64, null: Null, alpha: float) -> CheckVerdict:
     """Whether the magnitudes of the coordinates follow the law.
 
     The statistic is the larger of the two one-sided distances, the allowance subtracted on the side on which
@@ -52,7 +52,7 @@ def magnitudes(values: I64, null: Null, alpha: float) -> Verdict:
     return _verdict("magnitudes", float(gap.max()), float(-gap.min()) - allowed, dim, alpha, allowed)
 
 
-def coordinates(values: I64, null: Null, alpha: float) -> Verdict:
+def coordinates(values: I64, null: Null, alpha: float) -> CheckVerdict:
     """Whether the coordinates follow the law.
 
     The statistic is the distance with the allowance subtracted.
@@ -93,7 +93,7 @@ def _cumulative(law: SumLaw) -> F64:
     return np.concatenate([below, 1 - law.from_on[2:]])
 
 
-def _verdict(check: str, over: float, under: float, dim: int, alpha: float, allowed: float) -> Verdict:
+def _verdict(check: str, over: float, under: float, dim: int, alpha: float, allowed: float) -> CheckVerdict:
     distance, threshold = max(over, under), band_width(alpha, dim)
     side = "small" if check == "magnitudes" and over > under else "large"
     where = f"too {side}, " if check == "magnitudes" else ""

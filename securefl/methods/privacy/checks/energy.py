@@ -15,11 +15,11 @@ import numpy as np
 from securefl.base.arrays import I64
 from securefl.methods.privacy.checks.null import Null, check_values
 from securefl.methods.privacy.checks.tails import gamma_quantile, gamma_tails
-from securefl.methods.privacy.checks.verdict import Verdict, check_level, judge
+from securefl.methods.privacy.checks.verdict import CheckVerdict, check_level, judge
 from securefl.methods.privacy.laws import NoiseLaw
 
 
-def noise_floor(values: I64, null: Null, alpha: float) -> Verdict:
+def noise_floor(values: I64, null: Null, alpha: float) -> CheckVerdict:
     """Whether the sum has at least the energy of its members' noise.
 
     With X = mu + Z, each |X_i| is stochastically at least |Z_i| (the law is symmetric and falls on either
@@ -53,7 +53,7 @@ def noise_floor(values: I64, null: Null, alpha: float) -> Verdict:
     )
 
 
-def excess_energy(values: I64, null: Null, alpha: float) -> Verdict:
+def excess_energy(values: I64, null: Null, alpha: float) -> CheckVerdict:
     """Whether the sum has no more energy than its members' noise and an allowed signal.
 
     The statistic is |X|^2 - n s^2 d. The worst signal has the whole allowance B: it adds B^2, and

@@ -25,10 +25,10 @@ from securefl.methods.privacy.checks.evidence import calibrate
 from securefl.methods.privacy.checks.null import Null
 from securefl.methods.privacy.checks.outliers import maximum, tail_counts
 from securefl.methods.privacy.checks.projection import projection
-from securefl.methods.privacy.checks.verdict import KINDS, Verdict, check_level, judge
+from securefl.methods.privacy.checks.verdict import KINDS, CheckVerdict, check_level, judge
 from securefl.methods.privacy.laws import NoiseLaw
 
-Check = Callable[[I64, Null, float], Verdict]
+Check = Callable[[I64, Null, float], CheckVerdict]
 
 CHECKS: Final[tuple[Check, ...]] = (
     noise_floor,
@@ -78,10 +78,10 @@ class OpenedSum:
 class SumVerdict:
     """What a round says of one of its sums."""
 
-    family: Verdict
+    family: CheckVerdict
     """Statistic and threshold are in digits: minus the decimal logarithm of the p-value, which is already
     multiplied by the number of checks, and of Holm's level for this sum."""
-    checks: tuple[Verdict, ...]
+    checks: tuple[CheckVerdict, ...]
     """Each check by itself, at its share of ``alpha``."""
     e_values: tuple[float, ...]
     """Evidence against the sum by kind of check (``KINDS``), see
@@ -139,7 +139,9 @@ def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
     return levels
 
 
-def _each(one: OpenedSum, plan: CheckPlan, references: Sequence[F64], alpha: float) -> tuple[Verdict, ...]:
+def _each(
+    one: OpenedSum, plan: CheckPlan, references: Sequence[F64], alpha: float
+) -> tuple[CheckVerdict, ...]:
     if one.survivors < 1:
         raise UsageError(f"a sum of {one.survivors} parties")
     null = plan.null(one.survivors)
@@ -149,7 +151,7 @@ def _each(one: OpenedSum, plan: CheckPlan, references: Sequence[F64], alpha: flo
     )
 
 
-def _together(checks: tuple[Verdict, ...], p_value: float, level: float, alpha: float) -> SumVerdict:
+def _together(checks: tuple[CheckVerdict, ...], p_value: float, level: float, alpha: float) -> SumVerdict:
     worst = min(checks, key=lambda check: check.p_value)
     family = judge(
         "all checks",
@@ -164,6 +166,6 @@ def _together(checks: tuple[Verdict, ...], p_value: float, level: float, alpha: 
     return SumVerdict(family=family, checks=checks, e_values=tuple(_e_value(checks, kind) for kind in KINDS))
 
 
-def _e_value(checks: tuple[Verdict, ...], kind: str) -> float:
+def _e_value(checks: tuple[CheckVerdict, ...], kind: str) -> float:
     found = [calibrate(check.p_value) for check in checks if check.check == kind]
     return math.fsum(found) / len(found) if found else 1.0

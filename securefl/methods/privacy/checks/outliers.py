@@ -26,13 +26,13 @@ import numpy as np
 from securefl.base.arrays import I64
 from securefl.methods.privacy.checks.null import Null, SumLaw, check_values, sum_law
 from securefl.methods.privacy.checks.tails import poisson_tail
-from securefl.methods.privacy.checks.verdict import Verdict, check_level, judge
+from securefl.methods.privacy.checks.verdict import CheckVerdict, check_level, judge
 
 _FAR = 1.25
 """Ratio of neighbouring levels beyond the noise."""
 
 
-def maximum(values: I64, null: Null, alpha: float) -> Verdict:
+def maximum(values: I64, null: Null, alpha: float) -> CheckVerdict:
     """Whether the largest magnitude is one that noise and an allowed signal may have.
 
     A union bound over the coordinates, on the discrete law. A coordinate that holds signal is counted twice,
@@ -61,7 +61,7 @@ def maximum(values: I64, null: Null, alpha: float) -> Verdict:
     )
 
 
-def tail_counts(values: I64, null: Null, alpha: float) -> Verdict:
+def tail_counts(values: I64, null: Null, alpha: float) -> CheckVerdict:
     """Whether too many coordinates lie beyond any of a few fixed levels: higher criticism by exact counts.
 
     Higher criticism (Donoho and Jin 2004) standardises the number of small p-values at every level and takes

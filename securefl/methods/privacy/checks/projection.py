@@ -19,10 +19,10 @@ import numpy as np
 from securefl.base.arrays import F64, I64, expect
 from securefl.base.errors import UsageError
 from securefl.methods.privacy.checks.null import Null, check_values
-from securefl.methods.privacy.checks.verdict import Verdict, check_level, judge
+from securefl.methods.privacy.checks.verdict import CheckVerdict, check_level, judge
 
 
-def projection(values: I64, reference: F64, null: Null, alpha: float) -> Verdict:
+def projection(values: I64, reference: F64, null: Null, alpha: float) -> CheckVerdict:
     """Whether the sum's component along a direction is one that noise and an allowed signal may have.
 
     The signal's component is at most the allowance. The noise's tail is bounded by Chernoff's method: a

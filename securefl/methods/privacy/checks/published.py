@@ -20,7 +20,7 @@ from securefl.base.arrays import F64, expect
 from securefl.base.errors import UsageError
 from securefl.methods.privacy.checks.null import MIN_DIM
 from securefl.methods.privacy.checks.tails import kolmogorov_tail, normal_tail
-from securefl.methods.privacy.checks.verdict import Verdict, judge
+from securefl.methods.privacy.checks.verdict import CheckVerdict, judge
 
 NORM_SPREADS = 3.0
 KS_LEVEL = 0.05
@@ -40,8 +40,8 @@ def least_std(dim: int) -> float:
 class FirstStage(NamedTuple):
     """Both tests on one upload."""
 
-    norm: Verdict
-    distribution: Verdict
+    norm: CheckVerdict
+    distribution: CheckVerdict
 
     @property
     def ok(self) -> bool:
@@ -62,7 +62,7 @@ def first_stage(upload: F64, std: float) -> FirstStage:
     return FirstStage(norm_test(upload, std), ks_test(upload, std))
 
 
-def norm_test(upload: F64, std: float) -> Verdict:
+def norm_test(upload: F64, std: float) -> CheckVerdict:
     """Whether |g|^2 lies within 3 sqrt(2 d) sigma^2 of sigma^2 d.
 
     The statistic is the distance in units of sqrt(2 d) sigma^2. Arguments as for :func:`first_stage`.
@@ -79,7 +79,7 @@ def norm_test(upload: F64, std: float) -> Verdict:
     )
 
 
-def ks_test(upload: F64, std: float) -> Verdict:
+def ks_test(upload: F64, std: float) -> CheckVerdict:
     """Whether the coordinates pass a KS test against N(0, ``std``^2) at 0.05.
 
     The statistic is the distance. Arguments as for :func:`first_stage`.

@@ -22,7 +22,7 @@ SMALLEST_P = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class CheckVerdict:
     """The outcome of one check, or of all of them, on one sum."""
 
     check: str
@@ -42,10 +42,10 @@ class Verdict:
 
 def judge(
     check: str, alpha: float, p_value: float, *, statistic: float, threshold: float, reason: str
-) -> Verdict:
+) -> CheckVerdict:
     """The verdict that ``p_value`` gives at level ``alpha``."""
     p_value = min(1.0, max(SMALLEST_P, p_value))
-    return Verdict(
+    return CheckVerdict(
         check=check,
         ok=p_value > alpha,
         statistic=float(statistic),

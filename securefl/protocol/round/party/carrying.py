@@ -11,16 +11,16 @@ import numpy as np
 from securefl.base.arrays import F32, F64
 from securefl.methods.encoding import from_ring
 from securefl.protocol.round.party.upload import Upload
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 
 
-def carries(plan: Plan, what: str) -> bool:
+def carries(plan: RunPlan, what: str) -> bool:
     """Whether the scenario carries ``what``: ``own`` or ``global``."""
     dp = plan.scenario.training.dp_sgd
     return dp is not None and dp.carry == what
 
 
-def global_step(plan: Plan, before: F32, after: F32) -> F64 | None:
+def global_step(plan: RunPlan, before: F32, after: F32) -> F64 | None:
     """Minus the last step of the global model over the server's learning rate: of an update's scale, uphill.
 
     Args:
@@ -38,6 +38,6 @@ def global_step(plan: Plan, before: F32, after: F32) -> F64 | None:
     return step if np.isfinite(step).all() else None
 
 
-def own_upload(plan: Plan, upload: Upload, weight: float) -> F64:
+def own_upload(plan: RunPlan, upload: Upload, weight: float) -> F64:
     """Minus what a cluster of one is opened to, its noise included: f64 ``(d,)``, uphill."""
     return -plan.fixed_point.decode(from_ring(upload.ring), weight)

@@ -22,7 +22,7 @@ from securefl.methods.leakage import NO_OPENINGS, Admission, Openings
 from securefl.protocol.messages import Hello
 from securefl.protocol.round.party.upload import HONEST, Seams, Upload
 from securefl.protocol.round.shared.leakage import Question
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.secure_sum import InputSent, MemberPhase, SecureSum
 
@@ -31,7 +31,7 @@ from securefl.protocol.secure_sum import InputSent, MemberPhase, SecureSum
 class PartyContext:
     """What a party machine is made with."""
 
-    plan: Plan
+    plan: RunPlan
     me: PartyId
     samples: int
     """Declared sample count."""

@@ -15,7 +15,7 @@ from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.methods.encoding import Encoded, clip_l2, to_ring
 from securefl.protocol.messages import ReleasedShares
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ def _clipped(update: F64, bound: float | None, _occasion: Occasion) -> F64:
     return clip_l2(update, bound)
 
 
-def _rounded(plan: Plan, values: F64, entropy: Entropy, _occasion: Occasion) -> Encoded:
+def _rounded(plan: RunPlan, values: F64, entropy: Entropy, _occasion: Occasion) -> Encoded:
     mechanism = plan.mechanism
     if mechanism is None:
         return plan.fixed_point.encode(values, entropy)
@@ -62,7 +62,7 @@ def _shares_unchanged(shares: ReleasedShares, _round: int) -> ReleasedShares:
     return shares
 
 
-Encode = Callable[[Plan, F64, Entropy, Occasion], Encoded]
+Encode = Callable[[RunPlan, F64, Entropy, Occasion], Encoded]
 """Rounds an update to integers, at the seam of that name."""
 
 
@@ -104,7 +104,7 @@ class Upload:
 
 
 def make_upload(
-    plan: Plan, occasion: Occasion, update: F64, weight: float, entropy: Entropy, seams: Seams = HONEST
+    plan: RunPlan, occasion: Occasion, update: F64, weight: float, entropy: Entropy, seams: Seams = HONEST
 ) -> Upload:
     """Encode what training changed.
 

@@ -10,12 +10,12 @@ from securefl.base.errors import UsageError
 from securefl.methods.encoding import from_ring
 from securefl.methods.privacy import CheckPlan, Mechanism, OpenedSum, check_sums, first_stage
 from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import SumChecked
 from securefl.scenario import Scenario
 
 
-def checks_of(plan: Plan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
+def checks_of(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
     """Judge every opened sum of a round, in their order; nothing where the scenario has no checks.
 
     Raises:

@@ -14,12 +14,12 @@ from securefl.methods.robust import lengths
 from securefl.protocol.round.server.group_sums import group_of, group_stack, of_group
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.draw import Draw
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 
 
 def screened(
-    plan: Plan, sums: Sequence[ClusterSum], drawn: Draw, totals: Mapping[ClusterKey, int] | None
+    plan: RunPlan, sums: Sequence[ClusterSum], drawn: Draw, totals: Mapping[ClusterKey, int] | None
 ) -> list[ClusterSum]:
     """The sums whose means are at most ``groups.screen`` times as long as the median over all models'.
 

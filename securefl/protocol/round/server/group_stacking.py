@@ -13,12 +13,12 @@ from securefl.protocol.round.server.group_screen import screened
 from securefl.protocol.round.server.group_sums import group_stack, of_group
 from securefl.protocol.round.server.stacking import ClusterSum, RoundAggregate
 from securefl.protocol.round.shared.draw import Draw
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 
 
 def aggregate_groups(
-    plan: Plan,
+    plan: RunPlan,
     sums: Sequence[ClusterSum],
     drawn: Draw,
     reference: F64,

@@ -23,7 +23,7 @@ from securefl.protocol.round.server.group_screen import screened
 from securefl.protocol.round.server.group_sums import group_of, group_stack, of_group
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.draw import Draw
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 
 MIXED = 1.4
@@ -31,7 +31,7 @@ MIXED = 1.4
 all members are of one group, and 1.5 to 5.3 where they are of two."""
 
 
-def models_at(plan: Plan, round_: int) -> int:
+def models_at(plan: RunPlan, round_: int) -> int:
     """How many models parties choose among in a round: 1 in the warm-up, where nobody chooses."""
     groups = plan.scenario.groups
     if round_ < groups.warmup:
@@ -41,7 +41,7 @@ def models_at(plan: Plan, round_: int) -> int:
     return min(plan.models, 2 + (round_ - groups.warmup) // groups.pace)
 
 
-def parts_after(plan: Plan, round_: int) -> bool:
+def parts_after(plan: RunPlan, round_: int) -> bool:
     """Whether a model may be parted at the end of a round."""
     groups = plan.scenario.groups
     since = round_ - (groups.warmup - 1)
@@ -51,7 +51,7 @@ def parts_after(plan: Plan, round_: int) -> bool:
 
 
 def parted(
-    plan: Plan,
+    plan: RunPlan,
     round_: int,
     models: F32,
     velocity: F64,
@@ -91,7 +91,7 @@ def parted(
 
 
 def _spreads(
-    plan: Plan,
+    plan: RunPlan,
     sums: Sequence[ClusterSum],
     drawn: Draw,
     totals: Mapping[ClusterKey, int] | None,
@@ -108,5 +108,5 @@ def _spreads(
     return found
 
 
-def _of(plan: Plan, group: int) -> slice:
+def _of(plan: RunPlan, group: int) -> slice:
     return slice(group * plan.length, (group + 1) * plan.length)

@@ -11,7 +11,7 @@ from securefl.base.stack import Stack
 from securefl.methods.encoding import from_ring
 from securefl.protocol.round.server.stacking import ClusterSum, stack_of
 from securefl.protocol.round.shared.draw import Draw
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.round.shared.slots import FIRST_SLOT
 
@@ -28,7 +28,7 @@ def of_group(sums: Sequence[ClusterSum], drawn: Draw, group: int) -> list[Cluste
 
 
 def group_stack(
-    plan: Plan,
+    plan: RunPlan,
     sums: Sequence[ClusterSum],
     drawn: Draw,
     group: int,
@@ -52,7 +52,7 @@ def group_stack(
 
 
 def _counted_stack(
-    plan: Plan, sums: Sequence[ClusterSum], totals: Mapping[ClusterKey, int], reference: F64
+    plan: RunPlan, sums: Sequence[ClusterSum], totals: Mapping[ClusterKey, int], reference: F64
 ) -> Stack:
     """Means of slots: each sum by its count, whose members are not known."""
     counts = [totals[opened.key] for opened in sums]

@@ -26,7 +26,7 @@ from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared.budget import NO_RELEASES, Releases
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.online import OnlineClock
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey, RoundDone, SlotsCounted
 from securefl.protocol.secure_sum import CollectingInputs, Opening, VectorStore
 from securefl.protocol.secure_sum import ServerPhase as InstancePhase
@@ -38,7 +38,7 @@ NOBODY_GONE: Mapping[PartyId, float] = MappingProxyType({})
 class ServerContext:
     """What a server machine is made with."""
 
-    plan: Plan
+    plan: RunPlan
     identity: Identity = field(repr=False)
     """Opens the releases that are sealed to the server."""
     store: VectorStore

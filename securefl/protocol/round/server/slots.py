@@ -11,17 +11,17 @@ from securefl.protocol.messages import SlotCounts
 from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.server.phases import Releasing, ServerContext
 from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey, StepReached
 from securefl.protocol.round.shared.slots import counted, least_in_slot, opened_slots
 
 
-def is_count(plan: Plan, key: ClusterKey) -> bool:
+def is_count(plan: RunPlan, key: ClusterKey) -> bool:
     """Whether an instance sums counts of hidden groups."""
     return hides_groups(plan.scenario) and key[0] == COUNTS
 
 
-def due_now(plan: Plan, phase: Releasing) -> Collection[ClusterKey]:
+def due_now(plan: RunPlan, phase: Releasing) -> Collection[ClusterKey]:
     """The instances whose shares are being released."""
     instances = phase.frozen.instances
     if not hides_groups(plan.scenario):

@@ -24,7 +24,7 @@ from securefl.methods.robust import (
     needs_server_gradient,
 )
 from securefl.protocol.round.server.trust import NO_TRUST, Trust, credited, faded, of_clusters, smoothed
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 
 NO_GRADIENTS: Mapping[int, F64] = MappingProxyType({})
 """For rules that look at no data of the server's."""
@@ -62,7 +62,7 @@ class RoundAggregate:
 
 
 def counted(
-    plan: Plan, sums: Sequence[ClusterSum], excluded: Collection[tuple[int, int]] = ()
+    plan: RunPlan, sums: Sequence[ClusterSum], excluded: Collection[tuple[int, int]] = ()
 ) -> Sequence[ClusterSum]:
     """The sums that the rule sees: all but the (reclustering, cluster) pairs that a check (step 12) excluded.
 
@@ -74,7 +74,7 @@ def counted(
     return [opened for opened in sums if opened.key not in excluded]
 
 
-def usable(plan: Plan, sums: Sequence[ClusterSum]) -> tuple[int, ...]:
+def usable(plan: RunPlan, sums: Sequence[ClusterSum]) -> tuple[int, ...]:
     """The reclusterings with enough opened clusters for the rule."""
     rows = Counter(opened.reclustering for opened in sums)
     needed = clusters_needed_by(plan.scenario.aggregation)
@@ -82,7 +82,7 @@ def usable(plan: Plan, sums: Sequence[ClusterSum]) -> tuple[int, ...]:
 
 
 def stack_of(
-    plan: Plan,
+    plan: RunPlan,
     sums: Sequence[ClusterSum],
     weights: Mapping[PartyId, float],
     reference: F64 | None = None,
@@ -110,7 +110,7 @@ def stack_of(
 
 
 def aggregate_round(
-    plan: Plan,
+    plan: RunPlan,
     sums: Sequence[ClusterSum],
     weights: Mapping[PartyId, float],
     seed: bytes,

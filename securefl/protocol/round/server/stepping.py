@@ -30,7 +30,7 @@ from securefl.protocol.round.server.suspicion import suspects_of
 from securefl.protocol.round.shared.allowance import allowed
 from securefl.protocol.round.shared.budget import ending, with_round
 from securefl.protocol.round.shared.draw import Draw
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey, ModelStepped, RoundDone
 
 MAX_FRUITLESS = 3
@@ -42,7 +42,7 @@ server lost the broker. Rounds with too few parties are counted in time: ``deadl
 
 
 def to_consult(
-    plan: Plan, sums: Sequence[ClusterSum], excluded: Collection[ClusterKey] = ()
+    plan: RunPlan, sums: Sequence[ClusterSum], excluded: Collection[ClusterKey] = ()
 ) -> tuple[int, ...]:
     """The reclusterings for which the rule needs a gradient of the server's own data; none for most rules."""
     if not needs_server_gradient(plan.scenario.aggregation.rule):
@@ -51,7 +51,7 @@ def to_consult(
 
 
 def after_sums(
-    plan: Plan,
+    plan: RunPlan,
     standing: Standing,
     drawn: Draw,
     survivors: Collection[PartyId],
@@ -120,7 +120,7 @@ def after_sums(
 
 
 def next_models(
-    plan: Plan,
+    plan: RunPlan,
     round_: int,
     params: F32,
     velocity: F64,
@@ -150,12 +150,12 @@ def next_models(
     return parted(plan, round_, made, speed, sums, drawn, totals)
 
 
-def _keeping(plan: Plan, standing: Standing) -> Standing:
+def _keeping(plan: RunPlan, standing: Standing) -> Standing:
     """The standing with the model that it is about to leave, where that is needed."""
     return replace(standing, before=standing.params) if carries(plan, "global") else standing
 
 
-def waits_of(plan: Plan, standing: Standing) -> int:
+def waits_of(plan: RunPlan, standing: Standing) -> int:
     """How many deadlines of hellos a round waits for enough parties: twice as many as the one before.
 
     A round that too few come to is a round less: while parties stay away, few of them are spent. The last
@@ -166,17 +166,17 @@ def waits_of(plan: Plan, standing: Standing) -> int:
     return 1 << min(standing.lone_rounds, 16)
 
 
-def alone_for(plan: Plan, standing: Standing, waits: int) -> Standing:
+def alone_for(plan: RunPlan, standing: Standing, waits: int) -> Standing:
     """The standing after so many further waits with too few parties."""
     return replace(standing, lone_seconds=standing.lone_seconds + waits * allowed(plan, "hello"))
 
 
-def without_quorum(plan: Plan, standing: Standing) -> bool:
+def without_quorum(plan: RunPlan, standing: Standing) -> bool:
     """Whether there have been too few parties for as long as ``deadlines.quorum`` allows."""
     return standing.lone_seconds >= plan.scenario.deadlines.quorum
 
 
-def lone_round(plan: Plan, standing: Standing) -> Standing:
+def lone_round(plan: RunPlan, standing: Standing) -> Standing:
     """The standing after all waits of a round to which nobody else will come."""
     for _ in range(waits_of(plan, standing)):
         standing = alone_for(plan, standing, 1)
@@ -186,7 +186,7 @@ def lone_round(plan: Plan, standing: Standing) -> Standing:
 
 
 def without_clusters(
-    plan: Plan, standing: Standing, present: tuple[PartyId, ...], *, alone: bool = False
+    plan: RunPlan, standing: Standing, present: tuple[PartyId, ...], *, alone: bool = False
 ) -> tuple[Standing, RoundDone, ModelStepped]:
     """End a round without a draw that stands; ``alone`` where there were too few parties for one."""
     standing = _keeping(plan, standing)
@@ -198,7 +198,7 @@ def without_clusters(
 
 
 def after_evaluation(
-    plan: Plan, standing: Standing, accuracy: float
+    plan: RunPlan, standing: Standing, accuracy: float
 ) -> tuple[Standing, Finished | Aborted | None]:
     """Note the accuracy of the round's model; say whether and how the run ends with it.
 

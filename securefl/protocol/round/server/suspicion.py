@@ -22,7 +22,7 @@ from securefl.methods.feasibility import evidence_of
 from securefl.methods.privacy import PRESENCE_STAKES, Evidence, gather, presence
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.draw import Draw
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import Group, SumChecked, Suspect
 
 Suspicion = Mapping[Group, Evidence]
@@ -32,7 +32,7 @@ NO_SUSPICION: Suspicion = MappingProxyType({})
 
 
 def weighed(
-    plan: Plan, before: Suspicion, drawn: Draw, sums: Sequence[ClusterSum], checked: Sequence[SumChecked]
+    plan: RunPlan, before: Suspicion, drawn: Draw, sums: Sequence[ClusterSum], checked: Sequence[SumChecked]
 ) -> Suspicion:
     """The evidence after a round.
 
@@ -54,7 +54,7 @@ def weighed(
             return MappingProxyType(gather(before, found))
 
 
-def voided(plan: Plan, before: Suspicion, draw: int, present: Iterable[PartyId]) -> Suspicion:
+def voided(plan: RunPlan, before: Suspicion, draw: int, present: Iterable[PartyId]) -> Suspicion:
     """The evidence after draw number ``draw`` of a round was void, with the parties that were there."""
     if draw or evidence_of(plan.scenario) != "presence":
         return before
@@ -70,7 +70,7 @@ def suspects_of(evidence: Suspicion) -> tuple[Suspect, ...]:
     )
 
 
-def groups_of(plan: Plan) -> tuple[Group, ...]:
+def groups_of(plan: RunPlan) -> tuple[Group, ...]:
     """Whom evidence may be about, whoever deviates; empty where there is none."""
     kind = evidence_of(plan.scenario)
     if kind == "none":
@@ -81,13 +81,13 @@ def groups_of(plan: Plan) -> tuple[Group, ...]:
     return fixed_assignment(seed, everybody, everybody.keys(), plan.scenario.clustering.size, 1).clusters[0]
 
 
-def needed(plan: Plan) -> float:
+def needed(plan: RunPlan) -> float:
     """Digits at which a group is named: so that honest ones are, ever, with probability ``checks.alpha``."""
     return math.log10(len(groups_of(plan)) / plan.scenario.checks.alpha)
 
 
 def _bet(
-    plan: Plan, before: Suspicion, drawn: Draw, sums: Sequence[ClusterSum], checked: Sequence[SumChecked]
+    plan: RunPlan, before: Suspicion, drawn: Draw, sums: Sequence[ClusterSum], checked: Sequence[SumChecked]
 ) -> Suspicion:
     failed = {opened.key: opened.survivors for opened, one in _pairs(sums, checked) if not one.ok}
     assignment, byzantine = drawn.assignment, plan.scenario.aggregation.byzantine
@@ -104,7 +104,7 @@ def _bet(
     return MappingProxyType(gather(before, [([group], values) for group, values in found]))
 
 
-def _presence(plan: Plan, *, failed: bool, company: float) -> tuple[float, ...]:
+def _presence(plan: RunPlan, *, failed: bool, company: float) -> tuple[float, ...]:
     alpha = plan.scenario.checks.alpha
     return tuple(presence(failed, company, alpha, stake) for stake in PRESENCE_STAKES)
 

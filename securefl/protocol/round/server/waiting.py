@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from securefl.base.ids import PartyId
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 
 GRACE = 0.5
 """Seconds that the server still waits after the last answer when only parties with a hint are missing."""
@@ -42,7 +42,7 @@ class Pace:
         return replace(self, took={**self.took, party: seconds}, last=now)
 
 
-def least_answers(plan: Plan, asked: int) -> int:
+def least_answers(plan: RunPlan, asked: int) -> int:
     """How many have to answer a step that ``asked`` parties are asked for, before a hint may shorten it.
 
     ``deadlines.least``, or else the quorum of certificates, under a curious server a majority; in any case

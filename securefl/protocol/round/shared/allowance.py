@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from securefl.methods.clustering import COUNTS, hides_groups
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 
 Step = Literal["hello", "shares", "training"]
 """Steps in which vectors travel: the model, what members of a sum send each other, and what they submit."""
@@ -13,13 +13,13 @@ Step = Literal["hello", "shares", "training"]
 _MEGABYTE = 1e6
 
 
-def allowed(plan: Plan, step: Step) -> float:
+def allowed(plan: RunPlan, step: Step) -> float:
     """Seconds for a step: its deadline, or what vectors take at ``deadlines.rate`` if that is more."""
     wanted: float = getattr(plan.scenario.deadlines, step)
     return max(wanted, vector_bytes(plan, step) / (plan.scenario.deadlines.rate * _MEGABYTE))
 
 
-def vector_bytes(plan: Plan, step: Step) -> int:
+def vector_bytes(plan: RunPlan, step: Step) -> int:
     """Bytes of vectors that pass one party's connection in a step, at most.
 
     In ``hello`` the models come, four bytes a parameter. In the others there are words for each coordinate of
@@ -34,7 +34,7 @@ def vector_bytes(plan: Plan, step: Step) -> int:
     return words * plan.limits.ring_bits // 8 * vectors
 
 
-def extra(plan: Plan) -> float:
+def extra(plan: RunPlan) -> float:
     """Seconds by which a round may exceed the sum of its deadlines, for its vectors."""
     steps: tuple[Step, ...] = ("hello", "shares", "training")
     return sum(allowed(plan, step) - float(getattr(plan.scenario.deadlines, step)) for step in steps)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import works_of
 from securefl.protocol.round.shared.draw import shortage
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 
 Releases = Mapping[PartyId, int]
 """Updates that each party has released; 0 for whoever is not in it."""
@@ -21,7 +21,7 @@ Releases = Mapping[PartyId, int]
 NO_RELEASES: Releases = MappingProxyType({})
 
 
-def with_round(plan: Plan, releases: Releases, participants: Iterable[PartyId]) -> Releases:
+def with_round(plan: RunPlan, releases: Releases, participants: Iterable[PartyId]) -> Releases:
     """The count after one more round with these participants; nothing is counted without privacy."""
     if plan.scenario.privacy.unit == "none":
         return releases
@@ -31,7 +31,7 @@ def with_round(plan: Plan, releases: Releases, participants: Iterable[PartyId]) 
     return MappingProxyType(counted)
 
 
-def allowed_of(plan: Plan, own: int | None = None) -> int | None:
+def allowed_of(plan: RunPlan, own: int | None = None) -> int | None:
     """How many updates a party may release; None where nothing limits them.
 
     Args:
@@ -42,18 +42,18 @@ def allowed_of(plan: Plan, own: int | None = None) -> int | None:
     return min(limits, default=None)
 
 
-def is_spent(plan: Plan, made: int, own: int | None = None) -> bool:
+def is_spent(plan: RunPlan, made: int, own: int | None = None) -> bool:
     """Whether one more round would take a party that has released ``made`` updates beyond its budget."""
     allowed = allowed_of(plan, own)
     return allowed is not None and made + works_of(plan.scenario) > allowed
 
 
-def spent_by(plan: Plan, releases: Releases) -> frozenset[PartyId]:
+def spent_by(plan: RunPlan, releases: Releases) -> frozenset[PartyId]:
     """The parties that will release no more."""
     return frozenset(party for party, made in releases.items() if is_spent(plan, made))
 
 
-def ending(plan: Plan, releases: Releases) -> str | None:
+def ending(plan: RunPlan, releases: Releases) -> str | None:
     """Why spent budgets end the run; None where it goes on."""
     spent = spent_by(plan, releases)
     if not spent:

@@ -22,7 +22,7 @@ from securefl.methods.clustering import (
 )
 from securefl.methods.weighting import cap_of, public_weights
 from securefl.protocol.round.shared.groups import NO_GROUPS, draw_inside_groups
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClustersDrawn
 
 
@@ -47,7 +47,7 @@ class Draw:
     """The task groups of everybody who is present, where they are told."""
 
 
-def shortage(plan: Plan, present: Collection[PartyId], founding: bytes = b"") -> str | None:
+def shortage(plan: RunPlan, present: Collection[PartyId], founding: bytes = b"") -> str | None:
     """Return what those who are present lack for a round; None when they can make one, as far as is known.
 
     Args:
@@ -75,7 +75,7 @@ def shortage(plan: Plan, present: Collection[PartyId], founding: bytes = b"") ->
     return f"{counted} of them are in fixed clusters with {fewest} members or more{needed}"
 
 
-def unfit(plan: Plan, present: Collection[PartyId], drawn: Draw) -> str:
+def unfit(plan: RunPlan, present: Collection[PartyId], drawn: Draw) -> str:
     """Return why nobody was drawn, as the reason of a round without clusters."""
     lacking = shortage(plan, present, drawn.founding)
     most = plan.limits.max_cluster_size
@@ -83,7 +83,7 @@ def unfit(plan: Plan, present: Collection[PartyId], drawn: Draw) -> str:
 
 
 def draw_round(
-    plan: Plan,
+    plan: RunPlan,
     round_: int,
     draw: int,
     model: bytes,
@@ -124,7 +124,7 @@ def draw_round(
 
 
 def clusters_of(
-    plan: Plan,
+    plan: RunPlan,
     seed: bytes,
     present: Collection[PartyId],
     founding: bytes,
@@ -153,11 +153,11 @@ def clusters_of(
     return draw_assignment(seed, present, wanted, clustering.size, clustering.reclusterings)
 
 
-def _atoms(plan: Plan, founding: bytes) -> tuple[tuple[PartyId, ...], ...]:
+def _atoms(plan: RunPlan, founding: bytes) -> tuple[tuple[PartyId, ...], ...]:
     return form_atoms(founding, plan.roster.parties, plan.scenario.clustering.atoms)
 
 
-def _unions(plan: Plan, seed: bytes, founding: bytes, present: Collection[PartyId]) -> Assignment:
+def _unions(plan: RunPlan, seed: bytes, founding: bytes, present: Collection[PartyId]) -> Assignment:
     return draw_unions(
         seed,
         whole(_atoms(plan, founding), present),
@@ -169,7 +169,7 @@ def _unions(plan: Plan, seed: bytes, founding: bytes, present: Collection[PartyI
     )
 
 
-def usable_samples(plan: Plan, drawn: Draw) -> int | None:
+def usable_samples(plan: RunPlan, drawn: Draw) -> int | None:
     """How many of its samples an honest party trains on at most; None for all (``weighting.use``)."""
     return drawn.cap if plan.scenario.weighting.use == "truncated" else None
 
@@ -198,7 +198,7 @@ def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> Cl
     )
 
 
-def _fixed(plan: Plan, present: Collection[PartyId]) -> Assignment:
+def _fixed(plan: RunPlan, present: Collection[PartyId]) -> Assignment:
     seed = fixed_seed(plan.run, plan.drawn_digest())
     size, fewest = plan.scenario.clustering.size, plan.scenario.secure_sum.min_survivors
     return fixed_assignment(seed, plan.roster.parties, present, size, fewest)

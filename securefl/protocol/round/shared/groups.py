@@ -19,18 +19,18 @@ from securefl.methods.clustering import (
     tells_groups,
 )
 from securefl.protocol.messages import NO_GROUP
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.randomness import group_entropy
 
 NO_GROUPS: Mapping[PartyId, int] = {}
 
 
-def fits_groups(plan: Plan, group: int) -> bool:
+def fits_groups(plan: RunPlan, group: int) -> bool:
     """Whether a hello may state ``group``."""
     return 0 <= group < plan.models if tells_groups(plan.scenario) else group == NO_GROUP
 
 
-def model_of(plan: Plan, params: F32, group: int) -> F32:
+def model_of(plan: RunPlan, params: F32, group: int) -> F32:
     """One group's model, f32 ``(d,)``, of all models f32 ``(k d,)``: a view."""
     return params[group * plan.length : (group + 1) * plan.length]
 
@@ -49,7 +49,7 @@ def any_group(own: Entropy, round_: int, groups: int) -> int:
 
 
 def draw_inside_groups(
-    plan: Plan, seed: bytes, present: Collection[PartyId], groups: Mapping[PartyId, int]
+    plan: RunPlan, seed: bytes, present: Collection[PartyId], groups: Mapping[PartyId, int]
 ) -> Assignment:
     """Draw clusters inside each group, the lowest group first; a group too small for one waits.
 
@@ -78,7 +78,7 @@ def draw_inside_groups(
     return Assignment(participants, (tuple(clusters),), tasks=tuple(tasks))
 
 
-def _wanted(plan: Plan, members: int) -> int:
+def _wanted(plan: RunPlan, members: int) -> int:
     """The most of a group's members whose clusters are as small as they have to be; 0 if there is none."""
     size = plan.scenario.clustering.size
     return most_fitting(members, size, size, max_cluster_size(plan.scenario))

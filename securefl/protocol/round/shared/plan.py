@@ -11,7 +11,7 @@ from securefl.base.crypto import Roster, digest
 from securefl.base.ids import DEALER, Instance, PartyId, RunId
 from securefl.methods.clustering import COUNTS, fewest_present, hides_groups, leakage_colluders, wanted_of
 from securefl.methods.encoding import FixedPoint, to_ring
-from securefl.methods.feasibility import Limits
+from securefl.methods.feasibility import DerivedLimits
 from securefl.methods.privacy import ComponentPlan, Mechanism, mechanism_of
 from securefl.protocol.kernel import Place
 from securefl.protocol.messages import MILLION, SEATS
@@ -26,12 +26,12 @@ def dealer_digest(run: RunId, scenario: Scenario, roster: Roster) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """A checked scenario, its roster, and the length of the model's parameter vector."""
 
     run: RunId
     scenario: Scenario
-    limits: Limits
+    limits: DerivedLimits
     roster: Roster
     length: int
     """d: parameters of one model that are trained. No others travel, are noised or weighed."""

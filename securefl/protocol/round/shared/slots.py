@@ -19,7 +19,7 @@ from securefl.methods.encoding import from_ring, to_ring
 from securefl.protocol.messages import SEATS, Limits
 from securefl.protocol.round.party.upload import Upload
 from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey, SlotsCounted
 
 FIRST_SLOT = COUNTS + 1
@@ -35,7 +35,7 @@ def draw_seat(entropy: Entropy, group: int) -> int:
     return group * SEATS + int.from_bytes(entropy.child("seat").draw(8), "big") % SEATS
 
 
-def slot_uploads(plan: Plan, upload: Upload, seat: int) -> tuple[Upload, ...]:
+def slot_uploads(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]:
     """A party's uploads to its k + 1 instances: a one-hot count, and its update to one slot of k.
 
     Args:
@@ -88,7 +88,7 @@ def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, 
     return tuple(group for group, count in enumerate(counts) if count >= max(least, 1))
 
 
-def least_in_slot(plan: Plan, limits: Iterable[Limits]) -> int:
+def least_in_slot(plan: RunPlan, limits: Iterable[Limits]) -> int:
     """Fewest members of a slot that may be opened, so that everybody's published limit is kept."""
     wanted = max((said.k_anonymity for said in limits), default=1)
     return plan.scenario.secure_sum.colluders_per_cluster + wanted

@@ -31,7 +31,7 @@ from securefl.protocol.messages import (
     SharePair,
 )
 from securefl.protocol.secure_sum.adverts import read_key_list
-from securefl.protocol.secure_sum.masking.sharing import Dealt, deal, is_dealt
+from securefl.protocol.secure_sum.masking.sharing import DealtShares, deal, is_dealt
 from securefl.protocol.secure_sum.removal import components_from, noise_secret, secret_chain
 from securefl.protocol.secure_sum.setup import Setup, self_mask_key
 from securefl.protocol.wire import decode_struct, encode
@@ -52,7 +52,7 @@ class Advertised:
     seed: bytes = field(repr=False)
     noise: bytes = field(repr=False)
     """The first secret of removable noise; empty where there is none."""
-    dealt: Dealt
+    dealt: DealtShares
     """My secrets, as the others get them."""
     advert: KeyAdvert
 

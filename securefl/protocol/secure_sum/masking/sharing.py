@@ -12,7 +12,7 @@ from securefl.protocol.secure_sum.setup import Setup, share_kinds, share_leaf
 
 
 @dataclass(frozen=True, slots=True)
-class Dealt:
+class DealtShares:
     """One member's secrets as shares."""
 
     shares: tuple[SharePair, ...] = field(repr=False)
@@ -23,7 +23,7 @@ class Dealt:
     """Of the hash tree over the digests: pins them all."""
 
 
-def deal(setup: Setup, owner: int, secrets: Sequence[bytes], entropy: Entropy) -> Dealt:
+def deal(setup: Setup, owner: int, secrets: Sequence[bytes], entropy: Entropy) -> DealtShares:
     """Split secrets of 32 bytes (seed, mask key, noise secrets) for any ``setup.threshold`` members."""
     kinds, count = share_kinds(setup.components), len(setup.members)
     by_kind = [
@@ -40,7 +40,7 @@ def deal(setup: Setup, owner: int, secrets: Sequence[bytes], entropy: Entropy) -
         SharePair(seed_share=seed, key_share=key, path=path, noise_shares=tuple(noise))
         for (seed, key, *noise), path in zip(zip(*by_kind, strict=True), merkle_paths(leaves), strict=True)
     )
-    return Dealt(shares, digests, merkle_root(leaves))
+    return DealtShares(shares, digests, merkle_root(leaves))
 
 
 def is_dealt(

@@ -21,7 +21,14 @@ from securefl.protocol.messages import (
     Verdict,
 )
 from securefl.protocol.secure_sum.crypten.progress import MAX_AHEAD, Done, Failed, Incoming
-from securefl.protocol.secure_sum.validated.phases import Checking, Checks, Holding, Judged, Revealed, Step
+from securefl.protocol.secure_sum.validated.phases import (
+    Checking,
+    Holding,
+    Judged,
+    Revealed,
+    Step,
+    UpdateChecks,
+)
 from securefl.protocol.secure_sum.validated.relayed import nonces_of, receipts_of
 from securefl.protocol.secure_sum.validated.sketch import project, sketch_seed
 from securefl.protocol.secure_sum.validated.validation import CHECK_NUMBERS
@@ -42,7 +49,7 @@ def on_held_list(phase: Holding, message: HeldList, roster: Roster) -> Step:
 
 
 def on_nonces(
-    phase: Revealed, message: SketchNonces, checks: Checks, roster: Roster, entropy: Entropy
+    phase: Revealed, message: SketchNonces, checks: UpdateChecks, roster: Roster, entropy: Entropy
 ) -> Step:
     """Project the shares that are held, and begin all checks.
 

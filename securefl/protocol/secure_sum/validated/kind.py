@@ -59,13 +59,13 @@ from securefl.protocol.secure_sum.validated.phases import (
     NO_RETURN,
     Advertised,
     Checking,
-    Checks,
     Gathering,
     Holding,
     Judged,
     Revealed,
     Spoiled,
     Step,
+    UpdateChecks,
 )
 from securefl.protocol.secure_sum.validated.server import (
     AwaitingHeld,
@@ -112,7 +112,7 @@ class ValidatedSums(SecureSum):
     """Sums of what all others have accepted; all listed members open them, and a dealer takes part."""
 
     tests: Tests
-    checks: Checks | None = None
+    checks: UpdateChecks | None = None
 
     everyone: ClassVar[bool] = True
     helped: ClassVar[bool] = True
@@ -164,7 +164,7 @@ def sums_of(scenario: Scenario, length: int) -> ValidatedSums:
 @dataclass(frozen=True, slots=True)
 class _Member(MemberEnd):
     tests: Tests
-    checks: Checks | None
+    checks: UpdateChecks | None
 
     def advertise(
         self, setup: Setup, me: PartyId, weights: Mapping[PartyId, float], entropy: Entropy

@@ -162,7 +162,7 @@ NO_RETURN = (Revealed, Checking, Judged, member.Submitted)
 """Phases in which the sketch may be known: no retry."""
 
 
-class Checks(Protocol):
+class UpdateChecks(Protocol):
     """Computations of checks (:class:`securefl.protocol.secure_sum.validated.check.CryptenChecks`)."""
 
     def check(

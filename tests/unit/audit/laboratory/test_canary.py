@@ -7,7 +7,7 @@ from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import RunId
 from securefl.lab.privacy_attacks.laboratory.canary import CanaryAudit, audit_canaries
-from securefl.runtime.simulation.federation import Federation, assemble
+from securefl.runtime.simulation.federation import SimulatedFederation, assemble
 from securefl.scenario.load import parse_scenario
 
 SCENARIO = """
@@ -44,7 +44,7 @@ OFTEN = ("clustering.reclusterings=6", "privacy.placement=local", "leakage.mode=
 SILENT = 'behaviours=[{kind="no-noise", parties=["p00", "p01", "p02", "p03", "p04", "p05"]}]'
 
 
-def federation(*overrides: str, seed: int = 0) -> Federation:
+def federation(*overrides: str, seed: int = 0) -> SimulatedFederation:
     return assemble(parse_scenario(SCENARIO, overrides), RunId("0" * 32), seed)
 
 

@@ -29,7 +29,7 @@ from securefl.methods.encoding.ring import from_ring
 from securefl.methods.feasibility.limits import check
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports import ModelFinal, SumOpened
-from securefl.runtime.simulation.course import Course
+from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.federation import assemble
 from securefl.scenario.scenario import Scenario
 from securefl.training.data.split import split
@@ -66,7 +66,7 @@ def encoded_alone(records: int, *overrides: str) -> Uploads:
     fields = ("clustering.size", "secure_sum.threshold", "secure_sum.min_survivors", "secure_sum.k_anonymity")
     alone = scenario(*overrides, *(f"{field}=1" for field in fields), "leakage.mode=report")
     federation, heard = assemble(alone, RunId("0" * 32), SEED, dataset=digits(records)), Heard()
-    Course(federation, (heard,)).run(federation.evaluator.evaluate)
+    SimulatedRounds(federation, (heard,)).run(federation.evaluator.evaluate)
     found = {one.survivors[0]: from_ring(one.ring) for one in heard.sums}
     return lambda party, round_, work: found[party] if (round_, work) == (0, 0) else None
 
@@ -75,7 +75,7 @@ def case(held: Scenario, records: int, uploads: Uploads = nothing_kept) -> Case:
     """A simulated run as if it had been recorded."""
     data = digits(records)
     federation, heard = assemble(held, RunId("0" * 32), SEED, dataset=data), Heard()
-    Course(federation, (heard,)).run(federation.evaluator.evaluate)
+    SimulatedRounds(federation, (heard,)).run(federation.evaluator.evaluate)
     assert heard.final is not None
     names = party_names(held.parties)
     rows = split(data, held.data, names, SEED).parties

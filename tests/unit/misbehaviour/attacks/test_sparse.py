@@ -17,7 +17,7 @@ from securefl.methods.encoding.ring import from_ring, to_ring
 from securefl.protocol.round.party.upload import HONEST, Occasion, Seams, make_upload
 from securefl.protocol.round.server.checking import checks_of
 from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.protocol.round.shared.plan import Plan
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.misbehaviour.cast import party_behaviour
 from securefl.scenario.behaviours import NoClip, SparseEnergy
 from tests.simulation.world import scenario
@@ -56,7 +56,7 @@ def test_equal_sizes_on_the_coordinates_that_training_moves_most_against_it(
     assert np.linalg.norm(added) == pytest.approx(1000.0, abs=0.5 * np.sqrt(len(most)))
 
 
-def sent(plan: Plan, seams: Seams, round_: int = 0, update: F64 | None = None) -> I64:
+def sent(plan: RunPlan, seams: Seams, round_: int = 0, update: F64 | None = None) -> I64:
     where = Occasion(round_, 0, np.zeros(plan.length, np.float32), ())
     if update is None:
         update = np.full(plan.length, 0.5 / np.sqrt(plan.length))
