@@ -44,12 +44,12 @@ from securefl.protocol.round.shared.reports import SumOpened
 from securefl.protocol.secure_sum import adverts
 from securefl.protocol.secure_sum.store import MemoryStore
 from securefl.protocol.wire.inbox import Delivery
-from securefl.runtime.misbehaviour.cast import party_behaviour
-from securefl.runtime.simulation.course import SimulatedRounds
+from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.runtime.simulation.party import SimulatedParty
+from securefl.runtime.simulation.rounds import SimulatedRounds
+from securefl.runtime.simulation.trainers import PartyByParty
 from securefl.runtime.simulation.trainings import Trainings
-from securefl.runtime.simulation.workforce import PartyByParty
 from securefl.scenario.load import parse_scenario
 from securefl.training.sgd.outcomes import Evaluation
 

@@ -28,8 +28,8 @@ class Setting:
 def rounds_of(setting: Setting, chance: random.Random) -> list[Assignment]:
     """All assignments of one run."""
     names = [PartyId(f"p{i:03}") for i in range(setting.parties)]
-    founding = chance.randbytes(32)
-    atoms = form_atoms(founding, names, setting.atoms)
+    atom_seed = chance.randbytes(32)
+    atoms = form_atoms(atom_seed, names, setting.atoms)
     drawn = []
     for _ in range(setting.rounds):
         seed, count, size, again = chance.randbytes(32), len(names), setting.size, setting.reclusterings

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from securefl.base.ids import PartyId
+from securefl.lab.audit.atom_seeds import atoms_checked
 from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exposed import Exposed, prime_of
 from securefl.lab.audit.exposure_plots import exhibits
 from securefl.lab.audit.exposure_theory import Expectation, expectation
 from securefl.lab.audit.finding import Evidence, Finding, Severity
-from securefl.lab.audit.founding import founded
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.slots import slotted
 from securefl.methods.clustering import hides_groups, leakage_colluders
@@ -39,7 +39,7 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
     if recorded.colluders:
         findings.append(_pooled(recorded, versions))
     findings += [*_supports(recorded, versions), *_thresholds(recorded, theory), *_across(recorded, versions)]
-    findings += [*slotted(recorded, AUDIT), *founded(recorded, AUDIT), *_unpredicted(recorded)]
+    findings += [*slotted(recorded, AUDIT), *atoms_checked(recorded, AUDIT), *_unpredicted(recorded)]
     return Chapter(
         audit=AUDIT,
         title="Exposure: whom the server knows",
@@ -49,7 +49,7 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
             " rows, whatever the updates are. Rows are the survivors for whom members released shares. Who is"
             " exposed and who is not is proved over the integers."
             + (
-                " Atoms are formed again from the founding seed."
+                " Atoms are formed again from the atom seed."
                 if recorded.scenario.clustering.atoms > 1
                 else ""
             )

@@ -125,7 +125,7 @@ def _plan(recorded: Recorded, length: int) -> RunPlan:
 def _drawn(one: ReplayRound, weights: Mapping[PartyId, float]) -> Draw:
     """The round's draw as its models follow from it."""
     assignment = Assignment(tuple(sorted(one.participants)), one.clusters, tasks=one.tasks)
-    return Draw(one.seed, assignment, weights, one.resting, one.founding)
+    return Draw(one.seed, assignment, weights, one.resting, one.atom_seed)
 
 
 def _aggregate(plan: RunPlan, one: ReplayRound, drawn: Draw, reference: F64) -> RoundAggregate:
@@ -202,8 +202,8 @@ def _draws(recorded: Recorded, rounds: Sequence[ReplayRound]) -> Iterator[Findin
     for one in rounds:
         present = {*one.resting, *(p for members in one.clusters[0] for p in members)}
         told = one.groups or dict.fromkeys(present, 0)
-        again = clusters_of(plan, one.seed, present, one.founding, told)
-        if (again.clusters, again.tasks) != (one.clusters, one.tasks) or bool(one.founding) != (
+        again = clusters_of(plan, one.seed, present, one.atom_seed, told)
+        if (again.clusters, again.tasks) != (one.clusters, one.tasks) or bool(one.atom_seed) != (
             clustering.atoms > 1
         ):
             bad.append(one)

@@ -45,7 +45,7 @@ class ReplayRound:
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     resting: tuple[PartyId, ...]
     seed: bytes
-    founding: bytes
+    atom_seed: bytes
     """The seed of the run's atoms; empty where there are none."""
     counts: Counts
     """Declared by all who were there."""
@@ -129,7 +129,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
             clusters=tuple(tuple(tuple(map(PartyId, m)) for m in row) for row in draw["clusters"]),
             resting=tuple(map(PartyId, draw["resting"])),
             seed=bytes.fromhex(draw["seed"]),
-            founding=bytes.fromhex(draw.get("founding", "")),
+            atom_seed=bytes.fromhex(draw.get("atom_seed", "")),
             counts={PartyId(party): int(count) for party, count in draw["counts"]},
             sums=tuple(sorted(sums.get(round_, []), key=lambda one: one.key)),
             excluded=frozenset(failed.get(round_, ())),

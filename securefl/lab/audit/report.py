@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,9 +13,30 @@ from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Exhibit, Pictures, Table
 from securefl.lab.audit.finding import Finding, Severity, worst
 from securefl.lab.audit.recorded import Recorded
-from securefl.lab.audit.verdict import allowed, exceeding
 from securefl.runtime.report import listed
 from securefl.runtime.transcript import JsonValue
+from securefl.scenario import Scenario
+
+REPORTING = frozenset({"exposure", "reconstruction", "inversion"})
+"""What ``leakage.mode = "report"`` states by itself: opened sums may give updates away."""
+
+
+def allowed(scenario: Scenario) -> frozenset[str]:
+    """The audits whose breaches the scenario states (``leakage.allow``, and ``leakage.mode``)."""
+    stated = frozenset(scenario.leakage.allow)
+    return stated | REPORTING if scenario.leakage.mode == "report" else stated
+
+
+def exceeding(scenario: Scenario, chapters: Iterable[Chapter]) -> tuple[Finding, ...]:
+    """Breaches that the scenario does not state, in the order of the chapters."""
+    known = allowed(scenario)
+    return tuple(
+        finding
+        for chapter in chapters
+        for finding in chapter.findings
+        if finding.severity is Severity.BREACH and finding.audit not in known
+    )
+
 
 FORMAT: Final = "securefl audit 1"
 

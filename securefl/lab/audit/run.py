@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.entropy import OsEntropy
+from securefl.base.errors import ConfigError
 from securefl.lab.audit.budget import audit_budget
 from securefl.lab.audit.chapter import Chapter
+from securefl.lab.audit.crypten_seeds import EFFECTIVE_BITS, attack_sum
 from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.exposure import audit_exposure
+from securefl.lab.audit.finding import Finding, Severity
 from securefl.lab.audit.masks import audit_masks
 from securefl.lab.audit.reconstruction import audit_reconstruction
 from securefl.lab.audit.recorded import Recorded
@@ -16,6 +24,57 @@ from securefl.lab.audit.report import AuditReport
 from securefl.lab.audit.truth import GroundTruth
 from securefl.lab.audit.unmasking import audit_unmasking
 from securefl.lab.audit.views import audit_views
+
+AUDIT: Final = "seeds"
+_BITS: Final = 10
+_MEMBERS: Final = 3
+_WORDS: Final = 12
+_BOUND: Final = 2**24
+"""Words of 64 bits are below it by chance with probability 2^-39 each."""
+
+
+def audit_seeds(recorded: Recorded) -> Chapter:
+    """Attack a computation with the run's source of shares of zero."""
+    return Chapter(
+        audit=AUDIT,
+        title="Seeds: whether what hides members' words can be found by trying",
+        method=(
+            "The search for a seed of torch's generator that makes all words of a member's share small, with"
+            f" one colluding neighbour, on a fresh CrypTen sum of {_MEMBERS} members whose seeds have"
+            f" {_BITS} bits."
+        ),
+        findings=(_finding(recorded),),
+    )
+
+
+def _finding(recorded: Recorded) -> Finding:
+    source = recorded.scenario.secure_sum.mask_source
+    entropy = OsEntropy()
+    drawn = [np.frombuffer(entropy.draw(4 * _WORDS), dtype="<i4") for _ in range(_MEMBERS)]
+    inputs: list[I64] = [words.astype(np.int64) % _BOUND for words in drawn]
+    try:
+        search = attack_sum(inputs, _BOUND, _BITS, source, entropy)
+    except ConfigError as error:
+        return Finding(audit=AUDIT, severity=Severity.NOTE, claim=f"Not tried: {error}.")
+    if search.found:
+        return Finding(
+            audit=AUDIT,
+            severity=Severity.WARNING,
+            claim=(
+                f"A member's update was recovered by trying {2**_BITS} seeds in {search.seconds:.2g} s; all"
+                f" 2^{EFFECTIVE_BITS} that CrypTen's generator has take {search.whole_space_hours:.0f} hours"
+                " of one processor, with one colluding neighbour of the member."
+            ),
+            remedy='secure_sum.mask_source = "pairwise"',
+        )
+    return Finding(
+        audit=AUDIT,
+        severity=Severity.HOLDS,
+        claim=(
+            f"None of {2**_BITS} seeds of CrypTen's generator fits a share: shares of zero are streams of"
+            " pairwise keys of 256 bits, and CrypTen's generators were never asked."
+        ),
+    )
 
 
 def audit(recorded: Recorded, truth: GroundTruth | None = None) -> AuditReport:
@@ -38,7 +97,7 @@ def _chapters(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Chapter
     yield audit_unmasking(recorded)
     yield audit_masks(recorded, truth)
     if recorded.scenario.secure_sum.kind == "crypten":
-        from securefl.lab.audit.seeds import audit_seeds  # noqa: PLC0415 - CrypTen, where a run has it
+        from securefl.lab.audit.run import audit_seeds  # noqa: PLC0415 - CrypTen, where a run has it
 
         yield audit_seeds(recorded)
     yield audit_budget(recorded)

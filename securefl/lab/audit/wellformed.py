@@ -32,7 +32,7 @@ class _ClustersDrawn(msgspec.Struct):
     resting: _Names = ()
     seed: _Seed | None = None
     counts: tuple[tuple[str, int], ...] = ()
-    founding: _Seed = ""
+    atom_seed: _Seed = ""
     tasks: tuple[int, ...] = ()
     groups: tuple[tuple[str, int], ...] = ()
     cap: int | None = None

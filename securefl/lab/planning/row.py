@@ -8,20 +8,103 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from securefl.lab.planning.demand import Demand
-from securefl.lab.planning.design import Design
+from securefl.lab.planning.design import Design, Shape, kept_of
 from securefl.lab.planning.disclosure import dimensions_left, disclosed, mean_leverage, r_star
 from securefl.lab.planning.drafting import draft
-from securefl.lab.planning.effort import Burden, cpu_seconds
 from securefl.lab.planning.frames import Cohort, SumKind
 from securefl.lab.planning.losses import freezes, p_cluster_lost, p_round_loses
 from securefl.lab.planning.noise import multiplier_of
 from securefl.lab.planning.resilience import colluders_together, p_clean, p_exceeded
-from securefl.lab.planning.spread import noise_deviation, sampling_variance
 from securefl.lab.planning.traffic import PlannedTraffic, traffic
 from securefl.methods.attacks import party_names
+from securefl.methods.clustering import exact_variance_factor
 from securefl.methods.feasibility import LEAST_SIZE, check, largest_checked
 from securefl.methods.privacy import components_of
 from securefl.methods.robust import breakdown
+
+
+def sampling_variance(demand: Demand, design: Design) -> float:
+    """Variance of the aggregate around the honest mean, over that of one honest update.
+
+    SHARE (Velicheti et al. 2021), Theorems 3 and 7, for a rule that picks b clean clusters whatever they
+    contain: (n - q - b m) / (R (n - q - 1) b m). It is a figure to compare plans by: a rule that looks at the
+    clusters picks otherwise, and the medians, which have b = 1 here, do better on average.
+    """
+    clusters, benign = demand.parties // design.shape.size, demand.parties - demand.liars
+    kept = kept_of(design.rule, clusters)
+    if kept == clusters and not demand.liars:
+        return 0.0
+    picked = min(kept, benign // design.shape.size)
+    if benign < 2 or picked < 1:
+        return 1.0
+    factor = exact_variance_factor(
+        demand.parties, demand.liars, design.shape.size, picked, design.shape.reclusterings
+    )
+    return factor / (picked * design.shape.size)
+
+
+def noise_deviation(demand: Demand, design: Design, multiplier: float) -> float:
+    """Standard deviation of the noise in a coordinate of the aggregate, over the sensitivity of one update.
+
+    Of b picked clusters of m members without dropouts, in which each member's noise has multiplier^2 / h of
+    variance left (dropout-exact: / (m - f), whatever h is). Noise that is added once averages over
+    reclusterings down to that of the mean of all parties, at best.
+    """
+    clusters, m = demand.parties // design.shape.size, design.shape.size
+    picked = kept_of(design.rule, clusters) * m
+    sharers = m - design.colluders if design.noise == "dropout-exact" else design.sharers
+    one = multiplier**2 / sharers
+    if design.shape.openings == 1:
+        return float((one / (picked * design.shape.works)) ** 0.5)
+    floor = 1 / demand.parties
+    return float((one * (floor + (1 / picked - floor) / design.shape.openings)) ** 0.5)
+
+
+_PER_SUM = 2.0e-3
+_PER_MEMBER = 6.5e-4
+"""Two X25519 agreements, two verifications, two boxes, shares and their digests."""
+_PER_MASK_BYTE = 0.45e-9
+"""AES-256-CTR and one addition in the ring, for each member."""
+_PER_BYTE = 3.5e-9
+"""SHA-256 of what is signed, and copies."""
+_PER_ENCODED = 25e-9
+"""Clip, rounding and ring, for each coordinate of an update."""
+_PER_NOISE = 35e-9
+"""One draw of noise."""
+_PER_SIGNATURE = 1.7e-4
+"""A relayed statement of another party: verified and decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Burden:
+    """What else a round's cost depends on."""
+
+    parties: int
+    """N: as many hellos and nonces are verified."""
+    parameters: int
+    """d."""
+    word: int
+    """Bytes of a ring element: 4 or 8."""
+    signatures: int
+    """Of a certificate; 0 without."""
+    noisy: int
+    """Draws of noise for each coordinate of an update."""
+
+
+def cpu_seconds(shape: Shape, members: int, burden: Burden) -> float:
+    """Of one party in one round in which nobody drops out.
+
+    Args:
+        shape: of the round.
+        members: of its clusters.
+        burden: the rest.
+    """
+    vector = burden.parameters * burden.word
+    sums = _PER_SUM + members * (_PER_MEMBER + vector * _PER_MASK_BYTE) + vector * _PER_BYTE
+    updates = burden.parameters * (_PER_ENCODED + burden.noisy * _PER_NOISE)
+    relayed = (2 * burden.parties + burden.signatures) * _PER_SIGNATURE
+    return shape.reclusterings * sums + shape.works * updates + relayed
+
 
 FREEZES = 2_000
 """Simulated for a cascade: standard error below 1.1 percentage points."""

@@ -5,8 +5,8 @@ is a sum of atoms' sums, and in every linear combination of opened sums the memb
 coefficients: it is about all of them or about none. Nothing smaller than an atom is ever determined, however
 often clusters are drawn and whoever drops out; colluders know their own updates, and so take themselves away.
 
-Atoms are formed over the whole roster, absent parties included, from the seed of the run's founding draw
-(:mod:`securefl.protocol.round.shared.founding`). Everything here is a pure function of seeds and names: each
+Atoms are formed over the whole roster, absent parties included, from the seed of the run's atom draw
+(:mod:`securefl.protocol.round.shared.atom_seed`). Everything here is a pure function of seeds and names: each
 party computes the same.
 
 Source: So et al. 2021 (arXiv 2106.03328), whose batches of users take part together, so that sums of many
@@ -25,21 +25,21 @@ Atom = tuple[PartyId, ...]
 """Its members, ascending."""
 
 
-def form_atoms(founding: bytes, roster: Iterable[PartyId], size: int) -> tuple[Atom, ...]:
+def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[Atom, ...]:
     """Return the atoms of a run, ascending; every party of the roster is in one.
 
     Parties beyond a multiple of ``size`` make some atoms larger by one (by more only where there are fewer
     atoms than such parties).
 
     Args:
-        founding: 32 bytes, the certified seed of the founding draw.
+        atom_seed: 32 bytes, the certified seed of the atom draw.
         roster: all parties of the run.
         size: fewest members of an atom.
 
     Raises:
         UsageError: fewer parties than one atom needs.
     """
-    order = shuffled(sorted(roster), founding, "atoms")
+    order = shuffled(sorted(roster), atom_seed, "atoms")
     atoms, start = [], 0
     for members in atom_sizes(len(order), size):
         atoms.append(tuple(sorted(order[start : start + members])))

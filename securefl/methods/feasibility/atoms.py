@@ -75,22 +75,22 @@ def _check_draw(scenario: Scenario, size: int) -> None:
 
 
 def p_atom_exposed(scenario: Scenario) -> float:
-    """P(all atom mates of a given party collude), in the smallest atom, at any founding draw of the run.
+    """P(all atom mates of a given party collude), in the smallest atom, at any atom draw of the run.
 
     Atoms are over the whole roster, so that nobody who announces participants bears on it; an active server
     can void draws that it dislikes, before any party keeps one.
     """
     parties, colluders = scenario.parties, scenario.secure_sum.colluders
     alone = odds.alone_among(parties, colluders, min(atom_sizes(parties, scenario.clustering.atoms)))
-    return odds.once_in(alone, _foundings(scenario))
+    return odds.once_in(alone, _atom_draws(scenario))
 
 
 def p_atoms_held(scenario: Scenario) -> float:
-    """P(no atom has more than f colluders), in every founding draw of the run."""
+    """P(no atom has more than f colluders), in every atom draw of the run."""
     sums = scenario.secure_sum
     sizes = atom_sizes(scenario.parties, scenario.clustering.atoms)
     held = odds.all_within(sizes, sums.colluders, lambda _size: sums.colluders_per_cluster)
-    return float(held ** _foundings(scenario))
+    return float(held ** _atom_draws(scenario))
 
 
 def tolerated_dropouts(scenario: Scenario) -> tuple[int, ...]:
@@ -111,5 +111,5 @@ def leaks_all_at(scenario: Scenario, clusters: int) -> int:
     return math.ceil((atoms - 1) / (clusters - 1))
 
 
-def _foundings(scenario: Scenario) -> int:
+def _atom_draws(scenario: Scenario) -> int:
     return MAX_DRAWS * scenario.stop.rounds if scenario.secure_sum.server == "active" else 1

@@ -19,10 +19,9 @@ from securefl.methods.clustering import (
     steps_of,
 )
 from securefl.methods.feasibility.aggregation import check_aggregation
-from securefl.methods.feasibility.clustering import check_clustering
+from securefl.methods.feasibility.atoms import check_atoms
 from securefl.methods.feasibility.crypten import check_crypten
 from securefl.methods.feasibility.data import check_data
-from securefl.methods.feasibility.deadlines import check_deadlines
 from securefl.methods.feasibility.derived import DerivedLimits, derive
 from securefl.methods.feasibility.dp_checks import check_checks
 from securefl.methods.feasibility.leakage import check_leakage
@@ -31,6 +30,63 @@ from securefl.methods.feasibility.validation import check_validation
 from securefl.methods.feasibility.weighting import check_weighting
 from securefl.methods.privacy import check_privacy, noise_of
 from securefl.scenario import Scenario
+
+
+def check_deadlines(scenario: Scenario) -> None:
+    """Refuse a ``least`` that colluders reach among themselves, or that nobody ever reaches.
+
+    Raises:
+        ConfigError: with the bound.
+    """
+    least, colluders = scenario.deadlines.least, scenario.secure_sum.colluders
+    if least is None:
+        return
+    if least <= colluders:
+        raise ConfigError(
+            "deadlines.least",
+            f"{least} answers could all be those of the {colluders} colluders: a broker that calls everybody"
+            " else gone would end every step with them",
+            f"at least {colluders + 1}",
+        )
+    if least > scenario.parties:
+        raise ConfigError(
+            "deadlines.least",
+            f"{least} of {scenario.parties} parties never answer",
+            f"at most {scenario.parties}",
+        )
+
+
+def check_clustering(scenario: Scenario) -> None:
+    """Refuse atoms and fixed clusters where they contradict another field, or protect nobody unannounced.
+
+    Raises:
+        ConfigError: with the field to change, the reason and the remedy.
+    """
+    check_atoms(scenario)
+    clustering, drawn = scenario.clustering, scenario.participation
+    if not clustering.fixed:
+        return
+    if scenario.leakage.mode == "veto":
+        raise ConfigError(
+            "clustering.fixed",
+            "whoever starts the run chooses fixed clusters, and may put a party among colluders for good",
+            'leakage.mode = "report" for experiments (printed in every header), or leave it out',
+        )
+    if clustering.reclusterings > 1:
+        raise ConfigError(
+            "clustering.reclusterings",
+            f"fixed clusters are the same every time, and {clustering.reclusterings} reclusterings would sum"
+            " the same updates again",
+            "1, or leave out clustering.fixed",
+        )
+    for name in ("count", "fraction"):
+        if getattr(drawn, name) is not None:
+            raise ConfigError(
+                f"participation.{name}",
+                "a draw of participants would take members out of fixed clusters",
+                "leave it out, or leave out clustering.fixed",
+            )
+
 
 __all__ = [
     "DerivedLimits",

@@ -23,7 +23,7 @@ from securefl.protocol.messages.base import (
 )
 from securefl.protocol.messages.crypten import InstanceSeed
 
-Founding = Annotated[bytes, Meta(max_length=32)]
+AtomSeed = Annotated[bytes, Meta(max_length=32)]
 """A seed of 32 bytes, or nothing."""
 MILLION = 1_000_000
 MAX_GROUPS = 64
@@ -67,8 +67,8 @@ class Hello(Message, frozen=True, kw_only=True):
     config_digest: Digest
     commitment: Digest
     limits: Limits
-    founding: Founding = b""
-    """The seed of the run's atoms, from a party that knows it (``round.shared.founding``)."""
+    atom_seed: AtomSeed = b""
+    """The seed of the run's atoms, from a party that knows it (``round.shared.atom_seed``)."""
     group: Annotated[int, Meta(ge=-1, lt=MAX_GROUPS)] = NO_GROUP
     """The task group that the party is in, where groups are open."""
 

@@ -27,8 +27,8 @@ from securefl.runtime.process import (
     LocalSetup,
     ProcessSettings,
     Said,
+    local_setup,
     scratch_folder,
-    set_stage,
 )
 from securefl.runtime.report import (
     Accounts,
@@ -96,15 +96,15 @@ class LocalRun:
             private = stack.enter_context(scratch_folder())
             children = stack.enter_context(Children(PRELOAD + sums_of(scenario).preload))
             # Before the header, so that data that cannot be used is all that is said.
-            stage = set_stage(scenario, options.seed, options.entropy(), options.data_dir, private)
-            notes = self._settle(stage)
+            setup = local_setup(scenario, options.seed, options.entropy(), options.data_dir, private)
+            notes = self._settle(setup)
             self._progress.start(self._header(notes), scenario.stop.rounds)
             self._progress.note(f"data set {scenario.data.set}, keys for {scenario.parties} parties")
             broker, tls = self._broker(stack, private)
             frame_limit = asyncio.run(self._try(_as_client(broker, tls, SERVER)))
             self._progress.note(f"broker {broker}, frames of up to {frame_limit // 1024} KiB")
             stack.callback(children.end)
-            self._start(children, stage, broker, tls, frame_limit)
+            self._start(children, setup, broker, tls, frame_limit)
             self._follow(children)
         if self._ending is None:
             fatal = self._fatal.get(SERVER)
@@ -118,7 +118,7 @@ class LocalRun:
         """As it is run: once :meth:`run` has begun, with its privacy settled."""
         return self._scenario
 
-    def _settle(self, stage: LocalSetup) -> tuple[str, ...]:
+    def _settle(self, setup: LocalSetup) -> tuple[str, ...]:
         """Settle the scenario's privacy and say what follows; write down the scenario as it is run."""
         if self._scenario.privacy.unit == "none":
             return (
@@ -127,10 +127,10 @@ class LocalRun:
                 "differential privacy: none",
             )
         # A second or two of imports that only runs with privacy cost.
-        from securefl.runtime.process import settle_stage  # noqa: PLC0415 - torch and dp_accounting
+        from securefl.runtime.process import settle_setup  # noqa: PLC0415 - torch and dp_accounting
 
         seeded = self._options.insecure
-        plan = settle_stage(self._scenario, stage, self._options.run, self._options.seed, seeded=seeded)
+        plan = settle_setup(self._scenario, setup, self._options.run, self._options.seed, seeded=seeded)
         self._scenario = plan.scenario
         self._directory.write_scenario(plan.scenario)
         void = why_none(plan.scenario, seeded=seeded)
@@ -174,17 +174,17 @@ class LocalRun:
         return limit
 
     def _start(
-        self, children: Children, stage: LocalSetup, broker: BrokerUrl, tls: LocalTls | None, frame_limit: int
+        self, children: Children, setup: LocalSetup, broker: BrokerUrl, tls: LocalTls | None, frame_limit: int
     ) -> None:
         options = self._options
         base = ProcessSettings(
             scenario=self._scenario,
             run=options.run,
             name=SERVER,
-            identity=stage.identities[SERVER],
-            roster_file=stage.roster_file,
+            identity=setup.identities[SERVER],
+            roster_file=setup.roster_file,
             broker=_as_client(broker, tls, SERVER),
-            data_file=stage.shards[SERVER],
+            data_file=setup.shards[SERVER],
             out=self._directory.path,
             seed=options.seed,
             insecure_seed=options.seed if options.insecure else None,
@@ -197,12 +197,12 @@ class LocalRun:
         if options.observe:
             observer = replace(base, name=PartyId(OBSERVER), broker=_as_client(broker, tls, OBSERVER))
             children.start(process.observer, observer)
-        children.start(process.server, replace(base, server_data_file=stage.server_data))
-        if DEALER in stage.identities:
+        children.start(process.server, replace(base, server_data_file=setup.server_data))
+        if DEALER in setup.identities:
             dealer = replace(
                 base,
                 name=DEALER,
-                identity=stage.identities[DEALER],
+                identity=setup.identities[DEALER],
                 broker=_as_client(broker, tls, DEALER),
             )
             children.start(process.dealer, dealer)
@@ -214,10 +214,10 @@ class LocalRun:
                 replace(
                     base,
                     name=name,
-                    identity=stage.identities[name],
+                    identity=setup.identities[name],
                     broker=_as_client(broker, tls, name),
-                    data_file=stage.shards[name],
-                    coalition_dir=stage.coalitions if conspires else None,
+                    data_file=setup.shards[name],
+                    coalition_dir=setup.coalitions if conspires else None,
                 ),
             )
 

@@ -1,6 +1,6 @@
-from .cast import PartyBehaviour as PartyBehaviour
-from .cast import party_behaviour as party_behaviour
-from .cast import server_behaviour as server_behaviour
+from .assignment import PartyBehaviour as PartyBehaviour
+from .assignment import party_behaviour as party_behaviour
+from .assignment import server_behaviour as server_behaviour
 from .faults import Crash as Crash
 from .faults import Fault as Fault
 from .faults import Presence as Presence

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 
-from securefl.base.arrays import F64
+import numpy as np
+
+from securefl.base.arrays import F64, expect
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.attacks import check_runnable, shares_updates
@@ -14,9 +18,100 @@ from securefl.protocol.kernel import Event, Report, Train
 from securefl.protocol.messages import AnyMessage
 from securefl.protocol.round import ClustersDrawn, Occasion
 from securefl.runtime.misbehaviour import Action, Knowledge, actors_of, acts, tellers
-from securefl.runtime.process.board import Board
 from securefl.runtime.process.settings import ProcessSettings
+from securefl.runtime.transcript import disk_failure
 from securefl.scenario import Behaviour, CoalitionAttack
+
+_FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.005, 0.25, 1.5
+"""Seconds between two looks at the directory."""
+
+
+class CoalitionFolder:
+    """One member's view of its coalition's directory.
+
+    Args:
+        directory: of all coalitions of a run.
+        me: whose notes this process posts.
+    """
+
+    def __init__(self, directory: Path, me: PartyId) -> None:
+        self._directory = directory
+        self._me = me
+        self._mine: list[tuple[int, Path]] = []
+        self._closed = threading.Event()
+
+    def close(self) -> None:
+        """End all waiting, in whatever thread. What was posted stays."""
+        self._closed.set()
+
+    def post(self, round_: int, work: int, update: F64 | None) -> None:
+        """Tell what one local work of a round came to, f64 ``(d,)``; None that it came to nothing.
+
+        The own notes of rounds before the last one are taken away: nobody waits for them any more.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        path = self._path(round_, work, self._me)
+        partial = path.with_suffix(".part")
+        try:
+            with partial.open("wb") as file:
+                np.save(file, np.empty(0) if update is None else update, allow_pickle=False)
+            partial.replace(path)
+            for old, note in self._mine:
+                if old < round_ - 1:
+                    note.unlink(missing_ok=True)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise disk_failure(path, error) from error
+        self._mine = [(old, note) for old, note in self._mine if old >= round_ - 1] + [(round_, path)]
+
+    def collect(
+        self, round_: int, work: int, mates: Collection[PartyId], length: int, until: float
+    ) -> dict[PartyId, F64]:
+        """Return the updates of all ``mates``, or at ``until`` those that are there; blocks till then.
+
+        Args:
+            round_: which round.
+            work: which local work of it.
+            mates: who is expected to post.
+            length: d.
+            until: time on the monotonic clock.
+
+        Raises:
+            UsageError: a note that no member of this run can have posted.
+        """
+        found: dict[PartyId, F64] = {}
+        missing, pause = set(mates), _FIRST_PAUSE
+        while True:
+            for mate in sorted(missing):
+                update = _read(self._path(round_, work, mate))
+                if update is None:
+                    continue
+                missing.remove(mate)
+                if update.size:
+                    expect(update, f"what {mate} posted", np.float64, (length,))
+                    found[mate] = update
+            left = until - time.monotonic()
+            if not missing or left <= 0 or self._closed.wait(min(pause, left)):
+                return found
+            pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+
+    def _path(self, round_: int, work: int, party: PartyId) -> Path:
+        return self._directory / f"{round_}-{work}-{party}.npy"
+
+
+def _read(path: Path) -> F64 | None:
+    """The note, None where there is none yet. Files appear whole."""
+    try:
+        with path.open("rb") as file:
+            update: F64 = np.load(file, allow_pickle=False)
+    except FileNotFoundError:
+        return None
+    except (OSError, EOFError, ValueError) as error:
+        raise UsageError(f"{path} is no note of a coalition: {error}") from error
+    return update
+
 
 Training = Callable[[Train], F64]
 """What is asked for to the update, f64 ``(d,)``."""
@@ -28,17 +123,21 @@ class Accomplice:
     Args:
         me: the party.
         cast: who shows which behaviours, written out.
-        board: the coalition's.
+        folder: the coalition's.
         patience: seconds, from the beginning of a training on, after which it goes on without those who have
             not told by then. In a simulation nobody is late.
     """
 
     def __init__(
-        self, me: PartyId, cast: Mapping[PartyId, Sequence[Behaviour]], board: Board, patience: float
+        self,
+        me: PartyId,
+        cast: Mapping[PartyId, Sequence[Behaviour]],
+        folder: CoalitionFolder,
+        patience: float,
     ) -> None:
         self._me = me
         self._cast = cast
-        self._board = board
+        self._folder = folder
         self._patience = patience
         self._attacks = [b for b in cast.get(me, ()) if isinstance(b, CoalitionAttack) and shares_updates(b)]
         self._drawn: ClustersDrawn | None = None
@@ -99,16 +198,16 @@ class Accomplice:
             # It falls silent before its update could count: nothing is told, and nothing needs to be known.
             self._known[round_, work] = Knowledge({})
             return
-        self._board.post(round_, work, update)
+        self._folder.post(round_, work, update)
         if attack.actors is None or self._me in actors_of(attack, occasion):
             others = [mate for mate in mates if mate != self._me]
-            told = self._board.collect(round_, work, others, occasion.before.size, until)
+            told = self._folder.collect(round_, work, others, occasion.before.size, until)
             own = {} if update is None else {self._me: update}
             self._known[round_, work] = Knowledge({**told, **own})
 
     def leave(self) -> None:
         """Stop waiting for anybody: the process ends."""
-        self._board.close()
+        self._folder.close()
 
     def insight(self, _attack: CoalitionAttack, occasion: Occasion) -> Knowledge:
         """What the coalition told, on an occasion for which this party has trained."""
@@ -138,4 +237,4 @@ def accomplice_of(
             "use run or simulate",
         )
     patience = settings.scenario.deadlines.training / (2 * works_of(settings.scenario))
-    return Accomplice(me, cast, Board(settings.coalition_dir, me), patience)
+    return Accomplice(me, cast, CoalitionFolder(settings.coalition_dir, me), patience)

@@ -30,7 +30,7 @@ class FileJournal:
         self._run = run
         self._whole = 0
         self._torn = False
-        self.founding = b""
+        self.atom_seed = b""
         """Seed of the atoms in which updates may have left; empty for none."""
         self.submitted: frozenset[int] = frozenset()
         """Rounds in which a masked input may have left: each counts against the privacy budget."""
@@ -74,7 +74,7 @@ class FileJournal:
                 entry = json.loads(line)
                 run, round_ = entry["run"], entry["round"]
                 step = entry["step"]
-                founding = bytes.fromhex(step.removeprefix(ATOMS)) if step.startswith(ATOMS) else b""
+                atom_seed = bytes.fromhex(step.removeprefix(ATOMS)) if step.startswith(ATOMS) else b""
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 run = round_ = None
             if not isinstance(run, str) or not isinstance(round_, int):
@@ -86,7 +86,7 @@ class FileJournal:
             if run == self._run:
                 last = max(last, round_)
                 self.submitted |= {round_}
-                self.founding = founding or self.founding
+                self.atom_seed = atom_seed or self.atom_seed
         return last
 
 

@@ -78,7 +78,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
         seams,
         journal.spent,
         released,
-        journal.founding,
+        journal.atom_seed,
         allowed,
         plan.sums.prepared(),
     )

@@ -14,7 +14,7 @@ from securefl.methods.privacy import (
     settle,
 )
 from securefl.protocol.round import RunPlan, is_spent
-from securefl.runtime.process.stage import LocalSetup
+from securefl.runtime.process.local_setup import LocalSetup
 from securefl.scenario import Scenario
 from securefl.training.data import Shard, load_shard
 from securefl.training.models import build_model, dimension
@@ -30,7 +30,7 @@ def length_of(scenario: Scenario, shard: Shard, seed: int) -> int:
     return dimension(module)
 
 
-def settle_stage(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *, seeded: bool) -> RunPlan:
+def settle_setup(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *, seeded: bool) -> RunPlan:
     """The plan of a local run with its privacy settled by the data that were split.
 
     Args:

@@ -43,7 +43,7 @@ from securefl.protocol.kernel import (
 from securefl.protocol.messages import AnyMessage, Here
 from securefl.protocol.wire import Delivery, FramePart, Inbox, Outbox, topics
 from securefl.runtime.misbehaviour import EffectSeam, Fault
-from securefl.runtime.process.desk import LocalWorker
+from securefl.runtime.process.local_worker import LocalWorker
 from securefl.runtime.process.ports import DurableJournal, LocalWork, Witness
 from securefl.runtime.process.publisher import END_SECONDS, FAREWELL_SECONDS, GONE, Publisher
 from securefl.runtime.process.vigil import Vigil

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from securefl.runtime.report.scene import DONE, OPTIONAL, STEPS, DisplayState, Standing
+from securefl.runtime.report.display_state import DONE, OPTIONAL, STEPS, DisplayState, Standing
 from securefl.runtime.report.text import counted, curve, percent, printable, seconds
 
 _CURVE_WIDTH: Final = 48

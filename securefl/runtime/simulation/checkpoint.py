@@ -49,7 +49,7 @@ def write_checkpoint(
     state = {name: getattr(standing, name) for name in _NUMBERS}
     state |= {"dead": sorted(dead), "scores": dict(standing.trust.scores)}
     state["releases"] = dict(standing.releases)
-    state["founding"] = standing.founding.hex()
+    state["atom_seed"] = standing.atom_seed.hex()
     state["suspicion"] = [
         [group, one.logs, one.log_highest, one.rounds] for group, one in standing.suspicion.items()
     ]
@@ -126,8 +126,8 @@ def _standing(
     releases = {PartyId(name): int(made) for name, made in dict(state["releases"]).items()}
     if not plan.roster.parties.keys() >= dead | earned.keys() | releases.keys():
         raise ValueError("it names parties that there are not")
-    founding = bytes.fromhex(state["founding"])
-    if len(founding) not in {0, 32}:
+    atom_seed = bytes.fromhex(state["atom_seed"])
+    if len(atom_seed) not in {0, 32}:
         raise ValueError("its seed of atoms is none")
     if not all(map(math.isfinite, earned.values())):
         raise ValueError("it has scores that are not finite")
@@ -138,7 +138,7 @@ def _standing(
         before=arrays.get("before"),
         releases=MappingProxyType(releases),
         suspicion=_suspicion(state["suspicion"], plan),
-        founding=founding,
+        atom_seed=atom_seed,
         **{name: state[name] for name in _NUMBERS},
     )
     return standing, dead

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
@@ -12,19 +12,26 @@ import torch
 from securefl.base.arrays import F32, F64
 from securefl.base.crypto import make_identities
 from securefl.base.entropy import Entropy, InsecureSeededEntropy
+from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId, RunId
-from securefl.methods.attacks import behaviours_of, check_on_data, party_names, trigger_of
+from securefl.methods.attacks import (
+    behaviours_of,
+    check_on_data,
+    is_omniscient,
+    party_names,
+    shares_updates,
+    trigger_of,
+)
 from securefl.methods.feasibility import check, check_new_work
 from securefl.methods.privacy import settle
 from securefl.methods.robust import server_rule
-from securefl.protocol.round import RunPlan, party_entropy, server_entropy, tried_draws
-from securefl.runtime.misbehaviour import party_behaviour
-from securefl.runtime.simulation.grapevine import Grapevine
+from securefl.protocol.round import Occasion, RunPlan, party_entropy, server_entropy, tried_draws
+from securefl.runtime.misbehaviour import Knowledge, party_behaviour, tellers
 from securefl.runtime.simulation.limits import check_simulable
 from securefl.runtime.simulation.party import SimulatedParty
-from securefl.runtime.simulation.staffing import staff
+from securefl.runtime.simulation.trainers import choose_trainers
 from securefl.runtime.simulation.trainings import Trainings
-from securefl.scenario import Scenario
+from securefl.scenario import Behaviour, CoalitionAttack, Scenario
 from securefl.training.data import Dataset, load_data, shards_of, split, turns_of
 from securefl.training.models import build_model, dimension, frozen_digest, limit_threads, pick_device
 from securefl.training.sgd import (
@@ -35,6 +42,44 @@ from securefl.training.sgd import (
     evaluator_of,
     initial_models,
 )
+
+
+class SimulatedCoalition:
+    """The coalitions' channels in a simulation, and what an omniscient attacker hears.
+
+    It holds the updates of one round: 8 d bytes for each party that is asked.
+
+    Args:
+        cast: who shows which behaviours, written out.
+    """
+
+    def __init__(self, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
+        self._cast = cast
+        self._trainings: Trainings | None = None
+        self._round = -1
+        self._known: dict[tuple[CoalitionAttack, int], Knowledge] = {}
+        shown = [behaviour for behaviours in cast.values() for behaviour in behaviours]
+        self._asks_everybody = any(map(is_omniscient, shown))
+
+    def asks(self, party: PartyId) -> bool:
+        """Whether it may ask ``party`` what it trained."""
+        return self._asks_everybody or any(map(shares_updates, self._cast.get(party, ())))
+
+    def connect(self, trainings: Trainings) -> None:
+        """Say where to ask. Whoever trains is made after the behaviours, and these need :meth:`insight`."""
+        self._trainings = trainings
+
+    def insight(self, attack: CoalitionAttack, occasion: Occasion) -> Knowledge:
+        """What the attackers know on ``occasion``. The first who asks has everybody train."""
+        if occasion.round != self._round:
+            self._round, self._known = occasion.round, {}
+        key = (attack, occasion.work)
+        if key not in self._known:
+            if self._trainings is None:
+                raise UsageError("nobody is connected to the coalition")
+            told = self._trainings.of(occasion, tellers(attack, self._cast, occasion))
+            self._known[key] = Knowledge({party: update for party, update in told if update is not None})
+        return self._known[key]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,14 +168,14 @@ def assemble(
     check_new_work(scenario, fewest)
     scenario = settle(scenario, dimension(module), fewest)
     _, roster = make_identities(names, root)
-    grapevine = Grapevine(behaviours)
+    coalition = SimulatedCoalition(behaviours)
     cast_as = {
-        name: party_behaviour(behaviours.get(name, ()), name, party_entropy(root, name), grapevine.insight)
+        name: party_behaviour(behaviours.get(name, ()), name, party_entropy(root, name), coalition.insight)
         for name in names
     }
     declared = {name: cast_as[name].declared(len(shards[name].y)) for name in names}
     parties = {name: SimulatedParty(name, cast_as[name], declared[name], root, hidden) for name in names}
-    crew = staff(
+    crew = choose_trainers(
         scenario.model,
         module,
         shards,
@@ -141,8 +186,8 @@ def assemble(
         exact=exact,
         threads=threads,
     )
-    trainings = Trainings(crew.workforce, grapevine.asks)
-    grapevine.connect(trainings)
+    trainings = Trainings(crew.trainers, coalition.asks)
+    coalition.connect(trainings)
     plan = RunPlan(run, scenario, check(scenario), roster, dimension(module), frozen_digest(module))
     # Noise that cannot be drawn is refused here.
     _ = plan.mechanism

@@ -15,9 +15,9 @@ from securefl.base.entropy import Entropy, OsEntropy
 from securefl.base.errors import RunAbortedError, UsageError
 from securefl.base.ids import RunId
 from securefl.protocol.round import ModelFinal
-from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.federation import assemble
 from securefl.runtime.simulation.limits import without_messages
+from securefl.runtime.simulation.rounds import SimulatedRounds
 from securefl.scenario import (
     Aggregation,
     Checks,
@@ -140,12 +140,12 @@ class _Last:
         self.params: F32 | None = None
 
     def on_report(self, _now: float, report: object) -> None:
-        """See :class:`securefl.runtime.simulation.course.Listener`."""
+        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
         if isinstance(report, ModelFinal):
             self.params = report.params
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`securefl.runtime.simulation.course.Listener`."""
+        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
 
 
 def _unseen(_params: F32) -> Evaluation:

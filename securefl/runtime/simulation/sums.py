@@ -13,7 +13,7 @@ from securefl.methods.clustering import Assignment, upload_of, works_of
 from securefl.protocol.kernel import Place
 from securefl.protocol.round import NO_GROUPS, ClusterKey, ClusterSum, Draw, Occasion, RunPlan, model_of
 from securefl.runtime.simulation.attempts import Attempt, Deviations
-from securefl.runtime.simulation.fates import RoundOutcomes, fates
+from securefl.runtime.simulation.outcomes import RoundOutcomes, fates
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.trainings import Trainings
 

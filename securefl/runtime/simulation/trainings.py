@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from securefl.base.arrays import F64
 from securefl.base.ids import PartyId
 from securefl.protocol.round import Occasion
-from securefl.runtime.simulation.workforce import NO_CARRY, Carries, Workforce
+from securefl.runtime.simulation.trainers import NO_CARRY, Carries, Trainers
 
 
 def _nobody(_party: PartyId) -> bool:
@@ -20,12 +20,12 @@ class Trainings:
     It holds the updates of one round, 8 d bytes for each party that ``keeps`` names.
 
     Args:
-        workforce: does it.
+        trainers: does it.
         keeps: whether others than the sum ask for what a party trained: then it is kept for the round.
     """
 
-    def __init__(self, workforce: Workforce, keeps: Callable[[PartyId], bool] = _nobody) -> None:
-        self._workforce = workforce
+    def __init__(self, trainers: Trainers, keeps: Callable[[PartyId], bool] = _nobody) -> None:
+        self._workforce = trainers
         self._keeps = keeps
         self._round = -1
         self._carries = NO_CARRY

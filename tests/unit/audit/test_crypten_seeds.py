@@ -11,7 +11,7 @@ from securefl.base.arrays import I64
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.lab.audit.crypten_seeds import VICTIM, attack_sum
 from securefl.lab.audit.finding import Severity
-from securefl.lab.audit.seeds import audit_seeds
+from securefl.lab.audit.run import audit_seeds
 from securefl.protocol.secure_sum.crypten.library import load
 from tests.simulation.world import scenario
 

@@ -16,11 +16,10 @@ from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Curve, Picture,
 from securefl.lab.audit.finding import Evidence, Finding, Severity
 from securefl.lab.audit.load import load
 from securefl.lab.audit.markdown import markdown
-from securefl.lab.audit.page import page
+from securefl.lab.audit.page import STYLE, page
 from securefl.lab.audit.plots import plot_html
 from securefl.lab.audit.report import AuditReport
 from securefl.lab.audit.run import audit
-from securefl.lab.audit.style import STYLE
 from tests.simulation.world import scenario
 
 EVIL = "<script>alert(1)</script>|`x`\x1b[2J"

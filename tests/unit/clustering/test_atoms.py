@@ -52,7 +52,7 @@ def test_everybody_is_in_one_atom(count: int, size: int, number: int) -> None:
 
 
 def test_known_answer() -> None:
-    """A change here makes old and new versions form different atoms from the same founding draw."""
+    """A change here makes old and new versions form different atoms from the same atom draw."""
     atoms = form_atoms(seed(1), parties(7), 3)
     assert atoms == KNOWN
     drawn = draw_unions(seed(2), atoms, 1, 1, fewest=1, wanted=7, largest=7)

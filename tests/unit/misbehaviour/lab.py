@@ -18,7 +18,7 @@ from securefl.protocol.kernel.machine import Event, Machine
 from securefl.protocol.messages.control import Here
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.shared.reports import RoundDone, SumOpened
-from securefl.runtime.misbehaviour.cast import party_behaviour, server_behaviour
+from securefl.runtime.misbehaviour.assignment import party_behaviour, server_behaviour
 from securefl.runtime.misbehaviour.faults import Crash, Presence, ResendLast, SendRaw
 from securefl.runtime.misbehaviour.seam import Action, EffectSeam
 from securefl.runtime.misbehaviour.server_steering import server_machine

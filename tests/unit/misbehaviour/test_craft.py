@@ -23,7 +23,7 @@ from securefl.methods.attacks.parts.min_sum import MinSum, min_sum
 from securefl.methods.attacks.parts.model_negation import ModelNegation
 from securefl.methods.attacks.parts.scale import Scale
 from securefl.protocol.round.party.upload import Occasion
-from securefl.runtime.misbehaviour.cast import party_behaviour
+from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.runtime.misbehaviour.knowledge import Knowledge
 from securefl.scenario.behaviours import Behaviour, CoalitionAttack, UpdateAttack
 from securefl.scenario.parts import find, names

@@ -10,7 +10,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.attacks.parts.label_flip import LabelFlip
 from securefl.methods.attacks.parts.scale import Scale
 from securefl.protocol.round.party.upload import HONEST
-from securefl.runtime.misbehaviour.cast import party_behaviour, server_behaviour
+from securefl.runtime.misbehaviour.assignment import party_behaviour, server_behaviour
 from securefl.scenario.behaviours import Drop, Garbage, NoClip, ServerSplitsModel, WrongShare
 from tests.simulation.world import scenario
 from tests.unit.misbehaviour.lab import ROUNDING, Lab

@@ -12,8 +12,7 @@ from securefl.base.errors import ConfigError
 from securefl.lab.planning.candidates import designs
 from securefl.lab.planning.demand import Demand, check_demand
 from securefl.lab.planning.drafting import DATA, draft, model_of
-from securefl.lab.planning.front import merits
-from securefl.lab.planning.search import Plan, plan
+from securefl.lab.planning.search import Plan, merits, plan
 from securefl.methods.feasibility.limits import check
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.resolved import to_toml

@@ -9,8 +9,7 @@ import pytest
 
 from securefl.lab.planning.demand import Demand
 from securefl.lab.planning.design import Design, Shape, kept_of, rules, threshold_of
-from securefl.lab.planning.effort import Burden, cpu_seconds
-from securefl.lab.planning.spread import noise_deviation, sampling_variance
+from securefl.lab.planning.row import Burden, cpu_seconds, noise_deviation, sampling_variance
 from securefl.methods.robust.rules.mean import Mean
 from securefl.methods.robust.rules.median import Median
 from securefl.methods.robust.rules.multi_krum import MultiKrum

@@ -9,8 +9,8 @@ import pytest
 
 from securefl.base.errors import UsageError
 from securefl.methods.privacy.accountant import epsilon
-from securefl.methods.privacy.ledger import Ledger
 from securefl.methods.privacy.release import ReleaseEvent
+from securefl.methods.privacy.spending import Ledger
 
 ROUND = ReleaseEvent(
     noise_multiplier=2.0, steps=50, sampler="poisson", records=1000, batch=20, denominator=20, survivors=(3,)

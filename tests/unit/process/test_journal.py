@@ -47,9 +47,9 @@ def test_the_atoms_of_a_run_are_kept(tmp_path: Path) -> None:
     path, seed = tmp_path / "p00.journal", bytes(range(32))
     FileJournal(path, RUN).note(1, ATOMS + seed.hex())
     FileJournal(path, RUN).note(1, "submitted")
-    assert FileJournal(path, RUN).founding == seed
+    assert FileJournal(path, RUN).atom_seed == seed
     assert FileJournal(path, RUN).submitted == {1}
-    assert FileJournal(path, RunId("another")).founding == b""
+    assert FileJournal(path, RunId("another")).atom_seed == b""
 
 
 def test_a_restarted_party_sits_out_the_round_it_had_begun(tmp_path: Path) -> None:

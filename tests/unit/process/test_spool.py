@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefl.base.errors import RunAbortedError
-from securefl.runtime.process.spool import SpoolingStore
+from securefl.runtime.process.server_process import SpoolingStore
 
 
 @given(vectors=st.lists(st.binary(max_size=50), max_size=12), limit=st.integers(0, 200))
@@ -60,7 +60,7 @@ def test_a_full_disk_aborts_and_keeps_what_was_there(tmp_path: Path, monkeypatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        patched.setattr("securefl.runtime.process.spool.os.pwrite", no_space)
+        patched.setattr("securefl.runtime.process.server_process.os.pwrite", no_space)
         with pytest.raises(RunAbortedError, match="spool_megabytes"):
             store.put(b"one too many")
     assert store.get(kept) == b"kept"

@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 from securefl.protocol.round.shared.reports import RoundDone
+from securefl.runtime.report.display_state import DisplayState
 from securefl.runtime.report.events import event_text
 from securefl.runtime.report.live import draw
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
-from securefl.runtime.report.scene import DisplayState
 from securefl.runtime.report.summary import Summary, summarise
 from tests.unit.report.runs import eventful
 

@@ -19,13 +19,12 @@ from securefl.protocol.kernel.effects import Aborted
 from securefl.protocol.round.party.upload import Seams
 from securefl.protocol.round.server.checking import agreed_of
 from securefl.protocol.round.shared.reports import ModelStepped, RoundDone
-from securefl.runtime.report.checks import check_lines, power_lines
+from securefl.runtime.report.checks import check_lines, power_lines, verdict_of
 from securefl.runtime.report.events import round_text
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.records import RoundRecord
 from securefl.runtime.report.summary import summarise
-from securefl.runtime.report.verdict import verdict_of
 from securefl.scenario.behaviours import Behaviour, NoNoise
 from securefl.scenario.load import parse_scenario
 from tests.simulation.world import Op, World, scenario

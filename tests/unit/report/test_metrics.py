@@ -27,7 +27,7 @@ from securefl.protocol.round.shared.reports import (
 from securefl.runtime.report.entries import brief_entry_of, entry_of
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.records import Refusal, RoundRecord, Volume
-from securefl.runtime.report.view import server_view
+from securefl.runtime.report.summary import server_view
 from tests.simulation.world import scenario
 from tests.unit.report.runs import eventful
 

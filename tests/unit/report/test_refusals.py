@@ -10,8 +10,7 @@ from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.control import Here
 from securefl.protocol.round.shared.reports import ClustersDrawn
 from securefl.protocol.wire.inbox import Delivery
-from securefl.runtime.report.refusals import MOST, MOST_OF_ONE, RefusalLines
-from securefl.runtime.report.witness import ProcessWitness, Refusal
+from securefl.runtime.report.witness import MOST, MOST_OF_ONE, ProcessWitness, Refusal, RefusalLines
 from securefl.runtime.transcript.chain import read_transcript
 from tests.unit.process.processes import settings
 

@@ -26,6 +26,7 @@ from securefl.protocol.round.shared.reports import (
     SurvivorsFrozen,
 )
 from securefl.protocol.round.shared.slots import FIRST_SLOT
+from securefl.runtime.report.display_state import DisplayState
 from securefl.runtime.report.events import sieve
 from securefl.runtime.report.expect import Judgement
 from securefl.runtime.report.live import LiveProgress, draw
@@ -33,10 +34,8 @@ from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.progress import JsonProgress, PlainProgress, Progress, progress_for
 from securefl.runtime.report.records import OVERSIZED, LeftOut, SumSeen
-from securefl.runtime.report.scene import DisplayState
-from securefl.runtime.report.summary import Summary, summarise
+from securefl.runtime.report.summary import Summary, server_view, summarise
 from securefl.runtime.report.text import counted, curve, listed, printable, seconds, size
-from securefl.runtime.report.view import server_view
 from securefl.scenario.scenario import Groups
 from tests.unit.report.runs import eventful
 from tests.unit.report.test_metrics import heard

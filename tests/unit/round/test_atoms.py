@@ -18,8 +18,8 @@ from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext
+from securefl.protocol.round.shared.atom_seed import atom_seed_of, forgotten
 from securefl.protocol.round.shared.draw import shortage
-from securefl.protocol.round.shared.founding import forgotten, founding_of
 from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
     RoundDone,
@@ -85,11 +85,11 @@ def test_dropouts_take_their_atoms_along_and_the_atoms_stay() -> None:
     assert out == SatOut(1, "its atom is not whole, or not drawn")
 
 
-def test_who_misses_the_founding_draw_learns_of_it_from_the_others() -> None:
+def test_who_misses_the_atom_draw_learns_of_it_from_the_others() -> None:
     world = World(scenario(8, rounds="3", **ATOMIC), ops=without(["p00", "p05"], 0))
     world.run()
     assert_whole(world)
-    late = [h.founding for h in world.messages(Hello, PartyId("p00"))]
+    late = [h.atom_seed for h in world.messages(Hello, PartyId("p00"))]
     assert late[:2] == [b"", b""]
     assert len(late[2]) == 32
     assert [len(d.survivors) for d in world.reports(RoundDone)][1:] == [8, 8]
@@ -105,7 +105,7 @@ def test_too_few_whole_atoms_cost_the_round_but_not_the_atoms() -> None:
     assert [len(d.survivors) for d in world.reports(RoundDone)] == [0, 8, 0]
 
 
-def test_a_founding_draw_without_clusters_still_forms_the_atoms() -> None:
+def test_an_atom_draw_without_clusters_still_forms_the_atoms() -> None:
     config = scenario(9, rounds="3", clustering__atoms="3", size="6", min_survivors="3", threshold="3")
     world = World(config, ops=without(["p00", "p01", "p02"], 0))
     world.run()
@@ -113,8 +113,8 @@ def test_a_founding_draw_without_clusters_still_forms_the_atoms() -> None:
     assert skipped.round == 0
     assert "of them are in whole atoms, and 6 are needed" in skipped.reason
     assert isinstance(world.server.outcome, Finished)
-    (founding,) = {hello.founding for hello in world.messages(Hello) if hello.founding}
-    assert form_atoms(founding, world.parties, 3) == atoms_of(world)
+    (atom_seed,) = {hello.atom_seed for hello in world.messages(Hello) if hello.atom_seed}
+    assert form_atoms(atom_seed, world.parties, 3) == atoms_of(world)
 
 
 def test_a_server_that_splits_an_atom_gets_nothing() -> None:
@@ -144,16 +144,16 @@ def test_a_server_that_splits_an_atom_gets_nothing() -> None:
             assert "the survivor set splits an atom" in [r.reason for r in world.nodes[name].rejects]
 
 
-def hello(founding: bytes) -> Hello:
+def hello(atom_seed: bytes) -> Hello:
     zero = bytes(32)
     limits = Limits(min_survivors=2, k_anonymity=2, leakage="veto", colluders=0, leverage=1_000_000)
     return Hello(
-        samples=1, model_digest=zero, config_digest=zero, commitment=zero, limits=limits, founding=founding
+        samples=1, model_digest=zero, config_digest=zero, commitment=zero, limits=limits, atom_seed=atom_seed
     )
 
 
-def hellos(*foundings: bytes) -> dict[PartyId, Hello]:
-    return {PartyId(f"p{i}"): hello(founding) for i, founding in enumerate(foundings)}
+def hellos(*atom_seeds: bytes) -> dict[PartyId, Hello]:
+    return {PartyId(f"p{i}"): hello(atom_seed) for i, atom_seed in enumerate(atom_seeds)}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def hellos(*foundings: bytes) -> dict[PartyId, Hello]:
 def test_the_atoms_that_hellos_state(
     stated: tuple[bytes, ...], known: bytes, colluders: int, expected: bytes
 ) -> None:
-    assert founding_of(hellos(*stated), known, colluders) == expected
+    assert atom_seed_of(hellos(*stated), known, colluders) == expected
     assert forgotten(hellos(*stated), known) is None
 
 
@@ -186,7 +186,7 @@ def test_a_server_that_mixes_atoms_or_has_colluders_vouch_is_refused(
     stated: tuple[bytes, ...], known: bytes, colluders: int, says: str
 ) -> None:
     with pytest.raises(PeerError, match=says):
-        founding_of(hellos(*stated), known, colluders)
+        atom_seed_of(hellos(*stated), known, colluders)
 
 
 def test_atoms_that_nobody_knows_any_more_are_not_formed_anew() -> None:
@@ -196,7 +196,7 @@ def test_atoms_that_nobody_knows_any_more_are_not_formed_anew() -> None:
 def test_the_server_refuses_who_states_other_atoms() -> None:
     def lie(_event: Event[AnyMessage], effects: tuple[Effect[AnyMessage], ...]) -> Effects:
         return tuple(
-            Send(e.to, e.place, msgspec.structs.replace(e.message, founding=Y))
+            Send(e.to, e.place, msgspec.structs.replace(e.message, atom_seed=Y))
             if isinstance(e, Send) and isinstance(e.message, Hello)
             else e
             for e in effects
@@ -214,9 +214,9 @@ def test_the_server_refuses_who_states_other_atoms() -> None:
 def test_a_restarted_party_keeps_its_atoms() -> None:
     plan = plan_of(scenario(12, **ATOMIC))
     world = World(scenario(12, **ATOMIC))
-    ctx = PartyContext(plan, PartyId("p00"), 1, world.entropy_of(PartyId("p00")), founding=X)
+    ctx = PartyContext(plan, PartyId("p00"), 1, world.entropy_of(PartyId("p00")), atom_seed=X)
     phase, _ = PartyMachine(ctx).start(0.0)
-    assert getattr(phase, "past").founding == X  # noqa: B009 - any phase
+    assert getattr(phase, "past").atom_seed == X  # noqa: B009 - any phase
 
 
 def test_shortage_counts_members_of_whole_atoms() -> None:

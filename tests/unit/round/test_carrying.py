@@ -19,8 +19,8 @@ from securefl.protocol.round.party.carrying import global_step
 from securefl.protocol.round.party.draw import on_model
 from securefl.protocol.round.party.phases import Outside, PartyContext, Past
 from securefl.protocol.round.shared.reports import SumOpened
-from securefl.runtime.simulation.course import SimulatedRounds
-from securefl.runtime.simulation.workforce import Carries
+from securefl.runtime.simulation.rounds import SimulatedRounds
+from securefl.runtime.simulation.trainers import Carries
 from tests.simulation.world import Node, World, scenario
 from tests.unit.misbehaviour.lab import Lab
 from tests.unit.round.samples import plan_of

@@ -15,7 +15,7 @@ from securefl.methods.attacks.parts.scale import Scale
 from securefl.methods.encoding.ring import from_ring
 from securefl.protocol.round.party.upload import HONEST, Occasion, Seams, make_upload
 from securefl.protocol.round.shared.reports import SumOpened
-from securefl.runtime.misbehaviour.cast import party_behaviour
+from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.scenario.behaviours import NoClip, NoNoise
 from tests.simulation.world import World, scenario
 from tests.unit.round.samples import plan_of

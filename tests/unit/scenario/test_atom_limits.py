@@ -148,7 +148,7 @@ def test_headers_say_what_atoms_promise_and_cost() -> None:
     assert "atoms" not in " | ".join(headed("clustering.reclusterings=3"))
 
 
-def test_an_active_server_has_more_than_one_founding_draw_to_void() -> None:
+def test_an_active_server_has_more_than_one_atom_draw_to_void() -> None:
     active = (
         "secure_sum={server='active', threshold=8, min_survivors=8, colluders=3, colluders_per_cluster=2}"
     )

@@ -18,7 +18,7 @@ from securefl.base.ids import PartyId
 from securefl.base.stack import Stack
 from securefl.methods.robust.catalogue import aggregate
 from securefl.protocol.round.party.upload import Occasion
-from securefl.runtime.misbehaviour.cast import party_behaviour
+from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.scenario.aggregation import PreAggregation, Rule
 from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.load import load_scenario, parse_scenario

@@ -43,12 +43,12 @@ from securefl.protocol.round.shared.reports import (
     SumsWithheld,
     SurvivorsFrozen,
 )
-from securefl.runtime.misbehaviour.cast import party_behaviour
-from securefl.runtime.simulation.course import SimulatedRounds
+from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.runtime.simulation.party import SimulatedParty
+from securefl.runtime.simulation.rounds import SimulatedRounds
+from securefl.runtime.simulation.trainers import OneTraining, PartyByParty
 from securefl.runtime.simulation.trainings import Trainings
-from securefl.runtime.simulation.workforce import PartyByParty, Training
 from securefl.scenario.behaviours import Behaviour, Drop, Kill, NoClip, NoNoise, Phase, WrongShare
 from securefl.scenario.scenario import Scenario
 from securefl.training.sgd.outcomes import Evaluation, GradientNotFiniteError, TrainingDivergedError
@@ -113,7 +113,7 @@ def federation_of(
     """The simulated twin of what a lab runs with messages; ``failing`` is about their work ``fails_in``."""
     root = InsecureSeededEntropy(1)
 
-    def training(name: PartyId) -> Training:
+    def training(name: PartyId) -> OneTraining:
         own = party_entropy(root, name)
 
         def train(

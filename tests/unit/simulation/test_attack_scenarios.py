@@ -10,8 +10,8 @@ from securefl.base.ids import RunId
 from securefl.runtime.report.expect import judge
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.outcome import Outcome
-from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.federation import assemble
+from securefl.runtime.simulation.rounds import SimulatedRounds
 from securefl.scenario.load import load_scenario
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"

@@ -25,7 +25,7 @@ A, B, C = (PartyId(f"p{i:02d}") for i in range(3))
 LENGTH = 4
 
 
-FOUNDING = bytes(range(32))
+ATOM_SEED = bytes(range(32))
 
 
 CHECKED = {
@@ -55,7 +55,7 @@ def written(path: Path, trust: Trust) -> RunPlan:
         updates=2,
         fruitless_rounds=1,
         trust=trust,
-        founding=FOUNDING,
+        atom_seed=ATOM_SEED,
         suspicion=SUSPICION,
     )
     write_checkpoint(path, plan, standing, {B}, training="some")
@@ -77,7 +77,7 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
     numbers = (standing.round, standing.stale_rounds, standing.updates, standing.fruitless_rounds)
     assert numbers == (3, 1, 2, 1)
     assert standing.best_accuracy == 0.1 + 0.2
-    assert standing.founding == FOUNDING
+    assert standing.atom_seed == ATOM_SEED
     assert dict(standing.suspicion) == SUSPICION
 
 
@@ -89,8 +89,8 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
         ({"scores": {"p00": "much"}}, {}, "damaged"),
         ({"scores": ["p00"]}, {}, "damaged"),
         ({"scores": None}, {}, "damaged"),
-        ({"founding": "00"}, {}, "seed of atoms is none"),
-        ({"founding": "x"}, {}, "damaged"),
+        ({"atom_seed": "00"}, {}, "seed of atoms is none"),
+        ({"atom_seed": "x"}, {}, "damaged"),
         ({"suspicion": [[["p99"], [0.0], 0.0, 1]]}, {}, "groups that there are not"),
         ({"suspicion": [[["p00", "p01"], [0.0], 0.0, 1]]}, {}, "groups that there are not"),
         ({"suspicion": [[["p00"], [float("nan")], 0.0, 1]]}, {}, "not finite"),

@@ -12,10 +12,10 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import RunId
 from securefl.methods.encoding.ring import from_ring
 from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.federation import SimulatedFederation, assemble
+from securefl.runtime.simulation.rounds import SimulatedRounds
 from securefl.scenario.load import parse_scenario
-from tests.unit.simulation.test_workforce import Heard
+from tests.unit.simulation.test_trainers import Heard
 
 SCENARIO = """
 name = "private"

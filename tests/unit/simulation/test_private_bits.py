@@ -17,7 +17,7 @@ from securefl.protocol.kernel.effects import Finished, Train
 from securefl.protocol.kernel.events import Trained
 from securefl.protocol.round.shared.randomness import training_entropy
 from securefl.protocol.round.shared.reports import RoundDone, SumChecked, SumOpened
-from securefl.runtime.misbehaviour.cast import party_behaviour
+from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.runtime.misbehaviour.seam import Action
 from securefl.runtime.simulation.federation import SimulatedFederation, assemble
 from securefl.scenario.behaviours import Phase

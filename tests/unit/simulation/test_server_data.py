@@ -11,8 +11,8 @@ from securefl.protocol.round.shared.reports import (
     RoundDone,
     SumOpened,
 )
-from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.federation import assemble
+from securefl.runtime.simulation.rounds import SimulatedRounds
 from securefl.scenario.load import parse_scenario
 
 SCENARIO = """

@@ -9,8 +9,8 @@ from securefl.base.arrays import F32
 from securefl.base.ids import PartyId, RunId
 from securefl.methods.weighting.weights import cap_of, public_weights
 from securefl.protocol.round.shared.reports import ClustersDrawn, ModelFinal, ModelStepped
-from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.federation import assemble
+from securefl.runtime.simulation.rounds import SimulatedRounds
 from securefl.scenario.load import parse_scenario
 
 SCENARIO = """

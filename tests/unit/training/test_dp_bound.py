@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from securefl.base.arrays import F64
 from securefl.scenario.privacy import ClipEach, DpSgd, Normalise
-from securefl.training.dpsgd.bound import BoundedSum, factors
 from securefl.training.dpsgd.examples import Examples, Rows
+from securefl.training.dpsgd.step import BoundedSum, factors
 
 LENGTH = 40
 CPU = torch.device("cpu")

@@ -12,7 +12,7 @@ from torch import nn
 from securefl.base.arrays import F64
 from securefl.methods.privacy.sensitivity import COMPANY
 from securefl.scenario.privacy import ClipEach, DpSgd, Normalise
-from securefl.training.dpsgd.bound import BoundedSum
+from securefl.training.dpsgd.step import BoundedSum
 from securefl.training.dpsgd.ways import Way, way_for
 from securefl.training.models.flatten import dimension
 from tests.unit.training import dp_models

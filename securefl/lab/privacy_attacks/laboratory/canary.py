@@ -133,7 +133,7 @@ def _gaussian(scores: F64, present: npt.NDArray[np.bool_], delta: float, confide
 
 
 class Still:
-    """A workforce whose trainings change nothing.
+    """Trainers whose trainings change nothing.
 
     Args:
         length: d.
@@ -151,7 +151,7 @@ class Still:
         carries: Carries = NO_CARRY,
         samples: int | None = None,
     ) -> Iterator[tuple[PartyId, F64 | None]]:
-        """See :class:`securefl.runtime.simulation.workforce.Workforce`."""
+        """See :class:`securefl.runtime.simulation.trainers.Trainers`."""
         del round_, work, params, carries, samples
         for name in names:
             yield name, np.zeros(self._length)
@@ -178,14 +178,14 @@ class _Openings:
         self.by_round: dict[int, list[_Opened]] = defaultdict(list)
 
     def on_report(self, _now: float, report: object) -> None:
-        """See :class:`securefl.runtime.simulation.course.Listener`."""
+        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
         if isinstance(report, SumOpened):
             one = report.opened
             seen = _Opened(one.reclustering, one.survivors, from_ring(one.ring)[self._coordinates])
             self.by_round[report.round].append(seen)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`securefl.runtime.simulation.course.Listener`."""
+        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
 
 
 def _ratios(

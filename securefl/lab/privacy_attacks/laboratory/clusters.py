@@ -65,7 +65,7 @@ class _Sums:
         self.weights: Mapping[PartyId, float] = {}
 
     def on_report(self, _now: float, report: object) -> None:
-        """See :class:`securefl.runtime.simulation.course.Listener`."""
+        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
         match report:
             case ClustersDrawn(clusters=clusters, counts=counts):
                 drawn = {party for cluster in clusters[0] for party in cluster}
@@ -76,4 +76,4 @@ class _Sums:
                 pass
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`securefl.runtime.simulation.course.Listener`."""
+        """See :class:`securefl.runtime.simulation.rounds.Listener`."""

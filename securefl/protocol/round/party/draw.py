@@ -40,9 +40,9 @@ from securefl.protocol.round.party.phases import (
     spent_in,
 )
 from securefl.protocol.round.server.group_start import models_at
+from securefl.protocol.round.shared.atom_seed import atom_seed_of
 from securefl.protocol.round.shared.budget import allowed_of, is_spent
 from securefl.protocol.round.shared.draw import Draw, draw_round, drawn_report, shortage, usable_samples
-from securefl.protocol.round.shared.founding import founding_of
 from securefl.protocol.round.shared.groups import any_group, fits_groups, model_of
 from securefl.protocol.round.shared.randomness import instance_entropy, nonce_entropy
 from securefl.protocol.round.shared.reports import SatOut
@@ -152,7 +152,7 @@ def _greet(
         config_digest=ctx.plan.config_digest(),
         commitment=commitment(nonce, ctx.plan.run, phase.round, draw, ctx.me),
         limits=ctx.plan.published_limits,
-        founding=phase.past.founding,
+        atom_seed=phase.past.atom_seed,
         group=group if tells_groups(ctx.plan.scenario) else NO_GROUP,
     )
     greeted = Greeted(
@@ -175,7 +175,7 @@ def on_announce(
             raise PeerError(SERVER, f"announces {party} with other limits than its configuration has")
         if not fits_groups(ctx.plan, hello.group):
             raise PeerError(SERVER, f"announces {party} in group {hello.group}, which there is not")
-    if shortage(ctx.plan, hellos.keys(), _founding(ctx, phase.past, hellos)) is not None:
+    if shortage(ctx.plan, hellos.keys(), _atom_seed_of(ctx, phase.past, hellos)) is not None:
         raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
     revealed = Revealed(
         phase.past,
@@ -200,7 +200,7 @@ def on_reveals(
     assignment = certified.assignment
     samples = {party: hello.samples for party, hello in phase.hellos.items()}
     drawn = Report(drawn_report(phase.round, certified, samples))
-    past = replace(phase.past, founding=certified.founding)
+    past = replace(phase.past, atom_seed=certified.atom_seed)
     if ctx.me not in assignment.participants:
         return sit_out(phase, past), (drawn, Report(SatOut(phase.round, _not_drawn(ctx))))
     announced = announced_digest(phase.hellos)
@@ -262,13 +262,13 @@ def certified_draw(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, 
         if commitment(nonce, plan.run, phase.round, phase.draw, party) != phase.hellos[party].commitment:
             raise PeerError(party, "revealed another nonce than it committed to")
     samples = {party: hello.samples for party, hello in phase.hellos.items()}
-    founding = _founding(ctx, phase.past, phase.hellos)
+    atom_seed = _atom_seed_of(ctx, phase.past, phase.hellos)
     groups = {party: hello.group for party, hello in phase.hellos.items()}
-    return draw_round(plan, phase.round, phase.draw, phase.model, nonces, samples, founding, groups)
+    return draw_round(plan, phase.round, phase.draw, phase.model, nonces, samples, atom_seed, groups)
 
 
-def _founding(ctx: PartyContext, past: Past, hellos: Mapping[PartyId, Hello]) -> bytes:
-    return founding_of(hellos, past.founding, ctx.plan.scenario.secure_sum.colluders)
+def _atom_seed_of(ctx: PartyContext, past: Past, hellos: Mapping[PartyId, Hello]) -> bytes:
+    return atom_seed_of(hellos, past.atom_seed, ctx.plan.scenario.secure_sum.colluders)
 
 
 def _not_drawn(ctx: PartyContext) -> str:

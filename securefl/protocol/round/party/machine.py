@@ -117,7 +117,7 @@ class PartyMachine:
 
     def start(self, now: float) -> tuple[PartyPhase, Effects]:
         """Join the run."""
-        past = Past(self._ctx.spent, self._ctx.releases, founding=self._ctx.founding)
+        past = Past(self._ctx.spent, self._ctx.releases, atom_seed=self._ctx.atom_seed)
         return Outside(past), (Send(SERVER, Place(-1), FIRST), self._join(), WakeAt(now + self._patience))
 
     def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:

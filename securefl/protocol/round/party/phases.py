@@ -41,7 +41,7 @@ class PartyContext:
     """Last round in the journal: a party restarted in mid-round sits out the current update."""
     releases: int = 0
     """Updates in the journal: each counts against the privacy budget."""
-    founding: bytes = b""
+    atom_seed: bytes = b""
     """Seed of the run's atoms in the journal; empty for none."""
     allowed: int | None = None
     """Updates that the party's own budget allows in this run; None without one."""
@@ -66,7 +66,7 @@ class Past:
     """The last model that it was sent, and its round; kept where momentum goes on from the model's step."""
     carry: F64 | None = field(default=None, compare=False, repr=False)
     """What per-example momentum goes on from in the next training, f64 (d,); None for zeros."""
-    founding: bytes = b""
+    atom_seed: bytes = b""
     """Seed of the run's atoms, kept from the first draw that this party saw; empty before, or without."""
     openings: Openings = field(default_factory=lambda: NO_OPENINGS)
     """Sums of its last released updates that count as opened, since others may have released too."""

@@ -74,9 +74,9 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     if work == 0:
         # Durable before the first masked input leaves: a restarted party must not submit a second update.
         effects.insert(0, (Journal(phase.round, "submitted"),))
-        if phase.past.founding:
+        if phase.past.atom_seed:
             # Nor, ever, one in other atoms.
-            effects.insert(0, (Journal(phase.round, ATOMS + phase.past.founding.hex()),))
+            effects.insert(0, (Journal(phase.round, ATOMS + phase.past.atom_seed.hex()),))
     if hides_groups(ctx.plan.scenario):
         seat = draw_seat(entropy, phase.group)
         current = replace(phase, uploads=slot_uploads(ctx.plan, upload, seat), seat=seat)

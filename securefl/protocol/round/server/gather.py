@@ -25,8 +25,8 @@ from securefl.protocol.round.server.stepping import alone_for, waits_of, without
 from securefl.protocol.round.server.suspicion import voided as lost_bets
 from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared.allowance import allowed
+from securefl.protocol.round.shared.atom_seed import atom_seed_of, forgotten
 from securefl.protocol.round.shared.draw import draw_round, drawn_report, shortage, unfit
-from securefl.protocol.round.shared.founding import forgotten, founding_of
 from securefl.protocol.round.shared.groups import fits_groups
 from securefl.protocol.round.shared.reports import (
     DrawVoided,
@@ -118,7 +118,7 @@ def on_hello(
         raise PeerError(sender, "says hello with another model or configuration")
     if message.limits != ctx.plan.published_limits:
         raise PeerError(sender, "demands other limits than those of the configuration that it signed")
-    if message.founding not in {b"", phase.standing.founding}:
+    if message.atom_seed not in {b"", phase.standing.atom_seed}:
         raise PeerError(sender, "states atoms that this run does not have")
     if not fits_groups(ctx.plan, message.group):
         raise PeerError(sender, f"says that it is in group {message.group}, which there is not")
@@ -131,9 +131,9 @@ def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[Serve
     """Announce everybody who said hello; skip the round when they are too few for it."""
     present = sorted(phase.hellos)
     hellos = {party: phase.hellos[party][0] for party in present}
-    founding = phase.standing.founding
-    lacking = shortage(ctx.plan, present, founding)
-    reason = lacking or forgotten(hellos, founding)
+    atom_seed = phase.standing.atom_seed
+    lacking = shortage(ctx.plan, present, atom_seed)
+    reason = lacking or forgotten(hellos, atom_seed)
     if reason is not None:
         reason = f"{len(present)} parties are there; {reason}"
         if lacking is not None and not phase.excluded:
@@ -202,10 +202,10 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     nonces = {party: reveal.nonce for party, (reveal, _) in phase.reveals.items()}
     samples = {party: hello.samples for party, hello in phase.hellos.items()}
     standing = phase.standing
-    founding = founding_of(phase.hellos, standing.founding, plan.scenario.secure_sum.colluders)
+    atom_seed = atom_seed_of(phase.hellos, standing.atom_seed, plan.scenario.secure_sum.colluders)
     groups = {party: hello.group for party, hello in phase.hellos.items()}
-    drawn = draw_round(plan, round_, phase.draw, phase.model, nonces, samples, founding, groups)
-    standing = replace(standing, founding=drawn.founding)
+    drawn = draw_round(plan, round_, phase.draw, phase.model, nonces, samples, atom_seed, groups)
+    standing = replace(standing, atom_seed=drawn.atom_seed)
     relayed: Effects = (Send(EVERYONE, Place(round_, attempt=phase.draw), Reveals(reveals=frames)),)
     assignment = drawn.assignment
     if not assignment.participants:

@@ -12,6 +12,7 @@ from securefl.base.arrays import F64
 from securefl.base.crypto import BoxError
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import EVERYONE, PartyId
+from securefl.base.text import count
 from securefl.methods.clustering import COUNTS, hides_groups
 from securefl.protocol.kernel import (
     Aborted,
@@ -39,11 +40,10 @@ from securefl.protocol.round.server.phases import (
     ServerPhase,
     Standing,
 )
-from securefl.protocol.round.server.slots import ask_slots, due_now
+from securefl.protocol.round.server.slots import ask_slots, due_now, is_count
 from securefl.protocol.round.server.stacking import NO_GRADIENTS, ClusterSum
 from securefl.protocol.round.server.stepping import after_evaluation, after_sums, to_consult
 from securefl.protocol.round.server.suspicion import weighed
-from securefl.protocol.round.server.unmask import unmask_all
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.reports import (
     ClusterKey,
@@ -51,11 +51,47 @@ from securefl.protocol.round.shared.reports import (
     InstanceLost,
     ModelFinal,
     StepReached,
+    SumOpened,
 )
 from securefl.protocol.round.shared.slots import totals_of
 from securefl.protocol.round.shared.statement import release_context, slots_statement
 from securefl.protocol.secure_sum import Opening
 from securefl.protocol.wire import decode_struct
+
+
+def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], Effects]:
+    """Open every sum that is due, as far as its releases allow; what is lost is reported."""
+    frozen, round_, server = phase.frozen, phase.standing.round, ctx.plan.sums.server
+    sums: list[ClusterSum] = []
+    effects: list[Report | Reject] = []
+    due = due_now(ctx.plan, phase)
+    for key, instance in sorted(frozen.instances.items()):
+        if key not in due:
+            continue
+        releases, needed = phase.shares.get(key, {}), instance.needed(frozen.survivors)
+        if len(releases) < needed:
+            reason = f"{count(len(releases), 'member')} released shares, {needed} are needed"
+            effects.append(Report(InstanceLost(round_, *key, reason)))
+            continue
+        try:
+            ring = server.open(instance, frozen.survivors, releases, ctx.store)
+        except PeerError as error:
+            effects += [
+                Reject(error.culprit, error.reason),
+                Report(InstanceLost(round_, *key, f"{error.culprit} {error.reason}")),
+            ]
+            continue
+        doubt = server.doubt(instance, ring, phase.view.drawn.weights)
+        if doubt:
+            effects.append(Report(InstanceLost(round_, *key, doubt)))
+            continue
+        members = instance.setup.members
+        alive = tuple(members[i] for i in instance.alive(frozen.survivors))
+        opened = ClusterSum(*key, members=members, survivors=alive, ring=ring)
+        sums.append(opened)
+        if not is_count(ctx.plan, key):
+            effects.append(Report(SumOpened(round_, opened)))
+    return sums, tuple(effects)
 
 
 def on_endorse(

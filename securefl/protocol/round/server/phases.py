@@ -69,7 +69,7 @@ class Standing:
     """The parameters of the round before; kept where parties' momentum goes on from the model's step."""
     releases: Releases = field(default_factory=lambda: NO_RELEASES)
     """How often each party has released an update; counted where there is privacy."""
-    founding: bytes = b""
+    atom_seed: bytes = b""
     """Seed of the run's atoms; empty before they are formed, or without."""
     gone: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
     """Parties whose connection broke, says the broker, and when: a hint that shortens waiting."""

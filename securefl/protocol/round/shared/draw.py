@@ -37,7 +37,7 @@ class Draw:
     """Of the participants, in (0, 1]."""
     resting: tuple[PartyId, ...]
     """Who is present but was not drawn, is in no whole atom, or has too few of its fixed cluster there."""
-    founding: bytes = b""
+    atom_seed: bytes = b""
     """The seed of the run's atoms, public; empty where there are none."""
     number: int = 0
     """How many draws of the round were void before this one."""
@@ -47,20 +47,20 @@ class Draw:
     """The task groups of everybody who is present, where they are told."""
 
 
-def shortage(plan: RunPlan, present: Collection[PartyId], founding: bytes = b"") -> str | None:
+def shortage(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes = b"") -> str | None:
     """Return what those who are present lack for a round; None when they can make one, as far as is known.
 
     Args:
         plan: of the run.
         present: parties.
-        founding: seed of the run's atoms. Before they are formed, or where their sizes differ, it may turn
+        atom_seed: seed of the run's atoms. Before they are formed, or where their sizes differ, it may turn
             out only after the draw that nobody takes part.
     """
     if plan.scenario.clustering.atoms > 1:
-        counted = sum(map(len, whole(_atoms(plan, founding), present))) if founding else len(present)
+        counted = sum(map(len, whole(_atoms(plan, atom_seed), present))) if atom_seed else len(present)
         if counted >= plan.fewest:
             return None
-        where = " of them are in whole atoms" if founding else " are there"
+        where = " of them are in whole atoms" if atom_seed else " are there"
         return f"{counted}{where}, and {plan.fewest} are needed"
     if not plan.scenario.clustering.fixed:
         if plan.wanted(len(present)):
@@ -77,7 +77,7 @@ def shortage(plan: RunPlan, present: Collection[PartyId], founding: bytes = b"")
 
 def unfit(plan: RunPlan, present: Collection[PartyId], drawn: Draw) -> str:
     """Return why nobody was drawn, as the reason of a round without clusters."""
-    lacking = shortage(plan, present, drawn.founding)
+    lacking = shortage(plan, present, drawn.atom_seed)
     most = plan.limits.max_cluster_size
     return f"{len(present)} parties are there; {lacking or f'whole atoms fit no clusters of {most} or fewer'}"
 
@@ -89,7 +89,7 @@ def draw_round(
     model: bytes,
     nonces: Mapping[PartyId, bytes],
     samples: Mapping[PartyId, int],
-    founding: bytes = b"",
+    atom_seed: bytes = b"",
     groups: Mapping[PartyId, int] = NO_GROUPS,
 ) -> Draw:
     """Return the round's clusters and weights.
@@ -104,7 +104,7 @@ def draw_round(
         model: digest of the round's model.
         nonces: of everybody who is present.
         samples: declared sample counts of everybody who is present.
-        founding: seed of the run's atoms; empty where this draw forms them.
+        atom_seed: seed of the run's atoms; empty where this draw forms them.
         groups: task groups of everybody who is present, where they are told.
 
     Raises:
@@ -112,22 +112,22 @@ def draw_round(
     """
     clustering, weighting = plan.scenario.clustering, plan.scenario.weighting
     seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest())
-    founding = (founding or seed) if clustering.atoms > 1 else b""
+    atom_seed = (atom_seed or seed) if clustering.atoms > 1 else b""
     told = groups if tells_groups(plan.scenario) else NO_GROUPS
-    assignment = clusters_of(plan, seed, nonces.keys(), founding, told)
+    assignment = clusters_of(plan, seed, nonces.keys(), atom_seed, told)
     drawn = assignment.participants
     resting = tuple(sorted(nonces.keys() - set(drawn)))
     if not drawn:
-        return Draw(seed, assignment, {}, resting, founding, draw, groups=told)
+        return Draw(seed, assignment, {}, resting, atom_seed, draw, groups=told)
     weights, cap = public_weights(weighting, samples, drawn), cap_of(weighting, samples, drawn)
-    return Draw(seed, assignment, weights, resting, founding, draw, cap, told)
+    return Draw(seed, assignment, weights, resting, atom_seed, draw, cap, told)
 
 
 def clusters_of(
     plan: RunPlan,
     seed: bytes,
     present: Collection[PartyId],
-    founding: bytes,
+    atom_seed: bytes,
     groups: Mapping[PartyId, int] = NO_GROUPS,
 ) -> Assignment:
     """Return the clusters that follow from a round's certified seed, for whoever draws or audits them.
@@ -136,14 +136,14 @@ def clusters_of(
         plan: of the run.
         seed: 32 bytes, of the round.
         present: everybody who said hello.
-        founding: seed of the run's atoms; empty where there are none.
+        atom_seed: seed of the run's atoms; empty where there are none.
         groups: task groups of everybody who is present, where they are told.
     """
     clustering = plan.scenario.clustering
     if tells_groups(plan.scenario):
         return draw_inside_groups(plan, seed, present, groups)
-    if founding:
-        unions = _unions(plan, seed, founding, present)
+    if atom_seed:
+        unions = _unions(plan, seed, atom_seed, present)
         # With hidden groups the same clusters for the counts and for each slot.
         again = 1 + plan.models if hides_groups(plan.scenario) else 1
         return replace(unions, clusters=unions.clusters * again)
@@ -153,14 +153,14 @@ def clusters_of(
     return draw_assignment(seed, present, wanted, clustering.size, clustering.reclusterings)
 
 
-def _atoms(plan: RunPlan, founding: bytes) -> tuple[tuple[PartyId, ...], ...]:
-    return form_atoms(founding, plan.roster.parties, plan.scenario.clustering.atoms)
+def _atoms(plan: RunPlan, atom_seed: bytes) -> tuple[tuple[PartyId, ...], ...]:
+    return form_atoms(atom_seed, plan.roster.parties, plan.scenario.clustering.atoms)
 
 
-def _unions(plan: RunPlan, seed: bytes, founding: bytes, present: Collection[PartyId]) -> Assignment:
+def _unions(plan: RunPlan, seed: bytes, atom_seed: bytes, present: Collection[PartyId]) -> Assignment:
     return draw_unions(
         seed,
-        whole(_atoms(plan, founding), present),
+        whole(_atoms(plan, atom_seed), present),
         atoms_per_cluster(plan.scenario),
         plan.scenario.clustering.reclusterings,
         fewest=plan.fewest,
@@ -191,7 +191,7 @@ def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> Cl
         drawn.resting,
         drawn.seed,
         counts,
-        drawn.founding,
+        drawn.atom_seed,
         assignment.tasks,
         tuple(sorted(drawn.groups.items())),
         drawn.cap,

@@ -115,7 +115,7 @@ class ClustersDrawn:
     """The certified seed that the clusters follow from: public, as all nonces are."""
     counts: tuple[tuple[PartyId, int], ...] = ()
     """Declared sample counts of all who are there, from their signed hellos: the weights follow from them."""
-    founding: bytes = b""
+    atom_seed: bytes = b""
     """The seed of the run's atoms, public; empty where there are none."""
     tasks: tuple[int, ...] = ()
     """The task group of each cluster, where parties tell theirs."""

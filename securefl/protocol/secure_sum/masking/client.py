@@ -10,12 +10,25 @@ Data's way: step 7 (``mask``), and the party's part of step 9 (``shares_for``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from securefl.base.arrays import Ring, expect
-from securefl.base.crypto import BadKeyError, BoxError, KeyPair, Roster, Sign, add_masks, open_box, seal_box
+from securefl.base.crypto import (
+    BadKeyError,
+    BoxError,
+    KeyPair,
+    Roster,
+    Sign,
+    add_masks,
+    merkle_paths,
+    merkle_root,
+    merkle_verify,
+    open_box,
+    seal_box,
+    split,
+)
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import SERVER, PartyId
@@ -31,10 +44,63 @@ from securefl.protocol.messages import (
     SharePair,
 )
 from securefl.protocol.secure_sum.adverts import read_key_list
-from securefl.protocol.secure_sum.masking.sharing import DealtShares, deal, is_dealt
 from securefl.protocol.secure_sum.removal import components_from, noise_secret, secret_chain
-from securefl.protocol.secure_sum.setup import Setup, self_mask_key
+from securefl.protocol.secure_sum.setup import Setup, self_mask_key, share_kinds, share_leaf
 from securefl.protocol.wire import decode_struct, encode
+
+
+@dataclass(frozen=True, slots=True)
+class DealtShares:
+    """One member's secrets as shares."""
+
+    shares: tuple[SharePair, ...] = field(repr=False)
+    """By holder."""
+    digests: tuple[tuple[bytes, ...], ...]
+    """By holder, of each share, in the order of :func:`securefl.protocol.secure_sum.setup.share_kinds`."""
+    root: bytes
+    """Of the hash tree over the digests: pins them all."""
+
+
+def deal(setup: Setup, owner: int, secrets: Sequence[bytes], entropy: Entropy) -> DealtShares:
+    """Split secrets of 32 bytes (seed, mask key, noise secrets) for any ``setup.threshold`` members."""
+    kinds, count = share_kinds(setup.components), len(setup.members)
+    by_kind = [
+        split(secret, setup.threshold, count, entropy.child(f"{kind} shares"))
+        for kind, secret in zip(kinds, secrets, strict=True)
+    ]
+    digest = setup.share_digester()
+    digests = tuple(
+        tuple(digest(owner, holder, kind, of[holder]) for kind, of in zip(kinds, by_kind, strict=True))
+        for holder in range(count)
+    )
+    leaves = [share_leaf(*each) for each in digests]
+    shares = tuple(
+        SharePair(seed_share=seed, key_share=key, path=path, noise_shares=tuple(noise))
+        for (seed, key, *noise), path in zip(zip(*by_kind, strict=True), merkle_paths(leaves), strict=True)
+    )
+    return DealtShares(shares, digests, merkle_root(leaves))
+
+
+def is_dealt(
+    setup: Setup,
+    owner: int,
+    holder: int,
+    pair: SharePair,
+    root: bytes,
+    digest: Callable[[int, int, str, bytes], bytes],
+) -> bool:
+    """Whether ``pair`` holds the shares that ``owner`` has pinned by ``root`` for ``holder``.
+
+    ``digest`` is ``setup.share_digester()``, made once for many.
+    """
+    kinds = share_kinds(setup.components)
+    shares = (pair.seed_share, pair.key_share, *pair.noise_shares)
+    if len(shares) != len(kinds):
+        return False
+    leaf = share_leaf(
+        *(digest(owner, holder, kind, share) for kind, share in zip(kinds, shares, strict=True))
+    )
+    return merkle_verify(root, leaf, holder, len(setup.members), pair.path)
 
 
 class BadBoxError(PeerError):

@@ -20,17 +20,16 @@ from securefl.lab.audit.replay_rounds import Model, ReplayRound
 from securefl.lab.privacy_attacks.laboratory.about_epsilon import audit_epsilon
 from securefl.lab.privacy_attacks.laboratory.about_labels import audit_properties
 from securefl.lab.privacy_attacks.laboratory.about_members import audit_membership
-from securefl.lab.privacy_attacks.laboratory.about_pictures import audit_inversion
+from securefl.lab.privacy_attacks.laboratory.about_pictures import audit_inversion, growing, sizes_up_to
 from securefl.lab.privacy_attacks.laboratory.case import Case, Uploads, case_of
 from securefl.lab.privacy_attacks.laboratory.experiments import EXPERIMENTS
-from securefl.lab.privacy_attacks.laboratory.growing import growing, sizes_up_to
 from securefl.methods.attacks.assignment import party_names
 from securefl.methods.encoding.ring import from_ring
 from securefl.methods.feasibility.limits import check
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports import ModelFinal, SumOpened
-from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.federation import assemble
+from securefl.runtime.simulation.rounds import SimulatedRounds
 from securefl.scenario.scenario import Scenario
 from securefl.training.data.split import split
 from tests.unit.audit.laboratory.scenarios import digits, scenario
@@ -87,7 +86,7 @@ def case(held: Scenario, records: int, uploads: Uploads = nothing_kept) -> Case:
         clusters=(),
         resting=(),
         seed=b"",
-        founding=b"",
+        atom_seed=b"",
         counts={name: len(own) for name, own in rows.items()},
         sums=tuple(heard.sums),
         excluded=frozenset(),

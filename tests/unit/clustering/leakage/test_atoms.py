@@ -23,7 +23,7 @@ RECLUSTERINGS = 10_000
 K, F = 2, 1
 """Honest members of the smallest atom, and colluders in any."""
 SIZE, PARTIES = K + F, 22
-FOUNDING = bytes(31) + b"\1"
+ATOM_SEED = bytes(31) + b"\1"
 EVERYBODY = [PartyId(f"p{i:02}") for i in range(PARTIES)]
 Rows = frozenset[frozenset[PartyId]]
 
@@ -55,7 +55,7 @@ def openings(
 @pytest.fixture(scope="module")
 def run() -> tuple[tuple[Atom, ...], Rows]:
     """The atoms of one run, and all sums of its 10,000 reclusterings. Equal sums determine the same."""
-    atoms = form_atoms(FOUNDING, EVERYBODY, SIZE)
+    atoms = form_atoms(ATOM_SEED, EVERYBODY, SIZE)
     return atoms, frozenset(openings(atoms, RECLUSTERINGS // 2, 2, frozen_whole=True))
 
 

@@ -18,7 +18,7 @@ from securefl.protocol.round.party.upload import HONEST, Occasion, Seams, make_u
 from securefl.protocol.round.server.checking import checks_of
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.runtime.misbehaviour.cast import party_behaviour
+from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.scenario.behaviours import NoClip, SparseEnergy
 from tests.simulation.world import scenario
 from tests.unit.round.samples import plan_of

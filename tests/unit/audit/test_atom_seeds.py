@@ -1,4 +1,4 @@
-"""Atoms formed again from the founding seed, and held against what was drawn, frozen and opened."""
+"""Atoms formed again from the atom seed, and held against what was drawn, frozen and opened."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER
+from securefl.lab.audit.atom_seeds import atoms_checked
 from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.exposure import audit_exposure
 from securefl.lab.audit.finding import Finding, Severity
-from securefl.lab.audit.founding import founded
 from securefl.lab.audit.load import load
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay import audit_replay
@@ -56,11 +56,11 @@ def altered(
 
 def atoms_of(recorded: Recorded) -> list[list[str]]:
     entry, _ = next(recorded.of(SERVER, "clusters_drawn"))
-    return [list(a) for a in form_atoms(bytes.fromhex(str(entry.fields["founding"])), recorded.parties, 2)]
+    return [list(a) for a in form_atoms(bytes.fromhex(str(entry.fields["atom_seed"])), recorded.parties, 2)]
 
 
 def found(recorded: Recorded) -> list[Finding]:
-    return list(founded(recorded, "exposure"))
+    return list(atoms_checked(recorded, "exposure"))
 
 
 def swapped(fields: Fields, one: str, other: str) -> Fields:
@@ -73,10 +73,10 @@ def swapped(fields: Fields, one: str, other: str) -> Fields:
 def test_a_run_that_keeps_its_atoms(kept: Recorded) -> None:
     (holds,) = found(kept)
     assert holds.severity is Severity.HOLDS
-    assert "The 4 atoms that the founding seed forms are kept: the clusters of 2 rounds" in holds.claim
+    assert "The 4 atoms that the atom seed forms are kept: the clusters of 2 rounds" in holds.claim
     chapter = audit_exposure(kept, exposed_in(kept))
     assert holds in chapter.findings
-    assert "Atoms are formed again from the founding seed." in chapter.method
+    assert "Atoms are formed again from the atom seed." in chapter.method
     # The clusters of both rounds follow from their seeds and atoms, too.
     claims = {f.claim: f.severity for f in audit_replay(kept, None).findings}
     assert claims["The clusters of 2 rounds follow from their certified seeds."] is Severity.HOLDS
@@ -85,7 +85,7 @@ def test_a_run_that_keeps_its_atoms(kept: Recorded) -> None:
 def test_runs_without_atoms_have_none_to_keep(plain: Path) -> None:
     recorded = load(plain)
     assert found(recorded) == []
-    assert "founding" not in audit_exposure(recorded, exposed_in(recorded)).method
+    assert "atom_seed" not in audit_exposure(recorded, exposed_in(recorded)).method
 
 
 def test_clusters_that_break_an_atom(kept: Recorded) -> None:
@@ -96,7 +96,7 @@ def test_clusters_that_break_an_atom(kept: Recorded) -> None:
     (breach,) = found(bad)
     assert breach.severity is Severity.BREACH
     assert breach.claim.startswith("In round 0 ")
-    assert "no unions of 2 or more of the atoms that the founding seed forms" in breach.claim
+    assert "no unions of 2 or more of the atoms that the atom seed forms" in breach.claim
     assert other in breach.parties, "it is there without its mates"
     # Told to one party only, it is a breach all the same.
     alone = altered(kept, "clusters_drawn", lambda fields: swapped(fields, one, other), only="p05", round_=0)
@@ -134,37 +134,39 @@ def test_clusters_of_a_single_atom(kept: Recorded) -> None:
     assert breach.claim.startswith("In round 0 2 clusters of 5 are no unions")
 
 
-def test_another_founding_seed(kept: Recorded) -> None:
+def test_another_atom_seed(kept: Recorded) -> None:
     other = "ab" * 32
     for vantage in (SERVER, "p02"):
-        one_says = altered(kept, "clusters_drawn", lambda fields: {**fields, "founding": other}, only=vantage)
+        one_says = altered(
+            kept, "clusters_drawn", lambda fields: {**fields, "atom_seed": other}, only=vantage
+        )
         (breach,) = found(one_says)
         assert breach.severity is Severity.BREACH
-        assert breach.claim.startswith("There are 2 founding seeds")
-        assert {str(e).split(": ")[1] for e in breach.evidence} >= {"round 1, founding seed " + other[:16]}
-    none = altered(kept, "clusters_drawn", lambda fields: {**fields, "founding": ""}, only="p02")
+        assert breach.claim.startswith("There are 2 atom seeds")
+        assert {str(e).split(": ")[1] for e in breach.evidence} >= {"round 1, atom seed " + other[:16]}
+    none = altered(kept, "clusters_drawn", lambda fields: {**fields, "atom_seed": ""}, only="p02")
     (breach,) = found(none)
-    assert "clusters without a founding seed" in breach.claim
+    assert "clusters without an atom seed" in breach.claim
     assert breach.parties == ("p02",)
 
 
-def test_a_founding_seed_of_no_draw(kept: Recorded) -> None:
+def test_an_atom_seed_of_no_draw(kept: Recorded) -> None:
     """Everybody states it, but it is the seed of no draw: somebody chose it."""
     other = "cd" * 32
     bad = kept
     for round_ in (0, 1):
-        bad = altered(bad, "clusters_drawn", lambda fields: {**fields, "founding": other}, round_=round_)
+        bad = altered(bad, "clusters_drawn", lambda fields: {**fields, "atom_seed": other}, round_=round_)
     claims = {f.claim[:50]: f.severity for f in found(bad)}
-    assert claims["The founding seed is that of no draw in the transc"] is Severity.BREACH
+    assert claims["The atom seed is that of no draw in the transcripts"[:50]] is Severity.BREACH
     assert {claim[:11] for claim in claims} >= {"In round 0 ", "In round 1 "}
     fewer = replace(bad, transcripts={k: v for k, v in bad.transcripts.items() if k != "p00"})
     first = found(fewer)[0]
     assert (first.severity, "cannot be checked" in first.claim) == (Severity.NOTE, True)
 
 
-def test_a_founding_seed_that_is_none_is_no_entry(kept: Recorded) -> None:
-    odd = altered(kept, "clusters_drawn", lambda fields: {**fields, "founding": "zz"}, only="p01")
-    with pytest.raises(ConfigError, match="founding"):
+def test_an_atom_seed_that_is_none_is_no_entry(kept: Recorded) -> None:
+    odd = altered(kept, "clusters_drawn", lambda fields: {**fields, "atom_seed": "zz"}, only="p01")
+    with pytest.raises(ConfigError, match="atom_seed"):
         check_entries(odd.transcripts["p01"][0])
 
 

@@ -24,8 +24,7 @@ from securefl.protocol.kernel.events import DeadlinePassed
 from securefl.protocol.round.party.upload import Occasion
 from securefl.protocol.round.shared.reports import ClustersDrawn
 from securefl.runtime.misbehaviour.seam import Action
-from securefl.runtime.process.accomplice import Accomplice, accomplice_of
-from securefl.runtime.process.board import Board
+from securefl.runtime.process.accomplice import Accomplice, CoalitionFolder, accomplice_of
 from securefl.scenario.behaviours import Behaviour, Drop
 from securefl.training.sgd.outcomes import TrainingDivergedError
 from tests.simulation.world import scenario
@@ -42,23 +41,23 @@ def update(value: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def test_notes_arrive_whole_and_failures_too(tmp_path: Path) -> None:
-    Board(tmp_path, ONE).post(3, 0, update(0.1))
-    Board(tmp_path, TWO).post(3, 0, None)
-    Board(tmp_path, THREE).post(3, 1, update(9))
-    told = Board(tmp_path, THREE).collect(3, 0, (ONE, TWO), D, FOREVER)
+    CoalitionFolder(tmp_path, ONE).post(3, 0, update(0.1))
+    CoalitionFolder(tmp_path, TWO).post(3, 0, None)
+    CoalitionFolder(tmp_path, THREE).post(3, 1, update(9))
+    told = CoalitionFolder(tmp_path, THREE).collect(3, 0, (ONE, TWO), D, FOREVER)
     assert list(told) == [ONE]
     assert told[ONE].tobytes() == update(0.1).tobytes()
     assert not list(tmp_path.glob("*.part"))
 
 
 def test_whoever_has_not_told_in_time_is_gone_without(tmp_path: Path) -> None:
-    Board(tmp_path, ONE).post(0, 0, update(1))
-    told = Board(tmp_path, TWO).collect(0, 0, (ONE, THREE), D, time.monotonic())
+    CoalitionFolder(tmp_path, ONE).post(0, 0, update(1))
+    told = CoalitionFolder(tmp_path, TWO).collect(0, 0, (ONE, THREE), D, time.monotonic())
     assert list(told) == [ONE]
 
 
 def test_waiting_ends_when_the_last_one_tells_or_the_board_closes(tmp_path: Path) -> None:
-    mine, theirs = Board(tmp_path, ONE), Board(tmp_path, TWO)
+    mine, theirs = CoalitionFolder(tmp_path, ONE), CoalitionFolder(tmp_path, TWO)
     told: list[dict[PartyId, object]] = []
     waiting = threading.Thread(target=lambda: told.append({**mine.collect(0, 0, (TWO,), D, FOREVER)}))
     waiting.start()
@@ -73,7 +72,7 @@ def test_waiting_ends_when_the_last_one_tells_or_the_board_closes(tmp_path: Path
 
 
 def test_old_notes_are_taken_away(tmp_path: Path) -> None:
-    board = Board(tmp_path, ONE)
+    board = CoalitionFolder(tmp_path, ONE)
     for round_ in range(6):
         for work in range(2):
             board.post(round_, work, update(round_))
@@ -86,22 +85,22 @@ def test_old_notes_are_taken_away(tmp_path: Path) -> None:
 def test_what_is_no_note_is_a_bug(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "0-0-p00.npy").write_bytes(content)
     with pytest.raises(UsageError, match="is no note"):
-        Board(tmp_path, TWO).collect(0, 0, (ONE,), D, FOREVER)
+        CoalitionFolder(tmp_path, TWO).collect(0, 0, (ONE,), D, FOREVER)
 
 
 def test_a_note_of_another_length_is_a_bug(tmp_path: Path) -> None:
-    Board(tmp_path, ONE).post(0, 0, update(1))
+    CoalitionFolder(tmp_path, ONE).post(0, 0, update(1))
     with pytest.raises(UsageError, match="what p00 posted has shape"):
-        Board(tmp_path, TWO).collect(0, 0, (ONE,), D + 1, FOREVER)
+        CoalitionFolder(tmp_path, TWO).collect(0, 0, (ONE,), D + 1, FOREVER)
 
 
 def test_a_full_disk_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_arguments: object, **_options: object) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("securefl.runtime.process.board.np.save", full)
+    monkeypatch.setattr("securefl.runtime.process.accomplice.np.save", full)
     with pytest.raises(RunAbortedError, match="No space left"):
-        Board(tmp_path, ONE).post(0, 0, update(1))
+        CoalitionFolder(tmp_path, ONE).post(0, 0, update(1))
     assert not list(tmp_path.iterdir())
 
 
@@ -118,7 +117,7 @@ def accomplice(
     folder: Path, me: PartyId, cast: dict[PartyId, Sequence[Behaviour]] | None = None
 ) -> Accomplice:
     """One that knows the clusters of round 0 and waits for nobody."""
-    made = Accomplice(me, cast or CAST, Board(folder, me), 0.0)
+    made = Accomplice(me, cast or CAST, CoalitionFolder(folder, me), 0.0)
     drawn(made, 0)
     return made
 
@@ -155,7 +154,7 @@ def test_a_failure_is_told_and_raised(tmp_path: Path) -> None:
     with pytest.raises(TrainingDivergedError):
         accomplice(tmp_path, ONE).telling(TrainAs(-1))(Train(0, 0, BEFORE))
     assert (tmp_path / "0-0-p00.npy").exists()
-    assert Board(tmp_path, TWO).collect(0, 0, (ONE,), D, FOREVER) == {}
+    assert CoalitionFolder(tmp_path, TWO).collect(0, 0, (ONE,), D, FOREVER) == {}
 
 
 def test_whoever_falls_silent_early_tells_nothing_and_is_not_waited_for(tmp_path: Path) -> None:

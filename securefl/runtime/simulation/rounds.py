@@ -58,8 +58,8 @@ from securefl.protocol.round import (
 )
 from securefl.protocol.round import counted as slots_counted
 from securefl.runtime.simulation.attempts import Deviations
-from securefl.runtime.simulation.fates import RoundOutcomes
 from securefl.runtime.simulation.federation import SimulatedFederation
+from securefl.runtime.simulation.outcomes import RoundOutcomes
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.sums import sum_up
 from securefl.scenario import Phase
@@ -143,7 +143,7 @@ class SimulatedRounds:
         self._report(StepReached(round_, "hello"))
         groups, groupless = self._choose(round_, present, standing.params)
         self._on_choice(round_, {n: group for n, group in groups.items() if n not in groupless})
-        reason = shortage(self._plan, present, standing.founding)
+        reason = shortage(self._plan, present, standing.atom_seed)
         if reason is not None:
             self._report(RoundSkipped(round_, f"{len(present)} parties are there; {reason}"))
             standing = lone_round(self._plan, standing)
@@ -152,8 +152,8 @@ class SimulatedRounds:
         self._report(StepReached(round_, "reveal"))
         nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
         samples = {name: party.samples for name, party in present.items()}
-        drawn = draw_round(self._plan, round_, 0, model, nonces, samples, standing.founding, groups)
-        standing = replace(standing, founding=drawn.founding)
+        drawn = draw_round(self._plan, round_, 0, model, nonces, samples, standing.atom_seed, groups)
+        standing = replace(standing, atom_seed=drawn.atom_seed)
         if not drawn.assignment.participants:
             self._report(RoundSkipped(round_, unfit(self._plan, present, drawn)))
             return without_clusters(self._plan, standing, tuple(present))

@@ -17,15 +17,14 @@ from securefl.base.ids import PartyId, RunId
 from securefl.protocol.kernel.effects import Finished
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports import ModelFinal, RoundDone, SumOpened
-from securefl.runtime.simulation.course import SimulatedRounds
 from securefl.runtime.simulation.federation import SimulatedFederation, assemble
-from securefl.runtime.simulation.staffing import available_cores
-from securefl.runtime.simulation.workforce import Carries, PartyByParty
+from securefl.runtime.simulation.rounds import SimulatedRounds
+from securefl.runtime.simulation.trainers import Carries, PartyByParty, available_cores
 from securefl.scenario.load import parse_scenario
 from securefl.training.sgd.outcomes import TrainingDivergedError
 
 SCENARIO = """
-name = "workforce"
+name = "trainers"
 parties = 9
 [data]
 set = "digits"
@@ -160,8 +159,8 @@ def test_whoever_diverges_is_summed_with_zeros(exact: bool) -> None:
 def without_p07(instead: float | None, exact: bool) -> Heard:
     """A round in which one party's training fails, or gives an update of this number everywhere."""
     made = federation("secure_sum.min_survivors=3", "secure_sum.threshold=3", "stop.rounds=1", exact=exact)
-    workforce = made.trainings._workforce
-    real = workforce.train
+    trainers = made.trainings._workforce
+    real = trainers.train
 
     def train(
         round_: int,
@@ -175,7 +174,7 @@ def without_p07(instead: float | None, exact: bool) -> Heard:
             own = None if instead is None else np.full(params.size, instead)
             yield name, own if name == "p07" else update
 
-    workforce.train = train  # type: ignore[method-assign, assignment]
+    trainers.train = train  # type: ignore[method-assign, assignment]
     heard = Heard()
     SimulatedRounds(made, [heard]).run(made.evaluator.evaluate)
     return heard
@@ -205,8 +204,8 @@ def test_bugs_are_not_taken_for_failures_of_training() -> None:
     names = (PartyId("p00"), PartyId("p01"))
     for threads in (1, 2):
         for failing in (diverging, raising):
-            workforce = PartyByParty([dict.fromkeys(names, failing)] * threads, root)
-            assert list(workforce.train(0, 0, params, names)) == [("p00", None), ("p01", None)]
+            trainers = PartyByParty([dict.fromkeys(names, failing)] * threads, root)
+            assert list(trainers.train(0, 0, params, names)) == [("p00", None), ("p01", None)]
         with pytest.raises(UsageError, match="a bug"):
             list(PartyByParty([dict.fromkeys(names, broken)] * threads, root).train(0, 0, params, names))
 

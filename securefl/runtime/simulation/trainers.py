@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import copy
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+import torch
+
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.protocol.round import party_entropy, training_entropy
-from securefl.training.batched import DenseFleet, DpFleet, DpJob, Job
-from securefl.training.data import Portion
+from securefl.runtime.misbehaviour import PartyBehaviour
+from securefl.scenario import CustomModel, Mlp, Model, Training
+from securefl.training.batched import DenseFleet, DpFleet, DpJob, Job, dense_widths, fits_fleet
+from securefl.training.data import Portion, SamplePool, Shard, pool_samples
 from securefl.training.models import change
+from securefl.training.rounds import RoundTrainer
 from securefl.training.sgd import ahead
 
-Training = Callable[[int, F32, F64 | None, Entropy, int | None], F64]
+OneTraining = Callable[[int, F32, F64 | None, Entropy, int | None], F64]
 """One party's: the round's number, its model f32 (d,), what momentum carries, entropy and how many samples
 are used at most, to the update."""
 
@@ -28,7 +35,7 @@ Carries = Mapping[PartyId, F64]
 NO_CARRY: Carries = MappingProxyType({})
 
 
-class Workforce(Protocol):
+class Trainers(Protocol):
     """Does local training. The same arguments give the same bits."""
 
     def train(
@@ -66,10 +73,10 @@ class PartyByParty:
         root: the root of the run's randomness.
     """
 
-    def __init__(self, crews: Sequence[Mapping[PartyId, Training]], root: Entropy) -> None:
+    def __init__(self, crews: Sequence[Mapping[PartyId, OneTraining]], root: Entropy) -> None:
         self._root = root
         self._threads = len(crews)
-        self._idle: SimpleQueue[Mapping[PartyId, Training]] = SimpleQueue()
+        self._idle: SimpleQueue[Mapping[PartyId, OneTraining]] = SimpleQueue()
         for crew in crews:
             self._idle.put(crew)
 
@@ -82,7 +89,7 @@ class PartyByParty:
         carries: Carries = NO_CARRY,
         samples: int | None = None,
     ) -> Iterator[tuple[PartyId, F64 | None]]:
-        """See :class:`Workforce`."""
+        """See :class:`Trainers`."""
 
         def one(name: PartyId) -> F64 | None:
             entropy = training_entropy(party_entropy(self._root, name), round_, work)
@@ -147,7 +154,7 @@ class Vectorised:
         carries: Carries = NO_CARRY,
         samples: int | None = None,
     ) -> Iterator[tuple[PartyId, F64 | None]]:
-        """See :class:`Workforce`."""
+        """See :class:`Trainers`."""
         del carries
         jobs = [self._job(name, round_, work, samples) for name in names]
         for index, after in self._fleet.train(params, jobs):
@@ -185,7 +192,7 @@ class VectorisedDpSgd:
         carries: Carries = NO_CARRY,
         samples: int | None = None,
     ) -> Iterator[tuple[PartyId, F64 | None]]:
-        """See :class:`Workforce`."""
+        """See :class:`Trainers`."""
         if samples is not None:
             raise UsageError("DP-SGD draws from all records")
         of = self._allotments
@@ -195,3 +202,107 @@ class VectorisedDpSgd:
         ]
         for index, update in self._fleet.updates(params, jobs):
             yield names[index], update
+
+
+class ChosenTrainers(NamedTuple):
+    """The trainers of a simulation, and their description."""
+
+    trainers: Trainers
+    vectorised: bool
+    """Whether results differ from those of a run in the rounding of floating-point sums."""
+    note: str
+    """For the header."""
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS
+        return os.cpu_count() or 1
+
+
+_VECTORISED = (
+    "training: vectorised over parties, {}: as run but for rounding,"
+    " from which other clusters follow after the first round (--exact: to the bits of run)"
+)
+
+
+def choose_trainers(
+    model: Model,
+    module: torch.nn.Module,
+    shards: Mapping[PartyId, Shard],
+    cast: Mapping[PartyId, PartyBehaviour],
+    config: Training,
+    device: torch.device,
+    root: Entropy,
+    *,
+    exact: bool,
+    threads: int,
+) -> ChosenTrainers:
+    """Return the trainers of a simulation.
+
+    Args:
+        model: what ``module`` is.
+        module: overwritten when parties train one by one.
+        shards: of all parties.
+        cast: of all parties: who poisons, and when.
+        config: of local training.
+        device: what computes.
+        root: the root of the run's randomness.
+        exact: whether the results are to be those of a run, bit for bit.
+        threads: parties or chunks trained at the same time on a CPU; no result depends on it.
+    """
+    first = next(iter(shards.values()))
+    # Shares of very different sizes side by side would be filled up to the largest.
+    plain = not exact and config.batch_fraction is None and config.steps is None
+    widths = dense_widths(model, first.input_shape, first.classes) if plain else None
+    if config.dp_sgd is None and widths is not None:
+        pool, allotments = _allot(shards, cast, device, root)
+        fleet = DenseFleet(widths, pool, config, threads=threads)
+        note = _VECTORISED.format("since the model is dense")
+        return ChosenTrainers(Vectorised(fleet, allotments), vectorised=True, note=note)
+    if config.dp_sgd is not None and not exact and fits_fleet(module):
+        pool, allotments = _allot(shards, cast, device, root)
+        steps = DpFleet(module, pool, first.input_shape, config, config.dp_sgd, threads=threads)
+        note = _VECTORISED.format("one step of DP-SGD from the same model")
+        return ChosenTrainers(VectorisedDpSgd(steps, allotments), vectorised=True, note=note)
+    # Dropout and models of one's own draw from torch's global generator, which threads would share.
+    draws = isinstance(model, CustomModel) or (isinstance(model, Mlp) and model.dropout > 0)
+    alone = device.type != "cpu" or draws
+    first_crew = {
+        name: RoundTrainer(module, shard, config, device, cast[name].data, cast[name].poisons)
+        for name, shard in shards.items()
+    }
+    crews = [first_crew]
+    for _ in range(1, 1 if alone else threads):
+        twin = copy.deepcopy(module)
+        crews.append({name: trainer.with_module(twin) for name, trainer in first_crew.items()})
+    tag = model.__struct_config__.tag
+    others = f"only dense models with ReLU and no dropout are vectorised, this is {tag}"
+    if config.batch_fraction is not None or config.steps is not None:
+        others = "training.batch_fraction and training.steps are not vectorised"
+    if config.dp_sgd is not None:
+        others = f"only known layers are vectorised, and {tag} has others"
+    why = "--exact" if exact else others
+    note = f"training: party by party, to the bits of run ({why})"
+    trainers = PartyByParty([{n: t.update for n, t in crew.items()} for crew in crews], root)
+    return ChosenTrainers(trainers, vectorised=False, note=note)
+
+
+def _allot(
+    shards: Mapping[PartyId, Shard],
+    cast: Mapping[PartyId, PartyBehaviour],
+    device: torch.device,
+    root: Entropy,
+) -> tuple[SamplePool, Allotments]:
+    """All samples in one pool, honest and poisoned, and which of them each party trains on."""
+    names = list(shards)
+    honest = [(shards[name].x, shards[name].y) for name in names]
+    poisoned = [cast[name].data(shards[name].x, shards[name].y, shards[name].classes) for name in names]
+    pool, portions = pool_samples(honest + poisoned, device)
+    parties = {
+        name: Allotment(portions[index], portions[len(names) + index], cast[name].poisons)
+        for index, name in enumerate(names)
+    }
+    return pool, Allotments(parties, root)

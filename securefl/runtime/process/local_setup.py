@@ -38,7 +38,7 @@ class LocalSetup:
     """Where attackers tell each other what they trained; None where no attack needs it."""
 
 
-def set_stage(
+def local_setup(
     scenario: Scenario, seed: int, entropy: Entropy, data_dir: Path | None, directory: Path
 ) -> LocalSetup:
     """Make keys for everybody and split the data.

@@ -1,4 +1,4 @@
-"""Whether a run's clusters and sums keep the atoms that its founding seed forms (ADR 0019).
+"""Whether a run's clusters and sums keep the atoms that its atom seed forms (ADR 0019).
 
 Atoms protect over all rounds only if they are the same in all of them, and if nobody chose them: they are
 formed again from the seed that the transcripts state, and what was drawn, frozen and opened is held against
@@ -32,15 +32,15 @@ class _Drawn:
     vantage: PartyId
     round: int
     seed: str
-    founding: str
+    atom_seed: str
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     evidence: Evidence
 
 
-def founded(recorded: Recorded, audit: str) -> Iterator[Finding]:
+def atoms_checked(recorded: Recorded, audit: str) -> Iterator[Finding]:
     """Yield findings of ``audit`` on a recorded run with atoms; none on others.
 
-    A breach: several founding seeds, one that no draw had although all parties left a transcript, clusters
+    A breach: several atom seeds, one that no draw had although all parties left a transcript, clusters
     that are no unions of two atoms or more, and sums that were released for a part of an atom. A warning: a
     survivor set that splits an atom and for which nobody released.
     """
@@ -49,7 +49,7 @@ def founded(recorded: Recorded, audit: str) -> Iterator[Finding]:
     drawn = tuple(_drawn(recorded))
     if not drawn:
         return
-    stated = sorted({one.founding for one in drawn})
+    stated = sorted({one.atom_seed for one in drawn})
     if len(stated) > 1 or not stated[0]:
         yield _seeds(audit, drawn, stated)
         return
@@ -67,7 +67,7 @@ def founded(recorded: Recorded, audit: str) -> Iterator[Finding]:
             audit=audit,
             severity=Severity.HOLDS,
             claim=(
-                f"The {len(atoms)} atoms that the founding seed forms are kept: the clusters of"
+                f"The {len(atoms)} atoms that the atom seed forms are kept: the clusters of"
                 f" {counted(rounds, 'round')} are unions of {atoms_per_cluster(recorded.scenario)} or more,"
                 " and every sum has all of an atom or nothing of it."
             ),
@@ -83,7 +83,7 @@ def _drawn(recorded: Recorded) -> Iterator[_Drawn]:
                 vantage,
                 int(fields["round"]),
                 str(fields.get("seed", "")),
-                str(fields.get("founding", "")),
+                str(fields.get("atom_seed", "")),
                 clusters,
                 evidence,
             )
@@ -91,9 +91,9 @@ def _drawn(recorded: Recorded) -> Iterator[_Drawn]:
 
 def _seeds(audit: str, drawn: Sequence[_Drawn], stated: Sequence[str]) -> Finding:
     """No seed, or several."""
-    first = {seed: next(one for one in drawn if one.founding == seed) for seed in stated}
-    without = {one.vantage for one in drawn if not one.founding}
-    what = f"{len(stated)} founding seeds" if all(stated) else "clusters without a founding seed"
+    first = {seed: next(one for one in drawn if one.atom_seed == seed) for seed in stated}
+    without = {one.vantage for one in drawn if not one.atom_seed}
+    what = f"{len(stated)} atom seeds" if all(stated) else "clusters without an atom seed"
     return Finding(
         audit=audit,
         severity=Severity.BREACH,
@@ -102,7 +102,7 @@ def _seeds(audit: str, drawn: Sequence[_Drawn], stated: Sequence[str]) -> Findin
             Evidence(
                 one.evidence.source,
                 one.evidence.entry,
-                f"round {one.round}, founding seed {seed[:16] or 'none'}",
+                f"round {one.round}, atom seed {seed[:16] or 'none'}",
             )
             for seed, one in first.items()
         ),
@@ -112,15 +112,15 @@ def _seeds(audit: str, drawn: Sequence[_Drawn], stated: Sequence[str]) -> Findin
 
 
 def _unknown(recorded: Recorded, audit: str, drawn: Sequence[_Drawn]) -> Iterator[Finding]:
-    """The founding seed is the certified one of a draw: nobody chose it."""
-    if any(one.seed == one.founding for one in drawn):
+    """The atom seed is the certified one of a draw: nobody chose it."""
+    if any(one.seed == one.atom_seed for one in drawn):
         return
     whole = set(recorded.watched) == set(recorded.parties)
     yield Finding(
         audit=audit,
         severity=Severity.BREACH if whole else Severity.NOTE,
         claim=(
-            "The founding seed is that of no draw in the transcripts"
+            "The atom seed is that of no draw in the transcripts"
             + (
                 ", and all parties left one: somebody may have chosen it, and with it everybody's atom mates."
                 if whole
@@ -149,7 +149,7 @@ def _clusters(
             claim=(
                 f"In round {one.round} {counted(len(bad), 'cluster')} of"
                 f" {sum(map(len, one.clusters))} are no unions of {fewest} or more of the atoms that the"
-                f" founding seed forms; the first is {listed(bad[0])}."
+                f" atom seed forms; the first is {listed(bad[0])}."
             ),
             evidence=(one.evidence,),
             remedy=_REMEDY,

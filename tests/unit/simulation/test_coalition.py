@@ -14,9 +14,9 @@ from securefl.methods.attacks.parts.fall_of_empires import FallOfEmpires
 from securefl.methods.attacks.parts.label_flip import LabelFlip
 from securefl.protocol.round.party.upload import Occasion
 from securefl.runtime.misbehaviour.knowledge import tellers
-from securefl.runtime.simulation.grapevine import Grapevine
+from securefl.runtime.simulation.federation import SimulatedCoalition
+from securefl.runtime.simulation.trainers import OneTraining, PartyByParty
 from securefl.runtime.simulation.trainings import Trainings
-from securefl.runtime.simulation.workforce import PartyByParty, Training
 from securefl.scenario.behaviours import Behaviour, Drop, Phase
 from securefl.training.sgd.outcomes import TrainingDivergedError
 
@@ -31,13 +31,13 @@ def occasion(round_: int = 0, work: int = 0) -> Occasion:
     return Occasion(round_, work, np.ones(3, dtype=np.float32), CLUSTERS)
 
 
-class Trainers:
+class Asked:
     """Counts who trains; party i moves by i + 10 * round, p01 fails in round 1."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int]] = []
 
-    def of(self, name: PartyId, index: int) -> Training:
+    def of(self, name: PartyId, index: int) -> OneTraining:
         def train(
             round_: int, params: F32, _carry: F64 | None, _entropy: Entropy, _samples: int | None
         ) -> F64:
@@ -49,11 +49,11 @@ class Trainers:
         return train
 
 
-def connected(cast: Mapping[PartyId, Sequence[Behaviour]]) -> tuple[Grapevine, Trainers]:
-    trainers, grapevine = Trainers(), Grapevine(cast)
-    crew = {name: trainers.of(name, index) for index, name in enumerate(NAMES)}
-    grapevine.connect(Trainings(PartyByParty([crew], ROOT), grapevine.asks))
-    return grapevine, trainers
+def connected(cast: Mapping[PartyId, Sequence[Behaviour]]) -> tuple[SimulatedCoalition, Asked]:
+    asked, coalition = Asked(), SimulatedCoalition(cast)
+    crew = {name: asked.of(name, index) for index, name in enumerate(NAMES)}
+    coalition.connect(Trainings(PartyByParty([crew], ROOT), coalition.asks))
+    return coalition, asked
 
 
 FALL = FallOfEmpires(parties=MATES)
@@ -61,17 +61,17 @@ COALITION: dict[PartyId, tuple[Behaviour, ...]] = {PartyId(name): (FALL,) for na
 
 
 def test_a_coalition_knows_what_its_members_trained_and_has_them_train_once() -> None:
-    grapevine, trainers = connected(COALITION)
-    known = grapevine.insight(FALL, occasion())
+    coalition, asked = connected(COALITION)
+    known = coalition.insight(FALL, occasion())
     assert known.rows().tolist() == [[i, i, i] for i in range(4)]
-    assert grapevine.insight(FALL, occasion()) is known
-    assert trainers.calls == [(name, 0) for name in MATES]
-    assert grapevine.insight(FALL, occasion(2)).rows()[:, 0].tolist() == [20, 21, 22, 23]
+    assert coalition.insight(FALL, occasion()) is known
+    assert asked.calls == [(name, 0) for name in MATES]
+    assert coalition.insight(FALL, occasion(2)).rows()[:, 0].tolist() == [20, 21, 22, 23]
 
 
 def test_whoever_fails_tells_nothing() -> None:
-    grapevine, _ = connected(COALITION)
-    assert grapevine.insight(FALL, occasion(1)).rows()[:, 0].tolist() == [10, 12, 13]
+    coalition, _ = connected(COALITION)
+    assert coalition.insight(FALL, occasion(1)).rows()[:, 0].tolist() == [10, 12, 13]
 
 
 def test_who_tells() -> None:
@@ -94,12 +94,12 @@ def test_an_omniscient_coalition_knows_all_honest_parties_of_the_round() -> None
     cast: dict[PartyId, tuple[Behaviour, ...]] = {PartyId(name): (attack,) for name in attack.parties}
     cast[NAMES[4]] = (LabelFlip(parties=("p04",)),)
     cast[NAMES[5]] = (Drop(phase="after-keys"),)
-    grapevine, _ = connected(cast)
+    coalition, _ = connected(cast)
     assert tellers(attack, cast, occasion()) == ("p02", "p03", "p06")
-    assert grapevine.insight(attack, occasion()).rows()[:, 0].tolist() == [2, 3, 6]
-    assert all(grapevine.asks(name) for name in NAMES)
+    assert coalition.insight(attack, occasion()).rows()[:, 0].tolist() == [2, 3, 6]
+    assert all(coalition.asks(name) for name in NAMES)
 
 
 def test_those_outside_a_coalition_are_not_asked() -> None:
-    grapevine, _ = connected({**COALITION, NAMES[5]: (LabelFlip(parties=("p05",)),)})
-    assert [name for name in NAMES if grapevine.asks(name)] == list(MATES)
+    coalition, _ = connected({**COALITION, NAMES[5]: (LabelFlip(parties=("p05",)),)})
+    assert [name for name in NAMES if coalition.asks(name)] == list(MATES)

@@ -1,4 +1,4 @@
-"""Which atoms a run has: those of its founding draw, the first whose nonces were all revealed.
+"""Which atoms a run has: those of its atom draw, the first whose nonces were all revealed.
 
 The certified seed of that draw forms the atoms of the whole roster. Each party that saw it keeps it, durably
 before it submits anything, and states it in every later hello; so the hellos of a round, which all see
@@ -17,8 +17,8 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.protocol.messages import Hello
 
 
-def founding_of(hellos: Mapping[PartyId, Hello], known: bytes, colluders: int) -> bytes:
-    """Return the founding seed of a round's atoms; empty where this round's draw is to be the founding one.
+def atom_seed_of(hellos: Mapping[PartyId, Hello], known: bytes, colluders: int) -> bytes:
+    """Return the atom seed of a round's atoms; empty where this round's draw is to be the atom draw.
 
     Args:
         hellos: of everybody who was announced.
@@ -29,19 +29,19 @@ def founding_of(hellos: Mapping[PartyId, Hello], known: bytes, colluders: int) -
         PeerError: two seeds are stated; or one, but not the known one, or not by enough parties for somebody
             who knows none.
     """
-    stated = Counter(hello.founding for hello in hellos.values() if hello.founding)
+    stated = Counter(hello.atom_seed for hello in hellos.values() if hello.atom_seed)
     if len(stated) > 1 or (known and stated and known not in stated):
         raise PeerError(SERVER, "announces parties that were in different atoms")
     if not stated:
         return b""
-    ((founding, parties),) = stated.items()
+    ((atom_seed, parties),) = stated.items()
     if not known and parties <= colluders:
         raise PeerError(SERVER, f"announces atoms that {parties} parties vouch for, needed: {colluders + 1}")
-    return founding
+    return atom_seed
 
 
 def forgotten(hellos: Mapping[PartyId, Hello], known: bytes) -> str | None:
     """Return why there can be no round although enough are there; None where somebody knows the atoms."""
-    if known and not any(hello.founding for hello in hellos.values()):
+    if known and not any(hello.atom_seed for hello in hellos.values()):
         return "none of them was there when the atoms were formed"
     return None
