@@ -109,7 +109,7 @@ def run(
         with _withdrawn_if_never_started(directory):
             directory.write_scenario(loaded)
             console = Terminal(highlight=False)
-            progress = progress_for(console, as_json=as_json, by=sieve(loaded))
+            progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))
             summary = run_here(loaded, options, directory, progress)
             show_end(console, progress, summary)
         if summary.exit_code == EXIT_ABORTED:

@@ -83,7 +83,7 @@ def simulate(
             ),
         )
         console = Terminal(highlight=False)
-        progress = progress_for(console, as_json=as_json, by=sieve(loaded))
+        progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))
         summary = run_simulation(loaded, options, progress)
         show_end(console, progress, summary)
         if summary.exit_code == EXIT_ABORTED:

@@ -15,12 +15,20 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
 from securefl.scenario.resolved import NOT_AGREED_UPON, OF_EACH_MACHINE
-from securefl.scenario.scenario import Scenario
+from securefl.scenario.scenario import Scenario, SecureSum, Stop
 
 DEFAULTS_VERSION: Final = 1
 """Raised with any change of a default; ``tests/vectors/defaults.json`` holds them all."""
 _DOMAIN: Final = b"securefl/1 draw\n"
 _HOW_SUMS_ARE_MADE: Final = ("kind", "mask_source", "validate")
+_REQUIRED_ONCE: Final = (
+    (Scenario, "secure_sum"),
+    (Scenario, "stop"),
+    (SecureSum, "threshold"),
+    (SecureSum, "min_survivors"),
+    (Stop, "rounds"),
+)
+"""Fields that got a default after draws were first made under their values: they always count."""
 
 
 def drawn_digest(scenario: Scenario) -> bytes:
@@ -43,8 +51,13 @@ def chosen_fields(table: Struct) -> dict[str, Any]:
     """A table as built-in types, without the fields that are at their default."""
     config = table.__struct_config__
     named = {config.tag_field: config.tag} if config.tag_field else {}
+    always = {name for owner, name in _REQUIRED_ONCE if isinstance(table, owner)}
     fields = ((field, getattr(table, field.name)) for field in msgspec.structs.fields(table))
-    return named | {field.encode_name: _plain(one) for field, one in fields if one != _default(field)}
+    return named | {
+        field.encode_name: _plain(one)
+        for field, one in fields
+        if field.name in always or one != _default(field)
+    }
 
 
 def _default(field: FieldInfo) -> object:

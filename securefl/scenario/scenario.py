@@ -90,9 +90,9 @@ class SecureSum(_Section, frozen=True, kw_only=True):
     validate: Validate | Literal["none"] = "none"
     """``crypten`` only: leave out members whose update is too long, before the sum is opened (ADR 0024)."""
     server: Literal["curious", "active"] = "curious"
-    threshold: Positive
+    threshold: Positive = 2
     """t: members needed to open."""
-    min_survivors: Positive
+    min_survivors: Positive = 2
     """Fewest survivors that an opened sum may have."""
     colluders_per_cluster: NonNegative = 0
     """f: bound on parties in one cluster that collude with the server."""
@@ -149,7 +149,7 @@ class ServerOptimiser(_Section, frozen=True, kw_only=True):
 class Stop(_Section, frozen=True, kw_only=True):
     """When the run ends: after ``rounds``, at the accuracy, or after ``patience`` rounds without gain."""
 
-    rounds: Positive
+    rounds: Positive = 10
     target_accuracy: Fraction | None = None
     patience: Positive | None = None
 
@@ -241,14 +241,14 @@ class Scenario(_Section, frozen=True, kw_only=True):
     clustering: Clustering = Clustering()
     groups: Groups = Groups()
     participation: Participation = Participation()
-    secure_sum: SecureSum
+    secure_sum: SecureSum = SecureSum()
     privacy: Privacy = Privacy()
     encoding: Encoding = Encoding()
     weighting: Weighting = Weighting()
     checks: Checks = Checks()
     aggregation: Aggregation = Aggregation()
     server_optimiser: ServerOptimiser = ServerOptimiser()
-    stop: Stop
+    stop: Stop = Stop()
     deadlines: Deadlines = Deadlines()
     leakage: Leakage = Leakage()
     observer: bool = False

@@ -157,7 +157,7 @@ def assert_sums_are_exact(ended: Run) -> int:
         fields: dict[str, Any] = dict(entry.fields)
         opened = fields["opened"]
         ring = ended.vector(opened["ring"]["digest"])
-        work = work_of(scenario, opened["reclustering"])
+        work = work_of(scenario.clustering, opened["reclustering"])
         parts = [ended.upload(party, fields["round"], work) for party in opened["survivors"]]
         total = np.sum(parts, axis=0)
         assert np.array_equal(ring, total.astype(np.uint32))

@@ -94,6 +94,16 @@ def test_a_new_field_at_its_default_changes_no_draw() -> None:
     assert drawn_digest(made(2.0, tomorrow=True)) != drawn_digest(today)
 
 
+def test_a_field_that_got_a_default_later_still_counts() -> None:
+    """``threshold``, ``min_survivors`` and ``rounds`` were required once: they name the draws as before."""
+    assert chosen_fields(parse_scenario('name = "x"\nparties = 12')) == {
+        "name": "x",
+        "parties": 12,
+        "secure_sum": {"threshold": 2, "min_survivors": 2},
+        "stop": {"rounds": 10},
+    }
+
+
 class Inner(Section, frozen=True, kw_only=True, tag_field="type", tag="inner"):
     """A table with a kind."""
 

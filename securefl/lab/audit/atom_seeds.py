@@ -68,7 +68,8 @@ def atoms_checked(recorded: Recorded, audit: str) -> Iterator[Finding]:
             severity=Severity.HOLDS,
             claim=(
                 f"The {len(atoms)} atoms that the atom seed forms are kept: the clusters of"
-                f" {counted(rounds, 'round')} are unions of {atoms_per_cluster(recorded.scenario)} or more,"
+                f" {counted(rounds, 'round')} are unions of"
+                f" {atoms_per_cluster(recorded.scenario.clustering)} or more,"
                 " and every sum has all of an atom or nothing of it."
             ),
         )
@@ -135,7 +136,7 @@ def _unknown(recorded: Recorded, audit: str, drawn: Sequence[_Drawn]) -> Iterato
 def _clusters(
     recorded: Recorded, audit: str, drawn: Sequence[_Drawn], atoms: Sequence[Atom]
 ) -> Iterator[Finding]:
-    fewest = atoms_per_cluster(recorded.scenario)
+    fewest = atoms_per_cluster(recorded.scenario.clustering)
     seen: set[tuple[int, object]] = set()
     for one in drawn:
         bad = [m for row in one.clusters for m in row if not _union(m, atoms, fewest)]

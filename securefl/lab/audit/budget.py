@@ -57,7 +57,7 @@ def audit_budget(recorded: Recorded) -> Chapter:
 def releases_of(recorded: Recorded) -> Mapping[PartyId, int]:
     """Updates that each party released: what was drawn, or what it sent if that is more."""
     drawn: dict[PartyId, set[tuple[int, int]]] = defaultdict(set)
-    works = works_of(recorded.scenario)
+    works = works_of(recorded.scenario.clustering)
     if recorded.simulated:
         for record in recorded.records:
             for party in record.participants if record.sums or record.lost else ():
@@ -70,7 +70,7 @@ def releases_of(recorded: Recorded) -> Mapping[PartyId, int]:
     for party in recorded.watched:
         for entry, _ in recorded.messages(party, "sent", "MaskedInput"):
             place: Any = entry.fields["place"]
-            drawn[party].add((place[0], work_of(recorded.scenario, place[1])))
+            drawn[party].add((place[0], work_of(recorded.scenario.clustering, place[1])))
     return {party: len(drawn[party]) for party in recorded.parties}
 
 

@@ -56,7 +56,7 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
             + (
                 " Groups are hidden: each slot is a version of its own, an update there is what a member put"
                 " into it, zeros if it chose another model; how many are no zeros is what counts say."
-                if hides_groups(recorded.scenario)
+                if hides_groups(recorded.scenario.groups)
                 else ""
             )
         ),
@@ -68,7 +68,9 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
 def _alone(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
     sums = sum(len(one.opened.openings) for one in versions)
     hit = [one for one in versions if one.alone.exposed]
-    slots = " What is in a slot is another question, see below." if hides_groups(recorded.scenario) else ""
+    slots = (
+        " What is in a slot is another question, see below." if hides_groups(recorded.scenario.groups) else ""
+    )
     if not hit:
         return Finding(
             audit=AUDIT,
@@ -124,7 +126,7 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
 
 def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
     known = [(len(one.support.parties), one, one.support) for one in versions if one.support is not None]
-    if not known or hides_groups(recorded.scenario):
+    if not known or hides_groups(recorded.scenario.groups):
         # Of slots, what matters is how many of a sum's members are really in it: slotted().
         return []
     size, least, support = min(known, key=lambda item: item[0])

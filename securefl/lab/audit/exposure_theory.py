@@ -116,7 +116,7 @@ def _drawn(scenario: Scenario, seed: bytes, names: tuple[PartyId, ...], recluste
     return draw_unions(
         seed,
         form_atoms(seed, names, clustering.atoms),
-        atoms_per_cluster(scenario),
+        atoms_per_cluster(scenario.clustering),
         reclusterings,
         fewest=count,
         wanted=count,

@@ -51,7 +51,7 @@ class _Masked:
 
 def audit_masks(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
     """Uniformity, correlations, and with ground truth correlations with what is hidden."""
-    masked, hidden = _masked(recorded), hides_groups(recorded.scenario)
+    masked, hidden = _masked(recorded), hides_groups(recorded.scenario.groups)
     counts = [one for one in masked if hidden and one.place[1] == COUNTS]
     seen = [one for one in masked if not hidden or one.place[1] != COUNTS]
     findings: list[Finding] = []
@@ -118,7 +118,7 @@ def _known(recorded: Recorded, truth: GroundTruth, chosen: Sequence[_Masked]) ->
     known = []
     for number, one in enumerate(chosen):
         round_, r, j, _ = one.place
-        work = work_of(recorded.scenario, r)
+        work = work_of(recorded.scenario.clustering, r)
         members = clusters[round_][r][j] if round_ in clusters else [one.party]
         for member in members:
             key = (member, round_, work)

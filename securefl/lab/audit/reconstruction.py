@@ -31,7 +31,7 @@ _NEAR: Final = 0.5
 
 def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed]) -> Chapter:
     """Least squares on the sums of each update version, and over all rounds."""
-    if hides_groups(recorded.scenario):
+    if hides_groups(recorded.scenario.groups):
         return _of_slots(recorded, truth, versions)
     attacked = [
         Attacked(one, system, estimate(system))

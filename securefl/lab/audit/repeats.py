@@ -29,7 +29,7 @@ def _twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
         place: Any = entry.fields["place"]
         seen["was received", PartyId(str(entry.fields["from"])), place[0]].append(evidence)
     # A release is sealed: of hidden groups there are two, for counts and for slots.
-    often = 2 if hides_groups(recorded.scenario) else 1
+    often = 2 if hides_groups(recorded.scenario.groups) else 1
     for (what, party, round_), evidence_ in sorted(seen.items()):
         if len(evidence_) > (often if what == "was received" else 1):
             yield Finding(
@@ -44,7 +44,7 @@ def _twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
 
 def _of_what(recorded: Recorded, entry: Entry) -> str:
     """For what a party released, where it does so in two steps."""
-    if not hides_groups(recorded.scenario):
+    if not hides_groups(recorded.scenario.groups):
         return ""
     instances: Any = entry.fields["instances"]
     return " for slots" if any(r != COUNTS for r, _ in instances) else " for counts"

@@ -228,7 +228,7 @@ def _sums(recorded: Recorded, truth: GroundTruth | None, rounds: Sequence[Replay
     bits, checked, bad = recorded.limits.ring_bits, 0, False
     for one in rounds:
         for opened in one.sums:
-            work = work_of(recorded.scenario, opened.reclustering)
+            work = work_of(recorded.scenario.clustering, opened.reclustering)
             parts = [truth.upload(party, one.round, work) for party in opened.survivors]
             known = [part for part in parts if part is not None]
             if len(known) < len(parts) or len(known[0]) != len(opened.ring):
@@ -250,7 +250,11 @@ def _sums(recorded: Recorded, truth: GroundTruth | None, rounds: Sequence[Replay
             severity=Severity.HOLDS,
             claim=(
                 f"{counted(checked, 'opened sum')} are those of what their survivors encoded, exactly"
-                + (": of as many of them as the counts say." if hides_groups(recorded.scenario) else ".")
+                + (
+                    ": of as many of them as the counts say."
+                    if hides_groups(recorded.scenario.groups)
+                    else "."
+                )
             ),
         )
 

@@ -138,7 +138,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
             norm=told["update_norm"],
             tasks=tuple(draw.get("tasks", ())),
             groups={PartyId(party): group for party, group in draw.get("groups", ())},
-            totals=totals.get(round_, {}) if hides_groups(recorded.scenario) else None,
+            totals=totals.get(round_, {}) if hides_groups(recorded.scenario.groups) else None,
             drawn=at,
             stepped=where,
         )

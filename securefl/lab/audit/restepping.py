@@ -65,7 +65,7 @@ def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Finding
     skipped = []
     for vantage in (SERVER, *recorded.watched):
         some = recorded.transcripts.get(vantage, ())
-        if vantage != SERVER and hides_groups(recorded.scenario):
+        if vantage != SERVER and hides_groups(recorded.scenario.groups):
             continue
         if vantage in dishonest or len(some) != 1 or len(some[0].entries) > left:
             skipped.append(vantage)
@@ -76,7 +76,7 @@ def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Finding
         groups = _told(recorded, vantage)
         done.append(Restepper(vantage, machine, stage.plan, stage.tap, hints, groups).run(some[0]))
     yield from _judged(done)
-    if hides_groups(recorded.scenario):
+    if hides_groups(recorded.scenario.groups):
         yield _note("No party was stepped again: which model it chose is hidden, and not recorded anywhere.")
     if skipped:
         yield _note(

@@ -95,7 +95,7 @@ def slotted(recorded: Recorded, audit: str) -> Iterator[Finding]:
     A breach: a slot that was opened without counts, with impossible ones, or with fewer members than
     f + k_anonymity. A warning: with the supposed colluders, fewer than k_anonymity may be left in one.
     """
-    if not hides_groups(recorded.scenario):
+    if not hides_groups(recorded.scenario.groups):
         return
     slots, least = slots_of(recorded), least_in_slot(recorded)
     if recorded.simulated and any(slot.count is None for slot in slots):

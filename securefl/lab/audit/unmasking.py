@@ -184,7 +184,7 @@ def _told(recorded: Recorded) -> Mapping[int, list[tuple[PartyId, frozenset[Part
 
 def _untold(recorded: Recorded) -> Iterator[Finding]:
     """Slots of hidden groups for which a member released before it was told a count that allows it."""
-    if not hides_groups(recorded.scenario):
+    if not hides_groups(recorded.scenario.groups):
         return
     least = least_in_slot(recorded)
     for party in recorded.watched:

@@ -130,7 +130,7 @@ class SimulationJob:
             return latest
 
         def so_far(ended: str) -> SeedRecord:
-            why = why_none(scenario, seeded=False)
+            why = why_none(scenario.behaviours, seeded=False)
             spent = None if why else _spent(federation, len(accuracies))
             return SeedRecord(
                 seed=self.seed,

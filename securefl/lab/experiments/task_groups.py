@@ -95,7 +95,7 @@ class GroupWatch:
     """
 
     def __init__(self, scenario: Scenario, seed: int, tasks: Mapping[PartyId, int]) -> None:
-        self._scenario, self._hidden = scenario, hides_groups(scenario)
+        self._scenario, self._hidden = scenario, hides_groups(scenario.groups)
         self._liars = {
             name for name, shown in behaviours_of(scenario, seed).items() if any(map(is_byzantine, shown))
         }

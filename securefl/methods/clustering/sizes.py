@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from securefl.base.errors import UsageError
-from securefl.scenario import Scenario, Training
+from securefl.scenario import Clustering, Groups, Scenario, Training
 
 MAX_DRAWS = 3
 """Draws of nonces in one round, the first included: a withheld nonce voids a draw (protocol.md, step 2)."""
@@ -68,13 +68,13 @@ def planned_atoms(scenario: Scenario) -> tuple[tuple[int, ...], ...]:
     """
     clustering, participants = scenario.clustering, participants_of(scenario)
     atoms = atom_sizes(participants, clustering.atoms)
-    clusters = [[atoms[k] for k in places] for places in dealt(atoms, atoms_per_cluster(scenario))]
+    clusters = [[atoms[k] for k in places] for places in dealt(atoms, atoms_per_cluster(scenario.clustering))]
     return tuple(sorted((tuple(sizes) for sizes in clusters), key=sum, reverse=True))
 
 
-def atoms_per_cluster(scenario: Scenario) -> int:
+def atoms_per_cluster(clustering: Clustering) -> int:
     """Fewest atoms of a cluster."""
-    return scenario.clustering.size // scenario.clustering.atoms
+    return clustering.size // clustering.atoms
 
 
 def planned_sizes(scenario: Scenario) -> tuple[int, ...]:
@@ -89,7 +89,7 @@ def largest_cluster(scenario: Scenario) -> int:
     """
     clustering, participants = scenario.clustering, participants_of(scenario)
     largest_atom = max(atom_sizes(scenario.parties, clustering.atoms))
-    return min(participants, (2 * atoms_per_cluster(scenario) - 1) * largest_atom)
+    return min(participants, (2 * atoms_per_cluster(scenario.clustering) - 1) * largest_atom)
 
 
 def max_cluster_size(scenario: Scenario) -> int:
@@ -141,32 +141,32 @@ def leakage_colluders(scenario: Scenario) -> int:
     given, clustering = scenario.leakage.colluders, scenario.clustering
     if given is not None:
         return given
-    together = clustering.reclusterings > 1 and works_of(scenario) == 1 and clustering.atoms == 1
+    together = clustering.reclusterings > 1 and works_of(scenario.clustering) == 1 and clustering.atoms == 1
     return scenario.secure_sum.colluders if together else scenario.secure_sum.colluders_per_cluster
 
 
-def works_of(scenario: Scenario) -> int:
+def works_of(clustering: Clustering) -> int:
     """How many times a party trains in a round, each from the same model: R with ``new_work``, else once."""
-    return scenario.clustering.reclusterings if scenario.clustering.new_work else 1
+    return clustering.reclusterings if clustering.new_work else 1
 
 
-def work_of(scenario: Scenario, reclustering: int) -> int:
+def work_of(clustering: Clustering, reclustering: int) -> int:
     """The number of the local work whose update a reclustering sums."""
-    return reclustering if scenario.clustering.new_work else 0
+    return reclustering if clustering.new_work else 0
 
 
 COUNTS = 0
 """With hidden groups: the place among reclusterings at which counts are summed; slot j is at 1 + j."""
 
 
-def hides_groups(scenario: Scenario) -> bool:
+def hides_groups(groups: Groups) -> bool:
     """Whether each cluster sums counts and k slots, in the places of reclusterings (ADR 0026)."""
-    return scenario.groups.count > 1 and scenario.groups.mode == "hidden"
+    return groups.count > 1 and groups.mode == "hidden"
 
 
-def tells_groups(scenario: Scenario) -> bool:
+def tells_groups(groups: Groups) -> bool:
     """Whether parties tell their task group in their hello, and clusters lie inside groups."""
-    return scenario.groups.count > 1 and scenario.groups.mode == "open"
+    return groups.count > 1 and groups.mode == "open"
 
 
 def group_sizes(scenario: Scenario) -> tuple[int, ...]:
@@ -179,12 +179,12 @@ def group_sizes(scenario: Scenario) -> tuple[int, ...]:
 
 def upload_of(scenario: Scenario, reclustering: int) -> int:
     """The number of the upload that a reclustering sums: of its local work, or of its slot."""
-    return reclustering if hides_groups(scenario) else work_of(scenario, reclustering)
+    return reclustering if hides_groups(scenario.groups) else work_of(scenario.clustering, reclustering)
 
 
 def sums_apart(scenario: Scenario) -> bool:
     """Whether each reclustering sums an update of its own."""
-    return works_of(scenario) > 1 or hides_groups(scenario)
+    return works_of(scenario.clustering) > 1 or hides_groups(scenario.groups)
 
 
 def steps_of(scenario: Scenario) -> int:

@@ -42,7 +42,7 @@ def check_atoms(scenario: Scenario) -> None:
             f" k = {sums.k_anonymity} honest members must remain in it",
             f"at least {needed}",
         )
-    if hides_groups(scenario) and clustering.size == size:
+    if hides_groups(scenario.groups) and clustering.size == size:
         return
     if clustering.size < 2 * size or clustering.size % size:
         more = max(2, -(-clustering.size // size)) * size

@@ -89,7 +89,7 @@ def _alone(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[float, float]:
     sums, clustering = scenario.secure_sum, scenario.clustering
     if not sums.colluders:
         return 0.0, 0.0
-    if tells_groups(scenario):
+    if tells_groups(scenario.groups):
         filled = float(sums.colluders >= min(sums.threshold, sums.min_survivors - 1))
         return filled, filled
     openings = scenario.stop.rounds * clustering.reclusterings

@@ -26,7 +26,7 @@ LEVERAGE_BUDGET = 100_000_000
 def all_exposed_at(scenario: Scenario) -> int | None:
     """R*: reclusterings that as a rule give away every update; None where no number of them does."""
     clusters = len(cluster_sizes(participants_of(scenario), scenario.clustering.size))
-    if clusters < 2 or works_of(scenario) > 1 or scenario.clustering.atoms > 1:
+    if clusters < 2 or works_of(scenario.clustering) > 1 or scenario.clustering.atoms > 1:
         return None
     return leaks_all_at(scenario, clusters)
 
@@ -49,7 +49,7 @@ def check_leakage(scenario: Scenario) -> None:
             f"clustering.atoms of at least {least}",
         )
     again = scenario.clustering.reclusterings
-    if again == 1 or works_of(scenario) > 1:
+    if again == 1 or works_of(scenario.clustering) > 1:
         return
     enough = all_exposed_at(scenario)
     if enough is not None and again >= enough:

@@ -21,7 +21,11 @@ def check_new_work(scenario: Scenario, samples: int) -> None:
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
     """
-    if works_of(scenario) == 1 or scenario.leakage.mode == "report" or scenario.privacy.unit != "none":
+    if (
+        works_of(scenario.clustering) == 1
+        or scenario.leakage.mode == "report"
+        or scenario.privacy.unit != "none"
+    ):
         return
     batch = batch_size_of(scenario.training, samples)
     if batch >= samples:

@@ -44,7 +44,7 @@ def check_groups(scenario: Scenario) -> None:
             "parties change their group, and fixed clusters stay",
             "leave it out; hidden groups have clusters of atoms, which stay",
         )
-    if hides_groups(scenario):
+    if hides_groups(scenario.groups):
         _check_hidden(scenario)
     else:
         _check_open(scenario)
@@ -231,7 +231,7 @@ def judged_together(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[int, ..
     if scenario.groups.count == 1:
         return sizes
     least = min(group_sizes(scenario))
-    if not hides_groups(scenario):
+    if not hides_groups(scenario.groups):
         return cluster_sizes(least, scenario.clustering.size)
     sums = scenario.secure_sum
     needed = sums.colluders_per_cluster + sums.k_anonymity

@@ -14,6 +14,7 @@ from securefl.scenario import (
     DpSgd,
     NoClip,
     NoNoise,
+    Privacy,
     Scenario,
     SparseEnergy,
     Training,
@@ -114,7 +115,7 @@ def _check_placement(scenario: Scenario) -> None:
     if scenario.privacy.placement == "local":
         return
     # h = min_survivors - f is at least k >= 1: the secure sum itself sees to that.
-    if again > 1 and works_of(scenario) == 1:
+    if again > 1 and works_of(scenario.clustering) == 1:
         raise ConfigError(
             "privacy.placement",
             f"{again} reclusterings open the same noisy update {again} times, and in the worst case such sums"
@@ -165,19 +166,19 @@ def _check_party(scenario: Scenario) -> None:
         )
     if privacy.records is not None:
         raise ConfigError("privacy.records", "what is hidden is a whole party", "leave it out")
-    check_delta(scenario, scenario.parties)
+    check_delta(scenario.privacy, scenario.parties)
 
 
-def check_delta(scenario: Scenario, units: int) -> float:
+def check_delta(privacy: Privacy, units: int) -> float:
     """The scenario's delta for ``units`` units (records of the smallest party, or parties).
 
     Raises:
         ConfigError: it is not below 1 / ``units``.
     """
-    wanted = scenario.privacy.delta
+    wanted = privacy.delta
     delta = float(units) ** -1.1 if wanted == "auto" else wanted
     if not delta < 1 / units:
-        unit = scenario.privacy.unit
+        unit = privacy.unit
         raise ConfigError(
             "privacy.delta",
             f"{delta:g} is not below 1 / {units} {'records' if unit == 'record' else 'parties'}: to publish"

@@ -129,7 +129,7 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
 
 def openings_of(scenario: Scenario) -> int:
     """How many sums hold one update and its noise. With several the exposure is taken as 1, the worst."""
-    return 1 if works_of(scenario) > 1 else scenario.clustering.reclusterings
+    return 1 if works_of(scenario.clustering) > 1 else scenario.clustering.reclusterings
 
 
 def plain_release(scenario: Scenario) -> ReleaseEvent:

@@ -40,7 +40,7 @@ RARE = 1e-9
 
 def planned_releases(scenario: Scenario) -> int:
     """Updates that a party releases if it takes part in every round."""
-    return scenario.stop.rounds * works_of(scenario)
+    return scenario.stop.rounds * works_of(scenario.clustering)
 
 
 def rounding_of(scenario: Scenario, length: int, scale_bits: int | None = None) -> BoundedRounding | None:

@@ -133,7 +133,7 @@ def _with_units(scenario: Scenario, fewest: int | None) -> Scenario:
                 f"a batch of {batch} from {units} records, all that some party has",
                 f"at most {units}, or fewer parties",
             )
-    delta = check_delta(scenario, units)
+    delta = check_delta(scenario.privacy, units)
     if delta < MIN_DELTA:
         reason = f"{delta:g} is too small to account for"
         raise ConfigError("privacy.delta", reason, f"at least {MIN_DELTA:g}")

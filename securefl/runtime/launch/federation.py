@@ -133,7 +133,7 @@ class LocalRun:
         plan = settle_setup(self._scenario, setup, self._options.run, self._options.seed, seeded=seeded)
         self._scenario = plan.scenario
         self._directory.write_scenario(plan.scenario)
-        void = why_none(plan.scenario, seeded=seeded)
+        void = why_none(plan.scenario.behaviours, seeded=seeded)
         if plan.mechanism is not None:
             without = forgoing(plan.scenario, self._options.seed)
             self._metrics.account_for(Accounts(plan, plan.mechanism, void=void, without=without))

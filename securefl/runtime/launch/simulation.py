@@ -87,7 +87,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         if not options.seeded:
             check_budget(scenario, plan.length)
         without = forgoing(scenario, options.seed)
-        void = why_none(scenario, seeded=options.seeded)
+        void = why_none(scenario.behaviours, seeded=options.seeded)
         accounts = Accounts(plan, plan.mechanism, void=void, without=without)
     if options.resume:
         directory, standing, dead = _former(options.out, federation)
@@ -169,7 +169,7 @@ def _former(
 
 def _header(federation: SimulatedFederation, options: SimulationOptions) -> tuple[str, ...]:
     plan = federation.plan
-    void = why_none(plan.scenario, seeded=options.seeded)
+    void = why_none(plan.scenario.behaviours, seeded=options.seeded)
     drawn = "clusters, data split, training and rounding all follow from it"
     if not options.seeded:
         drawn = "clusters and data split follow from it; batches, rounding and noise are drawn by the system"

@@ -236,5 +236,5 @@ def accomplice_of(
             f"{attack.kind} needs its parties on one machine, where they tell each other what they trained",
             "use run or simulate",
         )
-    patience = settings.scenario.deadlines.training / (2 * works_of(settings.scenario))
+    patience = settings.scenario.deadlines.training / (2 * works_of(settings.scenario.clustering))
     return Accomplice(me, cast, CoalitionFolder(settings.coalition_dir, me), patience)

@@ -68,7 +68,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     allowed = own_releases(plan, settings.own_budget, settings.own_spent)
     journal = FileJournal(settings.out / f"{me}.journal", settings.run)
     seams = recording(behaviour.seams, settings) if settings.lab else behaviour.seams
-    released = len(journal.submitted) * works_of(scenario)
+    released = len(journal.submitted) * works_of(scenario.clustering)
     declared = behaviour.declared(len(shard.y))
     context = PartyContext(
         plan,

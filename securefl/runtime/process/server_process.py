@@ -139,7 +139,7 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
     initial = initial_models(scenario, module, shard, seed)
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
     check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
-    evaluator = evaluator_of(scenario, module, shard, device, trigger_of(scenario.behaviours))
+    evaluator = evaluator_of(scenario.groups, module, shard, device, trigger_of(scenario.behaviours))
     plan = make_plan(settings, roster, dimension(module), frozen_digest(module))
     root = settings.entropy()
     context = ServerContext(

@@ -24,7 +24,7 @@ from securefl.protocol.round import (
 )
 from securefl.runtime.report.records import CLOSED
 from securefl.runtime.report.text import counted, listed, percent, printable, seconds
-from securefl.scenario import Scenario
+from securefl.scenario import Groups
 
 
 def event_text(report: object) -> str | None:
@@ -107,9 +107,9 @@ def _on_sum(report: InstanceRetried | InstanceLost | SumChecked | UpdatesValidat
             assert_never(report)
 
 
-def sieve(scenario: Scenario) -> str:
+def sieve(groups: Groups) -> str:
     """What leaves opened sums out, besides the checks."""
-    return "rule" if scenario.groups.screen is None else "rule or screen"
+    return "rule" if groups.screen is None else "rule or screen"
 
 
 def round_text(

@@ -31,7 +31,7 @@ def scenario_header(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...
     """
     return (
         *_on_clusters(scenario, limits),
-        *on_crypten(scenario),
+        *on_crypten(scenario.secure_sum),
         *_on_privacy(scenario, limits),
         *on_noise(scenario),
         *on_validation(scenario),
@@ -58,7 +58,7 @@ def _on_clusters(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
     else:
         yield _on_dropouts(scenario, limits)
     yield from on_groups(scenario)
-    if works_of(scenario) > 1:
+    if works_of(scenario.clustering) > 1:
         yield (
             f"new work: parties train {again} times a round, all within deadlines.training, and no two sums"
             " hold the same update, so that none follows exactly from several of them; but a party's updates"
@@ -115,7 +115,7 @@ def _on_privacy(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
 def _on_collusion(scenario: Scenario, limits: DerivedLimits) -> str:
     plan, clustering = scenario.secure_sum, scenario.clustering
     who = f"collusion: {plan.colluders} of {scenario.parties} parties with the server"
-    if tells_groups(scenario):
+    if tells_groups(scenario.groups):
         if limits.p_alone_in_run:
             return f"{who}; THEY CAN NAME THE GROUP OF A PARTY AND FILL ITS CLUSTER, and learn its update"
         return (
@@ -162,7 +162,7 @@ def _on_robustness(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
     rule = ", then ".join(str(type(step).__struct_config__.tag) for step in steps)
     judged, grouped = len(judged_together(scenario, limits.cluster_sizes)), scenario.groups.count > 1
     if grouped:
-        some = f"about {judged}" if hides_groups(scenario) else f"{judged}"
+        some = f"about {judged}" if hides_groups(scenario.groups) else f"{judged}"
         yield (
             f"rule: {rule} on each group's sums by themselves; the smallest group has {some}, of which it"
             f" withstands {limits.breakdown} with Byzantine members"

@@ -32,7 +32,7 @@ def on_leakage(scenario: Scenario) -> Iterator[str]:
     """Yield a line on exposure where it is to be expected, and one on what parties do about it."""
     again, enough = scenario.clustering.reclusterings, all_exposed_at(scenario)
     atoms = scenario.clustering.atoms > 1
-    if atoms and again > 1 and works_of(scenario) == 1:
+    if atoms and again > 1 and works_of(scenario.clustering) == 1:
         yield from _on_atoms(scenario)
     if again > 1 and enough is not None and again >= enough:
         participants = participants_of(scenario)
@@ -46,7 +46,7 @@ def on_leakage(scenario: Scenario) -> Iterator[str]:
         return
     colluders, k = leakage_colluders(scenario), scenario.secure_sum.k_anonymity
     who = f"fewer than {colluders + k} parties (k = {k} and {count(colluders, 'colluder')})"
-    if again > 1 and works_of(scenario) == 1 and not atoms:
+    if again > 1 and works_of(scenario.clustering) == 1 and not atoms:
         yield (
             f"leakage: no combination of a round's sums may tell about {who}; reclusterings that would cross"
             " that stay closed"
@@ -122,7 +122,7 @@ def on_noise(scenario: Scenario) -> Iterator[str]:
         )
     else:
         yield f"noise: {privacy.law}, local: every upload carries all of it (h = 1), whatever the others add"
-        if scenario.clustering.reclusterings > 1 and works_of(scenario) == 1:
+        if scenario.clustering.reclusterings > 1 and works_of(scenario.clustering) == 1:
             yield (
                 f"noise is added once and opened {scenario.clustering.reclusterings} times: the exposure is"
                 " taken as 1, as if the noisy update itself were public"

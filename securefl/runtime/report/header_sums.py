@@ -15,7 +15,7 @@ from securefl.methods.clustering import (
 )
 from securefl.methods.feasibility import norm_test_of, p_atoms_held, unheard
 from securefl.methods.privacy import ATTACK_FACTOR, HONEST_SHARE, accepted_at
-from securefl.scenario import Scenario
+from securefl.scenario import Scenario, SecureSum
 
 _RATES = (0.01, 0.05, 0.1)
 """Dropout rates that the header speaks of."""
@@ -27,8 +27,9 @@ def on_atoms(scenario: Scenario, tolerated: tuple[int, ...]) -> Iterator[str]:
     clusters, sizes = planned_atoms(scenario), atom_sizes(scenario.parties, scenario.clustering.atoms)
     shown = " and ".join(f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
     yield (
-        f"atoms: {shown} parties for the whole run, at least {atoms_per_cluster(scenario)} in a cluster, only"
-        f" opened together; nothing below {min(sizes)} parties, {min(sizes) - sums.colluders_per_cluster}"
+        f"atoms: {shown} parties for the whole run, at least"
+        f" {atoms_per_cluster(scenario.clustering)} in a cluster, only opened"
+        f" together; nothing below {min(sizes)} parties, {min(sizes) - sums.colluders_per_cluster}"
         f" honest ones beside f = {sums.colluders_per_cluster}, is ever determined"
     )
     if sums.colluders:
@@ -75,7 +76,7 @@ def on_groups(scenario: Scenario) -> Iterator[str]:
             + (again if groups.count > 2 else " in two")
             + ("" if last < scenario.stop.rounds else late)
         )
-    if not hides_groups(scenario):
+    if not hides_groups(scenario.groups):
         yield (
             f"groups: {groups.count}, told to everybody in each round; clusters lie inside groups, and one"
             f" of fewer than {scenario.clustering.size} waits"
@@ -96,9 +97,9 @@ def on_groups(scenario: Scenario) -> Iterator[str]:
     )
 
 
-def on_crypten(scenario: Scenario) -> Iterator[str]:
+def on_crypten(secure_sum: SecureSum) -> Iterator[str]:
     """Header lines on how the sums are computed; none for masking."""
-    sums = scenario.secure_sum
+    sums = secure_sum
     if sums.kind != "crypten":
         return
     yield (

@@ -131,7 +131,7 @@ def _view(summary: Summary) -> Iterator[Text]:
     yield from _projected(summary)
     if view.closed:
         yield Text(f"{counted(view.closed, 'sum')} stayed closed: with the others they would cross a limit")
-    if works_of(summary.scenario) > 1:
+    if works_of(summary.scenario.clustering) > 1:
         yield Text(
             "a party's updates of one round resemble each other, and are the same where a batch holds all of"
             " its samples: what they have in common can be estimated from the sums of several reclusterings",

@@ -24,7 +24,7 @@ from securefl.runtime.report.header_privacy import on_delta
 from securefl.runtime.report.records import finite
 from securefl.runtime.report.text import counted
 from securefl.runtime.transcript import JsonValue
-from securefl.scenario import Scenario
+from securefl.scenario import Behaviour, Scenario
 
 SEEDED = "none: noise, rounding and batches follow from --seed, and whoever knows it can take them off"
 """Of a run or simulation with seeded entropy."""
@@ -43,16 +43,16 @@ def forgoing(scenario: Scenario, seed: int) -> frozenset[PartyId]:
     )
 
 
-def why_none(scenario: Scenario, *, seeded: bool) -> str | None:
+def why_none(behaviours: tuple[Behaviour, ...], *, seeded: bool) -> str | None:
     """Why nothing is guaranteed in spite of noise; None where something is.
 
     Args:
-        scenario: with privacy.
+        behaviours: with privacy.
         seeded: whether noise follows from a seed.
     """
     if seeded:
         return SEEDED
-    return OMNISCIENT if any(map(is_omniscient, scenario.behaviours)) else None
+    return OMNISCIENT if any(map(is_omniscient, behaviours)) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
     shown = _worth_showing(records)
     if not console.is_terminal:
         for record in shown:
-            yield Text(_round_line(record, sieve(summary.scenario)))
+            yield Text(_round_line(record, sieve(summary.scenario.groups)))
     elif shown:
         table = Table(box=None, header_style="dim", padding=(0, 0, 0, 2))
         for column in ("round", "accuracy", "loss", "counted", "sums", "time"):
@@ -38,7 +38,7 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
                 _of(len(record.sums), len(record.sums) + len(record.lost), "red"),
                 seconds(record.seconds["total"]),
                 Text(
-                    "; ".join(_events(record, sieve(summary.scenario))),
+                    "; ".join(_events(record, sieve(summary.scenario.groups))),
                     style="yellow" if record.left_out else "dim",
                 ),
             )

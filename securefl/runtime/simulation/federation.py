@@ -200,7 +200,7 @@ def assemble(
         parties,
         trainings,
         module,
-        evaluator_of(scenario, module, test, where, trigger_of(scenario.behaviours)),
+        evaluator_of(scenario.groups, module, test, where, trigger_of(scenario.behaviours)),
         initial,
         consult,
         dataset.title or dataset.name,

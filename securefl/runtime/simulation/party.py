@@ -105,7 +105,7 @@ class SimulatedParty:
 
     def uploads(self, plan: RunPlan, round_: int, upload: Upload, group: int) -> tuple[Upload, ...]:
         """What becomes of an update: itself, or with hidden groups counts and slots."""
-        if not hides_groups(plan.scenario):
+        if not hides_groups(plan.scenario.groups):
             return (upload,)
         return slot_uploads(plan, upload, draw_seat(update_entropy(self._hidden, round_), group))
 

@@ -175,7 +175,7 @@ class SimulatedRounds:
         )
         self._dead |= mortal & fate.silenced
         totals: Mapping[ClusterKey, int] | None = None
-        if hides_groups(self._plan.scenario):
+        if hides_groups(self._plan.scenario.groups):
             limits = (self._plan.published_limits for _ in fate.survivors)
             told = slots_counted(round_, sums, least_in_slot(self._plan, limits))
             fate, sums, totals = _slots_only(fate, sums, told)

@@ -48,7 +48,7 @@ def sum_up(
         How the round ends, and the opened sums in the order of (reclustering, cluster).
     """
     clusters = drawn.assignment.clusters
-    works = product(range(works_of(plan.scenario)), range(plan.models))
+    works = product(range(works_of(plan.scenario.clustering)), range(plan.models))
     occasions = [(g, Occasion(round_, work, model_of(plan, params, g), clusters)) for work, g in works]
     fate = fates(plan, round_, drawn.assignment, deviations)
     totals = _Totals(plan, drawn.assignment)

@@ -96,16 +96,16 @@ class GroupEvaluator:
 
 
 def evaluator_of(
-    scenario: Scenario,
+    groups: Groups,
     module: torch.nn.Module,
     shard: Shard,
     device: torch.device,
     trigger: Trigger | None,
 ) -> Evaluator | GroupEvaluator:
     """What tests the model, or the models, of a scenario."""
-    if scenario.groups.count == 1:
+    if groups.count == 1:
         return Evaluator(module, shard, device, trigger)
-    return GroupEvaluator(module, shard, device, scenario.groups, trigger)
+    return GroupEvaluator(module, shard, device, groups, trigger)
 
 
 def turned(shard: Shard, quarters: int) -> Shard:

@@ -53,7 +53,7 @@ def plan(**sets: str) -> RunPlan:
 
 def accounts(of: RunPlan, *, seeded: bool = False, without: tuple[str, ...] = ()) -> Accounts:
     assert of.mechanism is not None
-    void = why_none(of.scenario, seeded=seeded)
+    void = why_none(of.scenario.behaviours, seeded=seeded)
     return Accounts(of, of.mechanism, void=void, without=[PartyId(name) for name in without])
 
 
@@ -173,10 +173,10 @@ def printed_summary(shown: Summary) -> str:
 def test_omniscient_attackers_pass_on_what_has_no_noise() -> None:
     """They make their uploads of what honest parties trained, and the sums that hold those are opened."""
     known = "[{kind='alie', z=1.0, knowledge='omniscient', parties=['p03', 'p04']}]"
-    assert why_none(settled(behaviours=known), seeded=False) == OMNISCIENT
-    assert why_none(settled(behaviours=known), seeded=True) == SEEDED
+    assert why_none(settled(behaviours=known).behaviours, seeded=False) == OMNISCIENT
+    assert why_none(settled(behaviours=known).behaviours, seeded=True) == SEEDED
     among_themselves = known.replace("omniscient", "coalition")
-    assert why_none(settled(behaviours=among_themselves), seeded=False) is None
+    assert why_none(settled(behaviours=among_themselves).behaviours, seeded=False) is None
 
 
 def test_the_summary_says_it_in_words_and_in_numbers() -> None:

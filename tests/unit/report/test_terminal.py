@@ -190,12 +190,12 @@ def test_with_a_screen_sums_are_left_out_by_rule_or_screen() -> None:
     text = printed(replace(whole, rounds=rounds, scenario=screened), terminal=False)
     assert "1 cluster out by rule or screen\n" in text
     stream = io.StringIO()
-    PlainProgress(stream, by=sieve(screened)).on_report(0.0, replace(done, rejected=((0, 1),)))
+    PlainProgress(stream, by=sieve(screened.groups)).on_report(0.0, replace(done, rejected=((0, 1),)))
     assert "1 cluster left out by the rule or screen" in stream.getvalue()
     tty = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80, _environ={})
     for by, said in (
-        (sieve(screened), "by rule, screen or checks"),
-        (sieve(whole.scenario), "by rule or checks"),
+        (sieve(screened.groups), "by rule, screen or checks"),
+        (sieve(whole.scenario.groups), "by rule or checks"),
     ):
         live = progress_for(tty, by=by)
         for now, report in eventful()[1]:

@@ -57,8 +57,8 @@ def assert_each_sum_has_its_own_update(lab: Lab) -> int:
 
 def test_how_many_works_there_are_and_which_one_is_summed() -> None:
     same, new = scenario(6, reclusterings="3"), scenario(6, **NEW_WORK)
-    assert (works_of(same), [work_of(same, r) for r in range(3)]) == (1, [0, 0, 0])
-    assert (works_of(new), [work_of(new, r) for r in range(3)]) == (3, [0, 1, 2])
+    assert (works_of(same.clustering), [work_of(same.clustering, r) for r in range(3)]) == (1, [0, 0, 0])
+    assert (works_of(new.clustering), [work_of(new.clustering, r) for r in range(3)]) == (3, [0, 1, 2])
 
 
 @pytest.mark.parametrize("server", ["curious", "active"])

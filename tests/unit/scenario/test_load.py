@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from securefl.base.errors import ConfigError
 from securefl.methods.attacks.parts.scale import Scale
+from securefl.methods.feasibility import check
 from securefl.methods.robust.rules.krum import Krum
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 from securefl.scenario.behaviours import Kill
@@ -126,11 +127,16 @@ def test_messages(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-def test_missing_sections_are_named() -> None:
-    with pytest.raises(ConfigError, match=r"^secure_sum: missing"):
-        parse_scenario('name = "a"\nparties = 3\nstop.rounds = 1')
-    with pytest.raises(ConfigError, match=r"^secure_sum\.min_survivors: missing"):
-        parse_scenario('name = "a"\nparties = 3\nstop.rounds = 1\nsecure_sum.threshold = 2')
+def test_every_table_has_defaults_but_not_who_takes_part() -> None:
+    with pytest.raises(ConfigError, match=r"^parties: missing"):
+        parse_scenario('name = "a"')
+    smallest = parse_scenario('name = "a"\nparties = 3\ndata.set = "digits"\nmodel.type = "mlp"')
+    assert (smallest.secure_sum.threshold, smallest.secure_sum.min_survivors, smallest.stop.rounds) == (
+        2,
+        2,
+        10,
+    )
+    check(smallest)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -209,7 +215,7 @@ class TestOverrides:
             ("name.x=3", "name.x", r"neither table nor list \(a table in place of a word is set as a whole"),
             ("behaviours.3.kind=drop", "behaviours.3.kind", "the list has 0 entries"),
             ("secure_sum.threshold=two", "secure_sum.threshold", 'found "two"'),
-            ("secure_sum=", "secure_sum", "missing"),
+            ("parties=", "parties", "missing"),
         ],
     )
     def test_refused(self, override: str, path: str, reason: str) -> None:

@@ -129,11 +129,11 @@ def test_no_draw_is_larger_than_the_ring_reckons_with(law: str) -> None:
 
 def test_delta() -> None:
     scenario = small(*RECORD)
-    assert check_delta(scenario, 3000) == pytest.approx(3000**-1.1)
+    assert check_delta(scenario.privacy, 3000) == pytest.approx(3000**-1.1)
     with pytest.raises(ConfigError, match=r"not below 1 / 1 records"):
-        check_delta(scenario, 1)
+        check_delta(scenario.privacy, 1)
     with pytest.raises(ConfigError, match=r"not below 1 / 100 records.*random"):
-        check_delta(small(*RECORD, "privacy.delta=0.01"), 100)
+        check_delta(small(*RECORD, "privacy.delta=0.01").privacy, 100)
 
 
 def test_what_a_header_says() -> None:

@@ -120,7 +120,9 @@ def federation_of(
             round_: int, params: F32, _carry: F64 | None, entropy: Entropy, _samples: int | None
         ) -> F64:
             drawn = entropy.draw(8)
-            draws = [training_entropy(own, round_, w).draw(8) for w in range(works_of(plan_of.scenario))]
+            draws = [
+                training_entropy(own, round_, w).draw(8) for w in range(works_of(plan_of.scenario.clustering))
+            ]
             work = draws.index(drawn)
             if (name, round_) in failing and work == fails_in:
                 raise TrainingDivergedError("diverged")

@@ -79,7 +79,7 @@ def test_without_groups_all_is_as_before() -> None:
     text = 'name="a"\nparties=4\n[model]\ntype="softmax"\n[stop]\nrounds=1\n'
     text += "[secure_sum]\nthreshold=2\nmin_survivors=2\n"
     plain = parse_scenario(text, ())
-    assert isinstance(evaluator_of(plain, module(), corner(0), CPU, None), Evaluator)
+    assert isinstance(evaluator_of(plain.groups, module(), corner(0), CPU, None), Evaluator)
     one = initial_models(plain, module(), corner(0), 0)
     two = initial_models(parse_scenario(text, ("groups.count=2",)), module(), corner(0), 0)
     np.testing.assert_array_equal(two[: len(one)], one)

@@ -48,7 +48,7 @@ def growing(case: Case, opened: ClusterSum) -> tuple[ClusterMean, ...]:
     """
     honest = followed(case, opened)
     order = (*honest, *sorted(set(opened.survivors) - set(honest)))
-    work = work_of(case.recorded.scenario, opened.reclustering)
+    work = work_of(case.recorded.scenario.clustering, opened.reclustering)
     kept = [case.uploads(party, case.first.round, work) for party in order]
     known = [upload for upload in kept if upload is not None]
     bits = case.recorded.limits.ring_bits
@@ -58,7 +58,7 @@ def growing(case: Case, opened: ClusterSum) -> tuple[ClusterMean, ...]:
         replace(opened, survivors=order[:size], ring=to_ring(np.sum(known[:size], axis=0), bits))
         for size in sizes_up_to(len(order))
     ]
-    return cluster_means(case.recorded.scenario, sums, case.weights(case.first))
+    return cluster_means(case.recorded.scenario.encoding, sums, case.weights(case.first))
 
 
 CLUSTERS: Final = 2

@@ -197,7 +197,9 @@ def _ratios(
     column = {party: index for index, party in enumerate(federation.parties)}
     mine = planted.hosts[name].flock.place
     for round_, work in sorted(planted.hosts[name].without):
-        sums = [one for one in openings.by_round[round_] if work_of(scenario, one.reclustering) == work]
+        sums = [
+            one for one in openings.by_round[round_] if work_of(scenario.clustering, one.reclustering) == work
+        ]
         rows = np.zeros((len(sums), len(column)), dtype=np.int64)
         for row, one in zip(rows, sums, strict=True):
             row[[column[party] for party in one.survivors]] = 1

@@ -57,7 +57,7 @@ class Case:
 
     def means(self, one: ReplayRound) -> tuple[ClusterMean, ...]:
         """What a round's sums say."""
-        return cluster_means(self.recorded.scenario, one.sums, self.weights(one))
+        return cluster_means(self.recorded.scenario.encoding, one.sums, self.weights(one))
 
     def labels(self, party: PartyId) -> I64:
         """Of the party's samples."""

@@ -15,7 +15,7 @@ from securefl.methods.encoding import from_ring
 from securefl.methods.weighting import public_weights
 from securefl.protocol.round import ClustersDrawn, ClusterSum, SumOpened
 from securefl.runtime.simulation import SimulatedFederation, SimulatedRounds
-from securefl.scenario import Scenario, Stop, Weighting
+from securefl.scenario import Encoding, Stop, Weighting
 from securefl.training.sgd import Evaluation
 
 
@@ -28,16 +28,16 @@ class ClusterMean(NamedTuple):
 
 
 def cluster_means(
-    scenario: Scenario, sums: Sequence[ClusterSum], weights: Mapping[PartyId, float]
+    encoding: Encoding, sums: Sequence[ClusterSum], weights: Mapping[PartyId, float]
 ) -> tuple[ClusterMean, ...]:
     """The means of opened sums, in their order.
 
     Args:
-        scenario: for the scale.
+        encoding: for the scale.
         sums: of one round.
         weights: public weights of all survivors.
     """
-    unit = float(1 << scenario.encoding.scale_bits)
+    unit = float(1 << encoding.scale_bits)
     return tuple(
         ClusterMean(
             one.survivors,
@@ -53,7 +53,7 @@ def opened_in_a_round(federation: SimulatedFederation) -> tuple[ClusterMean, ...
     short = replace(plan, scenario=msgspec.structs.replace(plan.scenario, stop=Stop(rounds=1)))
     heard = _Sums(plan.scenario.weighting)
     SimulatedRounds(replace(federation, plan=short), (heard,)).run(lambda _params: Evaluation(0.0, 0.0))
-    return cluster_means(plan.scenario, heard.sums, heard.weights)
+    return cluster_means(plan.scenario.encoding, heard.sums, heard.weights)
 
 
 class _Sums:

@@ -153,7 +153,7 @@ def _greet(
         commitment=commitment(nonce, ctx.plan.run, phase.round, draw, ctx.me),
         limits=ctx.plan.published_limits,
         atom_seed=phase.past.atom_seed,
-        group=group if tells_groups(ctx.plan.scenario) else NO_GROUP,
+        group=group if tells_groups(ctx.plan.scenario.groups) else NO_GROUP,
     )
     greeted = Greeted(
         phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group, groupless
@@ -214,7 +214,7 @@ def on_reveals(
         instances[r, j] = instance
         adverts.append(Send(SERVER, Place(phase.round, r, j, 0), advert))
     # From here on the update counts as released, whatever comes of it.
-    past = replace(past, releases=past.releases + works_of(ctx.plan.scenario))
+    past = replace(past, releases=past.releases + works_of(ctx.plan.scenario.clustering))
     samples_used = usable_samples(ctx.plan, certified)
     working = Working(
         past,
@@ -273,7 +273,7 @@ def _atom_seed_of(ctx: PartyContext, past: Past, hellos: Mapping[PartyId, Hello]
 
 def _not_drawn(ctx: PartyContext) -> str:
     clustering = ctx.plan.scenario.clustering
-    if tells_groups(ctx.plan.scenario):
+    if tells_groups(ctx.plan.scenario.groups):
         return "its task group is too small for a cluster, or more than clusters hold"
     if clustering.fixed:
         return "too few of its fixed cluster are there"

@@ -24,7 +24,7 @@ def release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
     With hidden groups those of the counts only; the slots' follow once it is known how many are in them.
     """
     outside = sit_out(phase, phase.after)
-    if not hides_groups(ctx.plan.scenario):
+    if not hides_groups(ctx.plan.scenario.groups):
         return outside, _released(ctx, phase.round, phase.statement, phase.survivors, phase.instances)
     counts = {key: i for key, i in phase.instances.items() if key[0] == COUNTS}
     waiting = Counted(

@@ -77,7 +77,7 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
         if phase.past.atom_seed:
             # Nor, ever, one in other atoms.
             effects.insert(0, (Journal(phase.round, ATOMS + phase.past.atom_seed.hex()),))
-    if hides_groups(ctx.plan.scenario):
+    if hides_groups(ctx.plan.scenario.groups):
         seat = draw_seat(entropy, phase.group)
         current = replace(phase, uploads=slot_uploads(ctx.plan, upload, seat), seat=seat)
     else:
@@ -85,7 +85,7 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     for key in phase.instances:
         current, sent = _submit(ctx, current, key)
         effects.append(sent)
-    if len(current.uploads) < works_of(ctx.plan.scenario):
+    if len(current.uploads) < works_of(ctx.plan.scenario.clustering):
         effects.append((Train(phase.round, work + 1, own, phase.past.carry, phase.samples),))
     return current, tuple(effect for group in effects for effect in group)
 

@@ -190,7 +190,7 @@ def close_releasing(ctx: ServerContext, phase: Releasing, now: float) -> tuple[S
     With hidden groups the counts come first, and if any slot may be opened its shares are waited for.
     """
     sums, effects = unmask_all(ctx, phase)
-    if phase.counts is None and hides_groups(ctx.plan.scenario):
+    if phase.counts is None and hides_groups(ctx.plan.scenario.groups):
         asking, more = ask_slots(ctx, phase, sums, now)
         if asking.awaited:
             return asking, (*effects, *more)

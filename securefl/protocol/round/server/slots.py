@@ -18,13 +18,13 @@ from securefl.protocol.round.shared.slots import counted, least_in_slot, opened_
 
 def is_count(plan: RunPlan, key: ClusterKey) -> bool:
     """Whether an instance sums counts of hidden groups."""
-    return hides_groups(plan.scenario) and key[0] == COUNTS
+    return hides_groups(plan.scenario.groups) and key[0] == COUNTS
 
 
 def due_now(plan: RunPlan, phase: Releasing) -> Collection[ClusterKey]:
     """The instances whose shares are being released."""
     instances = phase.frozen.instances
-    if not hides_groups(plan.scenario):
+    if not hides_groups(plan.scenario.groups):
         return instances.keys()
     if phase.counts is None:
         return {key for key in instances if key[0] == COUNTS}

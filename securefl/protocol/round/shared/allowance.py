@@ -28,7 +28,7 @@ def vector_bytes(plan: RunPlan, step: Step) -> int:
     if step == "hello":
         return 4 * plan.broadcast
     words = plan.scenario.clustering.reclusterings * plan.length
-    if hides_groups(plan.scenario):
+    if hides_groups(plan.scenario.groups):
         words = plan.words(COUNTS) + plan.broadcast
     vectors = plan.sums.vectors(step, plan.limits.max_cluster_size)
     return words * plan.limits.ring_bits // 8 * vectors

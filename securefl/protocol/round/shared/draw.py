@@ -113,7 +113,7 @@ def draw_round(
     clustering, weighting = plan.scenario.clustering, plan.scenario.weighting
     seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest())
     atom_seed = (atom_seed or seed) if clustering.atoms > 1 else b""
-    told = groups if tells_groups(plan.scenario) else NO_GROUPS
+    told = groups if tells_groups(plan.scenario.groups) else NO_GROUPS
     assignment = clusters_of(plan, seed, nonces.keys(), atom_seed, told)
     drawn = assignment.participants
     resting = tuple(sorted(nonces.keys() - set(drawn)))
@@ -140,12 +140,12 @@ def clusters_of(
         groups: task groups of everybody who is present, where they are told.
     """
     clustering = plan.scenario.clustering
-    if tells_groups(plan.scenario):
+    if tells_groups(plan.scenario.groups):
         return draw_inside_groups(plan, seed, present, groups)
     if atom_seed:
         unions = _unions(plan, seed, atom_seed, present)
         # With hidden groups the same clusters for the counts and for each slot.
-        again = 1 + plan.models if hides_groups(plan.scenario) else 1
+        again = 1 + plan.models if hides_groups(plan.scenario.groups) else 1
         return replace(unions, clusters=unions.clusters * again)
     if clustering.fixed:
         return _fixed(plan, present)
@@ -161,7 +161,7 @@ def _unions(plan: RunPlan, seed: bytes, atom_seed: bytes, present: Collection[Pa
     return draw_unions(
         seed,
         whole(_atoms(plan, atom_seed), present),
-        atoms_per_cluster(plan.scenario),
+        atoms_per_cluster(plan.scenario.clustering),
         plan.scenario.clustering.reclusterings,
         fewest=plan.fewest,
         wanted=participants_of(plan.scenario),

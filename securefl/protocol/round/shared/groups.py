@@ -27,7 +27,7 @@ NO_GROUPS: Mapping[PartyId, int] = {}
 
 def fits_groups(plan: RunPlan, group: int) -> bool:
     """Whether a hello may state ``group``."""
-    return 0 <= group < plan.models if tells_groups(plan.scenario) else group == NO_GROUP
+    return 0 <= group < plan.models if tells_groups(plan.scenario.groups) else group == NO_GROUP
 
 
 def model_of(plan: RunPlan, params: F32, group: int) -> F32:

@@ -111,7 +111,7 @@ def _tried(scenario: Scenario) -> tuple[Admission, ...]:
     """What is opened in each of the draws of :func:`tried_draws`."""
     clustering = scenario.clustering
     planned = clustering.reclusterings
-    sheltered = works_of(scenario) > 1 or clustering.atoms > 1
+    sheltered = works_of(scenario.clustering) > 1 or clustering.atoms > 1
     if planned == 1 or sheltered or scenario.leakage.mode == "report":
         return ()
     parties = party_names(scenario.parties)

@@ -69,7 +69,7 @@ class RunPlan:
 
     def words(self, reclustering: int) -> int:
         """Length of the vectors that a reclustering sums: d, or the seats of k slots for hidden counts."""
-        if hides_groups(self.scenario) and reclustering == COUNTS:
+        if hides_groups(self.scenario.groups) and reclustering == COUNTS:
             return self.models * SEATS
         return self.length
 
