@@ -63,7 +63,7 @@ class Run:
         return self.directory.read_metrics()
 
     def transcript(self, vantage: str) -> Transcript:
-        return read_transcript(self.directory.transcript_file(vantage))
+        return read_transcript(self.directory.transcript_folder / f"{vantage}.jsonl")
 
     def vector(self, digest: str) -> np.ndarray[Any, Any]:
         vector: np.ndarray[Any, Any] = np.load(

@@ -97,7 +97,7 @@ def test_a_disk_that_fills_up_ends_the_run_and_loses_nothing_written(tmp_path: P
     for path in (tmp_path / "run" / "transcripts").iterdir():
         transcript = read_transcript(path)
         assert len(transcript.entries) > 10, path
-    server = read_transcript(directory.transcript_file("server"))
+    server = read_transcript(directory.transcript_folder / "server.jsonl")
     assert not server.complete
     assert directory.model_file.stat().st_size > 0
     assert not [path for path in (tmp_path / "run").rglob("*") if path.name.endswith(".part")]

@@ -37,27 +37,19 @@ _ZEROS = bytes(CHUNK_BYTES)
 _BLOCK_BYTES = 16
 
 
-def add_mask(target: Ring, key: bytes, sign: Sign) -> None:
-    """Add (``sign`` 1) or subtract (-1) the mask of ``key``, in place and modulo 2^32 or 2^64.
-
-    Args:
-        target: uint32 or uint64 of shape (d,), C-contiguous and writeable.
-        key: 32 bytes, used for this one mask and nothing else.
-        sign: which of the two ends of a pairwise mask this is.
-
-    Raises:
-        UsageError: wrong dtype, shape, layout, key length or sign; the target is unchanged.
-    """
-    add_masks(target, [(key, sign)])
-
-
 def add_masks(target: Ring, terms: Iterable[tuple[bytes, Sign]]) -> None:
-    """Add or subtract the masks of many keys: as :func:`add_mask` for each (key, sign), with the same checks.
+    """Add (sign 1) or subtract (-1) the masks of many keys, in place and modulo 2^32 or 2^64.
 
     Goes chunk by chunk over all keys, so that the target is read once: 10 to 15 % faster than key by key.
 
+    Args:
+        target: uint32 or uint64 of shape (d,), C-contiguous and writeable.
+        terms: for each mask its key, 32 bytes, used for this one mask and nothing else, and which of the two
+            ends of a pairwise mask this is.
+
     Raises:
-        UsageError: as :func:`add_mask`, or a key that occurs twice; the target is unchanged.
+        UsageError: wrong dtype, shape, layout, key length or sign, or a key that occurs twice; the target is
+            unchanged.
     """
     _check_target(target)
     streams = _streams(terms)

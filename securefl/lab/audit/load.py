@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +83,6 @@ def load_truth(path: Path, recorded: Recorded) -> GroundTruth:
     if not folder.is_dir():
         raise ConfigError("--lab", f"{folder} is gone", "put it back, or audit without --lab")
     return GroundTruth(folder)
-
-
-def with_colluders(recorded: Recorded, colluders: Collection[str]) -> Recorded:
-    """The same run under another supposition.
-
-    Raises:
-        ConfigError: an unknown colluder, or nobody else left.
-    """
-    return replace(recorded, colluders=_colluders(recorded.parties, colluders))
 
 
 def _colluders(parties: tuple[PartyId, ...], named: Collection[str]) -> frozenset[PartyId]:

@@ -107,10 +107,6 @@ def picture_html(picture: Picture, about: str) -> str:
     return f'<figure class="picture">{image}<figcaption>{_safe(picture.caption)}</figcaption></figure>'
 
 
-def _can_show(value: float, *, log: bool) -> bool:
-    return math.isfinite(value) and (value > 0 or not log)
-
-
 def _image(content: bytes, kind: str, about: str) -> str:
     code = base64.b64encode(content).decode("ascii")
     return f'<img alt="{_safe(about)}" src="data:image/{kind};base64,{code}"/>'

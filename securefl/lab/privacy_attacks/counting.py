@@ -1,4 +1,4 @@
-"""Exact statements about counts: binomial tails, and Clopper and Pearson's interval of a rate."""
+"""Exact statements about counts: the binomial law, and Clopper and Pearson's interval of a rate."""
 
 from __future__ import annotations
 
@@ -25,21 +25,6 @@ def probabilities(trials: int, rate: float) -> F64:
     if trials < 0 or not 0 <= rate <= 1:
         raise UsageError(f"no binomial law has {trials} trials at rate {rate}")
     return binomial_law(trials, rate)
-
-
-def upper_tail(trials: int, rate: float, at_least: int) -> float:
-    """P(X >= ``at_least``) of X ~ Binomial(``trials``, ``rate``).
-
-    Raises:
-        UsageError: as for :func:`probabilities`.
-    """
-    from scipy import special  # noqa: PLC0415 - a fifth of a second that only audits spend
-
-    if trials < 0 or not 0 <= rate <= 1:
-        raise UsageError(f"no binomial law has {trials} trials at rate {rate}")
-    if not 0 < at_least <= trials:
-        return float(at_least <= 0)
-    return float(special.betainc(at_least, trials - at_least + 1, rate))
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float) -> Interval:

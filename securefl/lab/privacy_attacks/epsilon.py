@@ -6,8 +6,8 @@ is too good, a noise that is too small or an opening that was not counted.
 
 Two ways. :func:`one_run` takes many canaries of a *single* run and assumes nothing but that each was put in
 by a fair coin of its own (Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2).
-:func:`from_errors` and :func:`gaussian_shift` need guesses that are independent of each other: of several
-runs, or of canaries that share neither noise nor anything else.
+:func:`gaussian_shift` needs guesses that are independent of each other: of several runs, or of canaries that
+share neither noise nor anything else.
 """
 
 from __future__ import annotations
@@ -180,22 +180,12 @@ def errors_at_most(
     )
 
 
-def from_errors(errors: Errors, delta: float) -> float:
-    """The epsilon that such error rates need: 0 if none.
-
-    An (epsilon, delta)-DP algorithm has false alarms + e^epsilon misses >= 1 - delta, and the same with both
-    exchanged (Kairouz, Oh and Viswanath 2015, arXiv 1311.0776).
-    """
-    alarms, misses = errors
-    best = max((1 - delta - alarms) / misses, (1 - delta - misses) / alarms)
-    return math.log(best) if best > 1 else 0.0
-
-
 def gaussian_shift(errors: Errors) -> float:
     """The mu of a Gaussian release that such error rates need: 0 if none.
 
     N(0, 1) and N(mu, 1) are told apart with false alarms Phi(-t) and misses Phi(t - mu). Sharper than
-    :func:`from_errors` where the release is known to be Gaussian (Nasr et al. 2023, arXiv 2302.07956).
+    what (epsilon, delta) alone allows, where the release is known to be Gaussian (Nasr et al. 2023, arXiv
+    2302.07956).
     """
     alarms, misses = errors
     if max(alarms, misses) >= 1:

@@ -8,8 +8,6 @@ without it: LiRA, the test of Carlini et al. 2022 (arXiv 2112.03570), section V.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 
@@ -44,21 +42,6 @@ def likelihood_ratios(target: F64, scores: F64, member: npt.NDArray[np.bool_]) -
     ratios = np.zeros(len(target))
     ratios[known] = _log_density(target[known], *with_) - _log_density(target[known], *without)
     return ratios
-
-
-def each_in_turn(scores: F64, member: npt.NDArray[np.bool_]) -> Iterator[tuple[F64, npt.NDArray[np.bool_]]]:
-    """Attack every model with all others as shadows: yields likelihood ratios and who was a member.
-
-    Args:
-        scores: f64 ``(k, n)``.
-        member: ``(k, n)``.
-
-    Raises:
-        UsageError: as for :func:`likelihood_ratios`.
-    """
-    for at in range(len(scores)):
-        others = np.arange(len(scores)) != at
-        yield likelihood_ratios(scores[at], scores[others], member[others]), member[at]
 
 
 def _law(scores: F64, counts: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_]) -> tuple[F64, float]:

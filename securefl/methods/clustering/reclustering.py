@@ -5,21 +5,9 @@ Clusters have m members each and are drawn R times a round, uniformly and indepe
 
 from __future__ import annotations
 
-import math
-
 from securefl.base.errors import UsageError
 from securefl.methods.clustering import odds
 from securefl.methods.clustering.sizes import cluster_sizes
-
-
-def p_cluster_clean(parties: int, byzantine: int, size: int) -> float:
-    """P(a cluster has no Byzantine member) = C(n - q, m) / C(n, m).
-
-    Raises:
-        UsageError: not 0 <= q <= n and 1 <= m <= n.
-    """
-    _check(parties, byzantine, size)
-    return math.comb(parties - byzantine, size) / math.comb(parties, size)
 
 
 def p_never_clean(parties: int, byzantine: int, size: int, reclusterings: int) -> float:
@@ -68,53 +56,15 @@ def p_withstands(parties: int, byzantine: int, size: int, withstood: int, reclus
     return float(once**reclusterings)
 
 
-def average_case_tolerance(
-    parties: int, size: int, withstood: int, reclusterings: int = 1, confidence: float = 0.95
-) -> int:
-    """Most Byzantine parties with which :func:`p_withstands` is at least ``confidence``.
-
-    Never below :func:`worst_case_tolerance`.
-
-    Raises:
-        UsageError: not 1 <= m <= n, R >= 1, 0 < confidence < 1, or ``withstood`` negative.
-    """
-    _check_withstood(parties, size, withstood, reclusterings)
-    if not 0 < confidence < 1:
-        raise UsageError(f"confidence {confidence} is no probability between 0 and 1")
-    low, high = min(withstood, parties), parties
-    while low < high:
-        middle = (low + high + 1) // 2
-        if p_withstands(parties, middle, size, withstood, reclusterings) >= confidence:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def variance_factor(parties: int, byzantine: int, size: int, picked: int, reclusterings: int) -> float:
-    """(n - q - bm) / (R (n - q) - 1): Theorems 3 and 7, for a rule that picks b clean clusters each time.
-
-    Times sigma_g^2 / (b m) it is said to be the variance of the mean over reclusterings around the mean of
-    all benign parties. That treats R draws of b m out of n - q as one draw of R b m out of R (n - q); for
-    independent reclusterings see :func:`exact_variance_factor`, which is the same for R = 1 only. Theorems 4
-    and 8 have it with b = 1.
-
-    Raises:
-        UsageError: not 1 <= b m <= n - q, R >= 1, and n - q >= 2.
-    """
-    _check_picks(parties - byzantine, size * picked, reclusterings)
-    benign = parties - byzantine
-    return (benign - size * picked) / (reclusterings * benign - 1)
-
-
 def exact_variance_factor(parties: int, byzantine: int, size: int, picked: int, reclusterings: int) -> float:
     """(n - q - bm) / (R (n - q - 1)): variance of a mean without replacement, over R independent ones.
 
     For clusters that are picked whatever they contain. A rule that looks at them picks otherwise: its error
-    has a part that is the same in every reclustering, which R does not lower.
+    has a part that is the same in every reclustering, which R does not lower. SHARE's Theorems 3 and 7 have
+    (n - q - bm) / (R (n - q) - 1), which is the same for R = 1 only.
 
     Raises:
-        UsageError: as :func:`variance_factor`.
+        UsageError: not 1 <= b m <= n - q, R >= 1, and n - q >= 2.
     """
     _check_picks(parties - byzantine, size * picked, reclusterings)
     benign = parties - byzantine

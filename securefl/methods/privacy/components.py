@@ -50,22 +50,6 @@ class ComponentPlan:
         """
         return std_of(self._kept(survivors))
 
-    def unknown_variance(self, survivors: int) -> Fraction:
-        """Variance, steps^2, of an opened sum that the adversary does not know, at least.
-
-        Raises:
-            UsageError: more dropouts than are tolerated.
-        """
-        return (survivors - self.colluders) * self._kept(survivors)
-
-    def total_variance(self, survivors: int) -> Fraction:
-        """Noise variance, steps^2, of an opened sum when all follow the plan.
-
-        Raises:
-            UsageError: more dropouts than are tolerated.
-        """
-        return survivors * self._kept(survivors)
-
     def _kept(self, survivors: int) -> Fraction:
         missing = max(0, self.planned - survivors)
         if missing > len(self.stds):

@@ -71,25 +71,3 @@ def added_delta(distance: Fraction, epsilon: float) -> float:
     if distance == 0:
         return 0.0
     return float(distance) * (1 + math.exp(epsilon)) if epsilon < 700 else math.inf
-
-
-def gaussian_sum_divergence(std: float, parties: int) -> float:
-    """At least the max-divergence, either way, between a sum of discrete Gaussians and one of equal variance.
-
-    tau = 10 * sum over k = 1 ... ``parties`` - 1 of exp(-2 pi^2 ``std``^2 k / (k + 1)), for one coordinate.
-    From 4 steps on it is below 10^-67 times ``parties``. A sum of Skellam variables is Skellam: there it is
-    0.
-
-    Args:
-        std: standard deviation of each party's discrete Gaussian, >= 1/2 step.
-        parties: how many are summed, >= 1.
-
-    Raises:
-        UsageError: out of these ranges.
-
-    Source: Kairouz et al. 2021 (arXiv 2102.06387), tau of theorem 1.
-    """
-    if not std >= 0.5 or parties < 1:
-        raise UsageError(f"no bound for {parties} discrete Gaussians of {std} steps")
-    exponent = 2 * math.pi**2 * std**2
-    return 10 * math.fsum(math.exp(-exponent * k / (k + 1)) for k in range(1, parties))

@@ -92,17 +92,6 @@ def norm_test(norm: int, projections: int, failure: float) -> NormTest:
     return NormTest(norm, projections, _range_bits(norm, projections), threshold)
 
 
-def refusal_bound(relative: float, projections: int) -> float:
-    """Bound on the probability that sum > relative * n * norm^2, for every vector of that norm (it is 1).
-
-    ``relative`` is T / (n |x|^2); its mean is 1/2.
-    """
-    excess = 2 * relative - 1
-    if excess <= 0:
-        return 1.0
-    return math.exp(-projections * (excess - math.log1p(excess)) / 2)
-
-
 def acceptance_bound(relative: float, projections: int) -> float:
     """Bound on the probability that a vector passes with ``relative`` = T / (n |x|^2), for *every* vector.
 

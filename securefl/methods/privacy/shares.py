@@ -48,29 +48,6 @@ class SharePlan:
         """Standard deviation, steps, of each survivor's noise in an opened sum: nothing is taken out."""
         return self.share_std
 
-    def unknown_variance(self, survivors: int) -> Fraction:
-        """At least this much variance, steps^2, is in an opened sum and unknown to the adversary.
-
-        (n - f) shares, and never less than one: for an honest member's sake that member's own noise counts.
-
-        Raises:
-            UsageError: fewer survivors than are ever opened.
-        """
-        return self._shares(survivors, max(1, survivors - self.colluders))
-
-    def total_variance(self, survivors: int) -> Fraction:
-        """At most this much noise variance, steps^2, is in an opened sum when all follow the plan: n shares.
-
-        Raises:
-            UsageError: fewer survivors than are ever opened.
-        """
-        return self._shares(survivors, survivors)
-
-    def _shares(self, survivors: int, count: int) -> Fraction:
-        if survivors < self.min_survivors:
-            raise UsageError(f"a sum of {survivors} is never opened, at least {self.min_survivors} survive")
-        return count * Fraction(self.share_std) ** 2
-
 
 def std_of(variance: Fraction) -> float:
     """The smallest float whose square is at least ``variance``, which is positive."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from securefl.base.errors import UsageError
 from securefl.methods.privacy.accountant import (
-    check_one_kind,
     epsilon,
     epsilon_on_grid,
     need_dp_accounting,
@@ -32,19 +30,6 @@ class Ledger:
     delta: float
     """In (0, 1), below 1 over the party's number of records."""
     events: tuple[ReleaseEvent, ...] = ()
-
-    def spend(self, event: ReleaseEvent) -> Ledger:
-        """The ledger with one more event.
-
-        Raises:
-            UsageError: an event of another unit or relation, or one that has no accounting.
-        """
-        if (event.unit, event.relation) != (self.unit, self.relation):
-            raise UsageError(
-                f"a ledger of {self.unit}, {self.relation} cannot add {event.unit}, {event.relation}"
-            )
-        check_one_kind((event,))
-        return replace(self, events=(*self.events, event))
 
     def epsilon(self, accountant: Accountant = "pld") -> float:
         """Spent so far, at the ledger's delta.
@@ -111,12 +96,6 @@ class Spending:
             event = self._mechanism.event.times(count)
             self._known[count] = epsilon_on_grid((event,), self._mechanism.delta, self._grid)
         return self._known[count]
-
-    def exactly(self, releases: int) -> float:
-        """The epsilon of so many releases, as a ledger finds it."""
-        if not releases:
-            return 0.0
-        return epsilon((self._mechanism.event.times(releases),), self._mechanism.delta)
 
 
 def ledger_of(mechanism: Mechanism, releases: int) -> Ledger:

@@ -56,19 +56,6 @@ class Outlier:
 
 
 @dataclass(frozen=True, slots=True)
-class Crafted:
-    """Each joins the group of least loss on its data and sends what ``craft`` makes of the honest members."""
-
-    craft: Craft
-
-    def send(self, turn: Turn) -> tuple[Choice, F64]:
-        """See :class:`Adversary`."""
-        look = turn.byzantine.look(turn.models)
-        choice = look.losses.argmin(axis=1) if turn.pinned is None else turn.pinned
-        return choice, _crafted(self.craft, turn, choice, look.gradients(choice))
-
-
-@dataclass(frozen=True, slots=True)
 class SmallestGroup:
     """The theory's worst case: all of them attack the group with fewest honest members (Section 5.1)."""
 

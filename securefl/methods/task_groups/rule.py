@@ -11,7 +11,7 @@ import numpy.typing as npt
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Stack
-from securefl.methods.robust import Mean, Median, TrimmedMean, aggregate
+from securefl.methods.robust import Mean, TrimmedMean, aggregate
 from securefl.scenario import Rule
 
 
@@ -38,8 +38,6 @@ class TrimmedShare:
 
 
 GroupRule = Rule | TrimmedShare
-MEDIAN = Median()
-"""Option I."""
 
 
 def combine(rule: GroupRule, vectors: F64, weights: npt.NDArray[np.float64]) -> F64 | None:

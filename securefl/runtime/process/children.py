@@ -88,11 +88,6 @@ class Children:
     def __exit__(self, *_error: object) -> None:
         self.end()
 
-    @property
-    def pids(self) -> dict[PartyId, int]:
-        """Process ids of all that were started."""
-        return {name: p.pid for name, p in self._processes.items() if p.pid is not None}
-
     def start(self, main: Main, settings: ProcessSettings) -> None:
         """Start one process.
 

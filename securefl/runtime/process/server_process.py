@@ -62,11 +62,6 @@ class SpoolingStore:
         self._end = 0
         self._next = 0
 
-    @property
-    def spooled_bytes(self) -> int:
-        """Bytes on disk at present."""
-        return self._end
-
     def put(self, vector: bytes) -> int:
         """Keep ``vector`` and return its handle.
 

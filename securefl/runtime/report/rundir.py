@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from securefl.base.errors import ConfigError, UsageError
-from securefl.base.ids import NAME
 from securefl.runtime.report.records import RoundRecord, without_infinities
 from securefl.runtime.transcript import (
     EmptyTranscriptError,
@@ -117,16 +116,6 @@ class RunDirectory:
     def lab(self) -> Path:
         """Whole vectors, where the run was told to keep them."""
         return self.path / "lab"
-
-    def transcript_file(self, vantage: str) -> Path:
-        """Where the transcript of this vantage point (``server``, a party, ``observer``) goes.
-
-        Raises:
-            UsageError: not a name.
-        """
-        if NAME.fullmatch(vantage) is None:
-            raise UsageError(f"{vantage!r} names no vantage point")
-        return self.transcript_folder / f"{vantage}.jsonl"
 
     @property
     def transcript_folder(self) -> Path:

@@ -13,7 +13,7 @@ from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.exposure import audit_exposure
 from securefl.lab.audit.exposure_theory import expectation
 from securefl.lab.audit.finding import Severity
-from securefl.lab.audit.load import load, with_colluders
+from securefl.lab.audit.load import load
 from securefl.lab.audit.openings import opened_versions
 from securefl.lab.audit.recorded import Recorded
 from securefl.scenario.behaviours import NoNoise
@@ -73,13 +73,13 @@ def test_the_smallest_support_is_judged_by_the_limit_that_parties_enforce(plain:
 def test_colluders_who_are_all_the_rest_of_a_sum_learn_it(plain: Path) -> None:
     recorded = load(plain)
     first = opened_versions(recorded)[0].openings[0].survivors
-    found = chapter(with_colluders(recorded, first[:2]))
+    found = chapter(replace(recorded, colluders=frozenset(first[:2])))
     pooled = found.findings[1]
     # The scenario reckons with no colluders at all.
     assert pooled.severity is Severity.WARNING
     assert first[2] in pooled.parties
     assert "+1 x sum of" in str(pooled.evidence[0])
-    assert chapter(with_colluders(recorded, first[:1])).findings[1].severity in {
+    assert chapter(replace(recorded, colluders=frozenset(first[:1]))).findings[1].severity in {
         Severity.HOLDS,
         Severity.WARNING,
     }

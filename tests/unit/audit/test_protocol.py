@@ -11,7 +11,7 @@ import msgspec
 
 from securefl.base.ids import EVERYONE, SERVER, PartyId
 from securefl.lab.audit.finding import Severity
-from securefl.lab.audit.load import load, with_colluders
+from securefl.lab.audit.load import load
 from securefl.lab.audit.masks import audit_masks
 from securefl.lab.audit.openings import opened_versions
 from securefl.lab.audit.recorded import Recorded
@@ -49,12 +49,12 @@ def test_colluders_with_the_threshold_of_shares_open_their_mates(plain: Path) ->
     recorded = load(plain)
     first = opened_versions(recorded)[0].openings[0].survivors
     for vantage in (recorded, replace(recorded, transcripts=without_server(recorded))):
-        found = audit_unmasking(with_colluders(vantage, first[:2])).findings
+        found = audit_unmasking(replace(vantage, colluders=frozenset(first[:2]))).findings
         assert [f.severity for f in found] == [Severity.HOLDS, Severity.WARNING]
         assert first[2] in found[1].parties
         assert "up to 2 of the colluders were in one sum, and 2 shares" in found[1].claim
         assert found[1].evidence
-    assert len(audit_unmasking(with_colluders(recorded, first[:1])).findings) == 1
+    assert len(audit_unmasking(replace(recorded, colluders=frozenset(first[:1]))).findings) == 1
 
 
 def without_server(recorded: Recorded) -> dict[str, Any]:

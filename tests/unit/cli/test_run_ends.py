@@ -85,7 +85,7 @@ def _refused_beside_a_strangers_file(directory: RunDirectory) -> Ending:
 
 
 def _write_transcript(directory: RunDirectory) -> None:
-    path = directory.transcript_file("server")
+    path = directory.transcript_folder / "server.jsonl"
     path.parent.mkdir()
     path.write_text("something")
 

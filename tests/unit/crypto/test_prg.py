@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from securefl.base.arrays import Ring
 from securefl.base.crypto import prg
-from securefl.base.crypto.prg import CHUNK_BYTES, Sign, add_mask, add_masks, expand
+from securefl.base.crypto.prg import CHUNK_BYTES, Sign, add_masks, expand
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
 
@@ -64,9 +64,9 @@ def test_a_mask_is_the_little_endian_keystream(words: int, dtype: RingType) -> N
 def test_a_mask_is_added_modulo_the_ring(words: int, dtype: RingType, sign: Literal[1, -1]) -> None:
     target, mask = ramp(words, dtype), expand(some_key(1), words, dtype)
     expected = target + mask if sign == 1 else target - mask
-    add_mask(target, some_key(1), sign)
+    add_masks(target, [(some_key(1), sign)])
     assert np.array_equal(target, expected)
-    add_mask(target, some_key(1), -1 if sign == 1 else 1)
+    add_masks(target, [(some_key(1), -1 if sign == 1 else 1)])
     assert np.array_equal(target, ramp(words, dtype))
 
 
@@ -76,7 +76,7 @@ def test_many_masks_equal_one_after_the_other(dtype: RingType) -> None:
     together, apart = ramp(CHUNK_WORDS + 5, dtype), ramp(CHUNK_WORDS + 5, dtype)
     add_masks(together, iter(terms))
     for key, sign in terms:
-        add_mask(apart, key, sign)
+        add_masks(apart, [(key, sign)])
     assert np.array_equal(together, apart)
 
 
@@ -164,7 +164,7 @@ def read_only() -> npt.NDArray[np.uint32]:
 )
 def test_other_targets_are_our_own_mistake(target: Any) -> None:
     with pytest.raises(UsageError):
-        add_mask(target, bytes(32), 1)
+        add_masks(target, [(bytes(32), 1)])
     assert not target.any()
 
 
@@ -200,6 +200,6 @@ def test_the_keystream_buffer_is_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(prg, "bytearray", remember, raising=False)
     for words in (1, 10, CHUNK_WORDS + 3):
-        add_mask(np.zeros(words, dtype=np.uint32), some_key(0), 1)
+        add_masks(np.zeros(words, dtype=np.uint32), [(some_key(0), 1)])
     assert len(buffers) == 3
     assert not any(any(buffer) for buffer in buffers)

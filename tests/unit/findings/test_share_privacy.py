@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from securefl.base.crypto.prg import add_mask
+from securefl.base.crypto.prg import add_masks
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import odds
 from securefl.methods.encoding.ring import to_ring
@@ -180,11 +180,11 @@ def test_c2_without_a_second_mask_a_late_input_is_an_open_one() -> None:
     pairwise, own = [bytes([k] * 32) for k in (1, 2)], bytes([3] * 32)
     single = update.copy()
     for key in pairwise:
-        add_mask(single, key, 1)
+        add_masks(single, [(key, 1)])
     double = single.copy()
-    add_mask(double, own, 1)
+    add_masks(double, [(own, 1)])
     for sent in (single, double):
         for key in pairwise:
-            add_mask(sent, key, -1)
+            add_masks(sent, [(key, -1)])
     np.testing.assert_array_equal(single, update)
     assert np.count_nonzero(double == update) == 0

@@ -18,10 +18,8 @@ from securefl.base.errors import UsageError
 from securefl.base.stack import Stack
 from securefl.methods.clustering.reclustering import (
     exact_variance_factor,
-    p_cluster_clean,
     p_never_clean,
     p_withstands,
-    variance_factor,
     worst_case_tolerance,
 )
 from securefl.methods.clustering.sizes import cluster_sizes
@@ -44,6 +42,11 @@ def result_of(rule: Rule, rows: F64, gradient: F64 | None = None) -> F64:
 
 
 # R1: appendix E, the chance that a benign party is in no clean cluster.
+
+
+def p_cluster_clean(parties: int, byzantine: int, size: int) -> float:
+    """C(n - q, m) / C(n, m)."""
+    return math.comb(parties - byzantine, size) / math.comb(parties, size)
 
 
 def as_printed_in_e(parties: int, byzantine: int, mates: int) -> Fraction:
@@ -93,7 +96,9 @@ def test_the_variance_factor_of_the_theorems_is_exact_for_one_reclustering_only(
     found = sum((sum(some) / reclusterings) ** 2 for some in tuples) / len(tuples)
     factor = float(found / variance) * picked * size
     assert factor == pytest.approx(exact_variance_factor(parties, byzantine, size, picked, reclusterings))
-    printed = variance_factor(parties, byzantine, size, picked, reclusterings)
+    # Theorems 3 and 7 treat R draws of b m out of n - q as one draw of R b m out of R (n - q).
+    count = parties - byzantine
+    printed = (count - size * picked) / (reclusterings * count - 1)
     assert printed == pytest.approx(factor * 4 * reclusterings / (5 * reclusterings - 1))
     assert (printed == pytest.approx(factor)) is (reclusterings == 1)
 

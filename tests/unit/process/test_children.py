@@ -107,12 +107,12 @@ def test_leaving_ends_all_and_leaves_no_orphan(tmp_path: Path) -> None:
     with Children(preload=LIBRARIES) as children:
         for name in ("p00", "p01", "p02"):
             children.start(processes.waits, processes.settings(tmp_path, name))
-        pids = children.pids
+        pids = [process.pid for process in children._processes.values()]
         heard = 0
         while heard < 3:
             heard += len(children.wait(60))
-    assert len(set(pids.values())) == 3
-    assert not any(psutil.pid_exists(pid) for pid in pids.values())
+    assert len(set(pids)) == 3
+    assert not any(pid is None or psutil.pid_exists(pid) for pid in pids)
     assert not children.running
     children.end()
 

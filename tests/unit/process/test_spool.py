@@ -20,7 +20,7 @@ def test_every_vector_comes_back_as_it_was(vectors: list[bytes], limit: int) -> 
     handles = [store.put(vector) for vector in vectors]
     assert len(set(handles)) == len(handles)
     assert [store.get(handle) for handle in handles] == vectors
-    assert store.spooled_bytes == sum(map(len, vectors)) - sum(map(len, store._memory.values()))
+    assert store._end == sum(map(len, vectors)) - sum(map(len, store._memory.values()))
     assert sum(map(len, store._memory.values())) <= limit
     store.discard_all()
 
@@ -28,9 +28,9 @@ def test_every_vector_comes_back_as_it_was(vectors: list[bytes], limit: int) -> 
 def test_the_memory_limit_is_exact(tmp_path: Path) -> None:
     store = SpoolingStore(10, tmp_path)
     store.put(b"x" * 10)
-    assert store.spooled_bytes == 0
+    assert store._end == 0
     store.put(b"y")
-    assert store.spooled_bytes == 1
+    assert store._end == 1
     store.discard_all()
 
 
@@ -42,7 +42,7 @@ def test_the_file_has_no_name_and_goes_with_the_store(tmp_path: Path) -> None:
     assert os.fstat(store._file).st_mode & 0o777 == 0o600
     file = store._file
     store.discard_all()
-    assert store.spooled_bytes == 0
+    assert store._end == 0
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(file)
     with pytest.raises(KeyError):

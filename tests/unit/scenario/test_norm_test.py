@@ -16,10 +16,15 @@ from securefl.methods.privacy.norm_test import (
     acceptance_bound,
     accepted_at,
     norm_test,
-    refusal_bound,
 )
 
 TEST = norm_test(65_536, 64, 1e-3)
+
+
+def refusal_bound(relative: float, projections: int) -> float:
+    """Chernoff's bound on P(sum > relative n |x|^2) of the module's docstring."""
+    excess = 2 * relative - 1
+    return math.exp(-projections * (excess - math.log1p(excess)) / 2) if excess > 0 else 1.0
 
 
 def test_the_bounds_lie_above_both_extreme_directions() -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
-from securefl.lab.privacy_attacks.membership import each_in_turn, likelihood_ratios
+from securefl.lab.privacy_attacks.membership import likelihood_ratios
 from securefl.lab.privacy_attacks.roc import Roc, roc_of
 from securefl.runtime.simulation import Pool
 from securefl.training.data import Shard
@@ -55,17 +55,6 @@ class ShadowScores:
         """
         ratios = likelihood_ratios(target, self.scores, self.member)
         return MembershipAttack(roc_of(target, member), roc_of(ratios, member), len(self.scores))
-
-    def on_each(self) -> MembershipAttack:
-        """Attack each of them by all others; the curves are of all targets' records together.
-
-        Raises:
-            UsageError: too few of them.
-        """
-        turns = list(each_in_turn(self.scores, self.member))
-        ratios, member = (np.concatenate(parts) for parts in zip(*turns, strict=True))
-        threshold = roc_of(self.scores.ravel(), self.member.ravel())
-        return MembershipAttack(threshold, roc_of(ratios, member), len(self.scores) - 1)
 
 
 def shadow_scores(

@@ -5,9 +5,9 @@ An opened sum is X = mu + Z. Z has independent coordinates, each the sum of one 
 allowance, and nothing else is assumed of it. A check's false-alarm rate holds for the worst such mu.
 
 A sum of Skellam variables is Skellam. A sum of discrete Gaussians is taken as a discrete Gaussian: from 4
-steps on the two differ by less than n 10^-67
-(:func:`securefl.methods.privacy.distance.gaussian_sum_divergence`). That the noise table differs from its law
-by 2^-113 at most a draw adds at most as much per coordinate and survivor to a rate.
+steps on the two differ by less than n 10^-67 (Kairouz et al. 2021, arXiv 2102.06387, theorem 1). That the
+noise table differs from its law by 2^-113 at most a draw adds at most as much per coordinate and survivor to
+a rate.
 """
 
 from __future__ import annotations

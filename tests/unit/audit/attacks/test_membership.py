@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from securefl.base.errors import UsageError
-from securefl.lab.privacy_attacks.membership import each_in_turn, likelihood_ratios
+from securefl.lab.privacy_attacks.membership import likelihood_ratios
 from securefl.lab.privacy_attacks.roc import roc_of
+from tests.unit.audit.attacks.shadows import each_in_turn
 
 RECORDS, MODELS = 400, 24
 

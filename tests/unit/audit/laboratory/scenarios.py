@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 
+from securefl.base.ids import PartyId
+from securefl.lab.privacy_attacks.laboratory.clusters import ClusterMean, cluster_means
+from securefl.methods.weighting.weights import public_weights
+from securefl.protocol.round import ClustersDrawn, ClusterSum, SumOpened
+from securefl.runtime.simulation.federation import SimulatedFederation
+from securefl.runtime.simulation.rounds import SimulatedRounds
 from securefl.runtime.simulation.shadows import Pool
 from securefl.scenario.data import Data
 from securefl.scenario.load import parse_scenario
-from securefl.scenario.scenario import Scenario
+from securefl.scenario.scenario import Scenario, Stop, Weighting
 from securefl.training.data.dataset import Dataset
 from securefl.training.data.datasets import load_data
+from securefl.training.sgd import Evaluation
 
 SCENARIO = """
 name = "members"
@@ -51,3 +60,34 @@ def digits(records: int) -> Dataset:
 
 def pool(records: int, *overrides: str) -> Pool:
     return Pool(scenario=scenario(*overrides), dataset=digits(records))
+
+
+def opened_in_a_round(federation: SimulatedFederation) -> tuple[ClusterMean, ...]:
+    """Simulate one round, whatever the scenario says, and return what the server opens."""
+    plan = federation.plan
+    short = replace(plan, scenario=msgspec.structs.replace(plan.scenario, stop=Stop(rounds=1)))
+    heard = _Sums(plan.scenario.weighting)
+    SimulatedRounds(replace(federation, plan=short), (heard,)).run(lambda _params: Evaluation(0.0, 0.0))
+    return cluster_means(plan.scenario.encoding, heard.sums, heard.weights)
+
+
+class _Sums:
+    """Keeps all opened sums, and the weights in them."""
+
+    def __init__(self, weighting: Weighting) -> None:
+        self._weighting = weighting
+        self.sums: list[ClusterSum] = []
+        self.weights: Mapping[PartyId, float] = {}
+
+    def on_report(self, _now: float, report: object) -> None:
+        match report:
+            case ClustersDrawn(clusters=clusters, counts=counts):
+                drawn = {party for cluster in clusters[0] for party in cluster}
+                self.weights = public_weights(self._weighting, dict(counts), drawn)
+            case SumOpened(opened=opened):
+                self.sums.append(opened)
+            case _:
+                pass
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        pass

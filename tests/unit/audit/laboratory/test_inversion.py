@@ -7,13 +7,12 @@ import pytest
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import RunId
-from securefl.lab.privacy_attacks.laboratory.clusters import opened_in_a_round
 from securefl.lab.privacy_attacks.laboratory.inversion import Inversion, compared, reconstructed
 from securefl.runtime.simulation.federation import assemble
 from securefl.runtime.simulation.shadows import one_cluster
 from securefl.scenario.model import Mlp
 from securefl.training.sgd.inversion import Search
-from tests.unit.audit.laboratory.scenarios import digits, scenario
+from tests.unit.audit.laboratory.scenarios import digits, opened_in_a_round, scenario
 
 
 def inverted(size: int) -> Inversion:

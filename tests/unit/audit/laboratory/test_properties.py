@@ -5,7 +5,6 @@ import pytest
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import RunId
-from securefl.lab.privacy_attacks.laboratory.clusters import opened_in_a_round
 from securefl.lab.privacy_attacks.laboratory.properties import (
     LabelAttack,
     infer_labels,
@@ -15,7 +14,7 @@ from securefl.lab.privacy_attacks.laboratory.properties import (
 from securefl.methods.attacks.assignment import party_names
 from securefl.runtime.simulation.federation import assemble
 from securefl.training.data.split import split
-from tests.unit.audit.laboratory.scenarios import digits, scenario
+from tests.unit.audit.laboratory.scenarios import digits, opened_in_a_round, scenario
 
 PARTIES = (
     "parties=9",
