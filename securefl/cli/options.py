@@ -1,9 +1,13 @@
-"""Command-line options that all process programs share, and the settings made from them."""
+"""Options of the command line that several commands share, and the settings of processes from them."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -12,21 +16,15 @@ from securefl.base.ids import PartyId, RunId, is_name
 from securefl.methods.feasibility import check
 from securefl.runtime.launch import broker_url
 from securefl.runtime.process import ProcessSettings
+from securefl.runtime.transport import BrokerUrl
 from securefl.scenario import load_scenario
 
-ScenarioArgument = Annotated[
-    Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML); the same for all processes.")
-]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set", metavar="PATH=VALUE", help="Override a field, e.g. stop.rounds=3. Repeat for more."
     ),
 ]
-RosterOption = Annotated[Path, typer.Option(help="The public roster (securefl keygen --roster).")]
-BrokerOption = Annotated[str, typer.Option(help="mqtt://host:port or mqtts://host:port")]
-RunOption = Annotated[str, typer.Option(help="Id of the run; the same for all processes.")]
-OutOption = Annotated[Path, typer.Option(help="Directory for transcript, journal and results.")]
 SeedOption = Annotated[
     int, typer.Option(help="Fixes what is public: initial model, split, who misbehaves.", min=0)
 ]
@@ -44,29 +42,9 @@ KeyOption = Annotated[Path | None, typer.Option(help="Private key of --tls-cert 
 DeviceOption = Annotated[
     str | None, typer.Option(help="Override training.device on this machine: auto, cpu or cuda.")
 ]
-BudgetOption = Annotated[
-    float | None,
-    typer.Option(
-        min=0, help="This party's own limit of epsilon, earlier runs included. The scenario's counts as well."
-    ),
-]
-SpentOption = Annotated[
-    float, typer.Option(min=0, help="Epsilon that earlier runs on the same data have spent.")
-]
 PasswordFileOption = Annotated[
     Path | None, typer.Option(help="File with the broker password of the user in the URL.")
 ]
-
-
-def run_id(text: str) -> RunId:
-    """Return a checked run id.
-
-    Raises:
-        ConfigError: it would not be safe in topics and file names.
-    """
-    if not is_name(text):
-        raise ConfigError("--run", f"{text!r} is no run id", "use a-z, 0-9, - and _, at most 32 characters")
-    return RunId(text)
 
 
 def party_id(text: str) -> PartyId:
@@ -93,50 +71,112 @@ def device_name(text: str | None) -> str | None:
     return text
 
 
-def settings_of(
-    *,
-    scenario: Path,
-    overrides: list[str] | None,
-    name: PartyId,
-    key: Path,
-    roster: Path,
-    data: Path,
-    broker: str,
-    run: str,
-    out: Path,
-    seed: int,
-    insecure: bool,
-    lab: bool,
-    tls: tuple[Path | None, Path | None, Path | None],
-    password_file: Path | None,
-    device: str | None = None,
-    own_budget: float | None = None,
-    own_spent: float = 0.0,
-) -> ProcessSettings:
-    """Return the settings of one process.
+@dataclass(frozen=True, kw_only=True)
+class BrokerFiles:
+    """Files that a process shows to the broker, or holds against it."""
 
-    Raises:
-        ConfigError: an argument is refused.
-    """
-    settings = ProcessSettings(
-        scenario=load_scenario(scenario, tuple(overrides or ())),
-        run=run_id(run),
-        name=name,
-        identity=key,
-        roster_file=roster,
-        broker=broker_url(broker, tls, password_file),
-        data_file=data,
-        out=out,
-        seed=seed,
-        insecure_seed=seed if insecure else None,
-        lab=lab,
-        device=device_name(device),
-        own_budget=own_budget,
-        own_spent=own_spent,
-    )
-    check(settings.scenario)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(str(out), f"cannot be created: {error.strerror}") from error
-    return settings
+    tls_ca: CaOption = None
+    tls_cert: CertOption = None
+    tls_key: KeyOption = None
+    password_file: PasswordFileOption = None
+
+    @property
+    def tls(self) -> tuple[Path | None, Path | None, Path | None]:
+        """Authority, certificate and private key."""
+        return self.tls_ca, self.tls_cert, self.tls_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinOptions(BrokerFiles):
+    """Options of every process that joins a run."""
+
+    broker: Annotated[str, typer.Option(help="mqtt://host:port or mqtts://host:port")]
+    run: Annotated[str, typer.Option(help="Id of the run; the same for all processes.")]
+    roster: Annotated[Path, typer.Option(help="The public roster (securefl keygen --roster).")]
+    out: Annotated[Path, typer.Option(help="Directory for transcript, journal and results.")] = Path()
+
+    @property
+    def url(self) -> BrokerUrl:
+        """Where the broker is.
+
+        Raises:
+            ConfigError: nonsense in the URL, or a file that cannot be read.
+        """
+        return broker_url(self.broker, self.tls, self.password_file)
+
+    @property
+    def run_id(self) -> RunId:
+        """The id of the run.
+
+        Raises:
+            ConfigError: it would not be safe in topics and file names.
+        """
+        if not is_name(self.run):
+            raise ConfigError(
+                "--run", f"{self.run!r} is no run id", "use a-z, 0-9, - and _, at most 32 characters"
+            )
+        return RunId(self.run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberOptions(JoinOptions):
+    """Options of the server, a party and the dealer, which have a scenario and keys."""
+
+    scenario: Annotated[
+        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML); the same for all processes.")
+    ]
+    overrides: SetOption = None
+    seed: SeedOption = 0
+    insecure_seeded_entropy: InsecureOption = False
+
+    def settings(self, name: PartyId, key: Path, data: Path = Path(), **own: Any) -> ProcessSettings:
+        """The settings of the process ``name``; ``own`` are fields that not all processes have.
+
+        Raises:
+            ConfigError: an option is refused.
+        """
+        settings = ProcessSettings(
+            scenario=load_scenario(self.scenario, tuple(self.overrides or ())),
+            run=self.run_id,
+            name=name,
+            identity=key,
+            roster_file=self.roster,
+            broker=self.url,
+            data_file=data,
+            out=self.out,
+            seed=self.seed,
+            insecure_seed=self.seed if self.insecure_seeded_entropy else None,
+            **own,
+        )
+        check(settings.scenario)
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(str(self.out), f"cannot be created: {error.strerror}") from error
+        return settings
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """Make the fields of a command's first parameter, a dataclass, options of its own."""
+    signature = inspect.signature(command, eval_str=True)
+    first, *own = signature.parameters.values()
+    group = first.annotation
+    hints = get_type_hints(group, include_extras=True)
+    empty = inspect.Parameter.empty
+    shared = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]
+
+    @functools.wraps(command)
+    def called(**options: Any) -> None:
+        command(group(**{one.name: options.pop(one.name) for one in shared}), **options)
+
+    required_first = sorted([*own, *shared], key=lambda one: one.default is not empty)
+    called.__signature__ = signature.replace(parameters=required_first)  # type: ignore[attr-defined]
+    return called

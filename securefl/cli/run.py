@@ -13,16 +13,14 @@ from rich.console import Console
 from securefl.base.errors import EXIT_ABORTED, ConfigError, RunAbortedError
 from securefl.cli.console import one_line_errors
 from securefl.cli.options import (
-    CaOption,
-    CertOption,
+    BrokerFiles,
     DeviceOption,
     InsecureOption,
-    KeyOption,
     LabOption,
-    PasswordFileOption,
     SeedOption,
     SetOption,
     device_name,
+    spread,
 )
 from securefl.methods.attacks import check_runnable
 from securefl.methods.feasibility import check
@@ -47,7 +45,9 @@ DataDirOption = Annotated[
 ]
 
 
+@spread
 def run(
+    files: BrokerFiles,
     scenario: Annotated[
         Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML), or the name of a bundled one.")
     ],
@@ -58,10 +58,6 @@ def run(
     tls: Annotated[
         bool, typer.Option("--tls", help="Local broker with TLS and client certificates.")
     ] = False,
-    tls_ca: CaOption = None,
-    tls_cert: CertOption = None,
-    tls_key: KeyOption = None,
-    password_file: PasswordFileOption = None,
     data_dir: DataDirOption = None,
     overrides: SetOption = None,
     out: Annotated[
@@ -95,8 +91,8 @@ def run(
             run=fresh_run_id(seed if insecure_seeded_entropy else None),
             broker=broker,
             tls=tls,
-            tls_files=(tls_ca, tls_cert, tls_key),
-            password_file=password_file,
+            tls_files=files.tls,
+            password_file=files.password_file,
             data_dir=data_dir,
             seed=seed,
             insecure=insecure_seeded_entropy,
