@@ -18,7 +18,7 @@ from scipy import stats
 
 from securefl.base.arrays import F64, I64
 from securefl.base.entropy import InsecureSeededEntropy
-from securefl.methods.privacy.checks.evidence import Evidence
+from securefl.methods.privacy.checks.evidence import CheckEvidence
 from securefl.methods.privacy.checks.family import CHECKS, CheckPlan, OpenedSum, SumVerdict, check_sums
 from securefl.methods.privacy.checks.null import Null, sum_law
 from securefl.methods.privacy.checks.outliers import tail_counts
@@ -143,7 +143,7 @@ def test_honest_clusters_are_not_convicted_over_rounds() -> None:
     sums = [verdict.e_values for judged in honest_rounds() for verdict in judged]
     ever = 0
     for first in range(0, len(sums), 10):
-        evidence = Evidence()
+        evidence = CheckEvidence()
         for values in sums[first : first + 10]:
             evidence = evidence.after([values])
         ever += evidence.exceeds(0.05)
@@ -156,7 +156,7 @@ def test_little_noise_is_found_over_rounds_that_each_let_it_pass() -> None:
     noise = draws("skellam", plan.null(11), (5 * 40, 650), 65).reshape(5, 40, 650)
     found = passed = 0
     for cluster in noise:
-        evidence = Evidence()
+        evidence = CheckEvidence()
         for values in cluster:
             verdict = check_sums([OpenedSum(values, 12)], plan)[0]
             evidence = evidence.after([verdict.e_values])

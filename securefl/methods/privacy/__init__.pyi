@@ -8,7 +8,7 @@ from .calibration import TOLERANCE as TOLERANCE
 from .calibration import calibrate as calibrate
 from .calibration import steps_of_epochs as steps_of_epochs
 from .checks.evidence import PRESENCE_STAKES as PRESENCE_STAKES
-from .checks.evidence import Evidence as Evidence
+from .checks.evidence import CheckEvidence as CheckEvidence
 from .checks.evidence import gather as gather
 from .checks.evidence import presence as presence
 from .checks.family import CHECKS as CHECKS

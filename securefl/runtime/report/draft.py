@@ -33,7 +33,7 @@ from securefl.runtime.report.records import (
     WITHHELD,
     Direction,
     LeftOut,
-    Refusal,
+    RefusedMessage,
     RoundRecord,
     SumSeen,
     Volume,
@@ -43,7 +43,7 @@ from securefl.runtime.report.weighing import Weighing, weighing
 _MAX_REFUSALS = 1000
 """Different refusals kept per round: one peer cannot fill memory or the disk with inventive garbage."""
 
-_FURTHER = Refusal("-", "-", "further refusals")
+_FURTHER = RefusedMessage("-", "-", "further refusals")
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class RoundDraft:
 
     started: float
     traffic: dict[str, dict[Direction, Volume]] = field(default_factory=dict)
-    refusals: Counter[Refusal] = field(default_factory=Counter)
+    refusals: Counter[RefusedMessage] = field(default_factory=Counter)
     sums: list[SumSeen] = field(default_factory=list)
     _seconds: dict[str, float] = field(default_factory=dict)
     _step: tuple[str, float] | None = None
@@ -130,7 +130,7 @@ class RoundDraft:
         volumes = self.traffic.setdefault(party, {})
         volumes[direction] = volumes.get(direction, Volume()).plus(frames, size)
 
-    def refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: RefusedMessage) -> None:
         """Note a refused message."""
         known = refusal in self.refusals or len(self.refusals) < _MAX_REFUSALS
         self.refusals[refusal if known else _FURTHER] += 1

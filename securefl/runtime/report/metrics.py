@@ -12,7 +12,7 @@ from securefl.runtime.report.checks import Checked, CheckWatch
 from securefl.runtime.report.draft import RoundDraft
 from securefl.runtime.report.outcome import Outcome
 from securefl.runtime.report.privacy import Account, Accounts
-from securefl.runtime.report.records import OVERSIZED, Direction, Refusal, RoundRecord, Volume
+from securefl.runtime.report.records import OVERSIZED, Direction, RefusedMessage, RoundRecord, Volume
 from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Behaviour, Scenario
 
@@ -106,7 +106,7 @@ class RunMetrics:
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
         """Note that ``vantage`` refused a message of ``culprit``."""
-        self._open(0.0).refuse(Refusal(vantage, culprit, reason))
+        self._open(0.0).refuse(RefusedMessage(vantage, culprit, reason))
 
     def on_traffic(self, party: str, direction: Direction, frames: int, size: int) -> None:
         """Note ``frames`` MQTT messages of together ``size`` bytes from (up) or to (down) a party."""
@@ -125,9 +125,9 @@ class RunMetrics:
         self.on_aborted(reason)
         self._interrupted = True
 
-    def refusals(self) -> dict[Refusal, int]:
+    def refusals(self) -> dict[RefusedMessage, int]:
         """All refusals of the run, also of a round that did not end, most frequent first."""
-        total: Counter[Refusal] = Counter()
+        total: Counter[RefusedMessage] = Counter()
         for record in self._records:
             total.update(record.refusals)
         if self._draft is not None:

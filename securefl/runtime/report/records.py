@@ -37,7 +37,7 @@ class Volume(NamedTuple):
         return Volume(self.messages + messages, self.size + size)
 
 
-class Refusal(NamedTuple):
+class RefusedMessage(NamedTuple):
     """Somebody refused a message. Reasons are the refuser's words, culprits may be forged names."""
 
     by: str
@@ -108,7 +108,7 @@ class RoundRecord:
     """Per step; ``total`` is the whole round."""
     traffic: Mapping[str, Mapping[Direction, Volume]]
     """Per party, since the round before ended."""
-    refusals: Mapping[Refusal, int]
+    refusals: Mapping[RefusedMessage, int]
     """How often each was seen, since the round before ended."""
     epsilon: Mapping[PartyId, float | None] | None = None
     """What each party has spent of its privacy at most, up to this round; None for a party without a
@@ -167,7 +167,7 @@ class RoundRecord:
                 for party, volumes in row["traffic"].items()
             },
             refusals={
-                Refusal(each["by"], each["culprit"], each["reason"]): each["count"]
+                RefusedMessage(each["by"], each["culprit"], each["reason"]): each["count"]
                 for each in row["refusals"]
             },
             epsilon=None

@@ -17,7 +17,7 @@ from securefl.runtime.report.expect import Judgement, exit_code, in_words, judge
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.outcome import Outcome
 from securefl.runtime.report.privacy import Account
-from securefl.runtime.report.records import CLOSED, Refusal, RoundRecord, Volume, finite
+from securefl.runtime.report.records import CLOSED, RefusedMessage, RoundRecord, Volume, finite
 from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Scenario
 
@@ -100,7 +100,7 @@ class Summary:
     judgements: tuple[Judgement, ...]
     rounds: tuple[RoundRecord, ...]
     view: ServerView
-    refusals: Mapping[Refusal, int]
+    refusals: Mapping[RefusedMessage, int]
     """Most frequent first."""
     up: Volume
     down: Volume

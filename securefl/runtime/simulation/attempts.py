@@ -27,7 +27,7 @@ class Deviations:
 
 
 @dataclass(frozen=True, slots=True)
-class Summing:
+class BeforeInputs:
     """Up to where masked inputs are due."""
 
     unready: Mapping[ClusterKey, str]
@@ -67,7 +67,7 @@ def started_over(
     plan: RunPlan,
     assignment: Assignment,
     clusters: Mapping[ClusterKey, Collection[PartyId]],
-    summing: Summing,
+    summing: BeforeInputs,
     submitted: Mapping[ClusterKey, list[PartyId]],
     deviations: Deviations,
 ) -> Attempts:

@@ -17,7 +17,7 @@ from securefl.base.arrays import F32, F64
 from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId
-from securefl.methods.privacy import Evidence
+from securefl.methods.privacy import CheckEvidence
 from securefl.protocol.round import RunPlan, Standing, Suspicion, Trust, carries, groups_of
 from securefl.scenario import to_toml
 
@@ -146,7 +146,7 @@ def _standing(
 
 def _suspicion(rows: list[Any], plan: RunPlan) -> Suspicion:
     found = {
-        tuple(map(PartyId, group)): Evidence(tuple(map(float, logs)), float(highest), int(rounds))
+        tuple(map(PartyId, group)): CheckEvidence(tuple(map(float, logs)), float(highest), int(rounds))
         for group, logs, highest, rounds in rows
     }
     if not found.keys() <= set(groups_of(plan)):

@@ -16,7 +16,7 @@ from securefl.base.text import count
 from securefl.methods.clustering import Assignment, sums_apart, survivor_set
 from securefl.methods.leakage import Admission
 from securefl.protocol.round import ClusterKey, Question, RunPlan
-from securefl.runtime.simulation.attempts import Attempt, Deviations, Summing, started_over
+from securefl.runtime.simulation.attempts import Attempt, BeforeInputs, Deviations, started_over
 from securefl.scenario import Phase
 
 _SAYS_KEYS: Final[frozenset[Phase]] = frozenset(
@@ -117,7 +117,7 @@ def _needed(plan: RunPlan, counted: int) -> int:
 
 def _until_inputs(
     plan: RunPlan, clusters: Mapping[ClusterKey, Collection[PartyId]], deviations: Deviations
-) -> Summing:
+) -> BeforeInputs:
     silent, needed = deviations.silent, plan.scenario.secure_sum.min_survivors
     unready: dict[ClusterKey, str] = {}
     keyless: set[PartyId] = set()
@@ -135,11 +135,11 @@ def _until_inputs(
             lists[key] = listed
             able[key] = [p for p in sharing if p not in silent or silent[p] in _SAYS_INPUT]
     halted = frozenset(p for key in unready for p in clusters[key])
-    return Summing(unready, frozenset(keyless), halted, lists, able)
+    return BeforeInputs(unready, frozenset(keyless), halted, lists, able)
 
 
 def _silenced(
-    assignment: Assignment, deviations: Deviations, summing: Summing, survivors: frozenset[PartyId]
+    assignment: Assignment, deviations: Deviations, summing: BeforeInputs, survivors: frozenset[PartyId]
 ) -> frozenset[PartyId]:
     """Who came to its phase in all of its sums, or to a freeze, where everybody who is to be silent is."""
 

@@ -14,7 +14,7 @@ from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import PartyId
 from securefl.protocol.secure_sum.crypten.communicator import MAX_AHEAD, Incoming, Mailbox
 from securefl.protocol.secure_sum.crypten.library import Library, load
-from securefl.protocol.secure_sum.crypten.session import Done, Failed, Session, Waiting, reap
+from securefl.protocol.secure_sum.crypten.session import Awaiting, Done, Failed, Session, reap
 from securefl.protocol.secure_sum.crypten.world import MaskSource, World
 from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
 from tests.crypten_threads import crypten_threads, end_abandoned
@@ -164,7 +164,7 @@ def waiting(rank: int = 0) -> Session[Any]:
             return library.communicator.get().all_reduce(library.torch.tensor([rank])).item()
 
     session = Session(world(rank, 3), program)
-    assert isinstance(session.resume(), Waiting)
+    assert isinstance(session.resume(), Awaiting)
     return session
 
 

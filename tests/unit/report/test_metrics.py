@@ -26,7 +26,7 @@ from securefl.protocol.round.shared.reports import (
 )
 from securefl.runtime.report.entries import brief_entry_of, entry_of
 from securefl.runtime.report.metrics import RunMetrics
-from securefl.runtime.report.records import Refusal, RoundRecord, Volume
+from securefl.runtime.report.records import RefusedMessage, RoundRecord, Volume
 from securefl.runtime.report.summary import server_view
 from tests.simulation.world import scenario
 from tests.unit.report.runs import eventful
@@ -110,8 +110,8 @@ def test_refusals_are_counted_but_not_those_of_liars() -> None:
         metrics.on_reject("p00", "server", "bad certificate")
     metrics.on_reject("server", "p00", "out of turn")
     assert metrics.refusals() == {
-        Refusal("p00", "server", "bad certificate"): 3,
-        Refusal("server", "p00", "out of turn"): 1,
+        RefusedMessage("p00", "server", "bad certificate"): 3,
+        RefusedMessage("server", "p00", "out of turn"): 1,
     }
     assert metrics.outcome().refusals == 3
 

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.methods.privacy.checks.evidence import Evidence
+from securefl.methods.privacy.checks.evidence import CheckEvidence
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.trust import Trust
 from securefl.protocol.round.shared.plan import RunPlan
@@ -38,9 +38,9 @@ CHECKED = {
     "aggregation__byzantine": "1",
     "leakage__mode": "report",
 }
-SUSPICION: dict[tuple[PartyId, ...], Evidence] = {
-    (A,): Evidence((1 / 3, -0.1, 200.0), 300.5, 7),
-    (C,): Evidence((0.0, -1.0, 2.0), 0.1, 1),
+SUSPICION: dict[tuple[PartyId, ...], CheckEvidence] = {
+    (A,): CheckEvidence((1 / 3, -0.1, 200.0), 300.5, 7),
+    (C,): CheckEvidence((0.0, -1.0, 2.0), 0.1, 1),
 }
 
 

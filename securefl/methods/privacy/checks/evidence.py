@@ -1,4 +1,4 @@
-"""Evidence over rounds: e-values, which may be multiplied and looked at after every round.
+"""CheckEvidence over rounds: e-values, which may be multiplied and looked at after every round.
 
 A p-value says nothing about a party that deviates a little in every round. An e-value is a nonnegative number
 whose mean is at most 1 when all is honest. Noise is fresh in every round, so products over rounds stay so,
@@ -83,7 +83,7 @@ def presence(failed: bool, company: float, alpha: float, stake: float = STAKE) -
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class CheckEvidence:
     """Products of e-values over rounds, one per check, and their mean: what the checks find stays apart.
 
     A mean of products is a product of e-values as good as any. A check that finds a little in every round
@@ -104,7 +104,7 @@ class Evidence:
             return highest
         return highest + math.log(math.fsum(math.exp(log - highest) for log in self.logs) / len(self.logs))
 
-    def after(self, e_values: Sequence[Sequence[float]]) -> Evidence:
+    def after(self, e_values: Sequence[Sequence[float]]) -> CheckEvidence:
         """The evidence after one more round.
 
         Args:
@@ -126,8 +126,8 @@ class Evidence:
         logs = tuple(
             log + (math.log(mean) if mean > 0 else -math.inf) for log, mean in zip(before, means, strict=True)
         )
-        now = Evidence(logs).log_now
-        return Evidence(logs, max(self.log_highest, now), self.rounds + 1)
+        now = CheckEvidence(logs).log_now
+        return CheckEvidence(logs, max(self.log_highest, now), self.rounds + 1)
 
     def exceeds(self, alpha: float, of: int = 1) -> bool:
         """Whether it ever reached ``of`` / ``alpha``; ``of``: how many such evidences are watched."""
@@ -135,8 +135,8 @@ class Evidence:
 
 
 def gather(
-    evidence: Mapping[KeyT, Evidence], sums: Sequence[tuple[Sequence[KeyT], Sequence[float]]]
-) -> dict[KeyT, Evidence]:
+    evidence: Mapping[KeyT, CheckEvidence], sums: Sequence[tuple[Sequence[KeyT], Sequence[float]]]
+) -> dict[KeyT, CheckEvidence]:
     """Everybody's evidence after a round.
 
     Args:
@@ -147,5 +147,5 @@ def gather(
     for members, e_values in sums:
         for member in members:
             found.setdefault(member, []).append(e_values)
-    after = {member: evidence.get(member, Evidence()).after(values) for member, values in found.items()}
+    after = {member: evidence.get(member, CheckEvidence()).after(values) for member, values in found.items()}
     return {**evidence, **after}

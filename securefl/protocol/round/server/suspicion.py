@@ -1,4 +1,4 @@
-"""Evidence over rounds: what the checks find again and again, and whom it is about (docs/checks.md).
+"""CheckEvidence over rounds: what the checks find again and again, and whom it is about (docs/checks.md).
 
 Of whom depends on how clusters are drawn (:func:`securefl.methods.feasibility.dp_checks.evidence_of`): of a
 cluster that stays together, of the party where a sum is one upload, or of parties in changing company, by a
@@ -19,13 +19,13 @@ from types import MappingProxyType
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import fixed_assignment, fixed_seed, odds
 from securefl.methods.feasibility import evidence_of
-from securefl.methods.privacy import PRESENCE_STAKES, Evidence, gather, presence
+from securefl.methods.privacy import PRESENCE_STAKES, CheckEvidence, gather, presence
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import Group, SumChecked, Suspect
 
-Suspicion = Mapping[Group, Evidence]
+Suspicion = Mapping[Group, CheckEvidence]
 """What is known of each group; nothing yet of who is not in it."""
 
 NO_SUSPICION: Suspicion = MappingProxyType({})

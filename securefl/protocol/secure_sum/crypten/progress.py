@@ -34,7 +34,7 @@ class Incoming:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class Awaiting:
     """The computation needs messages that have not come."""
 
     outbound: tuple[Outgoing, ...]
@@ -56,4 +56,4 @@ class Failed:
     error: PeerError
 
 
-Progress: TypeAlias = Waiting | Done[ResultT_co] | Failed
+Progress: TypeAlias = Awaiting | Done[ResultT_co] | Failed

@@ -20,10 +20,10 @@ from typing import Any, Final, Generic, TypeVar
 from securefl.base.errors import PeerError, UsageError
 from securefl.protocol.secure_sum.crypten.communicator import Mailbox
 from securefl.protocol.secure_sum.crypten.library import Library, load
-from securefl.protocol.secure_sum.crypten.progress import Done, Failed, Incoming, Progress, Waiting
+from securefl.protocol.secure_sum.crypten.progress import Awaiting, Done, Failed, Incoming, Progress
 from securefl.protocol.secure_sum.crypten.world import Globals, World
 
-__all__ = ["Done", "Failed", "Progress", "Session", "Waiting", "reap"]
+__all__ = ["Awaiting", "Done", "Failed", "Progress", "Session", "reap"]
 
 ResultT = TypeVar("ResultT")
 
@@ -133,7 +133,7 @@ class Session(Generic[ResultT]):
         outbound = computation.mailbox.drain()
         outcome = computation.outcome
         if outcome is None:
-            return Waiting(outbound)
+            return Awaiting(outbound)
         self._finished = True
         self._finalizer.detach()
         if isinstance(outcome, PeerError):

@@ -10,7 +10,7 @@ from scipy import integrate
 
 from securefl.base.errors import UsageError
 from securefl.methods.clustering import odds
-from securefl.methods.privacy.checks.evidence import STAKE, Evidence, calibrate, gather, presence
+from securefl.methods.privacy.checks.evidence import STAKE, CheckEvidence, calibrate, gather, presence
 
 
 def test_the_calibrator_is_the_mean_of_powers() -> None:
@@ -55,7 +55,7 @@ def test_presence_is_fair_at_its_odds() -> None:
 @settings(max_examples=30)
 @given(st.lists(st.lists(st.tuples(st.floats(1e-3, 1e6), st.floats(1e-3, 1e6)), min_size=1), max_size=6))
 def test_evidence_is_the_mean_of_products_of_means(rounds: list[list[tuple[float, float]]]) -> None:
-    evidence, products, means = Evidence(), [1.0, 1.0], [1.0]
+    evidence, products, means = CheckEvidence(), [1.0, 1.0], [1.0]
     for e_values in rounds:
         evidence = evidence.after(e_values)
         for check in (0, 1):
@@ -67,14 +67,14 @@ def test_evidence_is_the_mean_of_products_of_means(rounds: list[list[tuple[float
 
 
 def test_evidence_that_once_was_enough_stays_so() -> None:
-    evidence = Evidence().after([[200.0]]).after([[0.0]])
+    evidence = CheckEvidence().after([[200.0]]).after([[0.0]])
     assert evidence.log_now == -math.inf
     assert evidence.exceeds(0.01)
     assert not evidence.exceeds(0.01, of=10)
 
 
 def test_a_check_that_finds_nothing_costs_its_share_and_no_more() -> None:
-    evidence = Evidence()
+    evidence = CheckEvidence()
     for _ in range(400):
         evidence = evidence.after([[10.0, 0.0]])
     assert evidence.log_now == pytest.approx(400 * math.log(10) - math.log(2))
@@ -83,13 +83,13 @@ def test_a_check_that_finds_nothing_costs_its_share_and_no_more() -> None:
 @pytest.mark.parametrize("e_values", [[], [[]], [[-1.0, 1.0]], [[1.0]], [[1.0, 2.0], [1.0]]])
 def test_refuses_what_is_no_evidence(e_values: list[list[float]]) -> None:
     with pytest.raises(UsageError, match="evidence"):
-        Evidence().after([[1.0, 1.0]]).after(e_values)
+        CheckEvidence().after([[1.0, 1.0]]).after(e_values)
 
 
 def test_gather_averages_over_the_sums_of_a_round() -> None:
-    before = {"a": Evidence((1.0,), 1.0, 1), "z": Evidence((0.5,), 0.5, 1)}
+    before = {"a": CheckEvidence((1.0,), 1.0, 1), "z": CheckEvidence((0.5,), 0.5, 1)}
     after = gather(before, [(("a", "b"), [3.0]), (("c",), [1.0]), (("a", "c"), [5.0])])
-    assert after["a"] == Evidence((1 + math.log(4),), 1 + math.log(4), 2)
+    assert after["a"] == CheckEvidence((1 + math.log(4),), 1 + math.log(4), 2)
     assert after["b"].log_now == pytest.approx(math.log(3))
     assert after["c"].log_now == pytest.approx(math.log(3))
     assert after["z"] == before["z"]
@@ -101,18 +101,18 @@ def test_evidence_of_a_cluster_under_the_null() -> None:
     generator = np.random.default_rng(51)
     ever = 0
     for p_values in generator.random((1_000, 30)).tolist():
-        evidence = Evidence()
+        evidence = CheckEvidence()
         for p_value in p_values:
             evidence = evidence.after([[calibrate(max(p_value, 1e-12))]])
         ever += evidence.exceeds(0.05)
     assert 0 < ever <= 1_000 * 0.05 + 5 * math.sqrt(1_000 * 0.05 * 0.95)
 
 
-def run_presence(rounds: int, *, always: bool) -> dict[int, Evidence]:
+def run_presence(rounds: int, *, always: bool) -> dict[int, CheckEvidence]:
     """20 parties in clusters of 4, party 0 deviates: always, or where party 1 shares its cluster."""
     generator = np.random.default_rng(52)
     company = odds.tail(19, 1, 3, 1)
-    evidence: dict[int, Evidence] = {}
+    evidence: dict[int, CheckEvidence] = {}
     for _ in range(rounds):
         clusters = generator.permutation(20).reshape(5, 4).tolist()
         failed = [0 in cluster and (always or 1 in cluster) for cluster in clusters]
