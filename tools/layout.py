@@ -1,11 +1,12 @@
 """Checks the layout of ``securefl``: wings, units, and what units take from each other (docs/adr/0040).
 
 A wing is a package directly in ``securefl``; a unit a package or module directly in a wing, or one of
-the wings that are one: ``cli`` and ``scenario``. Three rules, for every import in product code:
+the wings that are one: ``cli`` and ``scenario``. Four rules, three of them for every import in product code:
 
 1. Wings import downward: cli > lab > runtime > training > protocol > methods > scenario > base.
 2. Units of one wing import each other without a circle.
 3. Of another unit that is a package only what its stub ``__init__.pyi`` exports.
+4. A public class has a name of its own; ``SHARED`` holds the exceptions.
 
 ``python tools/layout.py`` checks; ``--table`` prints who imports whom, with numbers of imports.
 """
@@ -25,6 +26,12 @@ ROOT = Path(__file__).parents[1]
 WINGS = ("cli", "lab", "runtime", "training", "protocol", "methods", "scenario", "base")
 WHOLE = ("cli", "scenario")
 """Wings that are one unit."""
+SHARED = {
+    **dict.fromkeys(("Advertised", "Ended", "Revealed", "Spoiled", "Step", "Submitted"), "phases"),
+    "SecureSum": "table and port",
+}
+"""Class names that may stand twice. Phases of several machines (client, member, party, server, dealer) are
+named alike where they mean the same step of the protocol; no module has two machines."""
 FACES = ("securefl", "securefl.__main__", "securefl._api")
 """The package itself, and the program. They may take from any wing, and no wing from them."""
 
@@ -108,6 +115,21 @@ def complaints(known: dict[str, Path]) -> Iterator[str]:
                 yield f"{where}: {each.target}{f'.{each.name}' if each.name else ''} is private to {unit}"
     yield from _circles(siblings)
     yield from _idle(exports, taken, known)
+    yield from _namesakes(known)
+
+
+def _namesakes(known: dict[str, Path]) -> Iterator[str]:
+    """Yield a line for each public class whose name another module's class has."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for module, path in known.items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(module)
+    for name, modules_ in homes.items():
+        if len(modules_) > 1 and name not in SHARED:
+            yield f"{modules_[1]}: a class {name} is in {modules_[0]}, too"
+    for name in SHARED.keys() - {name for name, modules_ in homes.items() if len(modules_) > 1}:
+        yield f"tools/layout.py: no two classes are called {name}"
 
 
 def _idle(
