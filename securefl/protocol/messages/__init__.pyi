@@ -38,6 +38,7 @@ from .rounds import Reveals as Reveals
 from .rounds import SlotCounts as SlotCounts
 from .union import KINDS as KINDS
 from .union import AnyMessage as AnyMessage
+from .union import NotForParties as NotForParties
 from .union import PassedOn as PassedOn
 from .union import SumToMember as SumToMember
 from .union import SumToServer as SumToServer

@@ -79,6 +79,8 @@ SumToServer: TypeAlias = (
     | Verdict
 )
 """What members of a sum, and its dealer, say to the server."""
+NotForParties: TypeAlias = SumToServer | Join | Hello | Reveal | Endorse | Release | DealRequest
+"""What nobody says to a party, but for what it is passed on."""
 PassedOn: TypeAlias = PeerBox | DealtTo
 """Of what comes to a member: what somebody else has said, when it was said."""
 

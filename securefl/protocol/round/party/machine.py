@@ -34,23 +34,18 @@ from securefl.protocol.messages import (
     Announce,
     AnyMessage,
     Certificate,
-    DealRequest,
-    Endorse,
     Freeze,
     Goodbye,
-    Hello,
     Here,
     Invite,
     Join,
     ModelAnnounce,
-    Release,
+    NotForParties,
     Retry,
-    Reveal,
     Reveals,
     RollCall,
     SlotCounts,
     SumToMember,
-    SumToServer,
 )
 from securefl.protocol.round.party.draw import (
     MAX_REDRAWS,
@@ -190,7 +185,6 @@ class PartyMachine:
 
 
 DrawMessage = Invite | Announce | Reveals
-NotForParties = SumToServer | Join | Hello | Reveal | Endorse | Release | DealRequest
 SumMessage = SumToMember | Retry | Freeze | Certificate | SlotCounts
 
 
