@@ -25,10 +25,20 @@ from securefl.protocol.messages import (
     InstanceSeed,
     InstanceShares,
     KeyAdvert,
+    MaskedInput,
+    Receipt,
     SumToMember,
     SumToServer,
 )
-from securefl.protocol.secure_sum.collecting import CollectingInputs, Lost, ServerPhase
+from securefl.protocol.secure_sum.collecting import (
+    CollectingInputs,
+    CollectingKeys,
+    Lost,
+    ServerPhase,
+    on_advert,
+    on_input,
+    on_receipt,
+)
 from securefl.protocol.secure_sum.setup import Setup
 from securefl.protocol.secure_sum.store import VectorStore
 from securefl.scenario import Deadlines
@@ -163,15 +173,23 @@ class Closed:
 class ServerEnd(ABC):
     """The server's end of all sums of one kind."""
 
-    @abstractmethod
     def receive(
         self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
     ) -> Taken:
-        """Take one message of a member or the dealer.
+        """Take one message of a member or the dealer; what every kind collects is taken here.
 
         Raises:
             PeerError: out of turn, or not what an honest one sends.
         """
+        match message, phase:
+            case KeyAdvert(), CollectingKeys():
+                return Taken(on_advert(phase, sender, message, signed))
+            case MaskedInput(), CollectingInputs():
+                return Taken(on_input(phase, sender, message, store))
+            case Receipt(), CollectingInputs():
+                return Taken(on_receipt(phase, sender, message, signed))
+            case _:
+                raise out_of_turn(sender, type(message).__name__, phase)
 
     @abstractmethod
     def close(self, phase: ServerPhase, max_attempts: int) -> Closed:
@@ -252,9 +270,9 @@ class SecureSum(ABC):
     def server(self) -> ServerEnd:
         """The server's end."""
 
-    @abstractmethod
-    def vectors(self, step: Literal["shares", "training"], members: int) -> int:
+    def vectors(self, step: Literal["shares", "training"], _members: int) -> int:
         """Vectors that pass one member's connection in a step of a sum of so many members, at most."""
+        return 1 if step == "training" else 0
 
     def checking(self, _deadlines: Deadlines) -> float:
         """Seconds that steps between shares and inputs may take."""

@@ -12,7 +12,6 @@ from .limits import without_messages as without_messages
 from .rounds import SimulatedRounds as SimulatedRounds
 from .shadows import Pool as Pool
 from .shadows import one_cluster as one_cluster
-from .trainers import NO_CARRY as NO_CARRY
-from .trainers import Carries as Carries
+from .trainers import TrainingTask as TrainingTask
 from .trainers import available_cores as available_cores
 from .trainings import Trainings as Trainings

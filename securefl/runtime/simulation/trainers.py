@@ -35,29 +35,30 @@ Carries = Mapping[PartyId, F64]
 NO_CARRY: Carries = MappingProxyType({})
 
 
+class TrainingTask(NamedTuple):
+    """Local training of several parties from one model."""
+
+    round: int
+    work: int
+    """Of the round's local works; each has its own randomness."""
+    params: F32
+    """The round's model, f32 ``(d,)``."""
+    names: Sequence[PartyId]
+    """Who trains."""
+    carries: Carries = NO_CARRY
+    """What per-example momentum goes on from."""
+    samples: int | None = None
+    """How many of its own each uses at most; None for all of them."""
+
+
 class Trainers(Protocol):
-    """Does local training. The same arguments give the same bits."""
+    """Local training of a simulation. The same task gives the same bits."""
 
-    def train(
-        self,
-        round_: int,
-        work: int,
-        params: F32,
-        names: Sequence[PartyId],
-        carries: Carries = NO_CARRY,
-        samples: int | None = None,
-    ) -> Iterator[tuple[PartyId, F64 | None]]:
-        """Yield every party of ``names`` once, in any order, with its update f64 ``(d,)``.
+    def train(self, task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
+        """Yield every party of the task once, in any order, with its update f64 ``(d,)``.
 
-        None stands for a party whose training ends in nothing that may be sent.
-
-        Args:
-            round_: the round's number.
-            work: of the round's local works; each has its own randomness.
-            params: the round's model, f32 ``(d,)``.
-            names: who trains. Taking fewer results than there are names is allowed.
-            carries: what per-example momentum goes on from.
-            samples: how many of its own each uses at most; None for all of them.
+        None stands for a party whose training ends in nothing that may be sent. Taking fewer results than
+        there are parties is allowed.
 
         Raises:
             UsageError: a bug.
@@ -80,22 +81,14 @@ class PartyByParty:
         for crew in crews:
             self._idle.put(crew)
 
-    def train(
-        self,
-        round_: int,
-        work: int,
-        params: F32,
-        names: Sequence[PartyId],
-        carries: Carries = NO_CARRY,
-        samples: int | None = None,
-    ) -> Iterator[tuple[PartyId, F64 | None]]:
+    def train(self, task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
         """See :class:`Trainers`."""
 
         def one(name: PartyId) -> F64 | None:
-            entropy = training_entropy(party_entropy(self._root, name), round_, work)
+            entropy = training_entropy(party_entropy(self._root, name), task.round, task.work)
             crew = self._idle.get()
             try:
-                return crew[name](round_, params, carries.get(name), entropy, samples)
+                return crew[name](task.round, task.params, task.carries.get(name), entropy, task.samples)
             except UsageError:
                 raise
             except Exception:  # whatever a model raises on somebody's data
@@ -103,7 +96,7 @@ class PartyByParty:
             finally:
                 self._idle.put(crew)
 
-        yield from ahead(one, names, self._threads)
+        yield from ahead(one, task.names, self._threads)
 
 
 class Allotment(NamedTuple):
@@ -123,14 +116,11 @@ class Allotments:
     parties: Mapping[PartyId, Allotment]
     root: Entropy
 
-    def portion(self, name: PartyId, round_: int) -> Portion:
-        """What a party trains on in a round."""
+    def of(self, name: PartyId, task: TrainingTask) -> tuple[Portion, Entropy]:
+        """What a party trains on in a task, and what its training draws from."""
         own = self.parties[name]
-        return own.poisoned if own.poisons(round_) else own.honest
-
-    def entropy(self, name: PartyId, round_: int, work: int) -> Entropy:
-        """What its training draws from."""
-        return training_entropy(party_entropy(self.root, name), round_, work)
+        portion = own.poisoned if own.poisons(task.round) else own.honest
+        return portion, training_entropy(party_entropy(self.root, name), task.round, task.work)
 
 
 class Vectorised:
@@ -145,28 +135,16 @@ class Vectorised:
         self._fleet = fleet
         self._allotments = allotments
 
-    def train(
-        self,
-        round_: int,
-        work: int,
-        params: F32,
-        names: Sequence[PartyId],
-        carries: Carries = NO_CARRY,
-        samples: int | None = None,
-    ) -> Iterator[tuple[PartyId, F64 | None]]:
+    def train(self, task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
         """See :class:`Trainers`."""
-        del carries
-        jobs = [self._job(name, round_, work, samples) for name in names]
-        for index, after in self._fleet.train(params, jobs):
-            yield names[index], None if after is None else change(params, after)
+        jobs = [self._job(name, task) for name in task.names]
+        for index, after in self._fleet.train(task.params, jobs):
+            yield task.names[index], None if after is None else change(task.params, after)
 
-    def _job(self, name: PartyId, round_: int, work: int, samples: int | None) -> Job:
-        entropy, portion = (
-            self._allotments.entropy(name, round_, work),
-            self._allotments.portion(name, round_),
-        )
-        if samples is not None:
-            portion = portion._replace(samples=min(portion.samples, samples))
+    def _job(self, name: PartyId, task: TrainingTask) -> Job:
+        portion, entropy = self._allotments.of(name, task)
+        if task.samples is not None:
+            portion = portion._replace(samples=min(portion.samples, task.samples))
         # As LocalTrainer seeds the order of samples.
         return Job(portion, int.from_bytes(entropy.draw(8), "big"))
 
@@ -183,25 +161,13 @@ class VectorisedDpSgd:
         self._fleet = fleet
         self._allotments = allotments
 
-    def train(
-        self,
-        round_: int,
-        work: int,
-        params: F32,
-        names: Sequence[PartyId],
-        carries: Carries = NO_CARRY,
-        samples: int | None = None,
-    ) -> Iterator[tuple[PartyId, F64 | None]]:
+    def train(self, task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
         """See :class:`Trainers`."""
-        if samples is not None:
+        if task.samples is not None:
             raise UsageError("DP-SGD draws from all records")
-        of = self._allotments
-        jobs = [
-            DpJob(of.portion(name, round_), of.entropy(name, round_, work), carries.get(name))
-            for name in names
-        ]
-        for index, update in self._fleet.updates(params, jobs):
-            yield names[index], update
+        jobs = [DpJob(*self._allotments.of(name, task), task.carries.get(name)) for name in task.names]
+        for index, update in self._fleet.updates(task.params, jobs):
+            yield task.names[index], update
 
 
 class ChosenTrainers(NamedTuple):

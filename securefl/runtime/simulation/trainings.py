@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from securefl.base.arrays import F64
 from securefl.base.ids import PartyId
 from securefl.protocol.round import Occasion
-from securefl.runtime.simulation.trainers import NO_CARRY, Carries, Trainers
+from securefl.runtime.simulation.trainers import NO_CARRY, Carries, Trainers, TrainingTask
 
 
 def _nobody(_party: PartyId) -> bool:
@@ -25,7 +25,7 @@ class Trainings:
     """
 
     def __init__(self, trainers: Trainers, keeps: Callable[[PartyId], bool] = _nobody) -> None:
-        self._workforce = trainers
+        self._trainers = trainers
         self._keeps = keeps
         self._round = -1
         self._carries = NO_CARRY
@@ -57,6 +57,7 @@ class Trainings:
 
     def _train(self, occasion: Occasion, names: list[PartyId]) -> Iterator[tuple[PartyId, F64 | None]]:
         if names:
-            yield from self._workforce.train(
+            task = TrainingTask(
                 occasion.round, occasion.work, occasion.before, names, self._carries, self._samples
             )
+            yield from self._trainers.train(task)

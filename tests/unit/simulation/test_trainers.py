@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
 
 import numpy as np
 import psutil
@@ -19,7 +18,7 @@ from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports import ModelFinal, RoundDone, SumOpened
 from securefl.runtime.simulation.federation import SimulatedFederation, assemble
 from securefl.runtime.simulation.rounds import SimulatedRounds
-from securefl.runtime.simulation.trainers import Carries, PartyByParty, available_cores
+from securefl.runtime.simulation.trainers import PartyByParty, TrainingTask, available_cores
 from securefl.scenario.load import parse_scenario
 from securefl.training.sgd.outcomes import TrainingDivergedError
 
@@ -159,19 +158,12 @@ def test_whoever_diverges_is_summed_with_zeros(exact: bool) -> None:
 def without_p07(instead: float | None, exact: bool) -> Heard:
     """A round in which one party's training fails, or gives an update of this number everywhere."""
     made = federation("secure_sum.min_survivors=3", "secure_sum.threshold=3", "stop.rounds=1", exact=exact)
-    trainers = made.trainings._workforce
+    trainers = made.trainings._trainers
     real = trainers.train
 
-    def train(
-        round_: int,
-        work: int,
-        params: F32,
-        names: Sequence[PartyId],
-        carries: Carries,
-        samples: int | None,
-    ) -> object:
-        for name, update in real(round_, work, params, names, carries, samples):
-            own = None if instead is None else np.full(params.size, instead)
+    def train(task: TrainingTask) -> object:
+        for name, update in real(task):
+            own = None if instead is None else np.full(task.params.size, instead)
             yield name, own if name == "p07" else update
 
     trainers.train = train  # type: ignore[method-assign, assignment]
@@ -202,12 +194,13 @@ def test_bugs_are_not_taken_for_failures_of_training() -> None:
 
     root, params = InsecureSeededEntropy(1), np.zeros(2, dtype=np.float32)
     names = (PartyId("p00"), PartyId("p01"))
+    task = TrainingTask(0, 0, params, names)
     for threads in (1, 2):
         for failing in (diverging, raising):
             trainers = PartyByParty([dict.fromkeys(names, failing)] * threads, root)
-            assert list(trainers.train(0, 0, params, names)) == [("p00", None), ("p01", None)]
+            assert list(trainers.train(task)) == [("p00", None), ("p01", None)]
         with pytest.raises(UsageError, match="a bug"):
-            list(PartyByParty([dict.fromkeys(names, broken)] * threads, root).train(0, 0, params, names))
+            list(PartyByParty([dict.fromkeys(names, broken)] * threads, root).train(task))
 
 
 def test_a_vectorised_simulation_keeps_nothing_of_a_round() -> None:

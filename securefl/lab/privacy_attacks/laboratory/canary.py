@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -27,12 +27,11 @@ from securefl.methods.encoding import from_ring
 from securefl.methods.privacy import ReleaseEvent, epsilon, ledger_of
 from securefl.protocol.round import SumOpened
 from securefl.runtime.simulation import (
-    NO_CARRY,
-    Carries,
     Planted,
     SimulatedFederation,
     SimulatedRounds,
     Trainings,
+    TrainingTask,
     canary_size,
     plant,
 )
@@ -142,18 +141,9 @@ class Still:
     def __init__(self, length: int) -> None:
         self._length = length
 
-    def train(
-        self,
-        round_: int,
-        work: int,
-        params: F32,
-        names: Sequence[PartyId],
-        carries: Carries = NO_CARRY,
-        samples: int | None = None,
-    ) -> Iterator[tuple[PartyId, F64 | None]]:
+    def train(self, task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
         """See :class:`securefl.runtime.simulation.trainers.Trainers`."""
-        del round_, work, params, carries, samples
-        for name in names:
+        for name in task.names:
             yield name, np.zeros(self._length)
 
 

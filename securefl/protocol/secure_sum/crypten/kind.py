@@ -17,9 +17,7 @@ from securefl.protocol.messages import (
     InstanceSeed,
     KeyAdvert,
     KeyList,
-    MaskedInput,
     PeerBox,
-    Receipt,
     SumToMember,
     SumToServer,
 )
@@ -28,9 +26,6 @@ from securefl.protocol.secure_sum.collecting import (
     CollectingKeys,
     Lost,
     ServerPhase,
-    on_advert,
-    on_input,
-    on_receipt,
 )
 from securefl.protocol.secure_sum.crypten import member
 from securefl.protocol.secure_sum.crypten.library import check_machine
@@ -54,7 +49,6 @@ from securefl.protocol.secure_sum.port import (
     SecureSum,
     ServerEnd,
     Taken,
-    out_of_turn,
     own,
 )
 from securefl.protocol.secure_sum.setup import Setup
@@ -160,18 +154,10 @@ class SharesServer(ServerEnd):
         self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
     ) -> Taken:
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
-        match message, phase:
-            case KeyAdvert(), CollectingKeys():
-                return Taken(on_advert(phase, sender, message, signed))
-            case MaskedInput(), BlindedShares():
-                return Taken(on_input(phase, sender, message, store))
-            case Receipt(), BlindedShares():
-                return Taken(on_receipt(phase, sender, message, signed))
-            case PeerBox(), BlindedShares():
-                counted, to, passed = relay(phase, sender, message)
-                return Taken(counted, ((to, passed),))
-            case _:
-                raise out_of_turn(sender, type(message).__name__, phase)
+        if isinstance(message, PeerBox) and isinstance(phase, BlindedShares):
+            counted, to, passed = relay(phase, sender, message)
+            return Taken(counted, ((to, passed),))
+        return super().receive(phase, sender, message, signed, store)
 
     def close(self, phase: ServerPhase, _max_attempts: int) -> Closed:
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from securefl.base.arrays import Ring
 from securefl.base.crypto import Roster
@@ -16,8 +16,6 @@ from securefl.protocol.messages import (
     InstanceShares,
     KeyAdvert,
     KeyList,
-    MaskedInput,
-    Receipt,
     ShareBoxes,
     SumToMember,
     SumToServer,
@@ -27,9 +25,6 @@ from securefl.protocol.secure_sum.collecting import (
     CollectingKeys,
     Lost,
     ServerPhase,
-    on_advert,
-    on_input,
-    on_receipt,
 )
 from securefl.protocol.secure_sum.masking.client import (
     Advertised,
@@ -61,7 +56,6 @@ from securefl.protocol.secure_sum.port import (
     SecureSum,
     ServerEnd,
     Taken,
-    out_of_turn,
     own,
 )
 from securefl.protocol.secure_sum.port import MemberPhase as AnyPhase
@@ -84,10 +78,6 @@ class Masking(SecureSum):
     def server(self) -> ServerEnd:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return _Server()
-
-    def vectors(self, step: Literal["shares", "training"], _members: int) -> int:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
-        return 1 if step == "training" else 0
 
 
 def sums_of(_scenario: Scenario, _length: int) -> Masking:
@@ -135,17 +125,9 @@ class _Server(ServerEnd):
     def receive(
         self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
     ) -> Taken:
-        match message, phase:
-            case KeyAdvert(), CollectingKeys():
-                return Taken(on_advert(phase, sender, message, signed))
-            case ShareBoxes(), CollectingBoxes():
-                return Taken(on_boxes(phase, sender, message))
-            case MaskedInput(), MaskedInputs():
-                return Taken(on_input(phase, sender, message, store))
-            case Receipt(), MaskedInputs():
-                return Taken(on_receipt(phase, sender, message, signed))
-            case _:
-                raise out_of_turn(sender, type(message).__name__, phase)
+        if isinstance(message, ShareBoxes) and isinstance(phase, CollectingBoxes):
+            return Taken(on_boxes(phase, sender, message))
+        return super().receive(phase, sender, message, signed, store)
 
     def close(self, phase: ServerPhase, _max_attempts: int) -> Closed:
         match phase:

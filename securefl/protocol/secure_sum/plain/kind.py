@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final
 
 from securefl.base.arrays import Ring, expect
 from securefl.base.crypto import Roster, digest
@@ -23,7 +23,6 @@ from securefl.protocol.messages import (
     MaskedInput,
     Receipt,
     SumToMember,
-    SumToServer,
 )
 from securefl.protocol.secure_sum.adverts import read_key_list
 from securefl.protocol.secure_sum.collecting import (
@@ -32,9 +31,6 @@ from securefl.protocol.secure_sum.collecting import (
     Lost,
     ServerPhase,
     listed,
-    on_advert,
-    on_input,
-    on_receipt,
 )
 from securefl.protocol.secure_sum.port import (
     Closed,
@@ -45,8 +41,6 @@ from securefl.protocol.secure_sum.port import (
     Opening,
     SecureSum,
     ServerEnd,
-    Taken,
-    out_of_turn,
     own,
 )
 from securefl.protocol.secure_sum.removal import components_from, noise_secret, secret_chain
@@ -72,10 +66,6 @@ class PlainSums(SecureSum):
     def server(self) -> ServerEnd:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return _Server()
-
-    def vectors(self, step: Literal["shares", "training"], _members: int) -> int:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
-        return 1 if step == "training" else 0
 
 
 def sums_of(_scenario: Scenario, _length: int) -> PlainSums:
@@ -156,19 +146,6 @@ class _Member(MemberEnd):
 
 
 class _Server(ServerEnd):
-    def receive(
-        self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
-    ) -> Taken:
-        match message, phase:
-            case KeyAdvert(), CollectingKeys():
-                return Taken(on_advert(phase, sender, message, signed))
-            case MaskedInput(), CollectingInputs():
-                return Taken(on_input(phase, sender, message, store))
-            case Receipt(), CollectingInputs():
-                return Taken(on_receipt(phase, sender, message, signed))
-            case _:
-                raise out_of_turn(sender, type(message).__name__, phase)
-
     def close(self, phase: ServerPhase, _max_attempts: int) -> Closed:
         keys = own(phase, CollectingKeys)
         found = listed(keys)
