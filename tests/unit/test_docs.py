@@ -1,0 +1,75 @@
+"""The documents against the repository: links, anchors, paths, the index, and names that are retired."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = (ROOT, ROOT / "docs", ROOT / "docs" / "adr", ROOT / "docs" / "results")
+PAGES = sorted(path for folder in FOLDERS for path in folder.glob("*.md"))
+HISTORY = {ROOT / "CHANGELOG.md", *(ROOT / "docs" / "adr").glob("*.md")}
+"""What tells of earlier versions, whose names and paths were others."""
+PATH = re.compile(r"`((?:securefl|tests|scenarios|examples|tools|parties|docs)/[\w./-]+)`")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def unfenced(page: Path) -> str:
+    """The text of a page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def links(page: Path) -> Iterator[tuple[Path, str]]:
+    """Yield file and anchor of each relative link."""
+    for target in LINK.findall(re.sub(r"`[^`\n]*`", "", unfenced(page))):
+        if not re.match(r"[a-z]+:", target):
+            file, _, anchor = target.partition("#")
+            yield (page.parent / file).resolve() if file else page, anchor
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as forges make them; the second of a name ends in -1."""
+    seen = Counter[str]()
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", unfenced(page), flags=re.MULTILINE):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    missing = [
+        f"{target.relative_to(ROOT)}#{anchor}"
+        for target, anchor in links(page)
+        if not target.exists() or (anchor and anchor not in anchors(target))
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", sorted({*PAGES} - HISTORY), ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths_in_the_text_are_there(page: Path) -> None:
+    named = PATH.findall(page.read_text(encoding="utf-8"))
+    assert [one for one in named if not (ROOT / one).exists()] == []
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    reached, ahead = set[Path](), [ROOT / "docs" / "index.md"]
+    while ahead:
+        page = ahead.pop()
+        if page not in reached:
+            reached.add(page)
+            ahead += [target for target, _ in links(page) if target.suffix == ".md"]
+    assert [str(page.relative_to(ROOT)) for page in PAGES if page not in reached | {ROOT / "README.md"}] == []
+
+
+def test_anchors_are_made_as_forges_make_them(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Overrides: `--set path=value`\n## A b\n## A b\n```\n# no heading\n```\n")
+    assert anchors(page) == {"overrides---set-pathvalue", "a-b", "a-b-1"}
