@@ -40,6 +40,16 @@ check: setup  ## ruff, mypy --strict, wings and exports, import contracts, the p
 unit: setup  ## all tests, live ones over real brokers included
 	$(TEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
+# The pure core and what it rests on; training, processes, experiments and audits are left to `make test`.
+QUICK := $(addprefix tests/unit/,clustering crypto encoding kernel masking messages planning report robust round scenario \
+	task_groups transcript transport weighting wire test_api.py) tests/vectors --ignore=tests/vectors/test_verdicts.py
+
+quick: setup  ## under a minute: linters, layout, types, and the tests of the pure core
+	$(BIN)/ruff check .
+	$(BIN)/python tools/layout.py
+	$(BIN)/mypy securefl
+	$(TEST) $(QUICK) -n $(WORKERS) --dist worksteal $(ARGS)
+
 examples: setup  ## run what is in examples/
 	$(TEST) -v tests/live/test_examples.py $(ARGS)
 
