@@ -1,1 +1,1 @@
-"""What everything may use: names, errors, arrays, entropy, cryptography. Knows nothing of learning."""
+"""Foundations for every layer: names, errors, arrays, entropy, cryptography. No learning in here."""

@@ -1,4 +1,4 @@
-"""Array types of the data's way, and guards against a wrong dtype or shape where data enters a layer."""
+"""Array types of the data flow, and guards against a wrong dtype or shape where data enters a layer."""
 
 from __future__ import annotations
 

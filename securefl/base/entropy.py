@@ -1,4 +1,4 @@
-"""Where secret randomness comes from: the operating system, or (tests only) a seed.
+"""Secret randomness: from the operating system, or (tests only) from a seed.
 
 Keys, masks, shares, nonces, noise and stochastic rounding all draw from an ``Entropy``. The core receives it
 as an argument and never reaches for a generator of its own. ``child`` names what the bytes are for; with the

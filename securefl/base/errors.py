@@ -1,4 +1,4 @@
-"""Whose fault is it: ours, a peer's, the configuration's, or the surroundings'.
+"""Error classes by whose fault it is: ours, a peer's, the configuration's, or the environment's.
 
 Every error that leaves securefl carries one line for a person: what, why and, where there is one, the remedy.
 """

@@ -1,4 +1,4 @@
-"""What a rule gets and what it gives (step 13 of the data's way)."""
+"""Input and output of an aggregation rule: stacked cluster means, and the aggregate (step 13)."""
 
 from __future__ import annotations
 

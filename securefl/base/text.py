@@ -1,4 +1,4 @@
-"""Numbers as the lines of a header say them."""
+"""Formatting of numbers in header lines: counts, percentages, plurals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version of this package, and where its files are."""
+"""The version of this package, and the location of its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``securefl audit``: what a recorded run tells about its parties, and whether it kept its promises."""
+"""``securefl audit``: findings about a recorded run, party by party, and whether it kept its promises."""
 
 from __future__ import annotations
 

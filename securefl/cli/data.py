@@ -1,4 +1,4 @@
-"""``securefl data``: what a scenario's split gives to whom, before anything runs."""
+"""``securefl data``: the split of a scenario's data over the parties, shown before anything runs."""
 
 from __future__ import annotations
 

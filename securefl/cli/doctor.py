@@ -1,4 +1,4 @@
-"""``securefl doctor``: what this machine has, and what a run would use."""
+"""``securefl doctor``: a check of this machine, and of what a run on it would use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``securefl dp``: how much noise a privacy budget needs, before anything runs."""
+"""``securefl dp``: the noise that a privacy budget needs, before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``securefl dp power``: what the checks of opened sums see, measured."""
+"""``securefl dp power``: measured detection rates of the checks of opened sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``securefl dp settle``: from an epsilon to numbers that parties on separate machines can agree on."""
+"""``securefl dp settle``: numbers for an epsilon that parties on separate machines can agree on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``securefl leakage``: what reclusterings reveal, drawn over a range of settings; nothing is trained."""
+"""``securefl leakage``: exposure by random reclusterings over a range of settings; nothing is trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process of its own says on a terminal: news in plain lines, and how it ended."""
+"""News of a single process on a terminal: plain lines, and how it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``securefl plan``: which parameters keep what is demanded, and at which price, before anything runs."""
+"""``securefl plan``: parameters that meet given demands, with their costs, before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command lines as all programs here have them: what is wrong with one is said in one line, as elsewhere."""
+"""Command lines with errors in one line, as everywhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``securefl weights``: what truncation makes of declared sample counts, of a file of one's own."""
+"""``securefl weights``: truncation of declared sample counts, read from a file of one's own."""
 
 from __future__ import annotations
 

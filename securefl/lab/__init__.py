@@ -1,1 +1,1 @@
-"""Experiments and looks back: papers' figures, audits, attacks on privacy, plans, measurements."""
+"""Experiments and analyses: papers' figures, audits, attacks on privacy, plans, measurements."""

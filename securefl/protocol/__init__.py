@@ -1,1 +1,1 @@
-"""Pure machines: what server and parties say to each other, and when. No clock, no socket."""
+"""Pure machines of server and parties: their messages and when to send them. No clock, no socket."""

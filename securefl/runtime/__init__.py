@@ -1,1 +1,1 @@
-"""The world outside: processes, brokers, files, displays, simulation."""
+"""The outside world: processes, brokers, files, displays, simulation."""

@@ -1,7 +1,7 @@
-"""The ``[aggregation]`` table: rules on cluster means, what may stand in front of them, and the claim.
+"""The ``[aggregation]`` table: rules on cluster means, pre-aggregation, and the claim.
 
-What every rule and every pre-aggregation says of itself. They are the files of
-:mod:`securefl.methods.robust.rules` and :mod:`securefl.methods.robust.pre_aggregation`, with formula and
+The base classes here hold what every rule and every pre-aggregation states. The rules themselves are the files
+of :mod:`securefl.methods.robust.rules` and :mod:`securefl.methods.robust.pre_aggregation`, with formula and
 source.
 """
 

@@ -1,4 +1,4 @@
-"""The ``[checks]`` table: what the server looks for in opened sums (step 12 of the data's way)."""
+"""The ``[checks]`` table: the server's checks of opened sums (step 12 of the data flow)."""
 
 from __future__ import annotations
 

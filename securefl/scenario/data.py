@@ -1,4 +1,4 @@
-"""The ``[data]`` table: which data set, and how it is split over the parties."""
+"""The ``[data]`` table: the data set, and its split over the parties."""
 
 from __future__ import annotations
 

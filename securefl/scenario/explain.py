@@ -1,4 +1,4 @@
-"""msgspec's complaints about a scenario as errors for people: which field, why, what to do."""
+"""Errors in a scenario for people, from msgspec's complaints: the field, the reason, the remedy."""
 
 from __future__ import annotations
 

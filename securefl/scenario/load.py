@@ -1,4 +1,4 @@
-"""From a TOML file and ``--set`` overrides to a ``Scenario``, or to one clear refusal."""
+"""Loading a ``Scenario`` from a TOML file and ``--set`` overrides, or one clear refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ``[model]`` table: what is trained."""
+"""The ``[model]`` table: the model that is trained."""
 
 from __future__ import annotations
 

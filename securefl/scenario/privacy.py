@@ -1,4 +1,4 @@
-"""The ``[privacy]`` table and ``[training.dp_sgd]``: what is hidden, by how much noise, and from whose view.
+"""The ``[privacy]`` table and ``[training.dp_sgd]``: what is hidden, by what noise, from whose view.
 
 ``docs/privacy.md`` says what each choice is worth. A scenario is **settled** when the noise of every party
 follows from it and the model's size alone: before, an epsilon has to become a multiplier, which takes the

@@ -1,4 +1,4 @@
-"""What every table of a scenario is made of: the base of its structs and the ranges of its fields."""
+"""The base of every table of a scenario: its struct, and the ranges of fields."""
 
 from __future__ import annotations
 

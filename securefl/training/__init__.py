@@ -1,1 +1,1 @@
-"""Everything that needs torch: data, models, local training, evaluation."""
+"""Training, and all else that needs torch: data, models, local training, evaluation."""

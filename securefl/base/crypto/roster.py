@@ -1,4 +1,4 @@
-"""The roster: who takes part, with pinned public keys. Every signature is checked against it.
+"""The roster: names and pinned public keys of all participants. Every signature is checked against it.
 
 Every party and the server read the same roster before a run; its digest goes into what they sign, so that two
 different rosters never work together by mistake.

@@ -1,4 +1,4 @@
-"""Whether a run's clusters and sums keep the atoms that its atom seed forms (ADR 0019).
+"""Atoms of a recorded run: clusters and sums checked against those that its atom seed forms (ADR 0019).
 
 Atoms protect over all rounds only if they are the same in all of them, and if nobody chose them: they are
 formed again from the seed that the transcripts state, and what was drawn, frozen and opened is held against

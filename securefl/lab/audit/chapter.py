@@ -1,4 +1,4 @@
-"""What one audit contributes to a report."""
+"""A chapter of a report: the contribution of one audit."""
 
 from __future__ import annotations
 

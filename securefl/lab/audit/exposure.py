@@ -1,4 +1,4 @@
-"""*exposure*: whom the opened sums give away, to the server alone and with colluders (docs/leakage.md).
+"""*exposure*: parties exposed by opened sums, to the server alone and with colluders (docs/leakage.md).
 
 The ledger is computed anew from the survivors for whom shares were released, by update version. Who is
 exposed is proved by integer combinations of the sums, who is not by witnesses; both are checked.

@@ -1,4 +1,4 @@
-"""What random reclusterings of a scenario's size expose: bounds, estimates, and a simulation of draws."""
+"""Expected exposure by random reclusterings of a scenario's size: bounds, estimates, and simulated draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an audit says: findings with severity, claim, evidence and remedy."""
+"""Findings of an audit: severity, claim, evidence and remedy."""
 
 from __future__ import annotations
 

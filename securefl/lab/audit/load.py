@@ -1,4 +1,4 @@
-"""From a run directory to :class:`securefl.lab.audit.recorded.Recorded`: read, verified, or refused."""
+"""Loading a run directory as :class:`securefl.lab.audit.recorded.Recorded`: verified, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server said never came: nonces, which void a draw, and masked inputs, which make a dropout.
+"""Messages that a server reported missing: nonces, which void a draw, and masked inputs (dropouts).
 
 Both steer who is summed with whom (protocol.md, steps 2 and 6), and a message that was lost looks the same.
 What tells them apart is whether it was sent, and whether the server's own transcript has it in time.

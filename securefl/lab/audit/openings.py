@@ -1,4 +1,4 @@
-"""Which sums were opened, as the parties that released for them saw it: the rows of the leakage ledger.
+"""Opened sums, as the parties that released for them saw them: the rows of the leakage ledger.
 
 A sum counts as opened once one member has released its shares for it, whether or not the server says that it
 succeeded (protocol.md, step 10). Members that were told different survivors give different rows.

@@ -1,4 +1,4 @@
-"""What a run left behind, as audits see it: the scenario, transcripts by vantage point, and claims."""
+"""A recorded run as audits see it: the scenario, transcripts by vantage point, and claims."""
 
 from __future__ import annotations
 

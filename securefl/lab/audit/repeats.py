@@ -1,4 +1,4 @@
-"""What must not happen twice: releases, openings, inputs after a release, keys (protocol.md, steps 9, 10)."""
+"""Forbidden repetitions: releases, openings, inputs after a release, keys (protocol.md, steps 9 and 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay of the server's arithmetic starts from: models, draws and sums of each round."""
+"""Starting points for replaying the server's arithmetic: models, draws and sums of each round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which machines of a run can be stepped again, and what came of it: part of *replay*."""
+"""Re-stepping of a run's machines: which of them can be, and the results. Part of *replay*."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What opened slots of hidden groups give away: how many members are in each, as counts say (ADR 0026).
+"""Leakage of hidden groups' opened slots: the size of each group, as counts show it (ADR 0026).
 
 The ledger knows a slot's sum as one over its whole cluster, with zeros of whoever chose another model. Counts
 say how many updates are really in it, and never whose: a slot of one *is* somebody's update.

@@ -1,4 +1,4 @@
-"""Do ring vectors look uniform and independent? Tests whose false-alarm rates are proved, not approximated.
+"""Tests of ring vectors for uniformity and independence, with false-alarm rates proved, not approximated.
 
 All statistics are sums S of d independent terms exp(2 pi i u), u uniform: resultants of angles, as in
 circular statistics. Re S and Im S are sub-Gaussian with variance proxy d / 2: I_0(t) <= exp(t^2 / 4), and the

@@ -1,4 +1,4 @@
-"""*views*: did the server tell everybody the same story?
+"""*views*: consistency of the server's messages, that is whether all parties were told the same.
 
 A server that shows one party another model, assignment, set of hellos or survivor set can single it out
 (Pasquini et al., arXiv 2111.07380; protocol.md, steps 2, 6 and 7). The parties' transcripts are compared.

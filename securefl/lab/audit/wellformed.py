@@ -1,4 +1,4 @@
-"""Whether transcript entries have the fields that audits read.
+"""Validation of transcript entries: the fields that audits read are there.
 
 A chain that holds says nothing about what is in it: whoever wrote a transcript may have written anything.
 """

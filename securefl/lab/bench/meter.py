@@ -1,4 +1,4 @@
-"""What one process of a measured secure sum spends: CPU seconds by stage, frames, bytes."""
+"""A meter of one process in a measured secure sum: CPU seconds by stage, frames, bytes."""
 
 from __future__ import annotations
 

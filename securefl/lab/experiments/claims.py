@@ -1,4 +1,4 @@
-"""What a paper claims of its numbers, and whether it holds of ours: arithmetic, nothing else.
+"""Claims of a paper about its numbers, judged on ours: arithmetic, nothing else.
 
 A claim stands in the file of an experiment (:mod:`securefl.lab.experiments.experiment`) and is one of a few
 kinds; :func:`judge` decides it on the numbers of some cells, mean over the seeds and seed by seed.

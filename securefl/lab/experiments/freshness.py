@@ -1,4 +1,4 @@
-"""Whether committed results are what the program still computes: a part of each, computed again.
+"""Freshness of committed results: a part of each is computed again and compared.
 
 ``securefl reproduce PAPER --check`` writes what it found beside the page, as ``<paper>-checked.json``; lists
 and pages say from it which results are stale.

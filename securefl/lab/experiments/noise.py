@@ -1,4 +1,4 @@
-"""What privacy noise is worth where one update is opened in several sums, by where and how often it is added.
+"""The effect of privacy noise on updates opened in several sums, by place and number of additions.
 
 The R openings of an update are one Gaussian release with mu = sensitivity / s * sqrt(exposure), s being one
 party's noise (privacy-notes, section 2); only then does sampling amplify. At equal noise in a sum, parties

@@ -1,4 +1,4 @@
-"""What is known of a paper's tables and figures: what was run of each, and a page in Markdown."""
+"""The page of a paper's tables and figures in Markdown, with everything that was run of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the picture of a table or figure shows, and its tables as CSV and LaTeX."""
+"""Pictures of a table or figure: the content of each, and its tables as CSV and LaTeX."""
 
 from __future__ import annotations
 

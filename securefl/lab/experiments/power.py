@@ -1,4 +1,4 @@
-"""How often each check fails honest and deviating sums: the table behind ``docs/results/checks.md``."""
+"""Power of the checks: how often each fails honest and deviating sums; behind ``docs/results/checks.md``."""
 
 from __future__ import annotations
 

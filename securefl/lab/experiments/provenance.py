@@ -1,4 +1,4 @@
-"""Where a result comes from: the program that computed it, and the draws of its clusters."""
+"""Provenance of a result: the program that computed it, and the draws of its clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a study's data sets are: below the data directory, or where ``--dataset`` says."""
+"""Locations of a study's data sets: below the data directory, or as ``--dataset`` says."""
 
 from __future__ import annotations
 

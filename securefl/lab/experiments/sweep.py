@@ -1,4 +1,4 @@
-"""The sweep file: over which settings reclusterings are drawn and their sums looked through.
+"""The sweep file: settings over which reclusterings are drawn and their sums looked through.
 
 Nothing is trained and nobody's data are needed: what sums determine follows from who is in them
 (:mod:`securefl.methods.leakage`). ``docs/leakage.md`` is the reference for people.

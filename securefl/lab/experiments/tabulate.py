@@ -1,4 +1,4 @@
-"""From what was run of a table or figure on one data set to its record: cells, differences, verdicts."""
+"""Tabulation of what was run on one data set into its record: cells, differences, verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of task groups in a simulation: which are found, how many updates count, what loses a group.
+"""Task groups in a simulation: groups found, updates counted, groups lost and why.
 
 A run that hides groups writes none of this down; a simulation knows who chose which model.
 """

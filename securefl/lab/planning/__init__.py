@@ -1,4 +1,4 @@
-"""Before a run: which parameters keep what is demanded, and at which price (docs/plan.md)."""
+"""Planning of a run: parameters that meet given demands, and their costs (docs/plan.md)."""
 
 import lazy_loader
 

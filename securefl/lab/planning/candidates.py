@@ -1,4 +1,4 @@
-"""All designs that keep the demands, as far as formulas tell."""
+"""Candidates of a plan: all designs that keep the demands, as far as formulas tell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody wants of a run, and what no plan can give: refused here, with what to relax."""
+"""Demands on a run; those that no plan can meet are refused here, with what to relax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One way to set up the round: what a row of a plan stands for."""
+"""A design: one way to set up a round, which a row of a plan stands for."""
 
 from __future__ import annotations
 

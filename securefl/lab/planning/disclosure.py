@@ -1,4 +1,4 @@
-"""What R sums of the same update determine together: formulas, and the ledger on drawn clusters."""
+"""Joint disclosure of R sums of the same update: formulas, and the ledger on drawn clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a design to a scenario that runs: a well-known data set, and a model of about d parameters."""
+"""Drafting a runnable scenario from a design: a well-known data set, and a model of about d parameters."""
 
 from __future__ import annotations
 

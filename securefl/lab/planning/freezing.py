@@ -1,4 +1,4 @@
-"""What independent dropouts do to the freeze (protocol.md, step 6).
+"""Freezes under independent dropouts (protocol.md, step 6).
 
 A party drops out if its masked input never arrives. A cluster with fewer than ``min_survivors`` of its
 members is lost, and its members are then counted nowhere; with several reclusterings that may cost other

@@ -1,4 +1,4 @@
-"""What dropouts cost a shape: its atoms are the units that are lost (a party is a unit without atoms)."""
+"""Losses by dropouts: atoms are the units that are lost (a party is a unit where there are none)."""
 
 from __future__ import annotations
 

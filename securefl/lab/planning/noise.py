@@ -1,4 +1,4 @@
-"""How much noise an epsilon takes, for as many releases as a shape makes: quickly, and not too little."""
+"""The noise that an epsilon takes, for as many releases as a shape makes: quickly, and not too little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which demand to relax, and how far, where no design keeps them all."""
+"""Relaxing of demands where no design keeps them all: which one, and how far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many clusters Byzantine parties spoil, and how likely a party is among more colluders than reckoned."""
+"""Resilience of clusters: how many Byzantine parties spoil, and odds of more colluders than reckoned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a design is predicted to do: the figures of a row, and the demands that it keeps."""
+"""Rows of a plan: predicted figures of a design, and the demands that it keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From demands to the rows worth showing, or to what must be relaxed."""
+"""Search for the rows worth showing of a plan, or for the demands to relax."""
 
 from __future__ import annotations
 

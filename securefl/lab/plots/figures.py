@@ -1,4 +1,4 @@
-"""Plots of accuracies, by round, over an axis or as a table, and of labels by party, as files."""
+"""Plots as files: accuracies by round, over an axis or as a table, and labels by party."""
 
 from __future__ import annotations
 

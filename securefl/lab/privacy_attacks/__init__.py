@@ -1,4 +1,4 @@
-"""Attacks on privacy as statistics: pure functions on arrays. What trains or inverts lies in other layers."""
+"""Attacks on privacy as statistics: pure functions on arrays. Training and inversion lie in other layers."""
 
 import lazy_loader
 

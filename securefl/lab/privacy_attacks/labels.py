@@ -1,4 +1,4 @@
-"""How many samples of each class parties hold, from what training did to the last layer's bias.
+"""Label inference: samples of each class at parties, from what training did to the last layer's bias.
 
 The bias of class c moves with (share of c in the data) - (what the model expects of c), step by step: the
 gradient of cross-entropy (Wainakh et al. 2022, "User-level label leakage from gradients in federated

@@ -1,4 +1,4 @@
-"""Was this record trained on? The likelihood ratio of a score with and without it, from shadow models.
+"""Membership inference by likelihood ratio: a record's score with and without it, from shadow models.
 
 A score is a model's confidence in a record's label. That alone tells members from others where a model
 overfits (Yeom et al. 2018, arXiv 1709.01604); but some records are easy and others hard, member or not.

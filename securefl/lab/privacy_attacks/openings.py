@@ -1,4 +1,4 @@
-"""What opened sums say of one party's update, and how likely a canary in it is."""
+"""Statements of opened sums about one party's update, and the likelihood of a canary in it."""
 
 from __future__ import annotations
 

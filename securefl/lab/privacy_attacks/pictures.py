@@ -1,4 +1,4 @@
-"""How much a reconstruction looks like the original: mean squared error and structural similarity."""
+"""Likeness of a reconstruction to the original: mean squared error and structural similarity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well scores tell members from others: the ROC curve, with what it is worth at few false alarms.
+"""ROC curves: how well scores tell members from others, and their worth at few false alarms.
 
 An average such as the area says little about privacy: an attack that names a few members and is silent on all
 others has an area of about one half. Hence the rate of hits at a small rate of false alarms (Carlini et al.

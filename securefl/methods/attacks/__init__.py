@@ -1,4 +1,4 @@
-"""What an attacker sends instead of its trained update, as pure functions: one family of attacks a module.
+"""Attacks as pure functions: updates sent instead of the trained one, one family of attacks a module.
 
 All vectors are f64 updates (trained minus received parameters) before clip and weight. ``known`` are the
 updates of which the attacker knows: f64 ``(k, d)``, k >= 1, honestly trained, one row a party. Each docstring

@@ -1,4 +1,4 @@
-"""Who the parties are called and which of them misbehave."""
+"""Names of the parties, and the assignment of behaviours to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attacks need to make sense: of the numbers of parties and attackers, and of the data.
+"""Requirements of attacks: on the numbers of parties and attackers, and on the data.
 
 Arithmetic and refusals only; the attacks themselves are in :mod:`securefl.methods.attacks`.
 """

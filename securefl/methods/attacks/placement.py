@@ -1,4 +1,4 @@
-"""Which attackers act, given the round's clusters: all in few of them, or one in each of many."""
+"""Placement of attackers in the round's clusters: all in few of them, or one in each of many."""
 
 from __future__ import annotations
 

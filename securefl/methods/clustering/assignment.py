@@ -1,4 +1,4 @@
-"""Who is in which cluster, R times, as a pure function of the certified seed: every party recomputes it.
+"""The assignment of parties to clusters, R times, from the certified seed: every party recomputes it.
 
 The draw is a Fisher-Yates shuffle over an unbiased stream of integers, so that all assignments are equally
 likely (SHARE, Algorithm 1: uniformly random clusters).

@@ -1,4 +1,4 @@
-"""What random clusters make of numbers bounded for the whole run: exact where that is affordable."""
+"""Odds of random clusters for numbers bounded over the whole run: exact where that is affordable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many must be there for a round, and the odds that shared noise meets more colluders than it covers."""
+"""Presence: parties that a round needs, and odds that shared noise meets more colluders than it covers."""
 
 from __future__ import annotations
 

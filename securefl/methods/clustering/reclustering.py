@@ -1,4 +1,4 @@
-"""What reclustering buys, as SHARE (Velicheti, Xia, Koyejo 2021) counts it: n parties, q of them Byzantine.
+"""Benefits of reclustering, as SHARE (Velicheti, Xia, Koyejo 2021) counts them: n parties, q Byzantine.
 
 Clusters have m members each and are drawn R times a round, uniformly and independently.
 """

@@ -1,4 +1,4 @@
-"""From real updates to ring elements and back."""
+"""Encoding of real updates as ring elements, and decoding."""
 
 import lazy_loader
 

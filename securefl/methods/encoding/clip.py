@@ -1,4 +1,4 @@
-"""Clipping of a party's update to a bounded L2 norm (step 3 of the data's way)."""
+"""Clipping of a party's update to a bounded L2 norm (step 3 of the data flow)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real vectors as integers, by unbiased stochastic rounding (steps 4 and 11 of the data's way)."""
+"""Fixed-point encoding of real vectors, by unbiased stochastic rounding (data flow, steps 4 and 11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed integers as elements of the ring of integers modulo 2^32 or 2^64 (steps 6 and 10 of the data's way).
+"""Signed integers as elements of the ring of integers modulo 2^32 or 2^64 (data flow, steps 6 and 10).
 
 The ring is a whole machine word, so that uniform bytes are uniform elements and addition wraps for nothing.
 Sums decode correctly only with headroom: members * steps < 2^(bits - 1), where no member's coordinate is more

@@ -1,4 +1,4 @@
-"""Limits of CrypTen sums (docs/crypten.md): what cannot run is refused."""
+"""Limits of CrypTen sums (docs/crypten.md): refusal of what cannot run."""
 
 from __future__ import annotations
 

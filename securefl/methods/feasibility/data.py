@@ -1,4 +1,4 @@
-"""Limits between data, model and behaviours: what of them does not fit the kind of data."""
+"""Limits between data, model and behaviours, by the kind of data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of ``[leakage]``: what parties would never release, or could not decide upon, is refused here.
+"""Limits of ``[leakage]``: refusal of what parties would never release, or could not decide upon.
 
 How many reclusterings a draw allows is up to the ledger (:mod:`securefl.protocol.round.shared.leakage`); what
 is certain, or certain as a rule, is known from the numbers.

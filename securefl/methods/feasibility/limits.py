@@ -1,4 +1,4 @@
-"""Limits between the fields of a scenario (protocol.md, Parameters): what may not run is refused here.
+"""Limits between the fields of a scenario (protocol.md, Parameters): refusal of what may not run.
 
 ``check`` refuses, or derives what the rest of the program and the header of a run need.
 """

@@ -1,4 +1,4 @@
-"""Limits of ``[weighting]``: a bound that no weights could keep is refused here, before a round finds out."""
+"""Limits of ``[weighting]``: refusal of a bound that no weights could keep, before a round finds out."""
 
 from __future__ import annotations
 

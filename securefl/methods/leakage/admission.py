@@ -1,4 +1,4 @@
-"""Which of a round's reclusterings may be opened: the decision of protocol.md, step 8, for party and server.
+"""Admission of a round's reclusterings for opening (protocol.md, step 8), for party and server alike.
 
 Everybody computes it from the certified survivors, so that nobody has to be told what to release, and no
 server can ask for more. A reclustering is opened with all its sums or not at all: every survivor is then in

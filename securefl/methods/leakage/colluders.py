@@ -1,4 +1,4 @@
-"""Whom any few colluders expose, without naming them: for each party the smallest support that contains it.
+"""Exposure to any few colluders, unnamed: for each party the smallest support that contains it.
 
 Party i falls to colluders K exactly if some combination of the sums contains i and nobody outside K and i.
 The searches go by size, over all sets of up to four parties.

@@ -1,4 +1,4 @@
-"""What the sums of one update version determine about single parties: a value that grows by a row per sum.
+"""The leakage ledger: what sums of one update version determine about single parties, a row for each sum.
 
 Every opened sum is a row of zeros and ones over the parties, the certified survivors being the ones. A party
 is exposed if its unit vector is a linear combination of the rows: then that combination of the sums is its

@@ -1,4 +1,4 @@
-"""What parties demand of all sums of one update together, and who of them the sums would cross.
+"""Demands of parties on all sums of one update together, and the parties for which sums would break them.
 
 One deterministic function of public data: every party evaluates it for every party before it releases
 anything (protocol.md, step 8). That the victim alone looks after itself is not enough: others open the sums

@@ -1,4 +1,4 @@
-"""Which few points of a projective space are dependent: exhaustive searches, modulo a prime.
+"""Dependent points of a projective space: exhaustive searches for few of them, modulo a prime.
 
 Row i of the null space's basis is party i's point. A combination of sums with support S exists exactly if
 the points of S have a dependency without a zero (see :meth:`Echelon.kernel_image`). A random projection to s

@@ -1,4 +1,4 @@
-"""Answers as integers that anybody can check with additions: who is exposed, who is not, and why.
+"""Proofs in integers that anybody can check with additions: exposed parties, unexposed ones, and why.
 
 A **combination** is one integer per sum; the combined sums are known, so a combination whose value is a
 multiple of one unit vector exposes that party. A **witness** is one integer w_i per party with A w = 0: the

@@ -1,4 +1,4 @@
-"""Composition of release events with ``dp_accounting``, and which pair of distributions an event is.
+"""Composition of release events with ``dp_accounting``, and the pair of distributions of an event.
 
 ``losses`` composes privacy loss distributions (Koskela et al. 2020; pessimistic discretisation by "connect
 the dots", Doroshenko et al. 2022), ``divergences`` composes Renyi divergences (Mironov 2017).

@@ -1,4 +1,4 @@
-"""What integer noise costs against the Gaussian noise that accountants compose.
+"""The cost of integer noise against the Gaussian noise that accountants compose.
 
 A Skellam variable of variance V hides an integer shift D, by Renyi divergences of any integer order a > 1,
 as well as Gaussian noise does up to

@@ -1,4 +1,4 @@
-"""What the difference between the sampled noise and the law in the proof costs.
+"""The cost of sampled noise that differs from the law in the proof.
 
 Privacy is proved for a law; a table draws from a law close to it. If all draws together are at statistical
 distance tau from the proof's, an (epsilon, delta) guarantee holds with delta + (1 + e^epsilon) tau instead:

@@ -1,4 +1,4 @@
-"""How far the sums that are opened tell a party's two neighbouring updates apart: one number, mu.
+"""Distinguishability of a party's two neighbouring updates by the sums that are opened: one number, mu.
 
 Gaussian noise on sums is a Gaussian-DP mechanism (Dong et al. 2022): it hides no worse and no better than one
 draw from N(0, 1) hides a shift by mu. All sums that contain the same update are one release with one mu; it

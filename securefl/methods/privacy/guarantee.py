@@ -1,4 +1,4 @@
-"""An epsilon together with everything without which it says nothing."""
+"""A guarantee: an epsilon together with everything without which it says nothing."""
 
 from __future__ import annotations
 

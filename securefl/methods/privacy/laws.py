@@ -1,4 +1,4 @@
-"""The two noise laws on the integers, in brackets of rational numbers that are known to hold the true values.
+"""The two noise laws on the integers, in rational brackets that are known to hold the true values.
 
 Both laws are symmetric around 0. Up to one common factor their probabilities are w_0 = 1 and
 w_k = w_(k-1) * r_k, with a ratio r_k that falls as k grows:

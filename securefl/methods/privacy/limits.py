@@ -1,4 +1,4 @@
-"""Limits between ``[privacy]`` and the rest of a scenario: what would hide less than it says is refused here.
+"""Limits between ``[privacy]`` and other tables: refusal of what would hide less than it says.
 
 What takes the model's size or an accountant comes later (:mod:`securefl.methods.privacy.mechanism`,
 :mod:`securefl.methods.privacy.settling`).

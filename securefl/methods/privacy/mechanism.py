@@ -1,4 +1,4 @@
-"""How an update is released: rounding, the party's share of the noise, and the event it is (steps 4 and 5).
+"""The release mechanism of an update: rounding, the party's share of the noise, its event (steps 4 and 5).
 
 Everything follows from a settled scenario and the model's size, so that all parties, the server and a
 simulation find the same.

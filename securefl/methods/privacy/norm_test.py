@@ -1,4 +1,4 @@
-r"""How long may a vector be: a test of its L2 norm on ternary projections, with bounds that are proved.
+r"""A norm test: the L2 norm of a vector bounded by ternary projections, with error bounds that are proved.
 
 A vector x over Z_2^64 (coordinates read as -2^63 .. 2^63 - 1) of which only n projections p_j = <s_j, x>
 mod 2^64 can be computed passes if every p_j lies in [-B, B) and p_1^2 + ... + p_n^2 <= T. The signs s_ji are

@@ -1,4 +1,4 @@
-"""What a party has released, as far as an accountant needs to know it: frozen values.
+"""Releases of a party, as far as an accountant needs to know them: frozen values.
 
 The sensitivity of everything here is 1 under add-remove: ``noise_multiplier`` is in units of the norm that a
 record's gradient (or a party's update) has at most. Replace-one doubles the sensitivity; the accountant does

@@ -1,4 +1,4 @@
-"""Where a falling function of a positive number crosses 0, with few evaluations: each may cost a second."""
+"""Root finding for falling functions of a positive number, with few evaluations: each may cost a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far one unit moves the integers that a party adds its noise to.
+"""Sensitivity: how far one unit moves the integers that a party adds its noise to.
 
 Lengths are in steps: 1 step = 2^-scale_bits of the parameters' own unit.
 

@@ -1,4 +1,4 @@
-"""From an epsilon to numbers that everybody shares: multiplier, delta, records and releases of a scenario.
+"""Settling an epsilon into numbers that everybody shares: multiplier, delta, records and releases.
 
 Whoever starts a run settles its scenario once; all others check it. What comes out is signed by all parties
 as part of the configuration, and no party needs an accountant to draw its noise.

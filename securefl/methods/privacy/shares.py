@@ -1,4 +1,4 @@
-"""How much noise each party adds so that an opened sum carries enough that the adversary does not know.
+"""Shares of the noise: how much each party adds so that an opened sum carries enough unknown noise.
 
 ``local``: every upload carries the whole target by itself (h = 1). ``threshold``: every party adds 1/h of the
 target's variance, h = min_survivors - f, because every opened sum has at least min_survivors members of which

@@ -1,4 +1,4 @@
-"""The rule of a scenario, behind what stands in front of it, applied to cluster means."""
+"""The rule of a scenario, behind its pre-aggregation, applied to cluster means."""
 
 from __future__ import annotations
 

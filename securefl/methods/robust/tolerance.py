@@ -1,4 +1,4 @@
-"""How many clusters a rule needs and how many Byzantine ones it tolerates: arithmetic without arrays.
+"""Tolerance of rules: the clusters that each needs and the Byzantine ones that it withstands. No arrays.
 
 The rules themselves are in :mod:`securefl.methods.robust`, which states the source of each number.
 """

@@ -1,4 +1,4 @@
-"""What Byzantine machines send: a group of their choice and any vector."""
+"""Adversaries of task groups: a group of their choice and any vector."""
 
 from __future__ import annotations
 

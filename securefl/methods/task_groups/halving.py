@@ -1,4 +1,4 @@
-"""Whether the members that share a model are of several groups, and along which direction to part them.
+"""Halving: evidence that members of one model are of several groups, and the direction to part them along.
 
 Members of two groups that share a model pull it to two sides: at rest their mean updates are opposite, so
 that means of a few members lie along one line, and a step along it makes one group's loss smaller and the

@@ -1,4 +1,4 @@
-"""What a clustered learning problem offers: the losses of all machines at all models, and their gradients."""
+"""A clustered learning problem: the losses of all machines at all models, and their gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How near estimated models are to the true ones, and how many machines are in their own group."""
+"""Recovery of the truth: distance of estimated models to the true ones, and machines in their own group."""
 
 from __future__ import annotations
 

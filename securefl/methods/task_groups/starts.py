@@ -1,4 +1,4 @@
-"""Where models start: near the truth, at random, or as found out without an oracle."""
+"""Starting points of models: near the truth, at random, or found without an oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From declared sample counts to public weights."""
+"""Public weights from declared sample counts."""
 
 import lazy_loader
 

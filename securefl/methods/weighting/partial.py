@@ -1,4 +1,4 @@
-"""Whether a cap holds of all parties, from a random sample of their counts (Portnoy et al. 2022, Theorem 2).
+"""A cap on all parties' counts, tested on a random sample of them (Portnoy et al. 2022, Theorem 2).
 
 For federations of so many parties that nobody asks all of them. The text of the paper lost its roots; with
 them

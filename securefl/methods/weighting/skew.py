@@ -1,4 +1,4 @@
-"""How far truncation moves what is minimised (Portnoy et al. 2022, Theorem 3), for the losses of a run."""
+"""Skew by truncation: how far it moves what is minimised (Portnoy et al. 2022, Theorem 3), from losses."""
 
 from __future__ import annotations
 

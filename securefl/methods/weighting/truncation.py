@@ -1,4 +1,4 @@
-"""Where declared counts are cut, so that no few parties can hold more than a stated share of the weight.
+"""Truncation of declared counts, so that no few parties can hold more than a stated share of the weight.
 
 Portnoy, Tirosh and Hendler, "Towards federated learning with Byzantine-robust client weighting", Applied
 Sciences 12, 2022 (doi 10.3390/app12178847), section 2.2: Definition 1, Equations 3 to 5, Theorem 1,

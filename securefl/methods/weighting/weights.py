@@ -1,4 +1,4 @@
-"""Declared sample counts -> public weights (step 3 of the data's way).
+"""Public weights from declared sample counts (step 3 of the data flow).
 
 Every party works out the cap and the weights of all parties from the signed counts; no message announces
 them. So they are functions of the counts alone, with the same bits on every machine.

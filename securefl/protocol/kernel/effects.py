@@ -1,4 +1,4 @@
-"""What a machine asks its shell to do. Effects of one step are performed in order."""
+"""Effects: requests of a machine to its shell. Those of one step are performed in order."""
 
 from __future__ import annotations
 

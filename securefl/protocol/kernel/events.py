@@ -1,4 +1,4 @@
-"""What can happen to a machine.
+"""Events: everything that can happen to a machine.
 
 Every event carries ``now``, the time in seconds on a clock that never runs backwards; machines have no other.
 """

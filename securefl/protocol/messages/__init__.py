@@ -1,4 +1,4 @@
-"""What parties say to each other: a closed set of tagged structs."""
+"""Messages between parties and server: a closed set of tagged structs."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What all messages share: immutability, a closed set of fields, caps on every length, and a silent repr.
+"""The base of all messages: immutable, a closed set of fields, caps on every length, a silent repr.
 
 Vectors, shares and ciphertexts are raw bytes. ``repr`` shows sizes only: contents are long, and some are
 sensitive in the wrong log.

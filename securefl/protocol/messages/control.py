@@ -1,4 +1,4 @@
-"""Joining and leaving a run, and being there in the meantime."""
+"""Messages on joining and leaving a run, and heartbeats in between."""
 
 from __future__ import annotations
 

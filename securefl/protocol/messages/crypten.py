@@ -1,4 +1,4 @@
-"""What CrypTen sums say beyond the messages of masking (:mod:`securefl.protocol.messages.masking`).
+"""Messages of CrypTen sums beyond those of masking (:mod:`securefl.protocol.messages.masking`).
 
 Keys, key lists, retries, inputs and receipts are those of masking. ``KeyAdvert.shares_root`` is a constant
 where no secrets are shared.

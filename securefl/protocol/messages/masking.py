@@ -1,4 +1,4 @@
-"""One instance of the pairwise-mask secure sum (protocol.md, steps 3-5).
+"""Messages of one instance of the pairwise-mask secure sum (protocol.md, steps 3 to 5).
 
 ``Place`` carries the instance: round, reclustering, cluster, attempt. Members are numbered by their index in
 the sorted member list of the attempt.

@@ -1,4 +1,4 @@
-"""The global round: hello, announce, reveal; freeze, certify, release (protocol.md, steps 1, 2, 6-9).
+"""Messages of a round: hello, announce, reveal; freeze, certify, release (protocol.md, 1, 2, 6 to 9).
 
 Lists of what parties said are relayed as the exact frames that the parties signed, so that the server can
 withhold but not invent. ``Place.round`` numbers the round; ``Place.attempt`` numbers the draw of nonces.

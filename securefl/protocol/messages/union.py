@@ -1,4 +1,4 @@
-"""The closed set: whatever is not in this union is not a message."""
+"""The closed set of messages: whatever is not in this union is not a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What validated sums say beyond CrypTen sums (ADR 0024): triples, receipts, nonces and verdicts.
+"""Messages of validated sums beyond those of CrypTen (ADR 0024): triples, receipts, nonces and verdicts.
 
 Shares of updates and the words of checks travel as :class:`securefl.protocol.messages.crypten.PeerBox`.
 ``KeyAdvert.shares_root`` holds the commitment to the sketch nonce.

@@ -1,4 +1,4 @@
-"""What the server collects in every kind of sum: adverts first, inputs and receipts last.
+"""Collecting of messages at the server, in every kind of sum: adverts first, inputs and receipts last.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What one attempt of one secure sum is about, and the contexts that its keys are bound to."""
+"""The setup of one attempt of one secure sum, and the contexts that its keys are bound to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the server keeps masked inputs between arrival and freeze: a port, and its simple form."""
+"""The store of masked inputs at the server between arrival and freeze: a port, and its simple form."""
 
 from __future__ import annotations
 

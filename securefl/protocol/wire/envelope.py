@@ -1,4 +1,4 @@
-"""The signed envelope: every frame says where in the run it belongs and is signed as it travels.
+"""The signed envelope: every frame names its place in the run and is signed as it travels.
 
 A frame is ``signature (64) || length of the header (1) || header || body``. The header is a MessagePack
 array; the body is (a piece of) an encoded message, as it is, so that none of it is copied or decoded before

@@ -1,4 +1,4 @@
-"""From frames to messages: verify, drop duplicates, name equivocation, reassemble within limits.
+"""The inbox, from frames to messages: verify, drop duplicates, name equivocation, reassemble.
 
 Order of checks: size, form, known sender, signature, run and recipient, size of the message, session and
 sequence number, and only then memory is spent on the sender. A sender holds at most ``MAX_OPEN`` times

@@ -1,4 +1,4 @@
-"""From a message to signed frames, and the sequence numbers on them."""
+"""The outbox: from a message to signed frames, with their sequence numbers."""
 
 from __future__ import annotations
 

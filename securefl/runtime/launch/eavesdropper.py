@@ -1,4 +1,4 @@
-"""What somebody who listens at the broker learns: no private key, only the public roster."""
+"""An eavesdropper at the broker and what it learns: no private key, only the public roster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks and faults, wrapped round honest machines at four seams: data, update, encoded, effects."""
+"""Attacks and faults, wrapped around honest machines at four seams: data, update, encoded, effects."""
 
 import lazy_loader
 

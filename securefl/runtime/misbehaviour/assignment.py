@@ -1,4 +1,4 @@
-"""From the scenario's behaviours of one actor to what is put at its seams."""
+"""Assignment of the scenario's behaviours to the seams of one actor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only a shell can do wrong: effects that no honest machine asks for."""
+"""Faults that only a shell can commit: effects that no honest machine asks for."""
 
 from __future__ import annotations
 

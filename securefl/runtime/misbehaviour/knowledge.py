@@ -1,4 +1,4 @@
-"""What the members of a coalition know of each other's updates, and of everybody's if they are omniscient."""
+"""Knowledge of a coalition: its members' updates, and everybody's if they are omniscient."""
 
 from __future__ import annotations
 

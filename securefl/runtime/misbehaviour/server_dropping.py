@@ -1,4 +1,4 @@
-"""A server that says that the masked inputs of its victim's mates never came (protocol.md, steps 6 and 8).
+"""A server that reports its victim's mates' masked inputs as missing (protocol.md, steps 6 and 8).
 
 Whom it drops is up to it: nobody can prove that an input came. It looks for a set of parties without
 which the victim is left alone among accomplices in some cluster, or two sums differ by the victim alone

@@ -1,4 +1,4 @@
-"""From settings to the parts that both kinds of process are made of."""
+"""Assembly of the parts that both kinds of process are made of, from their settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose folder ``--out`` is: one process of a name at a time, and for the server one run for ever."""
+"""Ownership of ``--out``: one process of a name at a time, and for the server one run for ever."""
 
 from __future__ import annotations
 

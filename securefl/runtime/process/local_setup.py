@@ -1,4 +1,4 @@
-"""Everything a run on one machine needs: keys, and in one private directory roster and shards.
+"""The local setup of a run on one machine: keys, and in one private directory roster and shards.
 
 This is the all-in-one mode of local demos and tests. In a deployment each party makes its own key
 (``securefl keygen --party``) and holds its own data, and no private key is ever where another one is.

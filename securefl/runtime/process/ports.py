@@ -1,4 +1,4 @@
-"""What a shell is given besides machine and transport: who listens, where it notes, what it can compute."""
+"""Ports of a shell besides machine and transport: listeners, notes, computations."""
 
 from __future__ import annotations
 

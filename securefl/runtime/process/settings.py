@@ -1,4 +1,4 @@
-"""What a process is told when it starts, besides the scenario."""
+"""Settings of one process, besides the scenario."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a process says for whom it waits: after ten seconds, and then ever more rarely."""
+"""Reminders of whom a process waits for: after ten seconds, and then ever more rarely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind for people and programs: metrics, progress, summary."""
+"""Reports of a run for people and programs: metrics, progress, summary."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What the checks of opened sums can find, and what they found: by how many in a sum add no noise."""
+"""Reports on the checks of opened sums: what they can find, and found, by how many in a sum add no noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where people read what the commands say."""
+"""The terminal that commands write to."""
 
 from __future__ import annotations
 

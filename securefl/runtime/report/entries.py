@@ -1,4 +1,4 @@
-"""What machines report, as transcript entries: field by field, vectors by digest and samples.
+"""Transcript entries of machines' reports: field by field, vectors by digest and samples.
 
 Only the dataclasses of :mod:`securefl.protocol.round.shared.reports` are taken, which hold no secrets by
 construction. Anything else is refused rather than written down by accident.

@@ -1,4 +1,4 @@
-"""One line for a person on what happens in a run."""
+"""Event lines for people: one on each thing that happens in a run."""
 
 from __future__ import annotations
 

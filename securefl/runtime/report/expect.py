@@ -1,4 +1,4 @@
-"""Did the run do what its scenario claims, and which exit code says so."""
+"""Expectations: whether the run did what its scenario claims, and the exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of a run's header: what follows from its scenario, as people read it."""
+"""Header lines of a run: everything that follows from its scenario, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listens to a run and keeps what its metrics, summary and exit code are made of."""
+"""The metrics of a run: a listener that keeps what rows, summary and exit code are made of."""
 
 from __future__ import annotations
 

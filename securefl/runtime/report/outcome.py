@@ -1,4 +1,4 @@
-"""How a run went, in the words of a scenario's ``[[expect]]``."""
+"""The outcome of a run, in the words of a scenario's ``[[expect]]``."""
 
 from __future__ import annotations
 

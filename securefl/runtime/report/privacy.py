@@ -1,4 +1,4 @@
-"""What a run says about differential privacy: header lines, epsilon by party and round, the guarantee."""
+"""Reports on differential privacy: header lines, epsilon by party and round, the guarantee."""
 
 from __future__ import annotations
 

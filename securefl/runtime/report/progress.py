@@ -1,4 +1,4 @@
-"""Telling people, logs and programs how a run is going."""
+"""Progress of a run, told to people, logs and programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of each round, and its row in ``metrics.jsonl``."""
+"""Records of rounds, and their rows in ``metrics.jsonl``."""
 
 from __future__ import annotations
 

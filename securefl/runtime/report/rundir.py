@@ -1,4 +1,4 @@
-"""What one run leaves behind, and where.
+"""The run directory: files of one run, and their places.
 
 ``scenario.toml`` (resolved), ``metrics.jsonl`` (a row per round), ``transcripts/<vantage>.jsonl`` (of each
 process; simulations have none), ``model.safetensors``, ``summary.json``; ``lab/`` only where asked for. Whole

@@ -1,4 +1,4 @@
-"""What declared sample counts weighed in a round, and where they were cut (docs/weighting.md)."""
+"""Weighing of declared sample counts in a round, and where they were cut (docs/weighting.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process tells: its transcript on disk, and news for whoever launched it."""
+"""The witness of a process: its transcript on disk, and news for whoever launched it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a simulation stands, on disk: one safetensors file, whole or absent, bound to scenario and seed."""
+"""Checkpoints of a simulation: one safetensors file, whole or absent, bound to scenario and seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that a simulation is made of, from the same scenario, seed and data as a run."""
+"""A simulated federation, made from the same scenario, seed and data as a run."""
 
 from __future__ import annotations
 

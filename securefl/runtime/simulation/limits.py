@@ -1,4 +1,4 @@
-"""What a simulation cannot show, because it sends no messages."""
+"""Limits of simulations: what they cannot show, because they send no messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is counted, which sums open and who is dead afterwards, when parties fall silent in a round.
+"""Outcomes of a round in which parties fall silent: survivors, opened sums, and the dead.
 
 This says without messages what the machines of :mod:`securefl.protocol.round.shared` and the silence of
 :mod:`securefl.runtime.misbehaviour.silence` come to, with a server that waits for everybody who still

@@ -1,4 +1,4 @@
-"""Who does the local training of a simulation: parties one by one, to the bits of a run, or many at once."""
+"""Trainers of a simulation: parties one by one, to the bits of a run, or many at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What parties trained in a round: once where it is used once, kept where attackers ask for it as well."""
+"""Trained updates of a round: made once where used once, kept where attackers ask for them as well."""
 
 from __future__ import annotations
 

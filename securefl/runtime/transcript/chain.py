@@ -1,4 +1,4 @@
-"""What one vantage point saw, line by line, each line bound to all before it by a hash.
+"""The hash chain of a transcript: each line of a vantage point is bound to all before it.
 
 A line is a canonical JSON object: ``n`` (from 0), ``kind``, the entry's own fields (``time`` in seconds
 where there is one), ``prev`` (hash of the line before, 64 hex digits; zeros in the first) and ``hash``, the

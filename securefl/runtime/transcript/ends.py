@@ -1,4 +1,4 @@
-"""How far each transcript of a run went, as the run itself says at its end.
+"""Ends of transcripts: how far each went, as the run itself says when it ends.
 
 A chain that is cut between two entries still holds. Who kept the summary sees that the rest is missing.
 """

@@ -1,4 +1,4 @@
-"""A file that only ever grows by whole lines."""
+"""Line files: they only ever grow, by whole lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may write and read which topic: one table, for mosquitto and for the embedded broker.
+"""Access rules of topics, for reading and writing: one table, for mosquitto and for the embedded broker.
 
 The broker is untrusted, so these rules protect nothing that matters for privacy or correctness (signatures
 and sealing do that). They keep an honest broker's traffic orderly: a party cannot flood another's topics, and

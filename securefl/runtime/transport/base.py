@@ -1,4 +1,4 @@
-"""What moves frames: four methods, at-least-once, no meaning.
+"""The transport port: frames moved by four methods, at least once, without meaning.
 
 A transport carries opaque bytes between topics. It neither signs, checks nor orders beyond what is said here:
 

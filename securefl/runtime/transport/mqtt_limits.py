@@ -1,4 +1,4 @@
-"""How long to wait for a broker, and how much may be under way."""
+"""Limits of MQTT connections: how long to wait for a broker, and how much may be under way."""
 
 from __future__ import annotations
 

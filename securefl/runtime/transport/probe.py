@@ -1,4 +1,4 @@
-"""How large a frame may be: ask the broker by sending one to ourselves.
+"""Probing the largest frame: the broker is asked by sending one to ourselves.
 
 MQTT 3.1.1 has no way to announce a size limit. A broker that has one drops the frame in silence (mosquitto's
 ``message_size_limit``) or closes the connection (``max_packet_size``), so the only honest test is a round

@@ -1,4 +1,4 @@
-"""One server leads a run: before its first frame it listens for another one, and afterwards it answers.
+"""A sole server leads a run: before its first frame it listens for another one, and afterwards it answers.
 
 A second server under the same run id would take over the first one's session at the broker and silence it.
 So each one first asks, on a topic of the servers alone, under a client id of its own. What it is told is

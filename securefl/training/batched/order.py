@@ -1,4 +1,4 @@
-"""Which samples each party of a chunk trains on in each step: the exact trainer's batches, side by side."""
+"""The order of samples in each step of a chunk of parties: the exact trainer's batches, side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a data set is split over parties. The split is public, so numpy's seeded generator is right here.
+"""Partitions of a data set over parties. The split is public, so numpy's seeded generator is right here.
 
 Every kind gives one index array per party: disjoint, none empty, in shuffled order. All kinds but
 ``LabelsPerParty`` and ``ByRole`` also use every sample.

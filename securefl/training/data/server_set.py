@@ -1,4 +1,4 @@
-"""Which training samples the server holds itself: a share of them, or a few of each class.
+"""The server's own training samples: a share of all, or a few of each class.
 
 As the split, it is public and follows from the seed alone.
 """

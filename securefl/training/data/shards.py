@@ -1,4 +1,4 @@
-"""What one party holds: its own samples, standardised, in one file. No party ever sees the whole data set.
+"""Shards: one party's samples, standardised, in one file. No party ever sees the whole data set.
 
 The launcher writes the shards into a private directory; each party loads one file, the server the test file.
 """

@@ -1,4 +1,4 @@
-"""Who gets which rows of a data set: the limits, then the server's own set, then the parties' shares.
+"""The split of a data set: the limits, then the server's own set, then the parties' shares.
 
 The split is public and follows from the seed alone, so numpy's seeded generator is right here.
 """

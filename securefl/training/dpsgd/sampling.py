@@ -1,4 +1,4 @@
-"""Which records a step of DP-SGD is made from: a secret coin for each, or a secret subset.
+"""Sampling of records for a step of DP-SGD: a secret coin for each, or a secret subset.
 
 The bound on epsilon takes the draw for secret and its law for exactly the one that is named. So the draw is
 made from the party's own entropy by comparing integers: a generator of torch would be seeded with 64 bits,

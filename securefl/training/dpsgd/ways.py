@@ -1,4 +1,4 @@
-"""Which way a module's per-example gradients are computed: by its layers, mapped, or one by one."""
+"""The choice of a way to per-example gradients of a module: by its layers, mapped, or one by one."""
 
 from __future__ import annotations
 

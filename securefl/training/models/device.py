@@ -1,4 +1,4 @@
-"""Which device computes. Nothing here touches CUDA when imported: party processes fork before they decide."""
+"""The device that computes. Importing this leaves CUDA alone: party processes fork before they decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that several models are made of."""
+"""Layers that several models share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure a model is of records' labels: what attacks on membership go by."""
+"""Confidence of a model in records' labels: what attacks on membership go by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good a model is on a held-out shard."""
+"""Evaluation of a model on a held-out shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures from gradients: what a sum of updates shows of the samples that it was made from.
+"""Gradient inversion: pictures of the samples that a sum of updates was made from.
 
 Two attacks. :func:`from_neurons` reads a first dense layer: where one sample alone activates a neuron, the
 gradient of its weights over that of its bias *is* the sample (Phong et al. 2018, IEEE TIFS 13(5), section

@@ -1,4 +1,4 @@
-"""What training and evaluation hand back; apart from the code that needs torch, so anybody can name it."""
+"""Outcomes of training and evaluation, apart from the code that needs torch, so anybody can name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""*membership*: whether the final model, or one opened sum, tells which records were trained on."""
+"""*membership*: records told from others by the final model, or by one opened sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What experiments on a recorded run start from: its models and sums, and whose samples they came from."""
+"""A case for experiments: the models and sums of a recorded run, and whose samples they came from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server holds after a round: the mean update of each cluster."""
+"""Cluster means of a round, as the server holds them after it."""
 
 from __future__ import annotations
 

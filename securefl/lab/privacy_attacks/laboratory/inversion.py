@@ -1,4 +1,4 @@
-"""Gradient inversion of opened sums: which pictures the server gets out of them, and how like they are.
+"""Gradient inversion of opened sums: the pictures that the server gets, and how like they are.
 
 Every sample of a cluster's members is compared with the reconstruction that is most like it. That choice
 takes ground truth; a server has to make it by eye. Beside it stands what the same choice makes of pictures

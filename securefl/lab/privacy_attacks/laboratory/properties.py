@@ -1,4 +1,4 @@
-"""Property inference: how many samples of each class the members of a cluster hold, from its opened sum.
+"""Property inference: samples of each class held by a cluster's members, from its opened sum.
 
 The server trains shadow parties from the same model on samples of its own, cut into parties with mixes of
 classes that it knows, and learns what a mix does to the last layer's bias.

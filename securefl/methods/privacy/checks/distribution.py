@@ -1,4 +1,4 @@
-"""Distribution: do the coordinates follow the *discrete* law of the sum, for the actual survivors?
+"""Distribution check: coordinates against the *discrete* law of the sum, for the actual survivors.
 
 Kolmogorov-Smirnov distances between the empirical distribution function and the law on the integers. The
 p-values are those of Dvoretzky, Kiefer, Wolfowitz and Massart, which hold for discrete laws as well; for

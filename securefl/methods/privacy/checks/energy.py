@@ -1,4 +1,4 @@
-"""Energy: is the squared norm of a sum what its members' noise makes it, and at most a signal more?
+"""Energy check: the squared norm of a sum against its members' noise, and at most a signal more.
 
 At large d the noise's norm dwarfs any signal's, so the expected energy n s^2 d is subtracted first. Two
 checks, one for each side. Too little energy means that parties added less noise than agreed: the **noise

@@ -1,4 +1,4 @@
-"""CheckEvidence over rounds: e-values, which may be multiplied and looked at after every round.
+"""Evidence over rounds: e-values, which may be multiplied and looked at after every round.
 
 A p-value says nothing about a party that deviates a little in every round. An e-value is a nonnegative number
 whose mean is at most 1 when all is honest. Noise is fresh in every round, so products over rounds stay so,

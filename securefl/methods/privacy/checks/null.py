@@ -1,4 +1,4 @@
-"""What a sum of honest parties looks like: the null hypothesis of all checks.
+"""The null hypothesis of all checks: a sum of honest parties.
 
 An opened sum is X = mu + Z. Z has independent coordinates, each the sum of one draw of the noise law per
 *survivor*. mu is the sum of the members' rounded signals: any integer vector of L2 norm at most the

@@ -1,4 +1,4 @@
-"""Outliers: more coordinates far out than noise and an allowed signal can put there.
+"""Outlier checks: more coordinates far out than noise and an allowed signal can put there.
 
 Norm and Kolmogorov-Smirnov tests look at all coordinates at once and miss a few dozen large ones among 10^5.
 

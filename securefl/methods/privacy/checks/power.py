@@ -1,4 +1,4 @@
-"""How surely the noise floor finds a sum that lacks noise.
+"""Power of the noise floor: how surely it finds a sum that lacks noise.
 
 A signal adds energy, and so hides missing noise; how much there is nobody knows before the run. So power is
 said without any signal, which is the best case, with the signal up to which it still holds.

@@ -1,4 +1,4 @@
-"""Projection: does a sum lie farther along a known direction than noise and an allowed signal take it?
+"""Projection check: distance of a sum along a known direction, against noise and an allowed signal.
 
 All other checks look at the coordinates of a sum as a bag of numbers. A party may therefore draw its noise
 honestly and then *sort* it: the largest values where a direction of its choice is largest. Nothing changes

@@ -1,4 +1,4 @@
-"""What a check says of one sum."""
+"""The verdict of a check on one sum."""
 
 from __future__ import annotations
 

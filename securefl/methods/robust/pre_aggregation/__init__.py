@@ -1,1 +1,1 @@
-"""What may stand in front of a rule: one file each, found by its name."""
+"""Pre-aggregation in front of a rule: one file each, found by its name."""

@@ -1,4 +1,4 @@
-"""Second-stage aggregation of Xiang et al.: the clusters that go along with descent on the server's data."""
+"""Second-stage aggregation of Xiang et al.: clusters that go along with descent on the server's data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What per-example momentum goes on from (``training.dp_sgd.carry``): public vectors only.
+"""Carried momentum: what each party's per-example momentum goes on from (``training.dp_sgd.carry``).
 
 A gradient that is mixed with a vector, and bounded then, is as private as without if the vector could be
 known to everybody. An own upload is public where no sum hides it; the global model's step always is.

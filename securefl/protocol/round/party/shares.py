@@ -1,4 +1,4 @@
-"""What a party lets go of when its checks have passed (protocol.md, step 9): one share of each member."""
+"""Shares that a party releases when its checks have passed (protocol.md, step 9): one of each member."""
 
 from __future__ import annotations
 

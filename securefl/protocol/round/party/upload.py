@@ -1,4 +1,4 @@
-"""From two parameter vectors to ring words: steps 2 to 6 of the data's way, once per update.
+"""The upload of a party: two parameter vectors to ring words, once per update (data flow, 2 to 6).
 
 The seams are where behaviours (attacks) take hold; honest parties have the honest step there.
 """

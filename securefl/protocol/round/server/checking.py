@@ -1,4 +1,4 @@
-"""Checks of what was opened, before the rule sees it (step 12 of the data's way, docs/checks.md)."""
+"""Checks of what was opened, before the rule sees it (step 12 of the data flow, docs/checks.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's freeze: who survives, what the ledger lets open, and what each survivor needs to check it."""
+"""The server's freeze: survivors, what the ledger lets open, and what each survivor needs to check it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From opened sums to one update for all models, group by group (docs/adr/0026)."""
+"""Stacking of opened sums into one update for all models, group by group (docs/adr/0026)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the models of task groups start without an oracle: one plain model, parted again and again.
+"""Starts of task groups' models without an oracle: one plain model, parted again and again.
 
 In the first ``groups.warmup`` rounds everybody learns the first model. Then, every ``groups.pace`` rounds,
 the model whose cluster means show most that its members are of several groups is parted along the direction

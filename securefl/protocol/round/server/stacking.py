@@ -1,4 +1,4 @@
-"""From opened ring sums to the rows that a robust rule sees, and the mean of the rule over reclusterings."""
+"""Stacking of opened sums into rows for a robust rule, and the mean of the rule over reclusterings."""
 
 from __future__ import annotations
 

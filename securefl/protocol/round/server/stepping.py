@@ -1,4 +1,4 @@
-"""What cluster sums do to the server's standing, and when a run ends (docs/dataflow.md, 11 to 14)."""
+"""The global step on cluster sums, and the end of a run (docs/dataflow.md, steps 11 to 14)."""
 
 from __future__ import annotations
 

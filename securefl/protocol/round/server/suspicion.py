@@ -1,8 +1,8 @@
-"""CheckEvidence over rounds: what the checks find again and again, and whom it is about (docs/checks.md).
+"""Suspicion: evidence of the checks over rounds, and whom it is about (docs/checks.md).
 
-Of whom depends on how clusters are drawn (:func:`securefl.methods.feasibility.dp_checks.evidence_of`): of a
-cluster that stays together, of the party where a sum is one upload, or of parties in changing company, by a
-bet on how often their sums fail.
+The subject depends on how clusters are drawn (:func:`securefl.methods.feasibility.dp_checks.evidence_of`): a
+cluster that stays together, the party where a sum is one upload, or parties in changing company, by a bet on
+how often their sums fail.
 
 The bet of presence is fair because the draw is random. So everybody whom the first draw of a round puts into
 a cluster is bet on, whatever becomes of its sum: one that is not opened has not failed. A void draw is a lost

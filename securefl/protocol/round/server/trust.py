@@ -1,4 +1,4 @@
-"""What the server remembers of the parties: what each has earned by the inner-product rule, round by round.
+"""Trust in the parties: what each has earned by the inner-product rule, round by round.
 
 The server sees sums only. What a cluster earns is credited to each of its survivors, and over reclusterings
 and rounds, in ever other company, those who lower the scores of their clusters fall behind (group testing).

@@ -1,4 +1,4 @@
-"""When the server stops waiting: everybody answered, or a deadline that hints may bring forward (ADR 0032).
+"""Waiting at the server: until everybody answered, or a deadline that hints may bring forward (ADR 0032).
 
 Hints (a broken connection, a missed deadline) only shorten the wait for those whom they concern, and only
 once enough others have answered for their time to be known. They never decide who takes part: whoever answers

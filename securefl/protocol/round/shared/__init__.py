@@ -1,1 +1,1 @@
-"""What server, party and simulation compute alike in a round."""
+"""Calculations of a round that server, party and simulation make alike."""

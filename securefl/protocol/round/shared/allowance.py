@@ -1,4 +1,4 @@
-"""How long the steps of a run may take: their deadlines, and never less than their vectors need."""
+"""Time allowed for the steps of a run: their deadlines, and never less than their vectors need."""
 
 from __future__ import annotations
 

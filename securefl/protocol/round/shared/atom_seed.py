@@ -1,4 +1,4 @@
-"""Which atoms a run has: those of its atom draw, the first whose nonces were all revealed.
+"""The atom seed of a run: that of its first atom draw whose nonces were all revealed.
 
 The certified seed of that draw forms the atoms of the whole roster. Each party that saw it keeps it, durably
 before it submits anything, and states it in every later hello; so the hellos of a round, which all see

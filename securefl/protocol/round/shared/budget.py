@@ -1,4 +1,4 @@
-"""How often parties have released, and whose privacy budget is spent, for party, server and simulation.
+"""Privacy budgets: parties' numbers of releases, and whose is spent, for party, server and simulation.
 
 A release counts once the party is in a round's clusters, whether or not anything of it is opened in the end:
 from there on its masked input may leave, and others may open the sum without it. So everybody finds the same

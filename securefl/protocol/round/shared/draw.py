@@ -1,4 +1,4 @@
-"""What follows from a round's nonces, for the server and every party alike: seed, clusters, weights."""
+"""The draw from a round's nonces, for the server and every party alike: seed, clusters, weights."""
 
 from __future__ import annotations
 

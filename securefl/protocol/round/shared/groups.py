@@ -1,4 +1,4 @@
-"""Task groups in a round: which model is whose, and clusters inside groups (docs/adr/0026)."""
+"""Task groups in a round: each party's model, and clusters inside groups (docs/adr/0026)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Step 8 of the protocol: what may be opened of a round, as server, party and simulation find it alike."""
+"""The leakage decision (protocol.md, step 8): what may be opened, for server, party and simulation alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all machines of one run know and never changes."""
+"""The plan of a run: everything that all its machines know and that never changes."""
 
 from __future__ import annotations
 

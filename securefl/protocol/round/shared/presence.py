@@ -1,4 +1,4 @@
-"""What every machine says and reports of its own connection (ADR 0032)."""
+"""Presence: messages and reports of every machine about its own connection (ADR 0032)."""
 
 from __future__ import annotations
 

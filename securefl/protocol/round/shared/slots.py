@@ -1,4 +1,4 @@
-"""What members of hidden groups put into counts and slots, and which slots may be opened (docs/adr/0026).
+"""Counts and slots of hidden groups: their content, and which slots may be opened (docs/adr/0026).
 
 A count is a seat: of the many seats that a slot has, a member takes one at random, and looks whether it is
 among those that were opened. Whoever lifts the count of one slot has to lower that of others, as all of them

@@ -1,4 +1,4 @@
-"""What masks, endorsements and releases are bound to, as digests that every party computes for itself."""
+"""Statements that masks, endorsements and releases are bound to, as digests that every party computes."""
 
 from __future__ import annotations
 

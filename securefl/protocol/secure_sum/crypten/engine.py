@@ -5,7 +5,7 @@ zero), CrypTen adds the tensors, and what a member exports is its ``.share`` of 
 is exported; it is no rank of the computation. CrypTen's ring is that of 64-bit words. A ring of 32 bits is
 its quotient, so that shares are exported modulo 2^32 there and nothing is lost.
 
-Data's way: step 7.
+In the data flow: step 7.
 """
 
 from __future__ import annotations

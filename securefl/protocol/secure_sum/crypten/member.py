@@ -13,7 +13,7 @@ member.
 All listed members are needed to open. Whoever is missing before the freeze means another attempt, with fresh
 keys.
 
-Data's way: step 7 (``submit``), and the party's part of step 9 (``seed_for``).
+In the data flow: step 7 (``submit``), and the party's part of step 9 (``seed_for``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one member says to another inside a computation, sealed so that nobody between them can read it.
+"""Messages between members inside a computation, sealed so that nobody between them can read them.
 
 The keys are those of share boxes: one X25519 agreement of the attempt's box keys for each two members, one
 key for each direction, bound to the attempt. A box is bound to sender, receiver and number, so that it opens

@@ -1,4 +1,4 @@
-"""What the machines need of CrypTen: a port, so that the core imports neither CrypTen nor torch."""
+"""The port to CrypTen for the machines, so that the core imports neither CrypTen nor torch."""
 
 from __future__ import annotations
 

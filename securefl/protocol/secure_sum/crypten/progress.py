@@ -1,4 +1,4 @@
-"""What goes into a computation and what comes out of it: the vocabulary between machines and sessions."""
+"""Progress of a computation, in and out: the vocabulary between machines and sessions."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ The server is no rank of the computation. It relays what members say to each oth
 that they export, and takes off the blinds once their seeds are released. Keys, inputs and receipts are
 collected as in every kind (:mod:`securefl.protocol.secure_sum.collecting`).
 
-Data's way: the server's part of steps 9 and 10.
+In the data flow: the server's part of steps 9 and 10.
 """
 
 from __future__ import annotations

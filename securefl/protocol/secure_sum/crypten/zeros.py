@@ -1,4 +1,4 @@
-"""Shares of zero over the complete graph: what hides a member's words from any coalition without the others.
+"""Shares of zero over the complete graph, which hide a member's words from coalitions without the others.
 
 Each two members share a key (X25519 and HKDF, bound to the attempt). For a sharing of zero, each pair takes
 the next stream of its key; the lower number adds it, the higher subtracts it, or both take the exclusive or.

@@ -5,7 +5,7 @@ Each function takes the phase in which its message is due and returns the next o
 
     advertise -> Advertised -> on_key_list -> Boxed -> on_box_list -> Ready -> mask -> Submitted -> shares_for
 
-Data's way: step 7 (``mask``), and the party's part of step 9 (``shares_for``).
+In the data flow: step 7 (``mask``), and the party's part of step 9 (``shares_for``).
 """
 
 from __future__ import annotations

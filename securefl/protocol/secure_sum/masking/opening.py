@@ -1,4 +1,4 @@
-"""Opening one cluster sum from released shares (protocol.md, step 10; data's way, steps 9 and 10)."""
+"""Opening one cluster sum from released shares (protocol.md, step 10; data flow, steps 9 and 10)."""
 
 from __future__ import annotations
 

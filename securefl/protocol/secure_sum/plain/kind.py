@@ -1,4 +1,4 @@
-"""No protection at all, behind the port: the server reads every update. For simulations and tests only.
+"""Plain sums behind the port, for simulations and tests only: the server reads every update.
 
 A sum opens as a masked one does: whoever has submitted is in it, and ``threshold`` members have to release.
 """

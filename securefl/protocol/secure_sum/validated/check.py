@@ -1,4 +1,4 @@
-"""Is a shared vector of projections within bounds: one bit, opened to its evaluators (ADR 0024, step 8).
+"""The bounds check of a shared vector of projections: one bit, opened to evaluators (ADR 0024, step 8).
 
 The words p_1 + B, ..., p_n + B and T - (p_1^2 + ... + p_n^2) go from additive to XOR shares together. A
 projection is in [-2^b, 2^b) exactly if no bit of p + 2^b from b + 1 upwards is set, and the sum is small

@@ -1,4 +1,4 @@
-"""The dealer's part of a validated sum, and how a member reads it (ADR 0024, step 3).
+"""The dealer's part of a validated sum, and its reading by members (ADR 0024, step 3).
 
 A dealer is told which members of which attempt are about to check each other, deals every check's tuples,
 and seals each member its part under a fresh key. It answers once for each attempt, sees no message between

@@ -1,4 +1,4 @@
-"""Correlated randomness for checks: what a dealer deals, what a member takes (ADR 0024, step 3).
+"""Correlated randomness for checks, from the dealer to the members (ADR 0024, step 3).
 
 For one check of k evaluators the dealer draws a seed for each. Every evaluator reads all its words from the
 stream of its seed, in the order in which the check asks for them; the words of products come out wrong that

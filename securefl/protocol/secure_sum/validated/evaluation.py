@@ -1,4 +1,4 @@
-"""A member's checks of the others' updates: from all receipts to its own verdict (ADR 0024, 6 to 9)."""
+"""Evaluation of the other members' updates: from receipts to one's own verdict (ADR 0024, 6 to 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A member's half of a validated sum, up to the exported share: what each message does (ADR 0024).
+"""A member's half of a validated sum, message by message, up to the exported share (ADR 0024).
 
 Each function takes the phase in which its message is due and returns the next one; a wrong message raises
 ``PeerError`` and nothing has changed. After the verdicts a member exports the sum of its shares of all

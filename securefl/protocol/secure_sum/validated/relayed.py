@@ -1,4 +1,4 @@
-"""Reading what all members of a validated sum have said, from the frames that the server relays."""
+"""Relayed statements of all members of a validated sum, read from the frames that the server passes on."""
 
 from __future__ import annotations
 

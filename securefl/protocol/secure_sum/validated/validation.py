@@ -1,4 +1,4 @@
-"""What a validated sum is about, and the rules that members and server apply alike (ADR 0024)."""
+"""Parameters of a validated sum, and the rules that members and server apply alike (ADR 0024)."""
 
 from __future__ import annotations
 
