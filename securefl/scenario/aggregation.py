@@ -1,8 +1,8 @@
 """The ``[aggregation]`` table: rules on cluster means, pre-aggregation, and the claim.
 
-The base classes here hold what every rule and every pre-aggregation states. The rules themselves are the files
-of :mod:`securefl.methods.robust.rules` and :mod:`securefl.methods.robust.pre_aggregation`, with formula and
-source.
+The base classes here hold what every rule and every pre-aggregation states. The rules themselves are in
+:mod:`securefl.methods.robust.rules` and :mod:`securefl.methods.robust.pre_aggregation`, a file each, with
+formula and source.
 """
 
 from __future__ import annotations
