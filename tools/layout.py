@@ -141,6 +141,8 @@ def _idle(
         for name, module in names.items():
             if module not in known:
                 yield f"{unit}: its stub takes {name} from {module}, which is not there"
+            elif f"{unit}.{name}" in known and module != f"{unit}.{name}":
+                yield f"{unit}: {name} of {module} has another module's name, and would be hidden by it"
             elif (unit, name) not in wanted and unit != "securefl":
                 yield f"{unit}: nobody takes {name}, which its stub exports"
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from securefl.base.errors import ConfigError
+from securefl.cli.asked import Asked, sources_of
 from securefl.cli.console import say
-from securefl.cli.reproduce import Asked, sources_of
 from securefl.cli.splits import split_of
 from securefl.lab.experiments import (
     SPLITS,

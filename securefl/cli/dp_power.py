@@ -21,7 +21,7 @@ from securefl.lab.experiments import (
     PowerSetting,
     encode,
     kinds,
-    measure,
+    measure_power,
     power_page,
     write_whole,
 )
@@ -86,7 +86,7 @@ def _measure(trials: int, seed: int, settings: tuple[PowerSetting, ...], *, quie
                 shown = 10 * done // total
                 say(f"  {10 * shown} % after {spoken(time.monotonic() - began)}")
 
-        return measure(trials, seed, settings, on_trial)
+        return measure_power(trials, seed, settings, on_trial)
 
 
 def _show(block: PowerBlock, trials: int) -> None:

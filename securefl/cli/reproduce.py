@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
@@ -11,6 +10,7 @@ import typer
 
 import scenarios
 from securefl.base.errors import ConfigError
+from securefl.cli.asked import Asked, sources_of
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.experiments import print_details, print_list, run_experiments
 from securefl.cli.options import DeviceOption, device_name
@@ -20,16 +20,13 @@ from securefl.lab.experiments import (
     Kind,
     ScaleName,
     Source,
-    asked_for,
     choose_exhibits,
     exhibits,
     page,
     papers,
-    present,
     read_check,
     read_records,
     shown,
-    with_auxiliary,
     write_whole,
 )
 from securefl.lab.plots import Format, need_matplotlib
@@ -39,36 +36,6 @@ _PRESETS = Path(scenarios.__path__[0]) / "papers"
 PictureOption = Annotated[
     Format | None, typer.Option("--picture", help="A second file of each picture, svg or pdf, beside PNG.")
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A call of the command."""
-
-    paper: str
-    presets: Path
-    out: Path
-    items: tuple[tuple[Kind, str], ...]
-    """By kind and number, or ``all``."""
-    datasets: tuple[str, ...]
-    auxiliary: str
-    """Instead of the one that an item names; nothing: that one."""
-    scale: ScaleName
-    seeds: int | None
-    data_dir: Path | None
-    device: str | None
-    jobs: int
-    fresh: bool
-    also: Format | None
-    """A second format of the pictures."""
-    page: bool
-    listing: bool
-    check: bool
-
-    @property
-    def runs(self) -> bool:
-        """Whether what is named is to be run, rather than listed or checked."""
-        return not (self.listing or self.check)
 
 
 def reproduce(
@@ -277,34 +244,6 @@ def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:
         fresh=asked.fresh,
         also=asked.also,
     )
-
-
-def sources_of(asked: Asked, exhibit: Exhibit) -> tuple[tuple[Source, ...], list[str]]:
-    """The data sets to run a table or figure on, and a line on each that is not there.
-
-    Raises:
-        ConfigError: none is there, or one that was named is not.
-    """
-    item = exhibit.item
-    if not exhibit.named:
-        return (Source(exhibit.study.datasets[0]),), []
-    if not asked.datasets:
-        there, lacking = present(exhibit.datasets(), asked.data_dir)
-        return tuple(_complete(asked, exhibit, one) for one in there), lacking
-    sources = tuple(asked_for(name, exhibit.study.datasets, asked.data_dir) for name in asked.datasets)
-    names = [dataset.name for dataset in exhibit.datasets()]
-    for source in sources:
-        if source.dataset.name not in names:
-            raise ConfigError(
-                "--dataset",
-                f"{item.kind} {item.number} is not about {source.dataset.name}",
-                f"{' or '.join(names)}, or leave it out",
-            )
-    return tuple(_complete(asked, exhibit, one) for one in sources), []
-
-
-def _complete(asked: Asked, exhibit: Exhibit, source: Source) -> Source:
-    return with_auxiliary(source, exhibit.item.auxiliary, asked.data_dir, asked.auxiliary)
 
 
 def _refuse_what_runs(context: typer.Context, *, checks: bool) -> None:

@@ -34,7 +34,7 @@ from .power import SETTINGS as SETTINGS
 from .power import PowerBlock as PowerBlock
 from .power import PowerRecord as PowerRecord
 from .power import kinds as kinds
-from .power import measure as measure
+from .power import measure_power as measure_power
 from .power_page import power_page as power_page
 from .provenance import commit as commit
 from .provenance import draws_of as draws_of

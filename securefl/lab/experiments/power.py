@@ -66,7 +66,7 @@ class PowerRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """That measured; empty: not known."""
 
 
-def measure(
+def measure_power(
     trials: int,
     seed: int,
     settings: Sequence[PowerSetting],

@@ -10,7 +10,15 @@ import pytest
 
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.lab.experiments.deviations import DEVIATIONS, STD, Deviation, PowerSetting
-from securefl.lab.experiments.power import ALL, ALPHA, PUBLISHED, SETTINGS, PowerRecord, failures, measure
+from securefl.lab.experiments.power import (
+    ALL,
+    ALPHA,
+    PUBLISHED,
+    SETTINGS,
+    PowerRecord,
+    failures,
+    measure_power,
+)
 from securefl.lab.experiments.power_page import power_page
 from securefl.lab.experiments.record import encode
 from securefl.methods.privacy.checks.family import OpenedSum, check_sums
@@ -22,7 +30,7 @@ BY_NAME = {deviation.name: deviation for deviation in DEVIATIONS}
 
 
 def measured(trials: int = 2) -> PowerRecord:
-    return measure(trials, 1, [SMALL], lambda *_: None)
+    return measure_power(trials, 1, [SMALL], lambda *_: None)
 
 
 @pytest.mark.parametrize(
