@@ -43,7 +43,7 @@ _WORK: Final = ".work"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What is run for one table or figure on one data set."""
+    """The runs of one table or figure on one data set."""
 
     simulations: tuple[tuple[str, Work], ...]
     """Every one, with the label of its cell; equal ones have one stem."""

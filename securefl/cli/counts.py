@@ -34,7 +34,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class CountsFile:
-    """What a file says."""
+    """The content of a file of declared counts."""
 
     parties: tuple[Declared, ...]
     heading: str | None

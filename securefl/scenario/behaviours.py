@@ -22,7 +22,7 @@ Phase = Literal["before-keys", "after-keys", "after-shares", "after-masked-input
 
 
 class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):
-    """What all have in common: who shows it, and when."""
+    """Fields that all behaviours have in common: who shows it, and when."""
 
     homes: ClassVar[tuple[str, ...]] = ("securefl.methods.attacks.parts", "securefl.scenario.behaviours")
     usual: ClassVar[str] = "label-flip"
@@ -46,7 +46,7 @@ class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):
 
 
 class Poisoning(Behaviour, frozen=True, kw_only=True):
-    """What changes a party's part in the model, so that a rule has to withstand it."""
+    """A behaviour that changes a party's part in the model, so that a rule has to withstand it."""
 
     honest_until: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Honest in the rounds before this fraction of ``stop.rounds``, to win trust first (adaptive)."""

@@ -10,7 +10,7 @@ from securefl.scenario.section import Section
 
 
 class Checks(Section, frozen=True, kw_only=True):
-    """Whether an opened sum looks like the noise that was agreed; one that does not is left out."""
+    """Checks of opened sums against the noise that was agreed; a sum that fails is left out."""
 
     kind: Literal["none", "published", "corrected"] = "none"
     """``corrected``: all of :mod:`securefl.methods.privacy.checks`, whose rate of false alarms is known.

@@ -62,7 +62,7 @@ ByLabel = LabelsPerParty | Dirichlet | ClassShares
 
 
 class ImageFolder(Section, frozen=True, kw_only=True):
-    """How the pictures of ``folder:PATH`` are read, and which of them are for the test."""
+    """Reading of the pictures of ``folder:PATH``, and the choice of those for the test."""
 
     size: tuple[Positive, Positive] | None = None
     """Height and width to which all are resized; by default all must have the same."""
@@ -80,7 +80,7 @@ class Standardise(Section, frozen=True, kw_only=True):
 
 
 class Data(Section, frozen=True, kw_only=True):
-    """Which data set, how it is split over parties and how much of it is used."""
+    """The data set, its split over parties and how much of it is used."""
 
     set: DataSet = "digits"
     partition: Partition = Iid()

@@ -71,7 +71,7 @@ class Groups(_Section, frozen=True, kw_only=True):
 
 
 class Participation(_Section, frozen=True, kw_only=True):
-    """Who takes part in a round: everybody (neither field), or a draw from the round's certified seed."""
+    """Participation in a round: everybody (neither field), or a draw from the round's certified seed."""
 
     count: Positive | None = None
     fraction: Fraction | None = None
@@ -147,7 +147,7 @@ class ServerOptimiser(_Section, frozen=True, kw_only=True):
 
 
 class Stop(_Section, frozen=True, kw_only=True):
-    """When the run ends: after ``rounds``, at the accuracy, or after ``patience`` rounds without gain."""
+    """The end of a run: after ``rounds``, at the accuracy, or after ``patience`` rounds without gain."""
 
     rounds: Positive = 10
     target_accuracy: Fraction | None = None
@@ -155,7 +155,7 @@ class Stop(_Section, frozen=True, kw_only=True):
 
 
 class Deadlines(_Section, frozen=True, kw_only=True):
-    """How long the server waits in each step before it goes on without the missing (seconds)."""
+    """Seconds that the server waits in each step before it goes on without the missing."""
 
     join: Seconds = 60.0
     """For the first hello of every party, at the start of the run."""
@@ -194,7 +194,7 @@ Audit = Literal[
 
 
 class Leakage(_Section, frozen=True, kw_only=True):
-    """What all sums of one update may give away together, besides ``secure_sum.k_anonymity``."""
+    """Limits on what all sums of one update give away together, besides ``secure_sum.k_anonymity``."""
 
     mode: Literal["veto", "report"] = "veto"
     """``veto``: a party releases nothing that crosses anybody's limit. ``report``: experiments only."""

@@ -32,7 +32,7 @@ _FIELD = 2**255 - 19
 
 @dataclass(frozen=True)
 class PublicIdentity:
-    """What everybody may know of a party or the server: its name and its two 32-byte public keys.
+    """The public part of an identity, of a party or the server: its name and two 32-byte public keys.
 
     Raises:
         UsageError: no valid name, or a key is not 32 bytes long (readers of files check before they build

@@ -27,7 +27,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """What one vantage point says of one draw of clusters."""
+    """One vantage point's statements on one draw of clusters."""
 
     vantage: PartyId
     round: int

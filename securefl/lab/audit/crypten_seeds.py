@@ -33,7 +33,7 @@ VICTIM: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class SeedSearch:
-    """What trying all seeds of the reduced space came to."""
+    """The outcome of trying all seeds of the reduced space."""
 
     bits: int
     found: tuple[int, ...]

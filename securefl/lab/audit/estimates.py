@@ -49,7 +49,7 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """How near the estimates come, by party of the system."""
+    """Errors of the estimates, by party of the system."""
 
     error: F64
     """Norm of the estimate's error over that of the prior's; 0 where the prior is right already."""

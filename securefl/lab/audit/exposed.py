@@ -29,7 +29,7 @@ _SEARCHED = 150
 
 @dataclass(frozen=True, slots=True)
 class Exposed:
-    """What is known of one update version."""
+    """The decided exposure of one update version."""
 
     opened: OpenedVersion
     ledger: LeakageLedger

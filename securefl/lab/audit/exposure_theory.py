@@ -32,7 +32,7 @@ _MOST = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """Of random reclusterings without dropouts, of one update."""
+    """Expected exposure by random reclusterings without dropouts, of one update."""
 
     participants: int
     atoms: int

@@ -10,7 +10,7 @@ from securefl.base.ids import PartyId
 
 
 class Severity(IntEnum):
-    """How bad a finding is, in ascending order."""
+    """Severity of a finding, in ascending order."""
 
     HOLDS = 0
     """The claim was checked, and it holds."""
@@ -29,7 +29,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Where in the transcripts it stands. Whoever doubts a finding looks there."""
+    """A place in the transcripts, for whoever doubts a finding."""
 
     source: str
     """Vantage point of the transcript (``server``, a party), or another file of the run directory."""

@@ -48,7 +48,7 @@ _REMEDY: Final = "the server did not compute what the scenario says: do not use 
 
 @dataclass(frozen=True, slots=True)
 class _Stepped:
-    """What came out of doing a round again."""
+    """The outcome of doing a round again."""
 
     same: bool
     difference: float

@@ -43,7 +43,7 @@ FORMAT: Final = "securefl audit 1"
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What is said about one recorded run."""
+    """The report of an audit of one recorded run."""
 
     recorded: Recorded
     lab: bool

@@ -71,7 +71,7 @@ class Steppable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Restepped:
-    """How far one process could be followed."""
+    """The outcome of re-stepping one process: how far it could be followed."""
 
     vantage: PartyId
     agreed: int

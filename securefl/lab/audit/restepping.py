@@ -41,7 +41,7 @@ _MESSAGES: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """What all machines of a seeded run start from."""
+    """Common starting point of all machines of a seeded run."""
 
     plan: RunPlan
     root: InsecureSeededEntropy

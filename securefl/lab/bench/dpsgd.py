@@ -59,7 +59,7 @@ class DpRow:
 
 @dataclass(frozen=True, slots=True)
 class DpReport:
-    """What `securefl bench dpsgd` found."""
+    """Results of `securefl bench dpsgd`."""
 
     batch: int
     repetitions: int

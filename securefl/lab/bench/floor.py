@@ -50,7 +50,7 @@ _SAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """How often each operation is needed; ``keystream``, ``added`` and ``hashed`` are bytes."""
+    """Numbers of operations that are needed; ``keystream``, ``added`` and ``hashed`` are bytes."""
 
     keystream: int
     added: int

@@ -56,7 +56,7 @@ _CONTEXT = b"securefl bench release"
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What was spent."""
+    """Costs of one rehearsed secure sum."""
 
     members: tuple[Meter, ...]
     """The members that survived."""

@@ -82,7 +82,7 @@ class RobustRow:
 
 @dataclass(frozen=True, slots=True)
 class RobustReport:
-    """What `securefl bench robust` found."""
+    """Results of `securefl bench robust`."""
 
     repetitions: int
     rows: tuple[RobustRow, ...]

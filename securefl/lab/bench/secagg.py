@@ -35,7 +35,7 @@ SIZES = ((10, 100_000), (10, 1_000_000), (32, 100_000), (32, 1_000_000), (100, 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class BenchRow:
-    """What to measure.
+    """One setting to measure.
 
     Raises:
         UsageError: fewer than 3 members, an empty vector, more than messages allow of either, or more than a
@@ -104,7 +104,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """What `securefl bench secagg` found."""
+    """Results of `securefl bench secagg`."""
 
     repetitions: int
     rows: tuple[RowResult, ...]

@@ -33,7 +33,7 @@ _COUNTED: dict[Ruling, tuple[str, str]] = {
 
 
 class Claim(Section, tag_field="kind", frozen=True, kw_only=True):
-    """What the paper says, and how to decide it.
+    """A statement of the paper, and how to decide it.
 
     ``final``: mean accuracy over the file's ``last`` rounds. ``unrest``: mean change of accuracy from one
     round to the next in the second half of the rounds.
@@ -104,7 +104,7 @@ AnyClaim = Increasing | Decreasing | Above | Below | Within | AtLeast | AtMost
 
 
 class ClaimVerdict(Struct, frozen=True, kw_only=True):
-    """What became of one claim."""
+    """The verdict on one claim."""
 
     says: str
     ruling: Ruling

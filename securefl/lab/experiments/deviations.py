@@ -23,7 +23,7 @@ STD: Final = 1024.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerSetting:
-    """What is summed."""
+    """A setting of sums whose checks are measured."""
 
     dim: int
     members: int

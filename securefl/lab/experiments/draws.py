@@ -20,7 +20,7 @@ LEAST_SURVIVORS = 2
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the server and the colluders learn from one draw."""
+    """Results of one draw: what the server and the colluders learn."""
 
     counted: float
     """Share of the parties that are in the opened sums. 0: a cascade of dropouts left none to be opened."""

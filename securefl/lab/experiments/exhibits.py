@@ -46,7 +46,7 @@ _MOST: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class CellPlan:
-    """What is to be simulated, and what cannot be."""
+    """A cell's scenario to simulate, or the reason why it cannot be."""
 
     scenarios: dict[str, Scenario]
     """By label, each one feasible; at least one."""

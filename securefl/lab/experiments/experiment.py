@@ -67,7 +67,7 @@ UNNAMED: Final = StudyDataset(name="", title="-")
 
 
 class Study(Section, frozen=True, kw_only=True):
-    """What all experiments of a paper share."""
+    """Settings that all experiments of a paper share."""
 
     title: Text
     about: str = ""
@@ -92,7 +92,7 @@ class Choice(Section, frozen=True, kw_only=True):
 
 
 class Dimension(Section, frozen=True, kw_only=True):
-    """What is varied, and to what."""
+    """A varied setting, and its values."""
 
     name: Label
     choices: Annotated[tuple[Choice, ...], Meta(min_length=1)]

@@ -54,7 +54,7 @@ class CheckedResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class CheckRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a check of a paper's results found."""
+    """Results of a check of a paper's committed results."""
 
     paper: str
     commit: str

@@ -42,7 +42,7 @@ OnRound = Callable[[int], None]
 
 
 class _EnoughError(Exception):
-    """As many rounds are simulated as were asked for."""
+    """Raised once as many rounds are simulated as were asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ ALL: Final = "all checks"
 
 
 class PowerRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often one kind of sum failed each check."""
+    """Failure rates of each check on one kind of sum."""
 
     deviation: str
     honest: bool

@@ -69,7 +69,7 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
 
 class AxisRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was varied, and to what in this run."""
+    """A varied setting, and its values in this run."""
 
     name: str
     choices: tuple[str, ...]

@@ -34,7 +34,7 @@ LOSSES: Final[Mapping[Loss, str]] = {
 
 
 class GroupFate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What became of one group."""
+    """The fate of one group."""
 
     members: int
     """Honest ones."""
@@ -62,7 +62,7 @@ class GroupFate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GroupsRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What became of all groups of a simulation."""
+    """The fates of all groups of a simulation."""
 
     heard: float
     """Share of the honest parties' updates in opened sums, mean of the rounds that have all models."""
@@ -72,7 +72,7 @@ class GroupsRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class _Round:
-    """What is seen of one round."""
+    """Observations of one round."""
 
     def __init__(self, choice: Mapping[PartyId, int]) -> None:
         self.choice = dict(choice)

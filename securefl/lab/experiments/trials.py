@@ -75,7 +75,7 @@ own group.
 
 
 class Common(Section, frozen=True, kw_only=True):
-    """What all figures of the paper share (``_trials.toml``)."""
+    """Settings that all figures of the paper share (``_trials.toml``)."""
 
     title: Text
     chosen: tuple[Text, ...] = ()
@@ -107,7 +107,7 @@ class Method(Section, frozen=True, kw_only=True):
 
 
 class Point(Section, frozen=True, kw_only=True):
-    """Where all methods are run."""
+    """A point at which all methods are run."""
 
     groups: Positive
     machines: Positive

@@ -21,7 +21,7 @@ MAX_SIZE = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How parties are put together."""
+    """The arrangement of parties in a round: clusters, reclusterings, atoms."""
 
     size: int
     """m: members of the smallest cluster."""

@@ -16,7 +16,7 @@ from securefl.methods.leakage import LeakageLimits, admit, leverages, planned, p
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
-    """Of one global round in which nobody drops out: means over drawn clusters."""
+    """Disclosure in one global round in which nobody drops out: means over drawn clusters."""
 
     exposed: float
     """Parties that the server and q random colluders expose if all R assignments are opened."""

@@ -44,7 +44,7 @@ _CLAIMS: Final[Mapping[Case, Literal["worst-case", "average-case"]]] = {
 
 @dataclass(frozen=True, slots=True)
 class DataShape:
-    """What a scenario file has to know of a data set."""
+    """Facts about a data set that a scenario file has to know."""
 
     inputs: int
     classes: int

@@ -58,7 +58,7 @@ def _within(parties: int, size: int, min_survivors: int, dropout: float) -> F64:
 
 @dataclass(frozen=True, slots=True)
 class Freezes:
-    """What so many simulated freezes came to."""
+    """Results of many simulated freezes."""
 
     trials: int
     lost: int

@@ -77,7 +77,7 @@ _PER_SIGNATURE = 1.7e-4
 
 @dataclass(frozen=True, slots=True)
 class Burden:
-    """What else a round's cost depends on."""
+    """Factors of a round's cost besides its shape."""
 
     parties: int
     """N: as many hellos and nonces are verified."""

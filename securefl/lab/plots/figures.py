@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Titled:
-    """What every plot has around its axes."""
+    """Title, notes and warning of a plot."""
 
     title: str
     notes: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Titled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot(Titled):
-    """What a plot shows. Of several seeds a curve is the mean, in a band of their standard deviation."""
+    """The content of a plot. Of several seeds a curve is the mean, in a band of their standard deviation."""
 
     rounds: int
     lines: tuple[Line, ...]
@@ -101,7 +101,7 @@ class SweepPlot(Titled):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histograms(Titled):
-    """How often each class occurs, in one small plot per party."""
+    """Class frequencies, in one small plot per party."""
 
     names: tuple[str, ...]
     shares: tuple[tuple[float, ...], ...]

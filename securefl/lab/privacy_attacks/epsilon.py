@@ -33,7 +33,7 @@ _HALVINGS = 40
 
 
 class Guesses(NamedTuple):
-    """How guesses at canaries came out."""
+    """Results of guesses at canaries."""
 
     canaries: int
     """Put in, or not, by fair and independent coins."""

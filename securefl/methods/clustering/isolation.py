@@ -29,7 +29,7 @@ _Least = Callable[[int, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """What the server gains at best."""
+    """The server's best gain."""
 
     chance: float
     """In one draw."""

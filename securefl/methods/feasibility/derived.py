@@ -21,7 +21,7 @@ from securefl.scenario import Scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DerivedLimits:
-    """What follows from a feasible scenario."""
+    """Numbers that follow from a feasible scenario."""
 
     participants: int
     """Parties that take part in a round."""

@@ -29,7 +29,7 @@ NO_OPENINGS: Openings = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What may be opened of one round."""
+    """The reclusterings of one round that may be opened."""
 
     openings: Openings
     """What was opened before of its update versions, and all that is admitted now, taken as opened."""

@@ -25,7 +25,7 @@ _SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class LeakageLimits:
-    """What one party demands.
+    """Demands of one party on what leaks.
 
     It is not exposed to any ``colluders`` other parties and stays among ``group`` honest ones exactly if
     every combination of sums that contains it contains ``support`` parties or more.

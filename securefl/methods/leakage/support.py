@@ -33,7 +33,7 @@ _TRIES = 8
 
 @dataclass(frozen=True, slots=True)
 class LeastSupport:
-    """What is known of the smallest support."""
+    """Bounds on the smallest support."""
 
     parties: tuple[PartyId, ...]
     """A support that exists: the smallest one that was found."""

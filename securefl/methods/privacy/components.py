@@ -24,7 +24,7 @@ from securefl.methods.privacy.shares import std_of
 
 @dataclass(frozen=True, slots=True)
 class ComponentPlan:
-    """What one member adds, as made by :func:`plan_components`."""
+    """Noise components of one member, as made by :func:`plan_components`."""
 
     target: float
     """Standard deviation, in steps, that every opened sum is to carry unknown to the adversary."""

@@ -33,7 +33,7 @@ from securefl.scenario import Scenario
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mechanism:
-    """Of one scenario and model; made by :func:`mechanism_of`."""
+    """The release mechanism of one scenario and model; made by :func:`mechanism_of`."""
 
     unit: Unit
     rounding: BoundedRounding

@@ -70,7 +70,7 @@ _GROWTH = 1.03
 
 
 class Spending:
-    """What one party spends by releasing again and again.
+    """Epsilon spent by one party that releases again and again.
 
     All numbers share one discretisation, the one that is fine enough for ``most`` releases, so that a number
     more costs milliseconds. A coarse grid only adds to epsilon.

@@ -25,7 +25,7 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How to descend."""
+    """Settings of the descent."""
 
     rule: GroupRule
     """Any that goes without the server's own data; one with a memory begins anew in every iteration."""
@@ -51,7 +51,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Descent:
-    """What came of it."""
+    """The result of a descent."""
 
     models: F64
     """f64 ``(k, d)``."""

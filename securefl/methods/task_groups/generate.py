@@ -19,7 +19,7 @@ Kind = Literal["regression", "gaussian-mean", "poisson-mean"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemSetup:
-    """What an experiment is drawn from.
+    """Parameters that a problem is drawn from.
 
     Raises:
         UsageError: fewer honest machines than groups, or numbers that make no sense.

@@ -18,7 +18,7 @@ from securefl.methods.robust import lengths
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """How the members of one model differ, as far as means over clusters show it."""
+    """The spread of one model's members, as far as means over clusters show it."""
 
     ratio: float
     """The largest eigenvalue of the means' covariance by the average one, 1 to c - 1: near 1 where members

@@ -16,7 +16,7 @@ Choice = npt.NDArray[np.intp]
 
 
 class Look(Protocol):
-    """What m machines see when k models are broadcast."""
+    """Losses and gradients of m machines when k models are broadcast."""
 
     @property
     def losses(self) -> F64:

@@ -16,7 +16,7 @@ from securefl.methods.task_groups.problem import Choice, Problem
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThreeStage:
-    """Where it came to."""
+    """The result of the three stages."""
 
     descent: Descent
     """The third stage."""

@@ -31,7 +31,7 @@ from securefl.methods.weighting.truncation import Share, exact
 
 @dataclass(frozen=True, slots=True)
 class PartialView:
-    """What a sample says about all."""
+    """A sample's evidence about all parties."""
 
     largest: float
     """Upper bound on the mean of the ceil(alpha K) largest truncated counts, at confidence 1 - 2 delta /

@@ -15,7 +15,7 @@ MessageT = TypeVar("MessageT")
 
 
 class Place(NamedTuple):
-    """Where in a run a message belongs. Messages about a whole round have reclustering and cluster -1."""
+    """The place of a message in a run. Messages about a whole round have reclustering and cluster -1."""
 
     round: int
     reclustering: int = -1
@@ -91,7 +91,7 @@ class Consulted:
 
 @dataclass(frozen=True, slots=True)
 class AllSent:
-    """What was sent before ``AwaitSent`` has left."""
+    """Everything sent before ``AwaitSent`` has left."""
 
     now: float
     round: int

@@ -75,7 +75,7 @@ EffectT_co = TypeVar("EffectT_co", covariant=True)
 
 
 class Machine(Protocol[PhaseT, EventT_contra, EffectT_co]):
-    """What the shell, the tests and the simulation drive."""
+    """A machine, as the shell, the tests and the simulation drive it."""
 
     def start(self, now: float) -> tuple[PhaseT, tuple[EffectT_co, ...]]:
         """Return the first phase and what to do first."""

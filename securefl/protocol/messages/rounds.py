@@ -48,7 +48,7 @@ class ModelAnnounce(Message, frozen=True, kw_only=True):
 
 
 class Limits(Message, frozen=True, kw_only=True):
-    """What a party demands before it releases anything; part of its signed hello."""
+    """Demands of a party before it releases anything; part of its signed hello."""
 
     min_survivors: Annotated[int, Meta(ge=1, le=MAX_CLUSTER)]
     k_anonymity: Annotated[int, Meta(ge=1, le=MAX_CLUSTER)]
@@ -92,7 +92,7 @@ class Reveals(Message, frozen=True, kw_only=True):
 
 
 class InstanceAttempt(Message, frozen=True, kw_only=True):
-    """Which attempt of an instance counts."""
+    """The attempt of an instance that counts."""
 
     reclustering: Annotated[int, Meta(ge=0)]
     cluster: Annotated[int, Meta(ge=0)]

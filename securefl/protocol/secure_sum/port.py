@@ -57,7 +57,7 @@ class MemberPhase(Protocol):
 
 
 class InputSent(MemberPhase, Protocol):
-    """What is left of an attempt once the update is out; kinds add what they let go of."""
+    """A member's attempt once the update is out; kinds add what they let go of."""
 
     @property
     def sharers(self) -> frozenset[int]:
@@ -80,7 +80,7 @@ class Running(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MemberStep:
-    """What an event makes of a member's phase, and what is said to the server with it."""
+    """The result of an event at a member: its phase, and messages to the server."""
 
     phase: MemberPhase
     said: tuple[AnyMessage, ...] = ()
@@ -141,7 +141,7 @@ Step = Literal["keys", "shares", "training"]
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Which updates of a sum passed validation, and which did not."""
+    """Verdicts of validation: updates of a sum that passed, and those that did not."""
 
     accepted: tuple[PartyId, ...]
     rejected: tuple[PartyId, ...]
@@ -150,7 +150,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a message makes of a phase at the server, and what is passed on to whom."""
+    """The result of a message at the server: the phase, and messages to pass on."""
 
     phase: ServerPhase
     relayed: tuple[tuple[PartyId, AnyMessage], ...] = ()
@@ -158,7 +158,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """What follows a step that has ended with whoever had answered."""
+    """The result of ending a step with whoever had answered."""
 
     phase: ServerPhase
     """A next attempt's ``CollectingKeys`` means: start over with its members."""

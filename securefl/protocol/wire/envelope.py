@@ -39,7 +39,7 @@ _Recipient = Annotated[str, Meta(pattern=rf"^(?:\*|{NAME.pattern})\Z")]
 
 
 class Header(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Where a frame belongs. All of it is signed."""
+    """The header of a frame: its place in the run. All of it is signed."""
 
     run: _Word
     round: _Index
@@ -63,7 +63,7 @@ class Header(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What is signed. ``body`` is a view into the frame."""
+    """The signed part of a frame. ``body`` is a view into the frame."""
 
     header: Header
     body: memoryview = field(repr=False)

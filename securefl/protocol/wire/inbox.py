@@ -98,7 +98,7 @@ class _Sender:
 
 
 class Inbox:
-    """Everything that arrives at one process.
+    """The inbox of one process: everything that arrives at it.
 
     A frame of a new session ends the sender's earlier one: what that sent and has not arrived is refused from
     then on. (A broker that held back *all* of an earlier session can still play it later, and so can one that

@@ -29,7 +29,7 @@ _OBSERVER = PartyId(OBSERVER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverSettings:
-    """What an observer needs to know. No scenario and no key."""
+    """Settings of an observer. No scenario and no key."""
 
     run: RunId
     broker: BrokerUrl
@@ -40,7 +40,7 @@ class ObserverSettings:
 
 
 class Observations:
-    """What passed the broker.
+    """Records of the frames that passed the broker.
 
     Raises:
         ConfigError: the roster cannot be read, or the transcript exists already.

@@ -24,7 +24,7 @@ from securefl.scenario import behaviours as kinds
 
 @dataclass(frozen=True, slots=True)
 class PartyBehaviour:
-    """How one party deviates; without behaviours, not at all."""
+    """Deviations of one party; without behaviours, none."""
 
     behaviours: tuple[Behaviour, ...]
     seams: Seams

@@ -24,7 +24,7 @@ from securefl.training.data import load_data, turns_of, write_shards
 
 @dataclass(frozen=True, slots=True)
 class LocalSetup:
-    """Where everything lies."""
+    """Keys and files of a run on one machine."""
 
     roster_file: Path
     identities: Mapping[PartyId, Identity] = field(repr=False)

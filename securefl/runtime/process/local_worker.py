@@ -13,7 +13,7 @@ LocalResult = Trained | Chosen | Evaluated | Consulted
 
 
 class LocalWorker:
-    """Where one process trains, tests and consults; one training at a time."""
+    """The worker of one process: trains, tests and consults, one training at a time."""
 
     def __init__(self, work: LocalWork) -> None:
         """Set up for ``work``."""

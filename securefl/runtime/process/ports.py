@@ -14,7 +14,7 @@ from securefl.training.sgd import Evaluation
 
 
 class Witness(Protocol):
-    """Who is told what this process saw and did: transcript, metrics, progress."""
+    """A listener to what this process saw and did: transcript, metrics, progress."""
 
     def report(self, now: float, item: object) -> None:
         """Take a fact that the machine reports."""
@@ -64,7 +64,7 @@ class Nobody:
 
 
 class DurableJournal(Protocol):
-    """What ``Journal`` effects are written to."""
+    """The store that ``Journal`` effects are written to."""
 
     def note(self, round_: int, step: str) -> None:
         """Write durably."""
@@ -73,7 +73,7 @@ class DurableJournal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalWork:
-    """What this process can do besides talking, in a worker thread.
+    """Work that this process can do besides talking, in a worker thread.
 
     Where training or choosing raises, whatever it is, the party sends zeros: only its own log says so. A
     ``SecureflError`` in consulting costs the round its update. Anything else in there, and ``UsageError``, is

@@ -20,7 +20,7 @@ from securefl.scenario import Behaviour, NoNoise, Scenario
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """What all rounds together say of parties, or of fixed clusters."""
+    """The verdict of all rounds together on parties, or on fixed clusters."""
 
     suspects: tuple[Suspect, ...]
     """Whom there is evidence of, at the end of the run."""
@@ -88,7 +88,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Of a whole run, against what the scenario says of its parties."""
+    """Results of the checks over a whole run, against what the scenario says of its parties."""
 
     tallies: tuple[Tally, ...]
     false_alarms: int

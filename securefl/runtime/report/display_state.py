@@ -49,7 +49,7 @@ whose sum was lost."""
 
 @dataclass(frozen=True, slots=True)
 class DisplayState:
-    """What is going on."""
+    """The state of a run, for a display."""
 
     rounds: int
     """Planned rounds."""

@@ -57,7 +57,7 @@ def why_none(behaviours: tuple[Behaviour, ...], *, seeded: bool) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Where one run stands: what the parties have spent, and with which assumptions."""
+    """The privacy account of one run: epsilon spent by the parties, and the assumptions behind it."""
 
     guarantee: Guarantee | None
     """Of the party that released most often, of those that keep to the protocol; None without a guarantee."""

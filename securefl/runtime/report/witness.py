@@ -85,7 +85,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the process's run ended."""
+    """The ending of a process's run."""
 
     outcome: Finished | Aborted
 

@@ -18,7 +18,7 @@ from securefl.scenario import Phase
 
 @dataclass(frozen=True, slots=True)
 class Deviations:
-    """What parties do in one round that bears on who is counted."""
+    """Deviations of parties in one round that bear on who is counted."""
 
     silent: Mapping[PartyId, Phase]
     """Who drops out or is killed, and when."""
@@ -53,7 +53,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """What came of the first attempts of a round's sums, and of those that followed."""
+    """The outcomes of the first attempts of a round's sums, and of those that followed."""
 
     lost: Mapping[ClusterKey, str]
     """Sums that were given up, and why."""

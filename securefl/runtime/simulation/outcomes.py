@@ -28,7 +28,7 @@ _SAYS_INPUT: Final = _SAYS_SHARES - {"after-shares"}
 
 @dataclass(frozen=True, slots=True)
 class RoundOutcomes:
-    """How a round ends, apart from the numbers."""
+    """The end of a round, apart from the numbers."""
 
     unready: Mapping[ClusterKey, str]
     """Sums that came to nothing before any update was submitted, and why."""

@@ -46,7 +46,7 @@ class Shadow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """What shadow models are trained on: half of the records of ``dataset``'s training half, each anew."""
+    """Records for shadow models: each trains on another half of ``dataset``'s training half."""
 
     scenario: Scenario
     """Settled where it has privacy. Its data set, limits and the server's own samples do not count."""

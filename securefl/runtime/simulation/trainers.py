@@ -100,7 +100,7 @@ class PartyByParty:
 
 
 class Allotment(NamedTuple):
-    """Which samples of a pool one party trains on."""
+    """Samples of a pool that one party trains on."""
 
     honest: Portion
     poisoned: Portion
@@ -111,7 +111,7 @@ class Allotment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Allotments:
-    """Of all parties, and what their randomness is drawn from."""
+    """Allotments of all parties, and the root of their randomness."""
 
     parties: Mapping[PartyId, Allotment]
     root: Entropy

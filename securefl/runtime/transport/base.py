@@ -41,7 +41,7 @@ class ArrivedFrame(NamedTuple):
 
 
 class Link(NamedTuple):
-    """What became of a connection."""
+    """The state of a connection."""
 
     up: bool
     kept: bool = False
@@ -125,7 +125,7 @@ def check_filter(topic_filter: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BrokerUrl:
-    """How to reach a broker, and as whom. ``repr`` and ``str`` show no password.
+    """The address of a broker and the user's name. ``repr`` and ``str`` show no password.
 
     ``ca_file`` is the authority that signed the broker's certificate (None with ``mqtts``: the system's);
     ``cert_file`` and ``key_file`` identify this client. All are PEM.

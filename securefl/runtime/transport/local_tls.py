@@ -34,7 +34,7 @@ class ClientFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LocalTls:
-    """Where the files are. ``clients`` maps a party's name (its certificate's common name) to its files."""
+    """Files of the authority; ``clients``: a party's by its name (its certificate's common name)."""
 
     ca_file: Path
     server_cert: Path

@@ -12,7 +12,7 @@ from securefl.base.arrays import I64, Inputs
 
 
 class Portion(NamedTuple):
-    """Where one party's samples lie in a pool."""
+    """The place of one party's samples in a pool."""
 
     x: int
     """Row of its first sample."""

@@ -46,7 +46,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """Where the shards lie, and how many samples each party got (the count that it will declare)."""
+    """Paths of the shards, and each party's number of samples (the count that it will declare)."""
 
     parties: Mapping[PartyId, Path]
     counts: Mapping[PartyId, int]

@@ -26,7 +26,7 @@ nothing at random."""
 
 
 class _Kept(NamedTuple):
-    """What one pass keeps of a layer with parameters."""
+    """Data of one pass that a layer with parameters keeps."""
 
     layer: nn.Module
     inputs: torch.Tensor

@@ -13,7 +13,7 @@ from securefl.training.sgd.evaluation import BATCH
 
 
 class Confidences:
-    """Of one set of records, under any parameters. Overwrites ``module``'s parameters.
+    """Confidences in one set of records, under any parameters. Overwrites ``module``'s parameters.
 
     Args:
         module: the model, on the CPU.

@@ -28,7 +28,7 @@ _MEMORY = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """How :func:`matched` searches."""
+    """Settings of the search of :func:`matched`."""
 
     steps: int = 300
     rate: float = 0.1

@@ -21,7 +21,7 @@ PIECE = 512
 
 
 class ServerGradient:
-    """What a rule is told of the server's own data.
+    """Gradients of the server's own data, for a rule that asks for them.
 
     Zeno++ gets, for every reclustering, the gradient of the mean loss on ``rule.batch`` samples drawn anew
     without replacement; on all where there are no more (SHARE, algorithm 2). Weight decay is no part of it.

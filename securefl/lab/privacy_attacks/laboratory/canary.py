@@ -43,7 +43,7 @@ _DELTA = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CanaryAudit:
-    """What one run's canaries show."""
+    """Results of one run's canaries."""
 
     claimed: float
     """Epsilon by the ledger of the host that released most often, at ``delta``."""
@@ -148,7 +148,7 @@ class Still:
 
 
 class _Opened(NamedTuple):
-    """What one opened sum says at the canaries' coordinates."""
+    """Values of one opened sum at the canaries' coordinates."""
 
     reclustering: int
     survivors: tuple[PartyId, ...]

@@ -30,7 +30,7 @@ _AS_GOOD = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inversion:
-    """What was found of the samples behind one opened sum."""
+    """Reconstructions of the samples behind one opened sum, compared with the originals."""
 
     originals: F64
     """Brightness 0 to 1, f64 ``(n, height, width)``; colours are averaged."""

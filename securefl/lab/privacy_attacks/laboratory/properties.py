@@ -31,7 +31,7 @@ _MIX: Final = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelAttack:
-    """What an attack on label shares found, by cluster."""
+    """Results of an attack on label shares, by cluster."""
 
     estimated: F64
     """f64 ``(clusters, classes)``."""

@@ -16,7 +16,7 @@ Direction = Literal["unit", "sign", "std"]
 
 
 class MinMax(InformedAttack, tag="min-max", frozen=True, kw_only=True):
-    """As far from the known mean as the two most distant known updates are from each other."""
+    """The farthest update from the known mean within the distance of the two most distant known updates."""
 
     direction: Direction = "std"
 

@@ -14,7 +14,7 @@ from securefl.scenario import InformedAttack
 
 
 class MinSum(InformedAttack, tag="min-sum", frozen=True, kw_only=True):
-    """As far from the known mean as the sum of squared distances of a known update allows."""
+    """The farthest update from the known mean within the sum of squared distances of a known update."""
 
     direction: Direction = "std"
 

@@ -42,7 +42,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckPlan:
-    """What all parties agreed to, and how often the server may be wrong about it."""
+    """Terms of the checks: the noise and the norm that all parties agreed to, and the false-alarm rate."""
 
     law: NoiseLaw
     std: float | Callable[[int], float]
@@ -76,7 +76,7 @@ class OpenedSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumVerdict:
-    """What a round says of one of its sums."""
+    """The verdict of a round on one of its sums."""
 
     family: CheckVerdict
     """Statistic and threshold are in digits: minus the decimal logarithm of the p-value, which is already

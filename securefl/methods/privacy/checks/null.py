@@ -33,7 +33,7 @@ MIN_DIM = 64
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """Which sums are honest.
+    """The null hypothesis: the sums that are honest.
 
     Raises:
         UsageError: values out of range.

@@ -64,7 +64,7 @@ def weighted_median(stack: Stack) -> Aggregate:
 
 
 class _Middle:
-    """Where the weighted medians lie among c values, for given integer weights (``units``)."""
+    """The place of weighted medians among c values, for given integer weights (``units``)."""
 
     def __init__(self, units: F64) -> None:
         self.units = units

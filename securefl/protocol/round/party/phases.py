@@ -29,7 +29,7 @@ from securefl.protocol.secure_sum import InputSent, MemberPhase, SecureSum
 
 @dataclass(frozen=True, slots=True)
 class PartyContext:
-    """What a party machine is made with."""
+    """Constants of a party machine, given when it is made."""
 
     plan: RunPlan
     me: PartyId
@@ -56,7 +56,7 @@ class PartyContext:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a party carries from round to round."""
+    """State that a party carries from round to round."""
 
     spent: int
     """The party takes part in later rounds than this one only."""

@@ -20,7 +20,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occasion:
-    """What a party knows when it makes an update, all of it public."""
+    """Knowledge of a party when it makes an update, all of it public."""
 
     round: int
     work: int
@@ -68,7 +68,7 @@ Encode = Callable[[RunPlan, F64, Entropy, Occasion], Encoded]
 
 @dataclass(frozen=True, slots=True)
 class Seams:
-    """Where what a party contributes may deviate."""
+    """The seams of a party's contribution, at which it may deviate."""
 
     update: Callable[[F64, Occasion], F64] = _update_unchanged
     """f64 update before the clip, shape (d,)."""

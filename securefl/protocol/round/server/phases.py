@@ -36,7 +36,7 @@ NOBODY_GONE: Mapping[PartyId, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """What a server machine is made with."""
+    """Constants of a server machine, given when it is made."""
 
     plan: RunPlan
     identity: Identity = field(repr=False)
@@ -49,7 +49,7 @@ class ServerContext:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the server carries from round to round."""
+    """State that the server carries from round to round."""
 
     round: int
     params: F32 = field(repr=False)
@@ -133,7 +133,7 @@ class Revealing:
 
 @dataclass(frozen=True, slots=True)
 class RoundView:
-    """What is fixed about a round once its clusters are drawn."""
+    """The fixed data of a round once its clusters are drawn."""
 
     model: bytes
     announced: bytes
@@ -164,7 +164,7 @@ class Summing:
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """What the freeze fixed: the survivor set and the instances that can be opened."""
+    """The result of the freeze: the survivor set and the instances that can be opened."""
 
     survivors: frozenset[PartyId]
     statement: bytes

@@ -27,7 +27,7 @@ _NOBODY: Mapping[PartyId, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a step of a round is answered."""
+    """The pace of answers in a step of a round."""
 
     began: float = 0.0
     """When it was asked for; of a kind of step that has no one beginning, when the first was."""

@@ -28,7 +28,7 @@ from securefl.protocol.round.shared.reports import ClustersDrawn
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What is fixed once all nonces are known."""
+    """The draw of a round, fixed once all nonces are known."""
 
     seed: bytes
     """The certified seed, 32 bytes: public once the clusters have been drawn from it."""

@@ -40,7 +40,7 @@ def demands(limits: Mapping[PartyId, Limits]) -> dict[PartyId, LeakageLimits]:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What may be opened, as a question that public signed data answer."""
+    """A question of what may be opened, answered from public signed data."""
 
     round: int
     assignment: Assignment

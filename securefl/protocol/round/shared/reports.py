@@ -20,7 +20,7 @@ Group = tuple[PartyId, ...]
 
 
 class Suspect(NamedTuple):
-    """What rounds of checks say against "these parties keep to the plan", in decimal digits of e-values."""
+    """Evidence of checks over rounds that parties leave the plan, in decimal digits of e-values."""
 
     parties: Group
     highest: float
@@ -194,7 +194,7 @@ class SumsWithheld:
 
 @dataclass(frozen=True, slots=True)
 class SlotsCounted:
-    """How many survivors of a cluster are in which hidden group; which of these sums are opened.
+    """Counts of a cluster's survivors in each hidden group, and which of these sums are opened.
 
     The server says it of each cluster whose counts it opened; a member of its own, as the server told it.
     """

@@ -23,7 +23,7 @@ __all__ = ["MAX_AHEAD", "Communicator", "Incoming", "Mailbox", "Outgoing"]
 
 
 class Mailbox:
-    """What has come and was not read, by sender and number; what is to go out."""
+    """Messages that have come and were not read, by sender and number, and those that are to go out."""
 
     def __init__(self, names: Sequence[PartyId], rank: int) -> None:
         self.names = tuple(names)
@@ -73,7 +73,7 @@ class Mailbox:
 
 
 class Communicator:
-    """What CrypTen calls. Ranks are member numbers."""
+    """The communicator that CrypTen calls. Ranks are member numbers."""
 
     BYTES_PER_ELEMENT = 8
 

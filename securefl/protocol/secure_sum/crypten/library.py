@@ -30,7 +30,7 @@ _CONVERTER = "crypten.nn.onnx_converter"
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What of CrypTen is used. It has no types, so nothing here has."""
+    """The part of CrypTen that is used. It has no types, so nothing here has."""
 
     crypten: Any
     communicator: Any

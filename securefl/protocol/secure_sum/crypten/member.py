@@ -68,7 +68,7 @@ class Advertised:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Who takes part is known, and a key with each of them; waiting for the update."""
+    """Knows who takes part, and has a key with each of them; waiting for the update."""
 
     setup: Setup
     me: int

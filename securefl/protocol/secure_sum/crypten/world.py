@@ -32,7 +32,7 @@ _PROVIDER = "securefl"
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Who computes, and where a member's randomness comes from."""
+    """The world of one computation: its members, and the source of one member's randomness."""
 
     members: Sequence[PartyId]
     rank: int

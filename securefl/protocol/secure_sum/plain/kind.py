@@ -85,7 +85,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """Who takes part is known; waiting for the update, and then for the freeze."""
+    """Knows who takes part; waiting for the update, and then for the freeze."""
 
     setup: Setup
     me: int

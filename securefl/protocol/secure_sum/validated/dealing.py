@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """What one evaluator gets for one check."""
+    """The words of one evaluator for one check."""
 
     seed: bytes = field(repr=False)
     correction: bytes = field(default=b"", repr=False)

@@ -80,7 +80,7 @@ from securefl.scenario import Deadlines, Scenario
 
 @dataclass(frozen=True, slots=True)
 class Tests:
-    """What updates have to pass in one run."""
+    """Tests that updates have to pass in one run."""
 
     scenario: Scenario
     length: int

@@ -32,7 +32,7 @@ from securefl.protocol.secure_sum.validated.validation import Validation
 
 @dataclass(frozen=True, slots=True)
 class CheckLines:
-    """What one evaluator has for the check of one owner, besides share and triples."""
+    """Data of one evaluator for the check of one owner, besides share and triples."""
 
     evaluators: tuple[int, ...]
     """Member numbers by rank."""
@@ -42,7 +42,7 @@ class CheckLines:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """What stays the same after the key list."""
+    """Data that stays the same after the key list."""
 
     listed: member.Listed
     validation: Validation

@@ -24,7 +24,7 @@ LEAST_MEMBERS = 3
 
 @dataclass(frozen=True, slots=True)
 class UpdateShare:
-    """What one holder gets of one owner's update: a seed, or the words themselves. The other one is empty."""
+    """One holder's share of one owner's update: a seed, or the words themselves. The other one is empty."""
 
     seed: bytes = field(default=b"", repr=False)
     words: bytes = field(default=b"", repr=False)

@@ -18,7 +18,7 @@ CHECK_NUMBERS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """How updates are validated, the same in all attempts of a run; what bounds them goes by weight."""
+    """Parameters of validation, the same in all attempts of a run; what bounds updates goes by weight."""
 
     projections: int
     """n: of each update in each check."""
