@@ -73,3 +73,8 @@ def test_anchors_are_made_as_forges_make_them(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Overrides: `--set path=value`\n## A b\n## A b\n```\n# no heading\n```\n")
     assert anchors(page) == {"overrides---set-pathvalue", "a-b", "a-b-1"}
+
+
+def test_every_decision_is_listed() -> None:
+    listed = {target for target, _ in links(ROOT / "docs" / "adr" / "index.md")}
+    assert [path.name for path in (ROOT / "docs" / "adr").glob("0*.md") if path not in listed] == []
