@@ -161,7 +161,7 @@ def _checked(scenario: Scenario) -> Scenario:
 
 
 def explain(scenario: Scenario) -> str:
-    """What follows from a scenario as comments (clusters, collusion, privacy, ...), then its fields as TOML.
+    """Consequences of a scenario as comments (clusters, collusion, privacy, ...), then its fields as TOML.
 
     Raises:
         ConfigError: its fields contradict each other.

@@ -94,7 +94,7 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, Sequence[str]]]:
 
 
 def _misfit(fields: int, width: int) -> str:
-    """What is wrong with so many fields in a line, after lines of ``width``."""
+    """The fault of so many fields in a line, after lines of ``width``."""
     has = f"has {counted(fields, 'field')}"
     if fields == width or fields > 3:
         return has

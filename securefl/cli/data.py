@@ -71,7 +71,7 @@ def histogram(
 
 
 def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[str, Any]:
-    """Who has how many of each class, as plain values for JSON.
+    """Each party's samples of each class, as plain values for JSON.
 
     ``parties`` and ``server`` (if it has samples of its own) are counts by class; ``samples`` counts samples,
     of which each of a text has many labels. ``distance`` is by party the total variation between its labels'

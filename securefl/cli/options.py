@@ -97,7 +97,7 @@ class JoinOptions(BrokerFiles):
 
     @property
     def url(self) -> BrokerUrl:
-        """Where the broker is.
+        """The address of the broker.
 
         Raises:
             ConfigError: nonsense in the URL, or a file that cannot be read.

@@ -88,7 +88,7 @@ def _usage_in_one_line(ctx: Any) -> Iterator[None]:
 
 
 def _refusal(error: Any, ctx: Any) -> ConfigError:
-    """What is wrong with a command line: the option or argument, why, and where to look."""
+    """The fault of a command line: the option or argument, the reason, and where to look."""
     program, see = ctx.command_path, f"see: {ctx.command_path} {ctx.help_option_names[0]}"
     parameter, option = getattr(error, "param", None), getattr(error, "option_name", None)
     if parameter is not None:
@@ -104,7 +104,7 @@ def _refusal(error: Any, ctx: Any) -> ConfigError:
 
 
 def _unfit(error: Any) -> str:
-    """Why a value does not do: in own words where its parser says which kind of error it is."""
+    """The reason why a value does not do: in own words where its parser says which kind of error it is."""
     details: Callable[[], Iterable[Any]] = getattr(error.__cause__, "errors", tuple)
     for detail in details():
         words = _UNFIT.get(detail["type"])

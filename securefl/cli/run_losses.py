@@ -24,7 +24,7 @@ from securefl.training.sgd import Evaluator
 def declared_in_run(
     directory: RunDirectory, scenario: Scenario, data_dir: Path | None
 ) -> tuple[Declared, ...]:
-    """What each party of a run declared, and the loss of the final model on its samples.
+    """Declared counts of each party of a run, and the loss of the final model on its samples.
 
     Of task groups that of the model that has the least there: the one that the party would choose. It takes
     everybody's data, which are in one place in local runs and simulations only.

@@ -14,7 +14,7 @@ Shares = tuple[tuple[float, ...], ...]
 
 
 def split_of(job: SimulationJob, shows: Shows) -> tuple[SeedRecord, Shares]:
-    """What ``shows`` measures of a split, in place of an accuracy; and what its picture shows.
+    """The measure ``shows`` of a split, in place of an accuracy, and the content of its picture.
 
     Raises:
         ConfigError: the data set is missing or cannot be split as asked; or no cap keeps to the bound.

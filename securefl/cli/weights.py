@@ -174,7 +174,7 @@ def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None
 
 
 def _use(scenario: Scenario | None, alpha: float, alpha_star: float) -> str:
-    """Who uses the U that was found: any rounds that truncate, those of the run, or none of that run's."""
+    """The clause on who uses U: any rounds that truncate, those of the run, or none of that run's."""
     if scenario is None:
         return "rounds use"
     own = scenario.weighting
@@ -185,7 +185,7 @@ def _use(scenario: Scenario | None, alpha: float, alpha_star: float) -> str:
 
 
 def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star: float, use: str) -> None:
-    """What U is, and whose counts are above it."""
+    """U, and the parties whose counts are above it."""
     numbers = [one.count for one in declared]
     liars, before = heaviest(len(numbers), alpha), float(mwp(numbers, alpha))
     after = float(mwp(truncated(numbers, cap), alpha))
@@ -210,7 +210,7 @@ def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star:
 
 
 def _as_run(weighting: Weighting) -> str:
-    """What the run itself did with its counts."""
+    """The run's own treatment of its counts."""
     match weighting.mode:
         case "ignore":
             return "the run itself ignored counts: every party weighed the same"
@@ -226,7 +226,7 @@ def _as_run(weighting: Weighting) -> str:
 
 
 def _of_sample(numbers: Sequence[int], cap: int, alpha: float, alpha_star: float, delta: float) -> str:
-    """What the counts say of all, of which they are a sample."""
+    """Conclusions about all counts from a sample of them."""
     needed = smallest_sample(alpha, delta)
     if len(numbers) < needed:
         raise ConfigError(

@@ -42,7 +42,7 @@ class Rule(Part, tag_field="type", frozen=True, kw_only=True):
 
     @property
     def server_data(self) -> ServerData:
-        """What it needs of the server's own data."""
+        """Requirements on the server's own data."""
         return "none"
 
     def withstands(self, clusters: int) -> int:
@@ -80,7 +80,7 @@ class PreAggregation(Part, tag_field="type", frozen=True, kw_only=True):
         return rows
 
     def rows_left(self, rows: int) -> int:
-        """How many rows it makes of ``rows``."""
+        """The number of rows that it makes of ``rows``."""
         return rows
 
     def withstands(self, rows: int) -> int:

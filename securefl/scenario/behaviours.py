@@ -41,7 +41,7 @@ class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):
 
     @property
     def members(self) -> int:
-        """How many show it."""
+        """The number of parties that show it."""
         return len(self.parties) or self.count
 
 

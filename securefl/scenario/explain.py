@@ -145,7 +145,7 @@ def _member(node: inspect.Type, value: Any) -> inspect.Type:
 
 
 def _tag_field(node: inspect.Type) -> str | None:
-    """Which field says what kind of table it is: ``type``, or ``kind`` of behaviours."""
+    """The field that says what kind of table it is: ``type``, or ``kind`` of behaviours."""
     if isinstance(node, inspect.StructType):
         return node.tag_field
     members = node.types if isinstance(node, inspect.UnionType) else ()
@@ -153,7 +153,7 @@ def _tag_field(node: inspect.Type) -> str | None:
 
 
 def _choices(node: inspect.Type) -> list[str]:
-    """What an enumerated or tagged type allows."""
+    """The values that an enumerated or tagged type allows."""
     if isinstance(node, inspect.LiteralType):
         return [str(value) for value in node.values]
     if isinstance(node, inspect.UnionType):

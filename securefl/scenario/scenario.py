@@ -107,7 +107,7 @@ class SecureSum(_Section, frozen=True, kw_only=True):
 
     @property
     def validated(self) -> Validate | None:
-        """How updates are validated; None where they are not."""
+        """The validation of updates; None where there is none."""
         return None if self.validate == "none" else self.validate
 
 

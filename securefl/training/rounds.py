@@ -25,7 +25,7 @@ class Trainer(Protocol):
     """Trains on one set of samples."""
 
     def update(self, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None) -> F64:
-        """What training adds to ``params``, f64 ``(d,)``; see :meth:`RoundTrainer.update`."""
+        """The update of a training from ``params``, f64 ``(d,)``."""
         ...
 
     def with_module(self, module: torch.nn.Module) -> Trainer:
@@ -102,7 +102,7 @@ class RoundTrainer:
         entropy: Entropy,
         samples: int | None = None,
     ) -> F64:
-        """What this round's training adds to ``params``, f64 ``(d,)``.
+        """The update of this round's training from ``params``, f64 ``(d,)``.
 
         See :meth:`LocalTrainer.train` and :meth:`DpSgdTrainer.update`.
 

@@ -78,7 +78,7 @@ def attack_sum(
 
 
 def _stream(seed: int, size: int, length: int) -> U64:
-    """What a seed adds to a share: CrypTen takes one sharing of zero for each member's words."""
+    """The stream that a seed adds to a share: CrypTen takes one sharing of zero for each member's words."""
     torch: Any = load().torch
     generator = torch.Generator().manual_seed(seed)
     total = np.zeros(length, dtype=np.uint64)

@@ -220,7 +220,7 @@ def _across(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
 
 
 def _combination(one: Exposed, proofs: Mapping[PartyId, Combination]) -> tuple[Evidence, ...]:
-    """Which sums give the party whose combination takes the fewest of them."""
+    """The sums that give the party whose combination takes the fewest of them."""
     party, proof = min(proofs.items(), key=lambda item: (sum(map(bool, item[1].factors)), item[0]))
     used = [(k, factor) for k, factor in enumerate(proof.factors) if factor]
     shown = tuple(

@@ -125,7 +125,7 @@ def _drawn(scenario: Scenario, seed: bytes, names: tuple[PartyId, ...], recluste
 
 
 def _exposed(drawn: Assignment, of: Collection[PartyId], prime: int) -> list[int]:
-    """How many of these parties are exposed after each reclustering, if everybody else's update is known.
+    """Numbers of exposed parties after each reclustering, if everybody else's update is known.
 
     The updates of an atom's members have equal columns: of one member each, it says which atoms' sums follow.
     """

@@ -114,7 +114,7 @@ def _by_vantage(
 
 
 def _check_blank(directory: RunDirectory, blank: tuple[str, ...], parties: tuple[PartyId, ...]) -> None:
-    """Whose an empty transcript is, only its name can tell."""
+    """Check the name of an empty transcript: only it tells whose it is."""
     for name in blank:
         if _start(name)[0] not in {*parties, SERVER, DEALER, OBSERVER}:
             raise ConfigError(

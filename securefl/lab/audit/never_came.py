@@ -91,7 +91,7 @@ def _dropped(recorded: Recorded, audit: str, frozen: Entry, evidence: Evidence) 
 
 
 def _refused_updates(recorded: Recorded, round_: int) -> frozenset[PartyId]:
-    """Whose updates were too long, says the server."""
+    """Parties whose updates were too long, as the server says."""
     told = (entry.fields for entry, _ in recorded.of(SERVER, "updates_validated"))
     names: list[Any] = [fields["rejected"] for fields in told if fields["round"] == round_]
     return frozenset(PartyId(name) for group in names for name in group)

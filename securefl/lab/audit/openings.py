@@ -30,7 +30,7 @@ class Opening:
 
     @property
     def key(self) -> tuple[int, int, tuple[PartyId, ...]]:
-        """What makes it another sum than others of its version."""
+        """The key that makes it another sum than others of its version."""
         return self.reclustering, self.cluster, self.survivors
 
 

@@ -53,7 +53,7 @@ def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[Finding]:
 
 
 def _at(recorded: Recorded, message: str) -> dict[_Where, dict[PartyId, Evidence]]:
-    """Who said such a message in which sum: as it came in at the server, or else as it went out."""
+    """Senders of such a message in which sum: as it came in at the server, or else as it went out."""
     found: dict[_Where, dict[PartyId, Evidence]] = defaultdict(dict)
     if recorded.has_server:
         said = [(str(e.fields["from"]), e, at) for e, at in recorded.said(SERVER, "received", message)]

@@ -29,7 +29,7 @@ class Attacked:
 
     @property
     def exposed(self) -> frozenset[PartyId]:
-        """Whom the ledger gives away, to the server and the supposed colluders."""
+        """Parties that the ledger gives away, to the server and the supposed colluders."""
         return frozenset(self.one.pooled.exposed)
 
 

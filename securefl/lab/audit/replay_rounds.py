@@ -66,7 +66,7 @@ class ReplayRound:
 
     @property
     def participants(self) -> frozenset[PartyId]:
-        """Who was drawn, of those who were there."""
+        """The parties that were drawn, of those who were there."""
         return frozenset(self.counts.keys() - set(self.resting))
 
 

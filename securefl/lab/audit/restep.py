@@ -83,7 +83,7 @@ class Restepped:
 
 
 def truth_seams(truth: GroundTruth, party: PartyId) -> Seams:
-    """What a party encoded, instead of what would follow from its training."""
+    """Seams that return what a party encoded, instead of what would follow from its training."""
 
     def encoded(values: I64, occasion: Occasion) -> I64:
         known = truth.upload(party, occasion.round, occasion.work)

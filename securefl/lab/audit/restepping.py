@@ -168,7 +168,7 @@ def _machine(
 
 
 def _hints(recorded: Recorded) -> Iterator[PresenceHint]:
-    """What the broker told of parties' connections, as the observer heard it."""
+    """The broker's hints on parties' connections, as the observer heard them."""
     gone = hashlib.sha256(GONE).hexdigest()
     for entry, _ in recorded.of("broker", "frame"):
         party = status_party(str(entry.fields["topic"]))
@@ -177,7 +177,7 @@ def _hints(recorded: Recorded) -> Iterator[PresenceHint]:
 
 
 def _samples(recorded: Recorded, party: PartyId) -> int:
-    """What the party declared, from any draw that it is in."""
+    """The party's declared count, from any draw that it is in."""
     for vantage in (party, SERVER):
         for entry, _ in recorded.of(vantage, "clusters_drawn"):
             counts: Any = entry.fields.get("counts", ())

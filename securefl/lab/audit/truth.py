@@ -22,7 +22,7 @@ class GroundTruth:
     folder: Path
 
     def upload(self, party: PartyId, round_: int, work: int = 0) -> I64 | None:
-        """What the party encoded, noise included, i64 ``(d,)``; None where it made no such update.
+        """The party's encoded update, noise included, i64 ``(d,)``; None where it made no such update.
 
         Raises:
             ConfigError: the file is no such vector.

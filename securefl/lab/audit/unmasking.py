@@ -99,7 +99,7 @@ def audit_unmasking(recorded: Recorded) -> Chapter:
 
 
 def _given(recorded: Recorded) -> tuple[Mapping[_Where, list[_Given]], int]:
-    """What was given, by instance; and releases of which it is not known."""
+    """Shares that were given, by instance; and releases of which it is not known."""
     found: dict[_Where, list[_Given]] = defaultdict(list)
     old = 0
     for party in recorded.watched:

@@ -158,7 +158,7 @@ def _split(recorded: Recorded, topic: _Topic, key: tuple[str, int, int], seen: t
 
 
 def _missing(recorded: Recorded) -> Iterator[Finding]:
-    """Whose view is not known."""
+    """Parties whose view is not known."""
     if recorded.simulated:
         yield Finding(
             audit=AUDIT,
@@ -203,7 +203,7 @@ def _missing(recorded: Recorded) -> Iterator[Finding]:
 
 
 def _gaps(recorded: Recorded) -> Iterator[Finding]:
-    """What killed processes left: transcripts that break off in the middle of a line, and empty ones."""
+    """Gaps that killed processes left: transcripts that break off in the middle of a line, and empty ones."""
     torn = {
         transcript.path.stem: len(transcript.entries) + 1
         for some in recorded.transcripts.values()

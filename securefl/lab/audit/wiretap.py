@@ -73,7 +73,7 @@ class Wiretap:
                 continue
 
     def taken_by(self, vantage: PartyId) -> dict[MessageKey, list[Delivery]]:
-        """What this process can have taken, oldest first where messages are alike."""
+        """Messages that this process can have taken, oldest first where messages are alike."""
         inbox = Inbox(self._run, vantage, self._roster, max_message=_LARGEST)
         found: dict[MessageKey, list[Delivery]] = defaultdict(list)
         for frame in self._for(vantage):
@@ -86,7 +86,7 @@ class Wiretap:
         return found
 
     def key(self, sender: str, place: tuple[int, ...], message: AnyMessage) -> MessageKey:
-        """What a transcript says of this message."""
+        """The key of this message in a transcript."""
         if isinstance(message, MaskedInput):
             words = np.frombuffer(message.vector, dtype=ring_dtype(self._bits))
             return sender, type(message).__name__, tuple(place), digest_of(words).hex()

@@ -116,7 +116,7 @@ def _measure(name: str, module: nn.Module, batch: int, repetitions: int, steps: 
 
 
 def _ways(module: nn.Module, batch: int, steps: int) -> dict[str, _Work]:
-    """What is measured, by name."""
+    """The ways that are measured, by name."""
     rng = np.random.default_rng(1)
     x = rng.standard_normal((RECORDS, *_SHAPE)).astype(np.float32)
     y = rng.integers(0, _CLASSES, RECORDS)

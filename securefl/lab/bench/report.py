@@ -44,7 +44,7 @@ def report_json(report: BenchReport) -> bytes:
 
 
 def aim(length: int) -> float:
-    """How many times the floor is good enough for a vector of ``length`` words."""
+    """The factor over the floor that is good enough for a vector of ``length`` words."""
     return next(limit for least, limit in AIMS if length >= least)
 
 

@@ -118,7 +118,7 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
 
     @property
     def agreement(self) -> str:
-        """How many of the seeds say the same, in words."""
+        """The number of seeds that say the same, in words."""
         if self.seeds == 1:
             return "one seed"
         if self.agreeing == self.seeds:

@@ -34,7 +34,7 @@ class PowerSetting:
 
     @property
     def norm(self) -> float:
-        """What each signal is clipped to, steps."""
+        """The bound that each signal is clipped to, steps."""
         return STD / self.multiplier
 
     @property

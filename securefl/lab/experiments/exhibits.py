@@ -78,7 +78,7 @@ class Exhibit:
 
     @property
     def claim(self) -> str:
-        """What the paper says, on one line."""
+        """The paper's statement, on one line."""
         return " ".join(self.sheet.claim.split())
 
     @property
@@ -110,7 +110,7 @@ class Exhibit:
         return tuple(one for one in cells if self.drawn is None or self.drawn.has(one.place))
 
     def seeds(self, scale: ScaleName) -> int:
-        """How many simulations or draws a cell has where nothing is said."""
+        """The number of simulations or draws of a cell where nothing is said."""
         if self.drawn is not None:
             return self.drawn.draws_at(scale)
         return 2 if not self.named else 1 if scale == "desk" else 3
@@ -129,7 +129,7 @@ class Exhibit:
         return derived(merged)
 
     def overrides(self, scale: ScaleName, source: Source, cell: CellChoice) -> Overrides:
-        """What makes the scale's scenario that of a cell.
+        """Overrides that make the scale's scenario that of a cell.
 
         Raises:
             ConfigError: there is no value for one of the names in it.
@@ -268,7 +268,7 @@ def sweep_of(path: Path, study: Study) -> Exhibit:
 
 
 def choose_exhibits(known: Sequence[Exhibit], wanted: Sequence[tuple[Kind, str]]) -> tuple[Exhibit, ...]:
-    """What ``wanted`` names, by kind and number (``5``: all panels of figure 5, too) or ``all``, in order.
+    """The exhibits ``wanted``, by kind and number (``5``: all panels of figure 5, too) or ``all``, in order.
 
     Raises:
         ConfigError: there is no such table or figure.

@@ -64,11 +64,11 @@ class CheckRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     checked: tuple[CheckedResult, ...]
 
     def of(self, stem: str, result: str) -> CheckedResult | None:
-        """What was found of a result; None if it was not checked, or run again since."""
+        """The check of a result; None if it was not checked, or run again since."""
         return next((one for one in self.checked if (one.stem, one.result) == (stem, result)), None)
 
     def mark(self, stem: str, result: str) -> str:
-        """What goes behind a verdict in a list."""
+        """The mark behind a verdict in a list."""
         found = self.of(stem, result)
         return " (stale)" if found is not None and found.stale else ""
 
@@ -109,7 +109,7 @@ def compare(stem: str, result: str, cell: str, committed: Numbers, again: Number
 
 
 def check_file(results: Path) -> Path:
-    """Where the check of a folder of results is kept: beside it, as its page."""
+    """The path of the check of a folder of results: beside it, as its page."""
     return results.parent / f"{results.name}-checked.json"
 
 

@@ -64,12 +64,12 @@ class SimulationJob:
 
     @property
     def rounds(self) -> int:
-        """How many are planned."""
+        """The number of planned rounds."""
         return self.scenario.stop.rounds
 
     @property
     def draws(self) -> str:
-        """What its clusters are drawn under."""
+        """The digest that its clusters are drawn under."""
         return draws_of(self.scenario)
 
     def check_device(self) -> None:
@@ -209,7 +209,7 @@ class SimulationJob:
     def _former(
         self, federation: SimulatedFederation
     ) -> tuple[SeedRecord, Standing | None, Collection[PartyId]]:
-        """Where an interrupted simulation was; at the beginning if that cannot be told."""
+        """The state of an interrupted simulation; the beginning if that cannot be told."""
         new = SeedRecord(seed=self.seed, accuracies=(), ended="", seconds=0.0, device="", dataset="")
         try:
             standing, dead = read_checkpoint(self._checkpoint, federation.plan, training=federation.training)
@@ -238,7 +238,7 @@ class SimulationJob:
 
 
 def _spent(federation: SimulatedFederation, rounds: int) -> Guarantee | None:
-    """What a party that was in every round has released, had its noise been secret.
+    """Epsilon of a party that was in every round, had its noise been secret.
 
     None without noise, or where nobody can account for it.
     """

@@ -41,7 +41,7 @@ class Shown:
         return tuple(one for one in self.exhibit.datasets() if one.name not in run)
 
     def verdict(self, record: Record, *, short: bool = False) -> str:
-        """What came of the claims and of the paper's numbers, in a few words."""
+        """The verdict on the claims and on the paper's numbers, in a few words."""
         found = (in_short if short else overall)(record.verdicts)
         if not self.exhibit.study.ours and self.exhibit.named:
             found = record.agreement() if found == "nothing claimed" else f"{found}; {record.agreement()}"
@@ -75,7 +75,7 @@ def outdated(exhibit: Exhibit, record: Record) -> bool:
 
 
 def time_of(record: Record) -> str:
-    """How long it takes, with as many simulations side by side as the last time."""
+    """The time that it takes, with as many simulations side by side as the last time."""
     return seconds(record.seconds / record.jobs)
 
 
@@ -291,7 +291,7 @@ def record_lines(record: Record, folder: str, warning: str = "") -> Iterator[str
 
 
 def privacy_of(record: Record) -> Iterator[str]:
-    """What the parties' uploads give away, by what was asked for and what the accountant found."""
+    """The privacy of the parties' uploads, by what was asked for and what the accountant found."""
     by_asked: dict[str, set[str]] = {}
     for cell in record.cells:
         for seed in cell.seeds:

@@ -105,12 +105,12 @@ def measure_power(
 
 
 def kinds(setting: PowerSetting) -> int:
-    """How many rows a setting has."""
+    """The number of rows of a setting."""
     return sum(setting.members >= deviation.fewest for deviation in DEVIATIONS)
 
 
 def failures(values: I64, before: I64, setting: PowerSetting, plan: CheckPlan) -> dict[str, bool]:
-    """Which checks a sum fails, by name: the published pair at its own levels, ours at theirs.
+    """The checks that a sum fails, by name: the published pair at its own levels, ours at theirs.
 
     The projection is judged at the level of one of ours, by itself.
 

@@ -53,7 +53,7 @@ def check_labels(path: Path, labels: Sequence[str], claims: Sequence[AnyClaim]) 
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """What is in a TOML file.
+    """The content of a TOML file.
 
     Raises:
         ConfigError: it cannot be read, or is not TOML.

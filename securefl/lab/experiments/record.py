@@ -118,7 +118,7 @@ class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     @property
     def groups(self) -> tuple[GroupsRecord, ...]:
-        """What became of task groups, by seed; empty where there are none."""
+        """The fates of task groups, by seed; empty where there are none."""
         return tuple(seed.groups for seed in self.seeds if seed.groups is not None)
 
     @property
@@ -219,7 +219,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def measure(self) -> str:
-        """What the numbers are."""
+        """The quantity that the numbers measure."""
         if self.drawn:
             return self.drawn
         if self.shows in _OF_SPLITS:
@@ -230,7 +230,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def spreads(self) -> str:
-        """How many draws there are, and what stands behind plus-minus signs."""
+        """The number of draws, and the meaning of plus-minus signs."""
         kind = "draws" if self.drawn else "seeds"
         return f"{self.seeds} {kind}, ± their standard deviation" if self.seeds > 1 else f"one {kind[:-1]}"
 

@@ -100,7 +100,7 @@ class Sweep(Section, frozen=True, kw_only=True):
 
     @property
     def measures(self) -> str:
-        """What the numbers are."""
+        """The quantity that the numbers measure."""
         return (
             "exposed parties (share)" if self.accounting is None else "epsilon of the run, worst of the draws"
         )

@@ -198,18 +198,18 @@ class GroupWatch:
 
 
 def found_of(seeds: Sequence[GroupsRecord]) -> str:
-    """How many groups were found, of all seeds together, for people."""
+    """The number of groups found, of all seeds together, for people."""
     fates = [fate for one in seeds for fate in one.fates]
     return f"{sum(fate.found for fate in fates)} of {len(fates)} found"
 
 
 def heard_of(seeds: Sequence[GroupsRecord]) -> str:
-    """Which share of honest updates was heard, mean over the seeds, for people."""
+    """The share of honest updates that was counted, mean over the seeds, for people."""
     return f"{sum(one.heard for one in seeds) / len(seeds):.0%} heard"
 
 
 def losses_of(seeds: Sequence[GroupsRecord]) -> str:
-    """What lost groups or left them idle, of all seeds together; nothing where all were learned."""
+    """Reasons for lost or idle groups, of all seeds together; nothing where all were learned."""
     lost = [(fate, loss) for one in seeds for fate in one.fates if (loss := fate.loss) is not None]
     said = []
     for loss, words in LOSSES.items():

@@ -271,7 +271,7 @@ class Trials:
 
     @property
     def study(self) -> Study:
-        """What all figures of the paper share, in words."""
+        """The settings that all figures of the paper share, in words."""
         common = self.common
         settings = (
             f"Unless said otherwise: {common.byzantine:.0%} Byzantine machines, whose data come from a"
@@ -327,7 +327,7 @@ class Trials:
         return self.sheet.scale[scale].trials
 
     def setup(self, point: Point) -> ProblemSetup:
-        """What a point's trials are drawn from."""
+        """The setup that a point's trials are drawn from."""
         common = self.common
         return ProblemSetup(
             groups=point.groups,

@@ -34,7 +34,7 @@ class Work(Protocol):
 
     @property
     def rounds(self) -> int:
-        """How many are planned."""
+        """The number of planned rounds."""
 
     @property
     def draws(self) -> str:
@@ -84,7 +84,7 @@ _News = int | SeedRecord | _Refused | _Failed
 
 
 def give_up(_index: int, error: ConfigError) -> None:
-    """What happens to a refused job unless it is said otherwise: nothing else runs."""
+    """The default end of a refused job: nothing else runs."""
     raise error
 
 
@@ -193,7 +193,7 @@ def _single_threaded() -> Iterator[None]:
 
 
 def _serve(pipe: Connection) -> None:
-    """What a worker process does: jobs until the pipe is closed."""
+    """The work of a worker process: jobs until the pipe is closed."""
     # Ctrl-C goes to the whole group of processes; the one that people talk to ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:

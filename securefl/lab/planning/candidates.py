@@ -36,7 +36,7 @@ def designs(demand: Demand) -> Iterator[Design]:
 
 
 def fewest_survivors(demand: Demand, shape: Shape, f: int) -> int:
-    """How few survivors may be insisted on: f + k (or q + k), and what must open against an active server."""
+    """The fewest survivors: f + k (or q + k), and as many as must open against an active server."""
     most = max(shape.sizes(demand.parties))
     least = max(
         colluders_together(demand, shape, f) + demand.k,

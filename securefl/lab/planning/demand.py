@@ -65,7 +65,7 @@ class Demand:
 
     @property
     def units(self) -> int:
-        """What epsilon hides one of: records of the party with the fewest, or parties."""
+        """The units that epsilon hides one of: records of the party with the fewest, or parties."""
         return self.records if self.unit == "record" else self.parties
 
     @property

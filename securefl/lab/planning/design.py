@@ -38,7 +38,7 @@ class Shape:
         return self.size // self.atoms
 
     def units(self, parties: int) -> int:
-        """How many atoms there are; N without."""
+        """The number of atoms; N without."""
         return parties // self.atoms
 
     def sizes(self, parties: int) -> tuple[int, ...]:
@@ -47,12 +47,12 @@ class Shape:
 
     @property
     def openings(self) -> int:
-        """How many sums hold the same update."""
+        """The number of sums that hold the same update."""
         return 1 if self.new_work else self.reclusterings
 
     @property
     def works(self) -> int:
-        """How often a party trains in a round."""
+        """The number of local trainings of a party in a round."""
         return self.reclusterings if self.new_work else 1
 
 

@@ -150,7 +150,7 @@ def _chances(demand: Demand) -> Iterator[float]:
 
 
 def _down(value: float) -> float:
-    """To three digits, towards minus infinity; what is negative so becomes larger in magnitude."""
+    """Round to three digits, towards minus infinity; negative numbers so become larger in magnitude."""
     if not value:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)

@@ -223,7 +223,7 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
 def _with_crypten(
     cohort: Cohort, design: Design, *, smallest: int
 ) -> Iterator[tuple[SumKind, PlannedTraffic]]:
-    """What a party says and hears if only the kind of the sums is another one."""
+    """A party's traffic if only the kind of the sums is another one."""
     if design.min_survivors < 2:
         return
     yield "crypten", traffic(replace(cohort, kind="crypten"))

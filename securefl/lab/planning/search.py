@@ -34,7 +34,7 @@ def front(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def merits(row: Row) -> tuple[int, ...]:
-    """What is compared, the smaller the better, in classes: half decades of probabilities, 5 % of costs.
+    """The merits compared, the smaller the better, in classes: half decades of probabilities, 5 % of costs.
 
     Failure of the rule; a lost cluster; a party among more colluders than reckoned; leverage;
     sums over which rounds may go together (none with atoms); bytes; local works; sampling variance; noise.

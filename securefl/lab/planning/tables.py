@@ -31,7 +31,7 @@ _NOISE = {"local": "local", "threshold": "shared", "dropout-exact": "exact"}
 
 
 def tables(plan: Plan, chosen: int) -> tuple[Table, Table]:
-    """What to set, and what comes of it; rows are numbered from 1, the chosen one (from 0) has a star."""
+    """Settings and their consequences; rows are numbered from 1, the chosen one (from 0) has a star."""
     return _settings(plan, chosen), _predictions(plan, chosen)
 
 
@@ -48,7 +48,7 @@ def rule_of(row: Row) -> str:
 
 
 def noise_of(row: Row) -> str:
-    """Whose noise counts, and whether sums of one round share it."""
+    """The parties whose noise counts, and whether sums of one round share it."""
     if row.design.noise is None:
         return "none"
     when = "once" if row.design.shape.openings > 1 else "fresh"

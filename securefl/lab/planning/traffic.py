@@ -89,7 +89,7 @@ def member_hears(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
 
 
 def seed_released(cohort: Cohort, reclustering: int) -> InstanceSeed:
-    """What a member releases of one instance."""
+    """A member's release for one instance."""
     return InstanceSeed(reclustering=reclustering, cluster=cohort.clusters // 2, attempt=0, seed=_HASH)
 
 

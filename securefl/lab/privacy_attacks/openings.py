@@ -48,7 +48,7 @@ def best_estimate(rows: I64, party: int) -> Estimate | None:
 
 
 def log_ratio(seen: F64, shift: float, std: float, rate: float) -> F64:
-    """How much likelier ``seen`` is if the canary is there: log((1 - q) + q N(shift) / N(0)), same shape.
+    """The log likelihood ratio of ``seen`` with the canary: log((1 - q) + q N(shift) / N(0)), same shape.
 
     Args:
         seen: estimates of what the canary's coordinate was moved by.

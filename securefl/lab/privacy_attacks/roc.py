@@ -39,7 +39,7 @@ class Roc:
         return float(self.hits[self.false_alarms <= false_alarms].max())
 
     def interval_at(self, false_alarms: float, confidence: float = 0.95) -> Interval:
-        """Where :meth:`hits_at` may lie by chance of the members, the threshold taken as given."""
+        """The interval of :meth:`hits_at` by chance of the members, the threshold taken as given."""
         hits = round(self.hits_at(false_alarms) * self.members)
         return clopper_pearson(hits, self.members, confidence)
 

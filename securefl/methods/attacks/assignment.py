@@ -37,7 +37,7 @@ def party_names(parties: int) -> tuple[PartyId, ...]:
 
 
 def behaviours_of(scenario: Scenario, seed: int) -> Mapping[PartyId, tuple[Behaviour, ...]]:
-    """Who shows which behaviours, in the scenario's order; who shows none is absent, the server is SERVER.
+    """Behaviours by actor, in the scenario's order; an actor without any is absent, the server is SERVER.
 
     What follows from the whole scenario is written out in them: of attacks on updates ``parties`` is the
     coalition, also where a ``count`` was drawn, ``rounds`` are without those in which an adaptive attack is
@@ -74,7 +74,7 @@ def _written_out(behaviour: Behaviour, actors: Sequence[PartyId], parties: int) 
 
 
 def silence(behaviours: Sequence[Behaviour], round_: int) -> Phase | None:
-    """When somebody with these behaviours falls silent in a round, None if it does not."""
+    """The moment in a round when somebody with these behaviours falls silent; None if it does not."""
     for behaviour in behaviours:
         if isinstance(behaviour, Drop | Kill) and (not behaviour.rounds or round_ in behaviour.rounds):
             return behaviour.phase

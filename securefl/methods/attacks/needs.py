@@ -36,7 +36,7 @@ def backdoor_of(behaviours: Sequence[Behaviour]) -> DataAttack | None:
 
 
 def trigger_of(behaviours: Sequence[Behaviour]) -> Callable[[Inputs, I64], tuple[Inputs, I64]] | None:
-    """What shows the scenario's backdoor on test samples, None if it has none."""
+    """The trigger of the scenario's backdoor for test samples, None if it has none."""
     backdoor = backdoor_of(behaviours)
     return None if backdoor is None else backdoor.triggered
 

@@ -46,7 +46,7 @@ def acting(
 
 
 def hit(actors: Iterable[PartyId], clusters: Clusters) -> int:
-    """How many of the clusters have an actor in them, over all reclusterings."""
+    """The number of clusters with an actor in them, over all reclusterings."""
     return len(set().union(*_hits(actors, clusters).values()))
 
 

@@ -59,7 +59,7 @@ class ActiveServer:
     """Survivors that certify a round."""
 
     def isolates(self, min_survivors: int, threshold: int | None = None) -> Worst:
-        """How it leaves a given party alone among colluders in an opened sum.
+        """The server's way to leave a given party alone among colluders in an opened sum.
 
         The expected draw is over the party's place, too: none where it is not drawn, else a cluster of each
         size in proportion to the members of such clusters. Its mates are a uniform choice of the others.
@@ -82,7 +82,7 @@ class ActiveServer:
         return least
 
     def exceeds(self, f: int) -> Worst:
-        """How it brings a given party together with more than ``f`` colluding mates."""
+        """The server's way to bring a given party together with more than ``f`` colluding mates."""
         return self._best(lambda _size, _drawn: f + 1)
 
     def _best(self, least: _Least) -> Worst:

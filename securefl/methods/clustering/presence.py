@@ -37,7 +37,7 @@ def fewest_present(scenario: Scenario) -> int:
 
 
 def wanted_of(scenario: Scenario, present: int) -> int:
-    """How many of the present parties take part in a round with random clusters; 0 when there can be none.
+    """The number of participants in a round with random clusters; 0 when there can be none.
 
     It is the largest number, up to the planned one, whose clusters stay within :func:`max_cluster_size`:
     fewer parties make fewer and so larger clusters. The surplus sits the round out.

@@ -44,7 +44,7 @@ def atom_sizes(parties: int, size: int) -> tuple[int, ...]:
 
 
 def dealt(atoms: Sequence[int], per_cluster: int) -> tuple[tuple[int, ...], ...]:
-    """Which atoms go into which cluster: floor(atoms / per_cluster) clusters, by places in ``atoms``.
+    """The atoms of each cluster: floor(atoms / per_cluster) clusters, by places in ``atoms``.
 
     Atoms are dealt like cards, larger ones first, so that clusters differ by one atom at most, and their
     sizes follow from the atoms' sizes alone.
@@ -118,7 +118,7 @@ def rests_on_chance(scenario: Scenario) -> bool:
 
 
 def participants_of(scenario: Scenario) -> int:
-    """How many parties take part in a round: all, the count, or the fraction rounded to a whole number."""
+    """The number of participants in a round: all, the count, or the fraction rounded to a whole number."""
     drawn = scenario.participation
     if drawn.count is not None:
         return drawn.count
@@ -146,7 +146,7 @@ def leakage_colluders(scenario: Scenario) -> int:
 
 
 def works_of(clustering: Clustering) -> int:
-    """How many times a party trains in a round, each from the same model: R with ``new_work``, else once."""
+    """The number of local trainings in a round, each from the same model: R with ``new_work``, else once."""
     return clustering.reclusterings if clustering.new_work else 1
 
 

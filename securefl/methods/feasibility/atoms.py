@@ -103,7 +103,7 @@ def tolerated_dropouts(scenario: Scenario) -> tuple[int, ...]:
 
 
 def leaks_all_at(scenario: Scenario, clusters: int) -> int:
-    """How many random reclusterings into ``clusters`` >= 2 as a rule determine every atom (or every party).
+    """The number of random reclusterings into ``clusters`` >= 2 that as a rule determine every atom.
 
     Each adds clusters - 1 equations that do not follow from the others, as a rule.
     """

@@ -39,7 +39,7 @@ def check_checks(scenario: Scenario) -> None:
 
 
 def evidence_of(scenario: Scenario) -> Literal["none", "uploads", "clusters", "presence"]:
-    """What evidence over rounds is of (:mod:`securefl.methods.privacy.checks.evidence`).
+    """The subject of evidence over rounds (:mod:`securefl.methods.privacy.checks.evidence`).
 
     Single uploads speak of their party, and fixed clusters of themselves. In changing company the bet of
     presence speaks of parties, but only if the scenario reckons with Byzantine ones; atoms keep company

@@ -83,7 +83,7 @@ def _check_pace(groups: Groups) -> None:
 
 
 def _check_company(scenario: Scenario) -> None:
-    """What no kind of groups goes with."""
+    """Refuse what no kind of groups goes with."""
     if scenario.privacy.unit != "none" or scenario.training.dp_sgd is not None:
         raise ConfigError(
             "groups.count",

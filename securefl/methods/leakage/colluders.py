@@ -49,7 +49,7 @@ class Coalitions:
 
 
 def coalitions(ledger: LeakageLedger, colluders: int = ALWAYS - 1) -> Coalitions:
-    """Whom any ``colluders`` parties expose, by exhaustive search.
+    """Parties that any ``colluders`` others expose, by exhaustive search.
 
     Nobody is missed, but for twice the doubt of the ledger. An entry too many is a coincidence modulo the
     prime, less likely than 1e-8 for 100 parties and 1e-3 for 1,000; :func:`prove_coalitions` excludes it.

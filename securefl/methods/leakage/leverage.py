@@ -66,7 +66,7 @@ def _disjoint(ledger: LeakageLedger) -> bool:
 
 
 def _least_variances(variances: F64, helpers: I64, colluders: int) -> F64:
-    """What is left of each party's unit variance once the sums and any so many other parties are known.
+    """The rest of each party's unit variance once the sums and any so many other parties are known.
 
     ``variances`` is the covariance of independent unit normals given the sums, I - P; to learn one party more
     is to condition on it.

@@ -55,7 +55,7 @@ class Crossing(NamedTuple):
 
 
 def crossings(ledger: LeakageLedger, limits: Mapping[PartyId, LeakageLimits]) -> tuple[Crossing, ...]:
-    """Whose limit is crossed once all sums of the ledger are open, by party; nobody's: an empty tuple.
+    """Parties whose limit is crossed once all sums of the ledger are open; empty where nobody's is.
 
     Nobody is missed, but for the doubt of the ledger. Takes about as long as the elimination for supports up
     to 4 parties, and much longer only where there is something to report.

@@ -67,7 +67,7 @@ class Decision:
 
 
 def decide(ledger: LeakageLedger) -> Decision:
-    """Who is exposed, proved both ways.
+    """The exposed parties, proved both ways.
 
     Should the ledger's prime have misled it, other primes are tried.
 

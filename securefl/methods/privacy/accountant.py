@@ -116,7 +116,7 @@ def quick_epsilon(events: Iterable[ReleaseEvent], delta: float) -> float:
 
 
 def refusal(event: ReleaseEvent) -> str:
-    """Why there is no accounting for an event, or nothing."""
+    """The reason why there is no accounting for an event, or nothing."""
     if event.sampler == "shuffle" and event.relation == "add-remove":
         # One record less moves all later records one place: every later batch may differ.
         return "shuffled batches are accounted under replace-one only"
@@ -154,7 +154,7 @@ def _kinds(events: Iterable[ReleaseEvent], delta: float) -> tuple[Counts, float,
 
 
 def _releases(event: ReleaseEvent) -> int:
-    """How many releases contain one unit: shuffled, one of every floor(records / batch) steps."""
+    """The number of releases with one unit: shuffled, one of every floor(records / batch) steps."""
     return event.steps if event.sampler != "shuffle" else -(-event.steps // (event.records // event.batch))
 
 

@@ -105,7 +105,7 @@ class _Search:
         return (replace(self.event, noise_multiplier=sigma),)
 
     def start(self) -> float:
-        """Where to look: the root by integer Renyi orders, in hundredths of a second wherever it is.
+        """A start for the search: the root by integer Renyi orders, in hundredths of a second wherever it is.
 
         Raises:
             ConfigError: it is out of range.

@@ -58,7 +58,7 @@ def check_distance(table: NoiseTable, draws: int, delta: float, path: str = "pri
 
 
 def added_delta(distance: Fraction, epsilon: float) -> float:
-    """What to add to delta at this ``epsilon``: (1 + e^epsilon) ``distance``.
+    """The addition to delta at this ``epsilon``: (1 + e^epsilon) ``distance``.
 
     At ``distance`` = delta / 100 it is 8 % of delta at epsilon = 2, but 30 times delta at epsilon = 8.
     Infinite if it overflows.

@@ -50,7 +50,7 @@ class Guarantee:
 
     @property
     def kind(self) -> str:
-        """What its epsilon is an epsilon of."""
+        """The kind of its epsilon: delta, unit, relation and sampling."""
         sampling = " and ".join(self.samplers) or "nothing released"
         return f"at delta {self.delta:.3g}: {self.unit} level, {self.relation}, {sampling}"
 

@@ -26,7 +26,7 @@ MAX_NOISE = 57_408
 
 
 def noise_of(scenario: Scenario) -> int:
-    """What privacy noise may add to a coordinate at most, steps: part of the proof that sums do not wrap."""
+    """The most that privacy noise may add to a coordinate, steps: part of the proof that sums do not wrap."""
     return 0 if scenario.privacy.unit == "none" else MAX_NOISE * (1 + components_of(scenario))
 
 

@@ -128,7 +128,7 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
 
 
 def openings_of(scenario: Scenario) -> int:
-    """How many sums hold one update and its noise. With several the exposure is taken as 1, the worst."""
+    """The number of sums with one update and its noise; with several the exposure counts as 1, the worst."""
     return 1 if works_of(scenario.clustering) > 1 else scenario.clustering.reclusterings
 
 

@@ -67,7 +67,7 @@ class NormTest:
     """T: the largest sum of squares that passes."""
 
     def passes(self, projections: list[int]) -> bool:
-        """What the members compute on shares, on the plain centred projections."""
+        """The members' test on shares, here on the plain centred projections."""
         bound = 1 << self.range_bits
         in_range = all(-bound <= p < bound for p in projections)
         return in_range and sum(p * p for p in projections) <= self.threshold

@@ -73,7 +73,7 @@ def lost_in_rounding(scenario: Scenario) -> float:
 
 
 def _differences(scenario: Scenario) -> int:
-    """How many records' lengths apart neighbouring batches are; beta counts for each of them."""
+    """The distance of neighbouring batches in records' lengths; beta counts for each of them."""
     dp = scenario.training.dp_sgd
     displaces = dp is not None and dp.sampler == "fixed-size"
     return 2 if displaces else SENSITIVITY[scenario.privacy.relation]

@@ -86,7 +86,7 @@ def check_budget(scenario: Scenario, length: int) -> None:
 
 
 def allowed_releases(mechanism: Mechanism, budget: float, most: int, path: str = "privacy.budget") -> int:
-    """How many releases keep to ``budget``, at most ``most``; ``path``: where the budget was given.
+    """The number of releases within ``budget``, at most ``most``; ``path``: where the budget was given.
 
     Raises:
         ConfigError: not even one does, or dp_accounting is missing.

@@ -40,7 +40,7 @@ class Ledger:
         return epsilon(self.events, self.delta, accountant)
 
     def guarantee(self, *, colluders: int | None = None, failure: float = 0.0) -> Guarantee:
-        """What has been spent, with its assumptions.
+        """The guarantee of what has been spent, with its assumptions.
 
         Args:
             colluders: cluster mates whose noise the events do not count; None where they count no mate's.

@@ -34,7 +34,7 @@ def aggregate_all(plan: Aggregation, stack: Stack, seed: bytes) -> Aggregate:
 
 
 def earned_by(plan: Aggregation, rule: InnerProduct, stack: Stack, seed: bytes) -> F64:
-    """What the clusters earn with ``rule``, behind the scenario's pre-aggregation, f64 ``(c,)``.
+    """Trust that the clusters earn with ``rule``, behind the scenario's pre-aggregation, f64 ``(c,)``.
 
     Arguments and errors as for :func:`aggregate_all`. All clusters of one bucket earn what the bucket does.
     """
@@ -43,7 +43,7 @@ def earned_by(plan: Aggregation, rule: InnerProduct, stack: Stack, seed: bytes) 
 
 
 def _prepared(plan: Aggregation, stack: Stack, seed: bytes) -> tuple[Stack, Places]:
-    """What the rule sees, and by cluster the row in which it counts."""
+    """The rows that the rule sees, and by cluster the row in which it counts."""
     needed = clusters_needed_by(plan)
     if stack.clusters < needed:
         raise UsageError(f"this aggregation needs {needed} clusters, not {stack.clusters}")

@@ -38,7 +38,7 @@ def places(gamma: float, clusters: int) -> int:
 
 
 def rounds_remembered(half_life: float) -> float:
-    """How many rounds' plain sum tells two means apart as well as the sum in which they fade, after long.
+    """The number of rounds whose plain sum tells two means apart as well as the fading sum, after long.
 
     Of independent scores with mean m and deviation s a plain sum over w rounds has the ratio m sqrt(w) / s;
     the fading one goes to m / s sqrt((1 + lambda) / (1 - lambda)), lambda = 2^(-1 / ``half_life``), so that

@@ -52,7 +52,7 @@ def smallest_sample(alpha: Share, delta: float) -> int:
 
 
 def averaged(surely: float) -> int:
-    """How many of the largest values are averaged, floor(x) + 1, for x = k (alpha - eps1) > 0.
+    """The number of largest values averaged, floor(x) + 1, for x = k (alpha - eps1) > 0.
 
     An x that rounding put just below a whole number is that number. The other way round nothing is lost
     either: the probability that eps1 stands for changes with x by less than its 4e-9th part.

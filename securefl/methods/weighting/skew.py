@@ -24,7 +24,7 @@ class Skew:
 
     @property
     def difference(self) -> float:
-        """What the bound is on."""
+        """The quantity that the bound is on."""
         return self.declared - self.truncated
 
 

@@ -28,7 +28,7 @@ def exact(share: Share) -> Fraction:
 
 
 def heaviest(parties: int, share: Share) -> int:
-    """How many parties a share is: t = ceil(share * parties), as in Definition 1."""
+    """The number of parties that a share is: t = ceil(share * parties), as in Definition 1."""
     return math.ceil(exact(share) * parties)
 
 
@@ -176,7 +176,7 @@ class Profile:
         return part * alpha_star.denominator > alpha_star.numerator * whole
 
     def _top(self, liars: int, above: int) -> int:
-        """What those of the ``liars`` heaviest have together that are not among the ``above`` heaviest."""
+        """The weight of those of the ``liars`` heaviest that are not among the ``above`` heaviest."""
         if liars <= above:
             return 0
         return self._upto[self.parties - above] - self._upto[self.parties - liars]

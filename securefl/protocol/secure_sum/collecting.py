@@ -32,7 +32,7 @@ class ServerPhase(Protocol):
 
     @property
     def missing(self) -> frozenset[PartyId]:
-        """Whose answer the step still lacks."""
+        """Members whose answer the step still lacks."""
         ...
 
 
@@ -92,12 +92,12 @@ class CollectingInputs:
 
     @property
     def unfinished(self) -> str:
-        """Why the sum is lost if time is up now; empty where one without the missing may open."""
+        """The reason why the sum is lost if time is up now; empty where one without the missing may open."""
         return ""
 
     @property
     def final(self) -> str:
-        """Why no other attempt may follow this one; empty where one may."""
+        """The reason why no other attempt may follow this one; empty where one may."""
         return ""
 
     def alive(self, survivors: Collection[PartyId]) -> tuple[int, ...]:

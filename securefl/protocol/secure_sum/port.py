@@ -66,7 +66,7 @@ class InputSent(MemberPhase, Protocol):
 
     @property
     def lists_digest(self) -> bytes:
-        """What this member's receipt states."""
+        """The digest that this member's receipt states."""
         ...
 
 
@@ -131,7 +131,7 @@ class MemberEnd(ABC):
         return False
 
     def running(self, _phase: MemberPhase) -> Iterable[Running]:
-        """What has to be ended when the phase is left."""
+        """Computations that have to be ended when the phase is left."""
         return ()
 
 
@@ -238,7 +238,7 @@ class ServerEnd(ABC):
         return phase
 
     def doubt(self, _phase: CollectingInputs, _opened: Ring, _weights: Mapping[PartyId, float]) -> str:
-        """Why an opened sum must be wrong; empty if nothing says so."""
+        """The reason why an opened sum must be wrong; empty if nothing says so."""
         return ""
 
 

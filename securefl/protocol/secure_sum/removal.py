@@ -42,7 +42,7 @@ class Removable:
             raise UsageError(f"{self.components} removable components in a cluster of {self.planned}")
 
     def dropouts(self, survivors: int) -> int:
-        """How many of the planned members are missing from a sum of ``survivors``; 0 if it has more.
+        """The number of planned members missing from a sum of ``survivors``; 0 if it has more.
 
         Raises:
             UsageError: more dropouts than are tolerated.

@@ -55,7 +55,7 @@ class Setup:
 
     @property
     def place(self) -> Place:
-        """Where this attempt's messages belong."""
+        """The place of this attempt's messages."""
         i = self.instance
         return Place(i.round, i.reclustering, i.cluster, i.attempt)
 

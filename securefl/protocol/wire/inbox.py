@@ -139,7 +139,7 @@ class Inbox:
 
     @property
     def expires(self) -> float | None:
-        """When to :meth:`sweep` at the earliest; None where nothing is incomplete."""
+        """The earliest time for :meth:`sweep`; None where nothing is incomplete."""
         return None if self._oldest == math.inf else self._oldest + self._max_age
 
     def sweep(self, now: float) -> None:

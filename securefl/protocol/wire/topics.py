@@ -20,22 +20,22 @@ _ROOT = "sfl/1"
 
 
 def up(run: RunId, party: PartyId) -> str:
-    """From a party to the server."""
+    """The topic from a party to the server."""
     return _topic(run, "up", party)
 
 
 def down(run: RunId, party: PartyId) -> str:
-    """From the server to one party, or to all (``EVERYONE``)."""
+    """The topic from the server to one party, or to all (``EVERYONE``)."""
     return f"{_base(run)}/down/all" if party == EVERYONE else _topic(run, "down", party)
 
 
 def status(run: RunId, party: PartyId) -> str:
-    """Where a party or the server says that it is there, and the broker that it is gone."""
+    """The topic on which a party or the server says that it is there, and the broker that it is gone."""
     return _topic(run, "status", party, SERVER)
 
 
 def servers(run: RunId) -> str:
-    """From a server that starts to one that leads the run already, and back."""
+    """The topic from a server that starts to one that leads the run already, and back."""
     return f"{_base(run)}/peer/{SERVER}/{SERVER}"
 
 

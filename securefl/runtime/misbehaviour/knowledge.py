@@ -35,7 +35,7 @@ class Knowledge:
         return np.stack(self._rows)
 
     def common(self, attack: CoalitionAttack, make: Callable[[F64], F64]) -> F64:
-        """What ``make`` makes of :meth:`rows`, computed once for all members of ``attack``."""
+        """The result of ``make`` on :meth:`rows`, computed once for all members of ``attack``."""
         if attack not in self._made:
             self._made[attack] = make(self.rows())
         return self._made[attack]
@@ -48,7 +48,7 @@ Insight = Callable[[CoalitionAttack, Occasion], Knowledge]
 def tellers(
     attack: CoalitionAttack, cast: Mapping[PartyId, Sequence[Behaviour]], occasion: Occasion
 ) -> tuple[PartyId, ...]:
-    """Whose trained updates a coalition is told of, in the order of names.
+    """Parties whose trained updates a coalition is told of, in the order of names.
 
     These are the coalition's members in the round's clusters; of an omniscient one all parties there that
     show no attack. Whoever is to fall silent before it has submitted its update is silent here as well.

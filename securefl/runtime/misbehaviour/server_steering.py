@@ -64,7 +64,7 @@ class WithholdsNonces:
         return self._machine.step(phase, event)
 
     def _blamed(self, phase: Revealing, sender: PartyId, message: Reveal) -> PartyId | None:
-        """Whose nonce never came; None if this draw may stand, or is not complete."""
+        """The party whose nonce never came; None if this draw may stand, or is not complete."""
         if not acts(self._behaviour, phase.standing.round) or phase.draw >= MAX_REDRAWS:
             return None
         nonces = {name: reveal.nonce for name, (reveal, _) in phase.reveals.items()} | {sender: message.nonce}

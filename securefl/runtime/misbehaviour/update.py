@@ -89,7 +89,7 @@ def _crafted(
 
 
 def actors_of(attack: UpdateAttack, occasion: Occasion) -> frozenset[PartyId]:
-    """Who of the coalition ``attack.parties`` acts on an occasion."""
+    """Members of the coalition ``attack.parties`` that act on an occasion."""
     coalition = tuple(PartyId(name) for name in attack.parties)
     if attack.actors is None:
         return frozenset(coalition)

@@ -210,7 +210,7 @@ class Accomplice:
         self._folder.close()
 
     def insight(self, _attack: CoalitionAttack, occasion: Occasion) -> Knowledge:
-        """What the coalition told, on an occasion for which this party has trained."""
+        """The coalition's knowledge on an occasion for which this party has trained."""
         return self._known[occasion.round, occasion.work]
 
 

@@ -78,7 +78,7 @@ def check_own_privacy(plan: RunPlan, records: int, *, trusted: bool) -> None:
 
 
 def own_releases(plan: RunPlan, budget: float | None, spent: float) -> int | None:
-    """How many releases a party's own budget leaves it in this run; None without one.
+    """The number of releases that a party's own budget leaves it in this run; None without one.
 
     Epsilons of runs are added (basic composition), whatever their noise was.
 

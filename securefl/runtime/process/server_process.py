@@ -209,7 +209,7 @@ async def _decline(
 def _consulting(
     settings: ProcessSettings, test: Shard, module: torch.nn.Module, device: torch.device
 ) -> Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]] | None:
-    """What answers ``Consult``; None where the rule has no use for samples of the server's own."""
+    """The function that answers ``Consult``; None where the rule needs no samples of the server's own."""
     scenario, path = settings.scenario, settings.server_data_file
     rule = server_rule(scenario.aggregation.rule)
     if rule is None:

@@ -30,7 +30,7 @@ class Vigil:
             self.due = now + FIRST_SECONDS
 
     def seconds(self, now: float) -> float:
-        """How long it has been waiting."""
+        """Seconds that it has been waiting."""
         return now - self._since
 
     def put_off(self, now: float) -> None:

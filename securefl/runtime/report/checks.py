@@ -59,7 +59,7 @@ class RunVerdict:
 
 
 def verdict_of(plan: RunPlan, records: Sequence[RoundRecord]) -> RunVerdict | None:
-    """What became of the evidence in these rounds; None where it is of nobody."""
+    """The verdict on the evidence in these rounds; None where it is of nobody."""
     kind = evidence_of(plan.scenario)
     if kind == "none":
         return None
@@ -145,7 +145,7 @@ class CheckWatch:
         self._cast = {party: tuple(shown) for party, shown in cast.items() if party != SERVER}
 
     def checked(self, records: Sequence[RoundRecord]) -> Checked:
-        """What became of the sums of these rounds."""
+        """The results of the checks in these rounds."""
         sums: Counter[tuple[int, int]] = Counter()
         failed: Counter[tuple[int, int]] = Counter()
         alarms = 0

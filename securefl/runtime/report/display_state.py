@@ -113,7 +113,7 @@ class DisplayState:
 
 
 def _course(scene: DisplayState, now: float, report: object) -> DisplayState:
-    """What moves the run along."""
+    """The state after reports that move the run along."""
     match report:
         case PartiesJoined(present=present, missing=missing):
             scene = replace(scene, present=present, missing=missing)
@@ -134,7 +134,7 @@ def _course(scene: DisplayState, now: float, report: object) -> DisplayState:
 
 
 def _fortunes(scene: DisplayState, report: object) -> DisplayState:
-    """What becomes of parties and sums."""
+    """The state after reports on parties and sums."""
     match report:
         case ClustersDrawn(clusters=clusters):
             scene = replace(

@@ -195,7 +195,7 @@ class RoundDraft:
         return WITHHELD if party in self._withheld else NOT_THERE
 
     def _why(self, party: PartyId, lost: dict[ClusterKey, str]) -> str:
-        """Why a participant is in no opened sum; the most telling of what the server knows."""
+        """The reason why a participant is in no opened sum; the most telling of what the server knows."""
         if party in self._oversized:
             return OVERSIZED
         if party in self._excluded:

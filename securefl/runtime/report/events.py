@@ -28,7 +28,7 @@ from securefl.scenario import Groups
 
 
 def event_text(report: object) -> str | None:
-    """What a machine reports; None where it is not worth a line."""
+    """The line on a machine's report; None where it is not worth one."""
     text: str | None = None
     match report:
         case PartiesJoined(present=present, missing=missing):
@@ -57,7 +57,7 @@ def event_text(report: object) -> str | None:
 
 
 def _on_party(report: SatOut | NothingLearned | UpdateEncoded) -> str | None:
-    """What a party says to its own log."""
+    """The line on a report of a party to its own log."""
     match report:
         case SatOut(round=round_, reason=reason):
             return f"round {round_}: sits out, {printable(reason)}"
@@ -71,7 +71,7 @@ def _on_party(report: SatOut | NothingLearned | UpdateEncoded) -> str | None:
 
 
 def _on_absence(report: ConnectionLost | ConnectionBack | QuorumAwaited) -> str:
-    """Who is away: the broker, or too many parties."""
+    """The line on an absence: of the broker, or of too many parties."""
     match report:
         case ConnectionLost():
             return "the broker is out of reach; deadlines stand still"
@@ -85,14 +85,14 @@ def _on_absence(report: ConnectionLost | ConnectionBack | QuorumAwaited) -> str:
 
 
 def _on_withheld(report: SumsWithheld) -> str:
-    """Which reclusterings stay closed, and why."""
+    """The line on reclusterings that stay closed, and why."""
     which = "reclustering" if len(report.reclusterings) == 1 else "reclusterings"
     numbers = " and ".join(map(str, report.reclusterings))
     return f"round {report.round}: {which} {numbers} {CLOSED}: {printable(report.reason)}"
 
 
 def _on_sum(report: InstanceRetried | InstanceLost | SumChecked | UpdatesValidated) -> str | None:
-    """What became of one sum."""
+    """The line on the fate of one sum."""
     where = f"round {report.round}: cluster {report.reclustering}.{report.cluster}"
     match report:
         case InstanceRetried(excluded=excluded):
@@ -108,7 +108,7 @@ def _on_sum(report: InstanceRetried | InstanceLost | SumChecked | UpdatesValidat
 
 
 def sieve(groups: Groups) -> str:
-    """What leaves opened sums out, besides the checks."""
+    """The name of what leaves opened sums out, besides the checks."""
     return "rule" if groups.screen is None else "rule or screen"
 
 

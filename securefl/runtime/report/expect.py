@@ -32,7 +32,7 @@ class Judgement:
 
     @property
     def claim(self) -> str:
-        """What was expected, in words."""
+        """The expectation, in words."""
         if self.at_least is not None and self.at_least == self.at_most:
             return f"exactly {_number(self.at_least)}"
         low = "" if self.at_least is None else f"at least {_number(self.at_least)}"
@@ -41,7 +41,7 @@ class Judgement:
 
     @property
     def found(self) -> str:
-        """What was measured, in words; with all digits where rounding would hide why it failed."""
+        """The measurement, in words; with all digits where rounding would hide why it failed."""
         if self.measured is None:
             return "none" if self.metric == "epsilon" else "nothing to measure"
         shown = _number(self.measured)
@@ -74,7 +74,7 @@ def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
 
 
 def in_words(code: int, judgements: Sequence[Judgement]) -> str:
-    """What the exit code of a run means; a run of which nothing was expected did not turn out as expected."""
+    """The meaning of a run's exit code; where nothing was expected, the run did not turn out as expected."""
     return MEANING[code] if judgements or code != EXIT_EXPECTED else NOTHING_EXPECTED
 
 

@@ -23,7 +23,7 @@ from securefl.scenario import Behaviour, FalseCount, Poisoning, Scenario, Update
 
 
 def scenario_header(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...]:
-    """What a reader of a run should know before it starts, a line each.
+    """Lines that a reader of a run should know before it starts.
 
     Args:
         scenario: a feasible one.

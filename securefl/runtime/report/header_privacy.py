@@ -130,7 +130,7 @@ def on_noise(scenario: Scenario) -> Iterator[str]:
 
 
 def _chance(scenario: Scenario) -> str:
-    """How likely the premise of shared noise fails in a run, and what keeps that true."""
+    """The chance that the premise of shared noise fails in a run, and what keeps that true."""
     sums = scenario.secure_sum
     if not rests_on_chance(scenario):
         return f"and these are all that there are (q = {sums.colluders})"
@@ -186,7 +186,7 @@ _SCORED = {
 
 
 def on_server_data(scenario: Scenario, clusters: int, p_clean: float) -> Iterator[str]:
-    """What the server holds and what for.
+    """The server's own data, and their use.
 
     Args:
         scenario: the whole.

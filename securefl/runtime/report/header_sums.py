@@ -115,7 +115,7 @@ def on_crypten(secure_sum: SecureSum) -> Iterator[str]:
 
 
 def on_validation(scenario: Scenario) -> Iterator[str]:
-    """What the header of a run says: what is refused at which odds, and who would learn what."""
+    """Header lines on validation: what is refused at which odds, and who would learn what."""
     wanted, test = scenario.secure_sum.validated, norm_test_of(scenario)
     if wanted is None or test is None:
         return

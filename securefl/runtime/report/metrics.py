@@ -63,11 +63,11 @@ class RunMetrics:
             self._watch = CheckWatch(plan, cast)
 
     def checked(self) -> Checked | None:
-        """What the checks left out; None without checks."""
+        """Results of the checks; None without checks."""
         return None if self._watch is None else self._watch.checked(self._records)
 
     def account(self) -> Account | None:
-        """What has been spent; None without privacy."""
+        """The account of privacy spent; None without privacy."""
         return None if self._accounts is None else self._accounts.total()
 
     @property

@@ -85,7 +85,7 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
 
 
 def _tasks(scenario: Scenario) -> str:
-    """What an accuracy of several models is, as they are tested."""
+    """The meaning of an accuracy of several models, as they are tested."""
     if scenario.groups.count == 1:
         return ""
     if scenario.groups.tasks == "given":
@@ -191,7 +191,7 @@ def _expectations(summary: Summary) -> Iterator[Text]:
 
 
 def _kind_of(summary: Summary, metric: str) -> str:
-    """What a claimed epsilon is an epsilon of."""
+    """The kind of a claimed epsilon."""
     if metric != "epsilon":
         return ""
     return f" ({'none' if summary.privacy is None else summary.privacy.kind})"

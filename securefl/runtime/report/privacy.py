@@ -44,7 +44,7 @@ def forgoing(scenario: Scenario, seed: int) -> frozenset[PartyId]:
 
 
 def why_none(behaviours: tuple[Behaviour, ...], *, seeded: bool) -> str | None:
-    """Why nothing is guaranteed in spite of noise; None where something is.
+    """The reason why nothing is guaranteed in spite of noise; None where something is.
 
     Args:
         behaviours: with privacy.
@@ -124,7 +124,7 @@ class Accounts:
         self._releases = with_round(self._plan, self._releases, participants)
 
     def epsilons(self) -> Mapping[PartyId, float | None]:
-        """What each party has spent at most so far; None for whoever has no guarantee."""
+        """Epsilon of each party so far, at most; None for whoever has no guarantee."""
         spending = self._spending
         return {
             party: None
@@ -134,7 +134,7 @@ class Accounts:
         }
 
     def total(self) -> Account:
-        """Where it stands, exactly."""
+        """The account, exactly."""
         kept = {party: made for party, made in self._releases.items() if party not in self._forgoing}
         if self._void is not None:
             return Account(None, self._void, WITHOUT, self._releases, self._forgoing)
@@ -212,7 +212,7 @@ def _on_budget(scenario: Scenario, mechanism: Mechanism, *, void: str | None) ->
 
 
 def _planned(scenario: Scenario, limits: DerivedLimits, mechanism: Mechanism) -> str:
-    """What is guaranteed if a party releases as often as it can."""
+    """The guarantee if a party releases as often as it can."""
     shared, planned = scenario.privacy.shared, planned_releases(scenario)
     most = planned if mechanism.allowed is None else min(planned, mechanism.allowed)
     guarantee = ledger_of(mechanism, most).guarantee(

@@ -18,7 +18,7 @@ _MAX_ROUNDS: Final = 12
 
 
 def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
-    """Who was counted in each round, and what happened; of a long run in the telling ones."""
+    """Survivors and events of each round; of a long run in the telling ones."""
     records = summary.rounds
     shown = _worth_showing(records)
     if not console.is_terminal:
@@ -66,7 +66,7 @@ def _worth_showing(records: Sequence[RoundRecord]) -> list[RoundRecord]:
 
 
 def _happened(record: RoundRecord) -> tuple[object, ...]:
-    """What makes two rounds alike: clusters are drawn anew, so that which sums were lost says nothing."""
+    """The key of alike rounds: clusters are drawn anew, so that which sums were lost says nothing."""
     return frozenset(record.left_out), len(record.lost), record.retries, record.redraws
 
 

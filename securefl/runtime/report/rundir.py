@@ -102,7 +102,7 @@ class RunDirectory:
         return self.path / "model.safetensors"
 
     def models(self, count: int) -> dict[str, str]:
-        """What is printed of the final models, by label: of task groups each has one."""
+        """Paths of the final models to print, by label: of task groups each has one."""
         first = self.model_file
         further = {f"model {n}": str(first.with_stem(f"{first.stem}-{n}")) for n in range(1, count)}
         return {"model": str(first), **further}
@@ -119,7 +119,7 @@ class RunDirectory:
 
     @property
     def transcript_folder(self) -> Path:
-        """Where all transcripts are."""
+        """The folder of all transcripts."""
         return self.path / "transcripts"
 
     def transcript_names(self) -> tuple[str, ...]:

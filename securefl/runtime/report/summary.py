@@ -46,7 +46,7 @@ class ServerView:
 
 
 def server_view(records: Sequence[RoundRecord], *, new_work: bool = False) -> ServerView:
-    """What the opened sums of these rounds give away.
+    """Leakage of the opened sums of these rounds.
 
     Args:
         records: of the rounds.
@@ -211,7 +211,7 @@ class Summary:
 
 
 def _projections(rounds: Sequence[RoundRecord]) -> dict[str, JsonValue]:
-    """What validation would tell a dealer that colludes with an evaluator; nothing where there is none."""
+    """Leakage of validation to a dealer that colludes with an evaluator; nothing where there is none."""
     count = sum(record.projections for record in rounds)
     return {"projections_to_dealer_and_evaluator": count} if count else {}
 

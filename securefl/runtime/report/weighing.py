@@ -37,7 +37,7 @@ class Weighing:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Weighing:
-        """What :meth:`to_json` made this of.
+        """The object that :meth:`to_json` made this of.
 
         Raises:
             KeyError, TypeError: not such an object.
@@ -49,7 +49,7 @@ class Weighing:
 
 
 def weighing(counts: Mapping[PartyId, int], drawn: Collection[PartyId], cap: int | None) -> Weighing | None:
-    """What the counts weigh; None where all weigh the same, or nobody was drawn.
+    """The weights of the counts; None where all weigh the same, or nobody was drawn.
 
     Args:
         counts: declared by everybody who was there.

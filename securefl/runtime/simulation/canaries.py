@@ -81,7 +81,7 @@ class Host:
 
 
 def canary_size(scenario: Scenario) -> float:
-    """How far a canary moves its coordinate, parameters' own unit: the bound on what one unit adds.
+    """The shift of a canary's coordinate, parameters' own unit: the bound on what one unit adds.
 
     Raises:
         UsageError: a scenario without such a bound.

@@ -70,7 +70,7 @@ class SimulatedCoalition:
         self._trainings = trainings
 
     def insight(self, attack: CoalitionAttack, occasion: Occasion) -> Knowledge:
-        """What the attackers know on ``occasion``. The first who asks has everybody train."""
+        """The attackers' knowledge on ``occasion``. The first who asks has everybody train."""
         if occasion.round != self._round:
             self._round, self._known = occasion.round, {}
         key = (attack, occasion.work)
@@ -109,7 +109,7 @@ class SimulatedFederation:
 
     @property
     def training(self) -> str:
-        """How and on what it trains, in words: simulations that differ in it differ in their bits."""
+        """The training in words: simulations that differ in it differ in their bits."""
         how = "vectorised over parties" if self.vectorised else "party by party"
         return f"{how} on {next(self.module.parameters()).device.type}, {self.data}"
 

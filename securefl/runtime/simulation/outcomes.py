@@ -111,7 +111,7 @@ def fates(plan: RunPlan, round_: int, assignment: Assignment, deviations: Deviat
 
 
 def _needed(plan: RunPlan, counted: int) -> int:
-    """How many releases open a sum of so many."""
+    """The number of releases that open a sum of so many."""
     return counted if plan.sums.everyone else plan.scenario.secure_sum.threshold
 
 
@@ -141,7 +141,7 @@ def _until_inputs(
 def _silenced(
     assignment: Assignment, deviations: Deviations, summing: BeforeInputs, survivors: frozenset[PartyId]
 ) -> frozenset[PartyId]:
-    """Who came to its phase in all of its sums, or to a freeze, where everybody who is to be silent is."""
+    """Parties that came to their phase in all of their sums, or to a freeze where all due fall silent."""
 
     def came(party: PartyId, phase: Phase) -> bool:
         match phase:

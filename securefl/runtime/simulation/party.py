@@ -78,7 +78,7 @@ class SimulatedParty:
         return any_group(self._own, round_, groups)
 
     def silence(self, round_: int) -> tuple[Phase, bool] | None:
-        """When it is to fall silent in this round, and whether for good; None when it is not."""
+        """The moment when it is to fall silent in this round, and whether for good; None when it is not."""
         for behaviour in self._behaviour.behaviours:
             if isinstance(behaviour, Drop | Kill) and acts(behaviour, round_):
                 return behaviour.phase, isinstance(behaviour, Kill)
@@ -89,7 +89,7 @@ class SimulatedParty:
         return any(isinstance(b, WrongShare) and acts(b, round_) for b in self._behaviour.behaviours)
 
     def encode(self, plan: RunPlan, occasion: Occasion, update: F64, weight: float) -> Upload:
-        """What it would mask and send once training has ended in ``update``, f64 (d,).
+        """The encoding that it would mask and send once training has ended in ``update``, f64 (d,).
 
         It may be asked again for the same occasion, and gives the same bits for the same ``update`` where its
         entropy is seeded.
@@ -104,7 +104,7 @@ class SimulatedParty:
         return upload
 
     def uploads(self, plan: RunPlan, round_: int, upload: Upload, group: int) -> tuple[Upload, ...]:
-        """What becomes of an update: itself, or with hidden groups counts and slots."""
+        """The uploads of an update: itself, or with hidden groups counts and slots."""
         if not hides_groups(plan.scenario.groups):
             return (upload,)
         return slot_uploads(plan, upload, draw_seat(update_entropy(self._hidden, round_), group))
@@ -125,7 +125,7 @@ class SimulatedParty:
         yield from islice(components, without, setup.removable.dropouts(survivors))
 
     def carried(self, plan: RunPlan, weight: float) -> F64:
-        """What its momentum goes on from after the last :meth:`encode` was opened, f64 (d,).
+        """The momentum's start after the last :meth:`encode` was opened, f64 (d,).
 
         Raises:
             UsageError: it has encoded nothing, or a scenario does not ask for this.

@@ -265,7 +265,7 @@ class SimulatedRounds:
 
 
 def _chosen(chooser: Chooser, params: F32) -> int | None:
-    """What a party of a run finds, whatever its model raises."""
+    """The choice that a party of a run makes, whatever its model raises."""
     try:
         return chooser.choose(params)
     except UsageError:
@@ -286,7 +286,7 @@ def _slots_only(
 
 
 def _deviations(parties: dict[PartyId, SimulatedParty], round_: int) -> tuple[Deviations, set[PartyId]]:
-    """What the parties are to do in a round, and who of them is to be killed."""
+    """The parties' deviations in a round, and the parties to be killed."""
     silent: dict[PartyId, Phase] = {}
     mortal: set[PartyId] = set()
     for name, party in parties.items():

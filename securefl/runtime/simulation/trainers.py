@@ -117,7 +117,7 @@ class Allotments:
     root: Entropy
 
     def of(self, name: PartyId, task: TrainingTask) -> tuple[Portion, Entropy]:
-        """What a party trains on in a task, and what its training draws from."""
+        """A party's samples for a task, and the entropy that its training draws from."""
         own = self.parties[name]
         portion = own.poisoned if own.poisons(task.round) else own.honest
         return portion, training_entropy(party_entropy(self.root, name), task.round, task.work)
@@ -181,7 +181,7 @@ class ChosenTrainers(NamedTuple):
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS

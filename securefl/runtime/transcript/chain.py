@@ -58,7 +58,7 @@ class TranscriptWriter:
 
     @property
     def path(self) -> Path:
-        """Where it is written."""
+        """The path of its file."""
         return self._lines.path
 
     @property

@@ -48,7 +48,7 @@ def sample_positions(run: str, length: int) -> I64:
 
 
 def vector_record(vector: npt.NDArray[Any], run: str, lab: LabStore | None = None) -> dict[str, JsonValue]:
-    """What a transcript says of a vector: ``digest``, ``length``, ``dtype``, ``samples``.
+    """The transcript's record of a vector: ``digest``, ``length``, ``dtype``, ``samples``.
 
     Args:
         vector: shape (d,), any integer or floating dtype. Values that are not finite are recorded as null.

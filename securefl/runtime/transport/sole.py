@@ -87,7 +87,7 @@ class _Starting:
 
     @property
     def public(self) -> PublicIdentity:
-        """Whose signature counts."""
+        """The identity whose signature counts."""
         return self._identity.public
 
     async def ask(self) -> None:

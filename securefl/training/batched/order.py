@@ -37,7 +37,7 @@ class BatchStep(NamedTuple):
 
 
 def batches_of(samples: int, batch_size: int) -> int:
-    """How many batches an epoch has."""
+    """The number of batches of an epoch."""
     return math.ceil(samples / batch_size)
 
 

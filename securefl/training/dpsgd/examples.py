@@ -23,12 +23,12 @@ class ExampleBlock(Protocol):
 
     @property
     def start(self) -> int:
-        """Where the stretch begins."""
+        """The first place of the stretch."""
         ...
 
     @property
     def size(self) -> int:
-        """How long it is."""
+        """The length of the stretch."""
         ...
 
     def squares(self) -> torch.Tensor:

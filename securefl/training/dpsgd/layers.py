@@ -59,7 +59,7 @@ class Layers:
             )
 
     def floats_each(self, sample: torch.Tensor) -> int:
-        """How many single-precision numbers one example's passes keep, given ``sample``, (1, ...)."""
+        """The number of f32 values that one example's passes keep, given ``sample``, (1, ...)."""
         kept: list[_Kept] = []
         with torch.no_grad():
             _forward(self._module, sample, kept)
@@ -153,7 +153,7 @@ def _block(layer: nn.Module, start: int, inputs: torch.Tensor, slopes: torch.Ten
 
 
 def _patches(layer: nn.Conv2d, inputs: torch.Tensor, outputs: torch.Size) -> torch.Tensor:
-    """What each weight of a kernel meets at each position of an output, (n, weights of a kernel, positions).
+    """The inputs that each weight meets at each position of an output, (n, weights of a kernel, positions).
 
     A strided view that is copied once takes a fifth of the time of ``unfold``.
     """

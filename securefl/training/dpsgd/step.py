@@ -21,7 +21,7 @@ from securefl.training.sgd import TrainingDivergedError
 
 
 def factors(bound: Normalise | ClipEach, squares: F64, errors: F64) -> F64:
-    """What each vector is multiplied by: 1 / length, or min(1, norm / length); 0 for a vector of zeros.
+    """The factor of each vector: 1 / length, or min(1, norm / length); 0 for a vector of zeros.
 
     A length is taken for the largest that it may be, so that no result is longer than it should be. Without
     that, a carry that nearly cancels an example's gradient would leave a length that is mostly error, and

@@ -89,7 +89,7 @@ class DpSgdTrainer:
 
 
 def batch_entropy(entropy: Entropy) -> Entropy:
-    """What the batch of an update is drawn from, given the update's entropy."""
+    """The entropy that the batch of an update is drawn from, given the update's entropy."""
     return entropy.child("batch")
 
 

@@ -67,7 +67,7 @@ def keep_model(path: Path, module: torch.nn.Module, params: F32) -> None:
 
 
 def model_path(path: Path, number: int) -> Path:
-    """Where model ``number`` of several is, whose first one is at ``path``."""
+    """The path of model ``number`` of several, whose first one is at ``path``."""
     return path.with_stem(f"{path.stem}-{number}") if number else path
 
 

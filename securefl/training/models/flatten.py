@@ -54,7 +54,7 @@ def dimension(module: torch.nn.Module) -> int:
 
 
 def frozen_digest(module: torch.nn.Module) -> bytes:
-    """What everybody's frozen parameters have to agree in: names, shapes and values; empty without any.
+    """The digest of frozen parameters: names, shapes and values; empty without any. Everybody's must agree.
 
     Names and shapes of the trained ones are in it, too: they say which number of the vector is which.
     """
@@ -83,7 +83,7 @@ def to_vector(module: torch.nn.Module) -> F32:
 
 
 def change(before: F32, after: F32) -> F64:
-    """What training added to parameters, f32 ``(d,)``: f64 ``(d,)``, so that nothing is lost (step 2)."""
+    """The update of a training, f32 ``(d,)`` parameters to f64 ``(d,)``, so that nothing is lost (step 2)."""
     difference: F64 = after.astype(np.float64)
     difference -= before
     return difference

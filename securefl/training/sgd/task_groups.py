@@ -102,7 +102,7 @@ def evaluator_of(
     device: torch.device,
     trigger: Trigger | None,
 ) -> Evaluator | GroupEvaluator:
-    """What tests the model, or the models, of a scenario."""
+    """The evaluator of the model, or the models, of a scenario."""
     if groups.count == 1:
         return Evaluator(module, shard, device, trigger)
     return GroupEvaluator(module, shard, device, groups, trigger)

@@ -56,7 +56,7 @@ class Case:
         return public_weights(self.recorded.scenario.weighting, one.counts, one.participants)
 
     def means(self, one: ReplayRound) -> tuple[ClusterMean, ...]:
-        """What a round's sums say."""
+        """The cluster means of a round's sums."""
         return cluster_means(self.recorded.scenario.encoding, one.sums, self.weights(one))
 
     def labels(self, party: PartyId) -> I64:

@@ -87,7 +87,7 @@ def shadow_scores(
 
 
 def confidences_in(pool: Pool) -> Callable[[F32], F64]:
-    """From parameters to confidences in all records of a pool, f64 ``(n,)``.
+    """A function from parameters to confidences in all records of a pool, f64 ``(n,)``.
 
     Raises:
         UsageError: text.

@@ -68,7 +68,7 @@ class LabelAttack:
 def learn_labels(
     scenario: Scenario, dataset: Dataset, params: F32, *, parties: int, samples: int, seed: int
 ) -> LabelModel:
-    """What shares of classes do to the last layer's bias in one local training from ``params``.
+    """Learn the effect of class shares on the last layer's bias in one local training from ``params``.
 
     Costs so many local trainings.
 

@@ -50,7 +50,7 @@ def alie(known: F64, z: float) -> F64:
 
 
 def alie_quantile(parties: int, attackers: int) -> Fraction:
-    """Where ALIE's z lies in the standard normal distribution: (n - q - s) / (n - q), s = floor(n/2) + 1 - q.
+    """The level of ALIE's z in the standard normal law: (n - q - s) / (n - q), s = floor(n/2) + 1 - q.
 
     At most 1/2: so few attackers need honest parties on both sides of the mean, and no z > 0 hides. From 1
     on: the attackers are a majority by themselves, and any z does.

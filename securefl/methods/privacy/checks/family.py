@@ -55,7 +55,7 @@ class CheckPlan:
     """Probability that a round rejects any honest sum."""
 
     def null(self, survivors: int) -> Null:
-        """What a sum of that many honest parties looks like; their signals may all point the same way.
+        """The null hypothesis for so many honest parties; their signals may all point the same way.
 
         Raises:
             UsageError: no law for such a sum.

@@ -102,7 +102,7 @@ class SumLaw:
         return 2 * float(self.from_on[step + 1]) if step < self.largest else 0.0
 
     def counts(self, values: I64) -> I64:
-        """How often each of -L-1 ... L+1 occurs, L = ``largest``: i64 ``(2 L + 3,)``.
+        """The frequency of each of -L-1 ... L+1, L = ``largest``: i64 ``(2 L + 3,)``.
 
         What lies farther out counts as -L-1 or L+1.
         """
@@ -110,7 +110,7 @@ class SumLaw:
         return np.bincount(np.clip(values, -edge, edge) + edge, minlength=2 * edge + 1)
 
     def magnitudes(self, values: I64) -> I64:
-        """How often each magnitude 0 ... L+1 occurs, i64 ``(L + 2,)``; larger ones count as L+1."""
+        """The frequency of each magnitude 0 ... L+1, i64 ``(L + 2,)``; larger ones count as L+1."""
         counts, edge = self.counts(values), self.largest + 1
         folded: I64 = counts[edge:] + counts[edge::-1]
         folded[0] = counts[edge]

@@ -168,7 +168,7 @@ def _limit(null: Null, dim: int, alpha: float) -> int:
 
 
 def _counts_beyond(values: I64, law: SumLaw, steps: list[int]) -> list[int]:
-    """How many magnitudes exceed each step."""
+    """The number of magnitudes that exceed each step."""
     inside = np.cumsum(law.magnitudes(values))
     near = [step for step in steps if step <= law.largest]
     sizes = np.abs(values.astype(np.float64)) if len(near) < len(steps) else np.empty(0)

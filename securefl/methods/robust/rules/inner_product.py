@@ -94,7 +94,7 @@ def inner_product(stack: Stack, rule: InnerProduct) -> Aggregate:
 
 
 def earned(stack: Stack, rule: InnerProduct) -> F64:
-    """What each cluster adds to its members' trust in this round, f64 ``(c,)`` (lines 6 to 12).
+    """Each cluster's addition to its members' trust in this round, f64 ``(c,)`` (lines 6 to 12).
 
     With ``credit`` = "all-scores" it is every score as it is. A threshold throws away who is how far below
     it, which costs little at clusters of 1 but is what tells the members of larger ones apart

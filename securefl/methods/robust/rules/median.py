@@ -101,7 +101,7 @@ class _Middle:
         return lower, upper
 
     def _untagged(self, values: F64) -> F64:
-        """What tags leave of ``values``: ranks say nothing about those that agree in it."""
+        """The rest of ``values`` without tags: ranks say nothing about those that agree in it."""
         return (values.view(np.int64) & ~self.mask).view(np.float64)
 
     def _rank(self, whose: Ranks, upto: F64, columns: Ranks) -> tuple[Ranks, F64]:

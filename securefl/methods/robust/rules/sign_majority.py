@@ -63,5 +63,5 @@ def sign_majority(stack: Stack, step: float) -> Aggregate:
 
 
 def _undecided(units: F64) -> float:
-    """What rounding to units may have made of a tie: nothing where all weights are equal."""
+    """The error of a tie by rounding to units: nothing where all weights are equal."""
     return 0.0 if bool((units == units[0]).all()) else 2.0 * len(units)

@@ -27,7 +27,7 @@ class TrimmedMean(Rule, tag="trimmed-mean", frozen=True, kw_only=True):
     """Where ``trim`` is a word: how much of it at each end; a share of the values is rounded down."""
 
     def at_each_end(self, values: int) -> int:
-        """How many of ``values`` values are trimmed at each end, were all of one weight."""
+        """The number of ``values`` values trimmed at each end, were all of one weight."""
         if isinstance(self.trim, int):
             return self.trim
         # 0.07 * 100 is 7.000000000000001, and 0.29 * 100 is 28.999999999999996.
@@ -95,7 +95,7 @@ def trimmed_mean(stack: Stack, trim: int) -> Aggregate:
 
 
 def _shares(rows: F64, low: F64, high: F64, trim: int) -> F64:
-    """What remains of each value: 1 inside (low, high), 0 outside, equal parts of the places at the ends."""
+    """The remaining share of each value: 1 inside (low, high), 0 outside, equal parts at the ends."""
     below, above, at_low, at_high = rows < low, rows > high, rows == low, rows == high
     share = (~(below | above)).astype(np.float64)
     share -= at_low * ((trim - below.sum(axis=0)) / at_low.sum(axis=0))

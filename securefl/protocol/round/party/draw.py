@@ -80,7 +80,7 @@ def on_model(ctx: PartyContext, phase: PartyPhase, place: Place, message: ModelA
 
 
 def _with_model(ctx: PartyContext, phase: PartyPhase, round_: int, params: F32) -> Past:
-    """What the party brings into a round, its model's step included where momentum goes on from that."""
+    """The party's state for a round, its model's step included where momentum goes on from that."""
     if isinstance(phase, Ended):
         raise PeerError(SERVER, "sends a model after the end")
     past = replace(phase.past, spent=spent_in(phase))

@@ -119,7 +119,7 @@ def on_certificate(
 
 
 def _question(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> Question:
-    """What the ledger is asked: with everybody's published limits, and this party's as it has them itself."""
+    """The question to the ledger: with everybody's published limits, and this party's own."""
     limits = {party: hello.limits for party, hello in phase.hellos.items()}
     return Question(
         phase.round,

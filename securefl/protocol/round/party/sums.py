@@ -91,7 +91,7 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
 
 
 def _sendable(ctx: PartyContext, phase: Working, event: Trained) -> tuple[F64, str]:
-    """What is sent of a training, f64 ``(d,)``, and why it is nothing where it is."""
+    """The update to send of a training, f64 ``(d,)``, and why it is nothing where it is."""
     nothing = np.zeros(ctx.plan.length, dtype=np.float64)
     if phase.groupless:
         # It has trained all the same, so that its answer takes as long as any other.

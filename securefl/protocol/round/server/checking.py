@@ -39,7 +39,7 @@ def checks_of(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[S
 
 
 def agreed_of(scenario: Scenario, mechanism: Mechanism) -> CheckPlan:
-    """What all parties agreed to, for checks of kind ``corrected``."""
+    """The terms that all parties agreed to, for checks of kind ``corrected``."""
     return CheckPlan(
         law=scenario.privacy.law,
         std=mechanism.shares.kept_std,

@@ -32,7 +32,7 @@ all members are of one group, and 1.5 to 5.3 where they are of two."""
 
 
 def models_at(plan: RunPlan, round_: int) -> int:
-    """How many models parties choose among in a round: 1 in the warm-up, where nobody chooses."""
+    """The number of models that parties choose among in a round: 1 in the warm-up, where nobody chooses."""
     groups = plan.scenario.groups
     if round_ < groups.warmup:
         return 1

@@ -17,7 +17,7 @@ from securefl.protocol.round.shared.slots import FIRST_SLOT
 
 
 def group_of(drawn: Draw, key: ClusterKey) -> int:
-    """Whose updates a sum holds."""
+    """The group whose updates a sum holds."""
     tasks = drawn.assignment.tasks
     return tasks[key[1]] if tasks else key[0] - FIRST_SLOT
 

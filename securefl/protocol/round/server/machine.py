@@ -222,7 +222,7 @@ class ServerMachine:
         phase: Joining | Greeting | Revealing | Certifying | Releasing,
         missing: Collection[PartyId],
     ) -> float:
-        """When the step ends at the latest."""
+        """The latest end of the step."""
         plan, standing = self._ctx.plan, phase.standing
         # Whoever has spent its privacy budget says no hello any more: that is known, and no hint.
         spent = spent_by(plan, standing.releases) if isinstance(phase, Greeting) else frozenset()
@@ -277,7 +277,7 @@ class ServerMachine:
                 return self._missing(phase)
 
     def _expected(self) -> Set[PartyId]:
-        """Who is waited for before the first round: without a dealer that there is, no sum could open."""
+        """Participants waited for before the first round; without a dealer that there is, no sum opens."""
         parties = self._ctx.plan.roster.parties.keys()
         dealer = self._ctx.plan.sums.dealer
         return parties if dealer is None else parties | {dealer}
@@ -350,7 +350,7 @@ def _clocked(phase: RunningPhase, event: Event[AnyMessage]) -> RunningPhase:
 
 
 def _answers(phase: Joining | Greeting | Revealing | Certifying | Releasing) -> Collection[PartyId]:
-    """Who has answered the step."""
+    """The parties that have answered the step."""
     match phase:
         case Joining():
             return phase.joined

@@ -157,7 +157,7 @@ def on_release(
 
 
 def _stated(phase: Releasing, sender: PartyId) -> bytes:
-    """What the sender's release is bound to."""
+    """The statement that the sender's release is bound to."""
     told = next(
         (
             one.seats

@@ -174,7 +174,7 @@ class Frozen:
 
     @property
     def holders(self) -> frozenset[PartyId]:
-        """Who has to release something: the survivors, and who holds shares of their updates."""
+        """The parties that have to release: the survivors, and those who hold shares of their updates."""
         instances = self.instances.values()
         return self.survivors.union(*(i.names(i.holders(self.survivors)) for i in instances))
 

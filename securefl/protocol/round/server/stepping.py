@@ -156,7 +156,7 @@ def _keeping(plan: RunPlan, standing: Standing) -> Standing:
 
 
 def waits_of(plan: RunPlan, standing: Standing) -> int:
-    """How many deadlines of hellos a round waits for enough parties: twice as many as the one before.
+    """The number of hello deadlines that a round waits for enough parties: twice that of the one before.
 
     A round that too few come to is a round less: while parties stay away, few of them are spent. The last
     round of a run that has learned nothing yet waits for as long as ``deadlines.quorum`` allows.

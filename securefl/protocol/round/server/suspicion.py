@@ -71,7 +71,7 @@ def suspects_of(evidence: Suspicion) -> tuple[Suspect, ...]:
 
 
 def groups_of(plan: RunPlan) -> tuple[Group, ...]:
-    """Whom evidence may be about, whoever deviates; empty where there is none."""
+    """Groups that evidence may be about, whoever deviates; empty where there is none."""
     kind = evidence_of(plan.scenario)
     if kind == "none":
         return ()

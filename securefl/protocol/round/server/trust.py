@@ -51,7 +51,7 @@ def credited(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
 
 
 def faded(trust: Trust, rule: InnerProduct) -> Trust:
-    """What the scores count for when those of one more round come to them: S <- lambda S, lambda = 2^(-1/h).
+    """Earlier trust, faded by one more round of scores: S <- lambda S, lambda = 2^(-1/h).
 
     With h = ``half_life``, S after t rounds is the sum of lambda^(t-i) s_i over the rounds i = 1 to t.
     Without one, or with an infinite one, it is the plain sum of Algorithm 3. It is called once for every
@@ -72,7 +72,7 @@ def faded(trust: Trust, rule: InnerProduct) -> Trust:
 
 
 def of_clusters(trust: Trust, rule: InnerProduct, clusters: Clusters) -> F64:
-    """What clusters count for by what their survivors have earned, f64 ``(c,)``: the least, or the mean."""
+    """Trust in clusters by what their survivors have earned, f64 ``(c,)``: the least, or the mean."""
     pool = min if rule.members == "min" else _mean
     return np.array([pool([trust.scores.get(party, 0.0) for party in survivors]) for survivors in clusters])
 

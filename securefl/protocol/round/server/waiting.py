@@ -43,7 +43,7 @@ class Pace:
 
 
 def least_answers(plan: RunPlan, asked: int) -> int:
-    """How many have to answer a step that ``asked`` parties are asked for, before a hint may shorten it.
+    """The answers needed of ``asked`` parties in a step before a hint may shorten it.
 
     ``deadlines.least``, or else the quorum of certificates, under a curious server a majority; in any case
     more than collude, so that these are never among themselves.

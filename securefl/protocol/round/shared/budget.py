@@ -32,7 +32,7 @@ def with_round(plan: RunPlan, releases: Releases, participants: Iterable[PartyId
 
 
 def allowed_of(plan: RunPlan, own: int | None = None) -> int | None:
-    """How many updates a party may release; None where nothing limits them.
+    """The number of updates that a party may release; None where nothing limits them.
 
     Args:
         plan: of the run.
@@ -54,7 +54,7 @@ def spent_by(plan: RunPlan, releases: Releases) -> frozenset[PartyId]:
 
 
 def ending(plan: RunPlan, releases: Releases) -> str | None:
-    """Why spent budgets end the run; None where it goes on."""
+    """The reason why spent budgets end the run; None where it goes on."""
     spent = spent_by(plan, releases)
     if not spent:
         return None

@@ -170,7 +170,7 @@ def _unions(plan: RunPlan, seed: bytes, atom_seed: bytes, present: Collection[Pa
 
 
 def usable_samples(plan: RunPlan, drawn: Draw) -> int | None:
-    """How many of its samples an honest party trains on at most; None for all (``weighting.use``)."""
+    """The most samples that an honest party trains on; None for all (``weighting.use``)."""
     return drawn.cap if plan.scenario.weighting.use == "truncated" else None
 
 

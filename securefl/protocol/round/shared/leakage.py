@@ -30,7 +30,7 @@ TRIED_DRAWS = 3
 
 
 def demands(limits: Mapping[PartyId, Limits]) -> dict[PartyId, LeakageLimits]:
-    """What parties demand by their published limits: nothing where they only report."""
+    """Parties' demands by their published limits: nothing where they only report."""
     return {
         party: LeakageLimits(said.k_anonymity, said.colluders, said.leverage / MILLION)
         for party, said in limits.items()
@@ -80,7 +80,7 @@ def certified_prime_seed(statement: bytes, endorsements: Iterable[bytes]) -> byt
 
 
 def withheld(round_: int, decided: Admission) -> tuple[SumsWithheld, ...]:
-    """What to report: nothing where all reclusterings are admitted."""
+    """The report of withheld reclusterings: nothing where all are admitted."""
     if not decided.withheld:
         return ()
     crossed = {r: tuple(dict.fromkeys(one.party for one in found)) for r, found in decided.withheld.items()}
@@ -108,7 +108,7 @@ def tried_draws(scenario: Scenario) -> tuple[int, ...]:
 
 
 def _tried(scenario: Scenario) -> tuple[Admission, ...]:
-    """What is opened in each of the draws of :func:`tried_draws`."""
+    """The openings in each of the draws of :func:`tried_draws`."""
     clustering = scenario.clustering
     planned = clustering.reclusterings
     sheltered = works_of(scenario.clustering) > 1 or clustering.atoms > 1

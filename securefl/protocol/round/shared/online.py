@@ -30,7 +30,7 @@ class OnlineClock:
     """What it showed when it last stood still for the others to return."""
 
     def at(self, now: float) -> float:
-        """What it shows at ``now``, a time of the machine's clock."""
+        """The time that it shows at ``now``, a time of the machine's clock."""
         return self.standing_at if self.since is not None else max(self.standing_at, now - self.lost)
 
     def stopped(self, now: float) -> OnlineClock:

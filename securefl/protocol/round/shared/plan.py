@@ -21,7 +21,7 @@ from securefl.scenario import Scenario, ServerOptimiser, drawn_digest, scenario_
 
 
 def dealer_digest(run: RunId, scenario: Scenario, roster: Roster) -> bytes:
-    """What a dealer signs as its configuration: that of the parties without the model's size."""
+    """The configuration that a dealer signs: that of the parties without the model's size."""
     return digest("dealer config", run, scenario_digest(scenario), roster.digest())
 
 
@@ -80,7 +80,7 @@ class RunPlan:
 
     @property
     def mechanism(self) -> Mechanism | None:
-        """How updates are noised; None without privacy.
+        """The release mechanism of updates; None without privacy.
 
         Raises:
             ConfigError: the scenario's noise does not follow from it, or cannot be drawn.
@@ -101,7 +101,7 @@ class RunPlan:
 
     @property
     def published_limits(self) -> PublishedLimits:
-        """What a party with this configuration demands before it releases anything."""
+        """Demands of a party with this configuration before it releases anything."""
         return published_limits(self.scenario)
 
     @property
@@ -110,7 +110,7 @@ class RunPlan:
         return fewest_present(self.scenario)
 
     def wanted(self, present: int) -> int:
-        """How many of the present parties take part in a round; 0 when there can be none.
+        """The number of the present parties that take part in a round; 0 when there can be none.
 
         Where fewer parties make larger clusters than ``limits.max_cluster_size``, the surplus sits the round
         out (:func:`securefl.methods.clustering.presence.wanted_of`).

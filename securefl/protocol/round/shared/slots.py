@@ -68,7 +68,7 @@ def seats_of(ring: Ring, survivors: int) -> tuple[int, ...]:
 
 
 def counts_at(seats: Sequence[int], groups: int) -> tuple[int, ...]:
-    """How many of the seats are in each slot."""
+    """The number of the seats in each slot."""
     return tuple(sum(seat // SEATS == group for seat in seats) for group in range(groups))
 
 
@@ -95,7 +95,7 @@ def least_in_slot(plan: RunPlan, limits: Iterable[Limits]) -> int:
 
 
 def counted(round_: int, sums: Sequence[ClusterSum], least: int) -> tuple[SlotsCounted, ...]:
-    """What opened counts say, cluster by cluster."""
+    """The statement of opened counts, cluster by cluster."""
     return tuple(_counted(round_, one, least) for one in sums if one.reclustering == COUNTS)
 
 

@@ -141,7 +141,7 @@ def device_of(name: str) -> str:
 
 
 def _converter() -> types.ModuleType:
-    """What stands in for the ONNX converter."""
+    """The stand-in for the ONNX converter."""
     module = types.ModuleType(_CONVERTER)
 
     def unavailable(*_args: object, **_options: object) -> None:

@@ -54,7 +54,7 @@ class Deal:
 
 
 def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
-    """What the check of one member asks for, in order (:mod:`securefl.protocol.secure_sum.validated.check`).
+    """Requests of the check of one member, in order (:mod:`securefl.protocol.secure_sum.validated.check`).
 
     Squares of the projections; for each of ceil(log2 k) levels of additions of words, 1 + 6 ANDs (a carry
     tree over 64 bits); then ANDs over the words by halves, and over the bits of what remains.
@@ -73,7 +73,7 @@ def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
 
 
 def addition_requests(terms: int, shape: tuple[int, ...]) -> tuple[Request, ...]:
-    """What CrypTen asks for when it adds ``terms`` XOR-shared words of 64 bits, ``shape`` such sums at once.
+    """CrypTen's requests for adding ``terms`` XOR-shared words of 64 bits, ``shape`` such sums at once.
 
     As many additions as there are pairs happen together; each is one AND and a tree of 6 for the carries.
     """

@@ -86,7 +86,7 @@ class Advertised:
 
     @property
     def advert(self) -> KeyAdvert:
-        """What was advertised; it holds the commitment to the nonce."""
+        """The advert that was sent; it holds the commitment to the nonce."""
         return self.base.advert
 
 

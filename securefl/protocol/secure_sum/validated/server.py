@@ -73,7 +73,7 @@ class AwaitingHeld(_Based):
 
     @property
     def missing(self) -> frozenset[PartyId]:
-        """Who has not shared; then the dealer; then who holds too little."""
+        """Members that have not shared; then the dealer; then members that hold too little."""
         missing = silent_owners(self)
         if not missing and self.dealt != self.listed:
             return frozenset({self.validation.dealer})

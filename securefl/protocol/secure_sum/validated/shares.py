@@ -30,7 +30,7 @@ class UpdateShare:
     words: bytes = field(default=b"", repr=False)
 
     def digest(self, context: bytes) -> bytes:
-        """What a receipt states of this share (32 bytes); ``context`` names attempt, owner and holder."""
+        """The digest of this share for a receipt (32 bytes); ``context`` names attempt, owner and holder."""
         return digest("update share", context, self.seed, self.words)
 
 
@@ -85,7 +85,7 @@ def words_of(
 
 
 def released(held: Mapping[int, U64], accepted: Collection[int], zero: U64) -> U64:
-    """What a member lets go of: its shares of the accepted members' updates, plus its share of zero.
+    """A member's release: its shares of the accepted members' updates, plus its share of zero.
 
     Args:
         held: by owner, this member's shares, u64 ``(d,)``; its own number is not among them.

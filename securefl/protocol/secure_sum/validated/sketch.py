@@ -27,7 +27,7 @@ _LIMB_BITS = 16
 
 
 def nonce_commitment(nonce: bytes, instance: Instance, party: PartyId) -> bytes:
-    """What a member publishes before any share leaves: 32 bytes that bind it to its part of the seed."""
+    """A member's commitment to its part of the seed, 32 bytes, published before any share leaves."""
     return digest("sketch nonce commitment", *instance, party, nonce)
 
 

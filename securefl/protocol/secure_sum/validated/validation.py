@@ -29,7 +29,7 @@ class Validation:
     dealer: PartyId = DEALER
 
     def shortage(self, accepted: int, min_survivors: int) -> str:
-        """Why so few accepted updates must not be opened; empty when they may."""
+        """The reason why so few accepted updates must not be opened; empty when they may."""
         if accepted < min_survivors:
             return f"{accepted} accepted, min_survivors is {min_survivors}"
         if accepted - self.colluders < self.k_anonymity:
@@ -47,7 +47,7 @@ def is_too_long(opened: Ring, norm: int) -> bool:
 
 
 def accepted_by(verdicts: Mapping[int, frozenset[int]]) -> frozenset[int]:
-    """Who is accepted by *all* others: a member's own word about itself does not count.
+    """Members accepted by *all* others: a member's own word about itself does not count.
 
     Args:
         verdicts: by member, whom it accepts.
@@ -57,7 +57,7 @@ def accepted_by(verdicts: Mapping[int, frozenset[int]]) -> frozenset[int]:
 
 
 def validated_lists(lists_digest: bytes, accepted: frozenset[int]) -> bytes:
-    """What a receipt states of a validated sum: with whom the shares are, and who is in it."""
+    """The lists that a validated sum's receipt states: holders of the shares, and members of the sum."""
     return digest("validated lists", lists_digest, *sorted(accepted))
 
 
