@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import typer
+from rich.console import Console
 
-from securefl.base.errors import ConfigError, UsageError
+from securefl.base.errors import ConfigError
 from securefl.cli.console import one_line_errors
 from securefl.cli.program import Program
 from securefl.lab.bench import (
@@ -16,7 +18,6 @@ from securefl.lab.bench import (
     print_report,
     print_robust,
     report_json,
-    robust_json,
     run_robust,
     run_secagg,
     standard_rows,
@@ -25,23 +26,24 @@ from securefl.runtime.report import Terminal
 
 app = Program(add_completion=False, no_args_is_help=True, help="Measure speed and size on this machine.")
 
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")]
+RepetitionsOption = Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")]
 DEFAULT_ROWS = ",".join(f"{members}x{length}" for members, length in SIZES)
 DEFAULT_ROBUST_ROWS = ",".join(f"{clusters}x{length}" for clusters, length in ROBUST_SIZES)
 
 
 @app.command()
 def secagg(
-    rows: Annotated[str, typer.Option(help="Sizes to measure: members x words, with commas.")] = DEFAULT_ROWS,
-    json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
-    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 3,
+    rows: Annotated[
+        str, typer.Option(help="Sizes to measure: members x coordinates, with commas.")
+    ] = DEFAULT_ROWS,
+    json: JsonOption = False,
+    repetitions: RepetitionsOption = 3,
 ) -> None:
     """Time and size of one secure sum, beside the floor that this machine's primitives set."""
     with one_line_errors():
         report = run_secagg(standard_rows(parse_sizes(rows)), repetitions)
-    if json:
-        typer.echo(report_json(report))
-    else:
-        print_report(Terminal(), report)
+    _show(report, print_report, as_json=json)
 
 
 @app.command()
@@ -49,93 +51,73 @@ def robust(
     rows: Annotated[
         str, typer.Option(help="Sizes to measure: clusters x coordinates, with commas.")
     ] = DEFAULT_ROBUST_ROWS,
-    json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
-    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 3,
+    json: JsonOption = False,
+    repetitions: RepetitionsOption = 3,
 ) -> None:
     """Time and memory of every aggregation rule, beside one sort or one Gram matrix."""
     with one_line_errors():
-        report = run_robust(parse_robust_sizes(rows), repetitions)
-    if json:
-        typer.echo(robust_json(report))
-    else:
-        print_robust(Terminal(), report)
+        report = run_robust(parse_sizes(rows, "clusters", FEWEST), repetitions)
+    _show(report, print_robust, as_json=json)
 
 
 @app.command()
 def crypten(
-    rows: Annotated[str, typer.Option(help="Sizes to measure: members x words, with commas.")] = "",
-    json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
-    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 3,
+    rows: Annotated[str, typer.Option(help="Sizes to measure: members x coordinates, with commas.")] = "",
+    json: JsonOption = False,
+    repetitions: RepetitionsOption = 3,
 ) -> None:
     """Rounds, bytes and time of one cluster sum, by masks and by CrypTen."""
     from securefl.lab.bench import kinds  # noqa: PLC0415 - imports torch and CrypTen
 
     with one_line_errors():
         costs = kinds.run_kinds(parse_sizes(rows) if rows else kinds.SIZES, repetitions)
-    if json:
-        typer.echo(kinds.kinds_json(costs))
-    else:
-        kinds.print_kinds(Terminal(), costs)
+    _show(list(costs), kinds.print_kinds, as_json=json)
 
 
 @app.command()
 def dpsgd(
     batch: Annotated[int, typer.Option(min=1, max=3000, help="Examples of one step.")] = 16,
     steps: Annotated[int, typer.Option(min=1, help="Steps of each repetition.")] = 40,
-    json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
-    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")] = 5,
+    json: JsonOption = False,
+    repetitions: RepetitionsOption = 5,
 ) -> None:
     """Time of DP-SGD per example, beside plain SGD."""
-    from securefl.lab.bench import dpsgd_json, print_dpsgd, run_dpsgd  # noqa: PLC0415 - imports torch
+    from securefl.lab.bench import print_dpsgd, run_dpsgd  # noqa: PLC0415 - imports torch
 
     report = run_dpsgd(batch, repetitions, steps)
-    if json:
-        typer.echo(dpsgd_json(report))
+    _show(report, print_dpsgd, as_json=json)
+
+
+ReportT = TypeVar("ReportT")
+
+
+def _show(report: ReportT, show: Callable[[Console, ReportT], None], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(report_json(report))
     else:
-        print_dpsgd(Terminal(), report)
+        show(Terminal(), report)
 
 
-def parse_robust_sizes(text: str) -> tuple[tuple[int, int], ...]:
-    """Read ``20x1e6,60x1e5`` as pairs of clusters and coordinates.
+def parse_sizes(text: str, unit: str = "members", fewest: int = 3) -> tuple[tuple[int, int], ...]:
+    """Read ``10x1e5,32x100000`` as pairs of numbers of ``unit`` and of coordinates.
 
     Raises:
-        ConfigError: not of this form, or fewer clusters than all rules can do with.
+        ConfigError: not of this form, or fewer than ``fewest``.
     """
     sizes = []
     for item in text.split(","):
-        clusters, _, length = item.strip().partition("x")
+        count, _, length = item.strip().partition("x")
         try:
-            size = (int(clusters), _whole(length))
+            size = (int(count), _whole(length))
         except (ValueError, OverflowError):
             size = (0, 0)
-        if size[0] < FEWEST or size[1] < 1:
+        if size[0] < fewest or size[1] < 1:
             raise ConfigError(
                 "--rows",
                 f"{item.strip()!r} is no size",
-                f"use clusters x coordinates, like 20x1e6, with {FEWEST} clusters or more",
+                f"use {unit} x coordinates, like 20x1e6, with {fewest} {unit} or more",
             )
         sizes.append(size)
-    return tuple(sizes)
-
-
-def parse_sizes(text: str) -> tuple[tuple[int, int], ...]:
-    """Read ``10x1e5,32x100000`` as pairs of members and words.
-
-    Raises:
-        ConfigError: not of this form, or a size that cannot be measured.
-    """
-    sizes = []
-    for item in text.split(","):
-        members, _, length = item.strip().partition("x")
-        try:
-            sizes.append((int(members), _whole(length)))
-            standard_rows(sizes)
-        except (ValueError, OverflowError, UsageError):
-            raise ConfigError(
-                "--rows",
-                f"{item.strip()!r} is no size",
-                "use members x words, like 10x1e5, with 3 members or more",
-            ) from None
     return tuple(sizes)
 
 

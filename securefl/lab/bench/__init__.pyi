@@ -1,5 +1,4 @@
 from . import kinds as kinds
-from .dpsgd import dpsgd_json as dpsgd_json
 from .dpsgd import print_dpsgd as print_dpsgd
 from .dpsgd import run_dpsgd as run_dpsgd
 from .report import print_report as print_report
@@ -7,7 +6,6 @@ from .report import report_json as report_json
 from .robust import FEWEST as FEWEST
 from .robust import ROBUST_SIZES as ROBUST_SIZES
 from .robust import print_robust as print_robust
-from .robust import robust_json as robust_json
 from .robust import run_robust as run_robust
 from .secagg import SIZES as SIZES
 from .secagg import run_secagg as run_secagg

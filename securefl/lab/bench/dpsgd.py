@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import msgspec
 import numpy as np
 import torch
 from rich import box
@@ -162,11 +161,6 @@ def _seconds(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
-
-
-def dpsgd_json(report: DpReport) -> bytes:
-    """The whole report; field names are those of :class:`DpReport`."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=2)
 
 
 def print_dpsgd(console: Console, report: DpReport) -> None:

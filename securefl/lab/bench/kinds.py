@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 from rich import box
 from rich.console import Console
@@ -276,11 +275,6 @@ class _Round:
             [other for other in self._nodes if other != SERVER] if effect.to == EVERYONE else [effect.to]
         )
         self._wave += [(target, frames, counts) for target in targets]
-
-
-def kinds_json(costs: Iterable[Cost]) -> bytes:
-    """The report; field names are those of :class:`Cost`."""
-    return msgspec.json.format(msgspec.json.encode(list(costs)), indent=2)
 
 
 def print_kinds(console: Console, costs: Iterable[Cost]) -> None:

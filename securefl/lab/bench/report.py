@@ -38,8 +38,8 @@ def print_report(console: Console, report: BenchReport) -> None:
             console.print(f"bytes, {name}: {_formula(fit)}")
 
 
-def report_json(report: BenchReport) -> bytes:
-    """The whole report; field names are those of :class:`securefl.lab.bench.secagg.BenchReport`."""
+def report_json(report: object) -> bytes:
+    """A report of any benchmark whole; field names are those of its class."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2)
 
 

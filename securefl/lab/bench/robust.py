@@ -204,11 +204,6 @@ def _peak(call: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def robust_json(report: RobustReport) -> bytes:
-    """The whole report; field names are those of :class:`RobustReport`."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=2)
-
-
 def print_robust(console: Console, report: RobustReport) -> None:
     """One table for each size."""
     sizes = dict.fromkeys((row.clusters, row.dimension) for row in report.rows)

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from securefl.base.errors import UsageError
 from securefl.cli.bench import app
-from securefl.lab.bench.dpsgd import AIMS, PLAIN, DpReport, dpsgd_json, net, print_dpsgd, run_dpsgd
+from securefl.lab.bench.dpsgd import AIMS, PLAIN, DpReport, net, print_dpsgd, run_dpsgd
+from securefl.lab.bench.report import report_json
 from securefl.training.batched.dp_fleet import fits_fleet
 from securefl.training.models.flatten import dimension
 
@@ -43,7 +44,7 @@ def test_table_and_json_hold_every_row(report: DpReport) -> None:
     out = StringIO()
     print_dpsgd(Console(file=out, width=80), report)
     assert out.getvalue().count("vmap(grad)") == 2
-    read = json.loads(dpsgd_json(report))
+    read = json.loads(report_json(report))
     assert read["torch"] == torch.__version__
     assert [row["parameters"] for row in read["rows"]] == [25_450] * 5 + [21_802] * 5
 

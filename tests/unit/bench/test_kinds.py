@@ -7,7 +7,8 @@ import json
 import pytest
 
 from securefl.base.entropy import InsecureSeededEntropy
-from securefl.lab.bench.kinds import KINDS, kinds_json, run_kinds
+from securefl.lab.bench.kinds import KINDS, run_kinds
+from securefl.lab.bench.report import report_json
 
 
 @pytest.mark.parametrize("members", [3, 4])
@@ -25,5 +26,5 @@ def test_rounds_and_bytes_of_each_kind(members: int) -> None:
         assert 4 * 500 < cost.sent < 4 * 500 + 4000
         assert min(cost.member_seconds, cost.server_seconds, cost.wall_seconds) > 0
     assert costs["CrypTen"].sent < costs["masking"].sent
-    (first, *_) = json.loads(kinds_json(costs.values()))
+    (first, *_) = json.loads(report_json(list(costs.values())))
     assert first["kind"] == "masking"

@@ -8,13 +8,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from securefl.base.errors import ConfigError, UsageError
-from securefl.cli.bench import app, parse_robust_sizes
+from securefl.cli.bench import app, parse_sizes
+from securefl.lab.bench.report import report_json
 from securefl.lab.bench.robust import (
     FEWEST,
     ROBUST_SIZES,
     RobustReport,
     print_robust,
-    robust_json,
     rules_for,
     run_robust,
     steps_for,
@@ -55,18 +55,18 @@ def test_tables_and_json_hold_every_row(report: RobustReport) -> None:
     out = StringIO()
     print_robust(Console(file=out, width=80), report)
     assert out.getvalue().count("zeno++") == out.getvalue().count("arc") == 2
-    read = json.loads(robust_json(report))
+    read = json.loads(report_json(report))
     assert [row["name"] for row in read["rows"]][:2] == ["mean", "median"]
 
 
 def test_sizes() -> None:
-    assert parse_robust_sizes("20x1e6, 60x100") == ((20, 1_000_000), (60, 100))
+    assert parse_sizes("20x1e6, 60x100", "clusters", FEWEST) == ((20, 1_000_000), (60, 100))
 
 
 @pytest.mark.parametrize("text", ["", "20", "20x", "x5", "6x10", "20x0", "20x1.5", "20xinf", "axb"])
 def test_bad_sizes_are_named(text: str) -> None:
     with pytest.raises(ConfigError, match="--rows"):
-        parse_robust_sizes(text)
+        parse_sizes(text, "clusters", FEWEST)
 
 
 @pytest.mark.parametrize(("sizes", "repetitions"), [(((6, 10),), 1), (((7, 0),), 1), (((7, 10),), 0)])
