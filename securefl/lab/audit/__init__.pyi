@@ -9,6 +9,9 @@ from .exhibits import Table as Table
 from .finding import Evidence as Evidence
 from .finding import Finding as Finding
 from .finding import Severity as Severity
+from .finding import breach as breach
+from .finding import holds as holds
+from .finding import note as note
 from .finding import worst as worst
 from .load import load as load
 from .load import load_truth as load_truth

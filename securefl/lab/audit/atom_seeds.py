@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.finding import Evidence, Finding, Severity, breach, holds, warning
 from securefl.lab.audit.openings import opened_versions
 from securefl.lab.audit.recorded import Recorded
 from securefl.methods.clustering import Atom, atoms_per_cluster, form_atoms
@@ -63,15 +63,11 @@ def atoms_checked(recorded: Recorded, audit: str) -> Iterator[Finding]:
     yield from found
     if all(finding.severity < Severity.WARNING for finding in found):
         rounds = len({one.round for one in drawn})
-        yield Finding(
-            audit=audit,
-            severity=Severity.HOLDS,
-            claim=(
-                f"The {len(atoms)} atoms that the atom seed forms are kept: the clusters of"
-                f" {counted(rounds, 'round')} are unions of"
-                f" {atoms_per_cluster(recorded.scenario.clustering)} or more,"
-                " and every sum has all of an atom or nothing of it."
-            ),
+        yield holds(
+            audit,
+            f"The {len(atoms)} atoms that the atom seed forms are kept: the clusters of"
+            f" {counted(rounds, 'round')} are unions of {atoms_per_cluster(recorded.scenario.clustering)}"
+            " or more, and every sum has all of an atom or nothing of it.",
         )
 
 
@@ -95,10 +91,9 @@ def _seeds(audit: str, drawn: Sequence[_Drawn], stated: Sequence[str]) -> Findin
     first = {seed: next(one for one in drawn if one.atom_seed == seed) for seed in stated}
     without = {one.vantage for one in drawn if not one.atom_seed}
     what = f"{len(stated)} atom seeds" if all(stated) else "clusters without an atom seed"
-    return Finding(
-        audit=audit,
-        severity=Severity.BREACH,
-        claim=f"There are {what}: the atoms of this run are not the same everywhere and in all rounds.",
+    return breach(
+        audit,
+        f"There are {what}: the atoms of this run are not the same everywhere and in all rounds.",
         evidence=tuple(
             Evidence(
                 one.evidence.source,
@@ -118,15 +113,13 @@ def _unknown(recorded: Recorded, audit: str, drawn: Sequence[_Drawn]) -> Iterato
         return
     whole = set(recorded.watched) == set(recorded.parties)
     yield Finding(
-        audit=audit,
-        severity=Severity.BREACH if whole else Severity.NOTE,
-        claim=(
-            "The atom seed is that of no draw in the transcripts"
-            + (
-                ", and all parties left one: somebody may have chosen it, and with it everybody's atom mates."
-                if whole
-                else ": that nobody chose it cannot be checked."
-            )
+        Severity.BREACH if whole else Severity.NOTE,
+        audit,
+        "The atom seed is that of no draw in the transcripts"
+        + (
+            ", and all parties left one: somebody may have chosen it, and with it everybody's atom mates."
+            if whole
+            else ": that nobody chose it cannot be checked."
         ),
         evidence=(min(drawn, key=lambda one: one.round).evidence,),
         remedy=_REMEDY if whole else "collect the transcripts of all parties",
@@ -144,14 +137,11 @@ def _clusters(
         if not bad or (one.round, one.clusters) in seen or len(seen) >= _SHOWN:
             continue
         seen.add((one.round, one.clusters))
-        yield Finding(
-            audit=audit,
-            severity=Severity.BREACH,
-            claim=(
-                f"In round {one.round} {counted(len(bad), 'cluster')} of"
-                f" {sum(map(len, one.clusters))} are no unions of {fewest} or more of the atoms that the"
-                f" atom seed forms; the first is {listed(bad[0])}."
-            ),
+        yield breach(
+            audit,
+            f"In round {one.round} {counted(len(bad), 'cluster')} of"
+            f" {sum(map(len, one.clusters))} are no unions of {fewest} or more of the atoms that the"
+            f" atom seed forms; the first is {listed(bad[0])}.",
             evidence=(one.evidence,),
             remedy=_REMEDY,
             parties=_torn(bad[0], atoms),
@@ -166,13 +156,10 @@ def _released(recorded: Recorded, audit: str, atoms: Sequence[Atom]) -> Iterator
             if not torn or version.version.round in opened or len(opened) >= _SHOWN:
                 continue
             opened.add(version.version.round)
-            yield Finding(
-                audit=audit,
-                severity=Severity.BREACH,
-                claim=(
-                    f"In round {version.version.round} a sum was released that has only a part of an atom:"
-                    f" {listed(torn)} are not in it with all their mates."
-                ),
+            yield breach(
+                audit,
+                f"In round {version.version.round} a sum was released that has only a part of an atom:"
+                f" {listed(torn)} are not in it with all their mates.",
                 evidence=(opening.evidence,),
                 remedy=_REMEDY,
                 parties=torn,
@@ -184,13 +171,10 @@ def _released(recorded: Recorded, audit: str, atoms: Sequence[Atom]) -> Iterator
             torn, round_ = _torn(tuple(map(PartyId, fields["survivors"])), atoms), int(fields["round"])
             if torn and round_ not in opened | asked and len(asked) < _SHOWN:
                 asked.add(round_)
-                yield Finding(
-                    audit=audit,
-                    severity=Severity.WARNING,
-                    claim=(
-                        f"The survivors of round {round_} split an atom ({listed(torn)}); nobody says that it"
-                        " released anything for them."
-                    ),
+                yield warning(
+                    audit,
+                    f"The survivors of round {round_} split an atom ({listed(torn)}); nobody says that it"
+                    " released anything for them.",
                     evidence=(evidence,),
                     remedy=_REMEDY,
                     parties=torn,

@@ -14,7 +14,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import AuditPlot, Curve, Exhibit, Table
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.finding import Evidence, Finding, breach, holds, note
 from securefl.lab.audit.recorded import Recorded
 from securefl.methods.clustering import work_of, works_of
 from securefl.methods.privacy import Mechanism, Spending, ledger_of, mechanism_of
@@ -46,8 +46,7 @@ def audit_budget(recorded: Recorded) -> Chapter:
         method=(
             "Each party's releases are counted from the transcripts, one for every local work of a round in"
             " whose clusters it was, and given to the accountant with the scenario's noise. Claims are those"
-            " of"
-            " summary.json and metrics.jsonl."
+            " of summary.json and metrics.jsonl."
         ),
         findings=tuple(findings),
         exhibits=exhibits,
@@ -104,11 +103,8 @@ def _counts(claim: Mapping[str, Any], releases: Mapping[PartyId, int]) -> Iterat
         yield _note(f"The run claims more releases than the transcripts have for {listed(differing)}.")
     else:
         most = max(releases.values(), default=0)
-        yield Finding(
-            audit=AUDIT,
-            severity=Severity.HOLDS,
-            claim=f"Releases by party are those that the run claims, at most {most}.",
-            evidence=(_SUMMARY,),
+        yield holds(
+            AUDIT, f"Releases by party are those that the run claims, at most {most}.", evidence=(_SUMMARY,)
         )
 
 
@@ -155,12 +151,7 @@ def _epsilons(
         ], exhibits
     above = "" if claimed <= found.epsilon * (1 + _TOLERANCE) else f" (claimed: {claimed:.4g}, which is more)"
     return [
-        Finding(
-            audit=AUDIT,
-            severity=Severity.HOLDS,
-            claim=f"Recounted: {text}. That is what the run claims{above}.",
-            evidence=(_SUMMARY,),
-        )
+        holds(AUDIT, f"Recounted: {text}. That is what the run claims{above}.", evidence=(_SUMMARY,))
     ], exhibits
 
 
@@ -224,17 +215,10 @@ def _length(recorded: Recorded) -> int | None:
 
 
 def _note(claim: str) -> Finding:
-    return Finding(audit=AUDIT, severity=Severity.NOTE, claim=claim)
+    return note(AUDIT, claim)
 
 
 def _breach(
     claim: str, *, remedy: str = "believe no guarantee of this run", parties: tuple[PartyId, ...] = ()
 ) -> Finding:
-    return Finding(
-        audit=AUDIT,
-        severity=Severity.BREACH,
-        claim=claim,
-        evidence=(_SUMMARY,),
-        remedy=remedy,
-        parties=parties,
-    )
+    return breach(AUDIT, claim, evidence=(_SUMMARY,), remedy=remedy, parties=parties)

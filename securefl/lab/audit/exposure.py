@@ -15,7 +15,7 @@ from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exposed import Exposed, prime_of
 from securefl.lab.audit.exposure_plots import exhibits
 from securefl.lab.audit.exposure_theory import Expectation, expectation
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.finding import Evidence, Finding, Severity, holds, note
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.slots import slotted
 from securefl.methods.clustering import hides_groups, leakage_colluders
@@ -72,24 +72,19 @@ def _alone(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
         " What is in a slot is another question, see below." if hides_groups(recorded.scenario.groups) else ""
     )
     if not hit:
-        return Finding(
-            audit=AUDIT,
-            severity=Severity.HOLDS,
-            claim=(
-                f"The server alone knows no party's update: none follows from the"
-                f" {counted(sums, 'opened sum')} of {counted(len(versions), 'update version')}. For each"
-                f" version a witness changes every update and no sum.{slots}"
-            ),
+        return holds(
+            AUDIT,
+            f"The server alone knows no party's update: none follows from the"
+            f" {counted(sums, 'opened sum')} of {counted(len(versions), 'update version')}. For each"
+            f" version a witness changes every update and no sum.{slots}",
         )
     parties = sorted({party for one in hit for party in one.alone.exposed})
     return Finding(
-        audit=AUDIT,
-        severity=Severity.WARNING if recorded.noisy else Severity.BREACH,
-        claim=(
-            f"The server alone can compute the updates of {len(parties)} of {len(recorded.parties)} parties"
-            f" exactly ({listed(parties)}), in {len(hit)} of {counted(len(versions), 'update version')}."
-            + (_NOISY if recorded.noisy else "")
-        ),
+        Severity.WARNING if recorded.noisy else Severity.BREACH,
+        AUDIT,
+        f"The server alone can compute the updates of {len(parties)} of {len(recorded.parties)} parties"
+        f" exactly ({listed(parties)}), in {len(hit)} of {counted(len(versions), 'update version')}."
+        + (_NOISY if recorded.noisy else ""),
         evidence=_combination(hit[0], hit[0].alone.exposed),
         remedy=_REMEDY,
         parties=tuple(parties),
@@ -100,24 +95,19 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
     colluders = sorted(recorded.colluders)
     more = sorted({p for one in versions for p in one.pooled.exposed.keys() - one.alone.exposed.keys()})
     if not more:
-        return Finding(
-            audit=AUDIT,
-            severity=Severity.HOLDS,
-            claim=(
-                f"{listed(colluders)} and the server together can compute no more from the opened"
-                " sums than the server alone."
-            ),
+        return holds(
+            AUDIT,
+            f"{listed(colluders)} and the server together can compute no more from the opened"
+            " sums than the server alone.",
         )
     bound = leakage_colluders(recorded.scenario)
     allowed = len(colluders) <= bound
     hit = next(one for one in versions if one.pooled.exposed.keys() - one.alone.exposed.keys())
     return Finding(
-        audit=AUDIT,
-        severity=Severity.BREACH if allowed and not recorded.noisy else Severity.WARNING,
-        claim=(
-            f"{listed(colluders)} and the server together can compute updates of {len(more)} more parties"
-            f" ({listed(more)}); a combination of sums is reckoned to hold {counted(bound, 'colluder')}."
-        ),
+        Severity.BREACH if allowed and not recorded.noisy else Severity.WARNING,
+        AUDIT,
+        f"{listed(colluders)} and the server together can compute updates of {len(more)} more parties"
+        f" ({listed(more)}); a combination of sums is reckoned to hold {counted(bound, 'colluder')}.",
         evidence=_combination(hit, {p: proof for p, proof in hit.pooled.exposed.items() if p in more}),
         remedy=_REMEDY,
         parties=tuple(more),
@@ -148,9 +138,9 @@ def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
     worst = Severity.WARNING if recorded.noisy else Severity.BREACH
     return [
         Finding(
-            audit=AUDIT,
-            severity=worst if broken else Severity.HOLDS,
-            claim=claim,
+            worst if broken else Severity.HOLDS,
+            AUDIT,
+            claim,
             evidence=tuple(
                 least.opened.openings[k].evidence for k, factor in enumerate(support.proof.factors) if factor
             )[:4],
@@ -176,13 +166,10 @@ def _thresholds(recorded: Recorded, theory: Expectation | None) -> list[Finding]
     )
     count = f" for {theory.atoms} atoms" if atoms else ""
     return [
-        Finding(
-            audit=AUDIT,
-            severity=Severity.NOTE,
-            claim=(
-                f"SHARE's necessary bound R >= n/c is {theory.share_bound} here, the estimate"
-                f" (N - 1) / (C - 1) is {theory.estimate}{count}, and {measured}. {ran}"
-            ),
+        note(
+            AUDIT,
+            f"SHARE's necessary bound R >= n/c is {theory.share_bound} here, the estimate"
+            f" (N - 1) / (C - 1) is {theory.estimate}{count}, and {measured}. {ran}",
         )
     ]
 
@@ -191,7 +178,7 @@ def _unpredicted(recorded: Recorded) -> list[Finding]:
     if recorded.scenario.groups.count == 1:
         return []
     claim = "What random reclusterings would expose is not predicted: with task groups there are none."
-    return [Finding(audit=AUDIT, severity=Severity.NOTE, claim=claim)]
+    return [note(AUDIT, claim)]
 
 
 def _across(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
@@ -206,15 +193,12 @@ def _across(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
         ledger = ledger.without(recorded.colluders & everybody)
     exposed = len(ledger.exposed)
     return [
-        Finding(
-            audit=AUDIT,
-            severity=Severity.NOTE,
-            claim=(
-                f"Over all rounds together the sums would determine {exposed} of"
-                f" {len(ledger.parties)} updates if these stayed the same from round to round. They do not,"
-                " but what they have in common leaks (So et al. 2021)."
-            ),
-            remedy="" if not exposed else "fixed atoms, or noise: no ledger of single rounds sees this",
+        note(
+            AUDIT,
+            f"Over all rounds together the sums would determine {exposed} of"
+            f" {len(ledger.parties)} updates if these stayed the same from round to round. They do not,"
+            " but what they have in common leaks (So et al. 2021).",
+            remedy=("" if not exposed else "fixed atoms, or noise: no ledger of single rounds sees this"),
         )
     ]
 

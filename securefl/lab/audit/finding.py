@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import IntEnum
+from functools import partial
 
 from securefl.base.ids import PartyId
 
@@ -43,15 +44,16 @@ class Evidence:
         return f"{place}: {self.text}" if self.text else place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that an audit found."""
 
+    severity: Severity
     audit: str
     """Name of the audit: ``exposure``, ``views``, and so on."""
-    severity: Severity
     claim: str
     """One sentence with the figures in it. It can be read without anything else."""
+    _: KW_ONLY
     evidence: tuple[Evidence, ...] = ()
     remedy: str = ""
     """What to do about it; may be empty where nothing is wrong."""
@@ -59,6 +61,12 @@ class Finding:
     """Whom it is about; empty for all or nobody in particular."""
     error_rate: float | None = None
     """For a statistical finding: at most this probability of it, or of a worse one, in an honest run."""
+
+
+holds = partial(Finding, Severity.HOLDS)
+note = partial(Finding, Severity.NOTE)
+warning = partial(Finding, Severity.WARNING)
+breach = partial(Finding, Severity.BREACH)
 
 
 def worst(findings: Iterable[Finding]) -> Severity:

@@ -15,7 +15,7 @@ from securefl.base.arrays import F64, Ring
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import AuditPlot, Curve, Exhibit, Table
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.finding import Evidence, Finding, breach, holds, note
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
 from securefl.lab.audit.uniformity import FamilyTest, against, detectable, lags, pairs, uniform
@@ -57,11 +57,7 @@ def audit_masks(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
     findings: list[Finding] = []
     exhibits: tuple[Exhibit, ...] = ()
     if not seen:
-        findings.append(
-            Finding(
-                audit=AUDIT, severity=Severity.NOTE, claim="No masked input is recorded: nothing to test."
-            )
-        )
+        findings.append(note(AUDIT, "No masked input is recorded: nothing to test."))
     else:
         chosen = _thinned(seen)
         vectors = cast("Ring", np.stack([one.samples for one in chosen]))
@@ -134,13 +130,10 @@ def _known(recorded: Recorded, truth: GroundTruth, chosen: Sequence[_Masked]) ->
 def _finding(test: FamilyTest, chosen: Sequence[_Masked]) -> Finding:
     worst = [chosen[number] for number in test.worst]
     which = " and ".join(f"{one.party} (round {one.place[0]}, reclustering {one.place[1]})" for one in worst)
-    return Finding(
-        audit=AUDIT,
-        severity=Severity.BREACH,
-        claim=(
-            f"Masked inputs are no noise: {_MEANING[test.name]}. The worst is {which} with a resultant of"
-            f" {test.resultant:.3g}, in {test.comparisons:,} comparisons."
-        ),
+    return breach(
+        AUDIT,
+        f"Masked inputs are no noise: {_MEANING[test.name]}. The worst is {which} with a resultant of"
+        f" {test.resultant:.3g}, in {test.comparisons:,} comparisons.",
         evidence=tuple(one.evidence for one in worst),
         remedy="masks were left out, used twice or are predictable: take what they hid for known",
         parties=tuple(sorted({one.party for one in worst})),
@@ -149,13 +142,10 @@ def _finding(test: FamilyTest, chosen: Sequence[_Masked]) -> Finding:
 
 
 def _untested(counts: Sequence[_Masked]) -> Finding:
-    return Finding(
-        audit=AUDIT,
-        severity=Severity.NOTE,
-        claim=(
-            f"Not tested: {len(counts):,} masked inputs of {counted(counts[0].length, 'word')}, the counts of"
-            " hidden groups: what is tested together has one length. Their masks are made as all others are."
-        ),
+    return note(
+        AUDIT,
+        f"Not tested: {len(counts):,} masked inputs of {counted(counts[0].length, 'word')}, the counts of"
+        " hidden groups: what is tested together has one length. Their masks are made as all others are.",
     )
 
 
@@ -163,16 +153,12 @@ def _clean(tests: Sequence[FamilyTest], vectors: Ring, seen: Sequence[_Masked]) 
     count, length = vectors.shape
     part = "" if len(seen) == count else f" ({count} of them evenly chosen)"
     most = max(detectable(t.comparisons, length, LEVEL / len(_MEANING)) for t in tests)
-    return Finding(
-        audit=AUDIT,
-        severity=Severity.HOLDS,
-        claim=(
-            f"{len(seen):,} masked inputs{part} look uniform and unrelated on {length:,} coordinates:"
-            f" {sum(t.comparisons for t in tests):,} comparisons, the most extreme with an adjusted p of"
-            f" {min(t.p_value for t in tests):.2g}. A pattern in {100 * min(1.0, most):.0f} % of the"
-            " coordinates"
-            " would have been seen."
-        ),
+    return holds(
+        AUDIT,
+        f"{len(seen):,} masked inputs{part} look uniform and unrelated on {length:,} coordinates:"
+        f" {sum(t.comparisons for t in tests):,} comparisons, the most extreme with an adjusted p of"
+        f" {min(t.p_value for t in tests):.2g}. A pattern in {100 * min(1.0, most):.0f} % of the"
+        " coordinates would have been seen.",
         error_rate=LEVEL,
     )
 

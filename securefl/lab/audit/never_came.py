@@ -151,10 +151,10 @@ def _finding(
     else:
         severity, more = Severity.NOTE, "; no transcript says that it was sent"
     return Finding(
-        audit=audit,
-        severity=severity,
-        claim=f"{claim}{more}.",
+        severity,
+        audit,
+        f"{claim}{more}.",
         evidence=(said, *came.values(), *sent.values()),
-        remedy="" if severity is Severity.NOTE else _REMEDY,
+        remedy=("" if severity is Severity.NOTE else _REMEDY),
         parties=blamed,
     )

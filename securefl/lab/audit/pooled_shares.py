@@ -38,14 +38,12 @@ def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[Finding]:
     most = max(len(hit[where]) for where, others in open_.items() if others)
     promised = most <= plan.colluders_per_cluster
     yield Finding(
-        audit=audit,
-        severity=Severity.BREACH if promised else Severity.WARNING,
-        claim=(
-            f"{listed(sorted(recorded.colluders))} and the server can take the masks off single updates of"
-            f" {len(known)} others ({listed(known)}): up to {most} of the colluders were in one sum, and"
-            f" {plan.threshold} shares of a seed and of a key open what they mask. The scenario reckons with"
-            f" {plan.colluders_per_cluster} in a sum."
-        ),
+        Severity.BREACH if promised else Severity.WARNING,
+        audit,
+        f"{listed(sorted(recorded.colluders))} and the server can take the masks off single updates of"
+        f" {len(known)} others ({listed(known)}): up to {most} of the colluders were in one sum, and"
+        f" {plan.threshold} shares of a seed and of a key open what they mask. The scenario reckons with"
+        f" {plan.colluders_per_cluster} in a sum.",
         evidence=tuple(masked[where][party] for where, some in open_.items() for party in sorted(some))[:4],
         remedy="secure_sum.threshold above the colluders that may be in one sum, or larger clusters",
         parties=tuple(known),

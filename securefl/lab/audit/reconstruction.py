@@ -15,7 +15,7 @@ from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.estimates import Estimated, estimate, over_rounds, rings_of, system_of
 from securefl.lab.audit.exhibits import Exhibit
 from securefl.lab.audit.exposed import Exposed
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.finding import Evidence, Finding, Severity, breach, holds, note
 from securefl.lab.audit.reconstruction_plots import Attacked, reconstruction_exhibits
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
@@ -42,7 +42,7 @@ def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Seque
     exhibits: tuple[Exhibit, ...] = ()
     if not attacked:
         claim = "No version has opened sums and the true updates of all that are in them."
-        findings.append(Finding(audit=AUDIT, severity=Severity.NOTE, claim=claim))
+        findings.append(note(AUDIT, claim))
     else:
         together = over_rounds([one.system for one in attacked], recorded)
         findings += [*_disagreements(attacked), *_recovered(recorded, attacked), *_hidden(attacked)]
@@ -76,22 +76,19 @@ def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed
                     singles.append((party, opening))
     parties = tuple(sorted({party for party, _ in singles}))
     if singles:
-        finding = Finding(
-            audit=AUDIT,
-            severity=Severity.BREACH,
-            claim=(
-                f"{counted(len(singles), 'opened slot')} show the update of one party each"
-                f" ({listed(parties)}), to the last step of the encoding."
-            ),
+        finding = breach(
+            AUDIT,
+            f"{counted(len(singles), 'opened slot')} show the update of one party each"
+            f" ({listed(parties)}), to the last step of the encoding.",
             evidence=tuple(opening.evidence for _, opening in singles[:6]),
             remedy="what exposure says of slots: nothing may be opened with a count below f + k_anonymity",
             parties=parties,
         )
     else:
         finding = Finding(
-            audit=AUDIT,
-            severity=Severity.HOLDS if compared else Severity.NOTE,
-            claim=f"None of {counted(compared, 'opened slot')} is the update of a single member."
+            Severity.HOLDS if compared else Severity.NOTE,
+            AUDIT,
+            f"None of {counted(compared, 'opened slot')} is the update of a single member."
             if compared
             else "No slot was opened by the server whose members' true updates are kept.",
             evidence=(Evidence("lab", None, "true encoded updates"),),
@@ -104,7 +101,7 @@ def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed
             "Each opened slot of hidden groups is compared with the true encoded update of every member of"
             " its cluster, on the sampled coordinates."
         ),
-        findings=(finding, Finding(audit=AUDIT, severity=Severity.NOTE, claim=words)),
+        findings=(finding, note(AUDIT, words)),
     )
 
 
@@ -116,14 +113,11 @@ def _disagreements(attacked: Sequence[Attacked]) -> Iterator[Finding]:
         missed = sorted(done.exposed.intersection(done.system.parties) - recovered)
         beyond = sorted(recovered - done.exposed - guessed)
         if missed or beyond:
-            yield Finding(
-                audit=AUDIT,
-                severity=Severity.BREACH,
-                claim=(
-                    f"Round {done.one.opened.version.round}: the ledger and the reconstruction disagree;"
-                    f" exposed and not recovered: {listed(missed) or 'nobody'}; recovered and not exposed:"
-                    f" {listed(beyond) or 'nobody'}."
-                ),
+            yield breach(
+                AUDIT,
+                f"Round {done.one.opened.version.round}: the ledger and the reconstruction disagree;"
+                f" exposed and not recovered: {listed(missed) or 'nobody'}; recovered and not exposed:"
+                f" {listed(beyond) or 'nobody'}.",
                 remedy="sums are not those of the recorded updates, or the ledger is wrong: look at replay",
                 parties=tuple(sorted({*missed, *beyond})),
             )
@@ -137,20 +131,16 @@ def _recovered(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[Fin
         reckoned = leakage_colluders(recorded.scenario)
         promised = len(recorded.colluders) <= reckoned or any(done.one.alone.exposed for done in hit)
         yield Finding(
-            audit=AUDIT,
-            severity=Severity.BREACH if promised and not recorded.noisy else Severity.WARNING,
-            claim=(
-                f"Updates of {whose} ({listed(parties)}) are recovered to the last step of the encoding, in"
-                f" {len(hit)} of {len(attacked)} versions, as the ledger says."
-                + (" Their noise is in them." if recorded.noisy else "")
-                + (
-                    ""
-                    if promised
-                    else f" It takes more than the {reckoned} colluders that are reckoned with."
-                )
-            ),
+            Severity.BREACH if promised and not recorded.noisy else Severity.WARNING,
+            AUDIT,
+            f"Updates of {whose} ({listed(parties)}) are recovered to the last step of the encoding, in"
+            f" {len(hit)} of {len(attacked)} versions, as the ledger says."
+            + (" Their noise is in them." if recorded.noisy else "")
+            + ("" if promised else f" It takes more than the {reckoned} colluders that are reckoned with."),
             evidence=tuple(o.evidence for o in hit[0].one.opened.openings[:6]),
-            remedy="what exposure says: fewer sums of one update, new local work, larger clusters, or noise",
+            remedy=(
+                "what exposure says: fewer sums of one update, new local work, larger clusters, or noise"
+            ),
             parties=tuple(parties),
         )
 
@@ -168,14 +158,11 @@ def _hidden(attacked: Sequence[Attacked]) -> Iterator[Finding]:
         return
     errors, predicted = (np.array([row[k] for row in rows], dtype=np.float64) for k in (0, 1))
     best = min(rows, key=lambda row: row[0])
-    yield Finding(
-        audit=AUDIT,
-        severity=Severity.HOLDS,
-        claim=(
-            f"{len(rows)} updates that the ledger calls hidden are not recovered: the error is"
-            f" {np.median(errors):.2f} of the prior's in the median, {np.median(predicted):.2f} by leverage."
-            f" The nearest is {best[2]} in round {best[3].one.opened.version.round} with {best[0]:.2f}."
-        ),
+    yield holds(
+        AUDIT,
+        f"{len(rows)} updates that the ledger calls hidden are not recovered: the error is"
+        f" {np.median(errors):.2f} of the prior's in the median, {np.median(predicted):.2f} by leverage."
+        f" The nearest is {best[2]} in round {best[3].one.opened.version.round} with {best[0]:.2f}.",
         evidence=(Evidence("lab", None, "true encoded updates"),),
     )
 
@@ -185,13 +172,10 @@ def _unsaid(attacked: Sequence[Attacked]) -> Iterator[Finding]:
     if some:
         rounds = sorted({done.one.opened.version.round for done in some})
         added = counted(sum(done.system.unsaid for done in some), "sum")
-        yield Finding(
-            audit=AUDIT,
-            severity=Severity.NOTE,
-            claim=(
-                f"Added up from true updates (rounds: {listed(map(str, rounds))}): {added} for which members"
-                " released shares, and which the server does not say that it opened."
-            ),
+        yield note(
+            AUDIT,
+            f"Added up from true updates (rounds: {listed(map(str, rounds))}): {added} for which members"
+            " released shares, and which the server does not say that it opened.",
         )
 
 
@@ -200,14 +184,13 @@ def _over_rounds(together: Sequence[Estimated]) -> Iterator[Finding]:
         return
     median, best = float(np.median(together[-1].error)), float(together[-1].error.min())
     yield Finding(
-        audit=AUDIT,
-        severity=Severity.WARNING if median < _NEAR else Severity.NOTE,
-        claim=(
-            f"Over {len(together)} versions together, as if updates never changed, the error of a party's"
-            " mean"
-            f" update is {median:.2f} of the prior's in the median and {best:.2f} at best."
+        Severity.WARNING if median < _NEAR else Severity.NOTE,
+        AUDIT,
+        f"Over {len(together)} versions together, as if updates never changed, the error of a party's"
+        f" mean update is {median:.2f} of the prior's in the median and {best:.2f} at best.",
+        remedy=(
+            ""
+            if median >= _NEAR
+            else "fixed atoms, larger clusters or noise: the ledger of one round does not see it"
         ),
-        remedy=""
-        if median >= _NEAR
-        else "fixed atoms, larger clusters or noise: the ledger of one round does not see it",
     )

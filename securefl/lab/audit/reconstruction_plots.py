@@ -74,8 +74,7 @@ def _against_leverage(attacked: Sequence[Attacked]) -> AuditPlot:
         y_range=(0.0, _HIGHEST),
         note=(
             "0 is recovered, 1 no better than the prior. Errors above 2 are drawn at 2: whoever is in a sum"
-            " with"
-            " an outlier is estimated badly."
+            " with an outlier is estimated badly."
         ),
     )
 

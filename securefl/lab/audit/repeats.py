@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.finding import Evidence, Finding, breach
 from securefl.lab.audit.recorded import Recorded, words_of
 from securefl.methods.clustering import COUNTS, hides_groups
 from securefl.runtime.transcript import Entry
@@ -32,10 +32,9 @@ def _twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
     often = 2 if hides_groups(recorded.scenario.groups) else 1
     for (what, party, round_), evidence_ in sorted(seen.items()):
         if len(evidence_) > (often if what == "was received" else 1):
-            yield Finding(
-                audit=audit,
-                severity=Severity.BREACH,
-                claim=f"{party} {what} {len(evidence_)} times in round {round_}.",
+            yield breach(
+                audit,
+                f"{party} {what} {len(evidence_)} times in round {round_}.",
                 evidence=tuple(evidence_),
                 remedy="keep the party's journal: it says what was released before a restart",
                 parties=(party,),
@@ -64,10 +63,9 @@ def _after_release(recorded: Recorded, audit: str) -> Iterator[Finding]:
                 if entry.kind != "sent" or entry.fields.get("message") != "MaskedInput":
                     continue
                 if place[0] in released and words_of(entry) not in known:
-                    yield Finding(
-                        audit=audit,
-                        severity=Severity.BREACH,
-                        claim=f"{party} submitted another masked input in round {place[0]}, after releasing.",
+                    yield breach(
+                        audit,
+                        f"{party} submitted another masked input in round {place[0]}, after releasing.",
                         evidence=(released[place[0]], Evidence(source, entry.n, "masked input")),
                         remedy=(
                             "two sums with different members give one update by subtraction; use this"
@@ -85,13 +83,10 @@ def _opened_twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
         seen[int(str(entry.fields["round"])), opened["reclustering"], opened["cluster"]].append(evidence)
     for (round_, r, j), evidence_ in sorted(seen.items()):
         if len(evidence_) > 1:
-            yield Finding(
-                audit=audit,
-                severity=Severity.BREACH,
-                claim=(
-                    f"The sum of round {round_}, reclustering {r}, cluster {j} was opened"
-                    f" {len(evidence_)} times."
-                ),
+            yield breach(
+                audit,
+                f"The sum of round {round_}, reclustering {r}, cluster {j} was opened"
+                f" {len(evidence_)} times.",
                 evidence=tuple(evidence_),
                 remedy="two sums of one cluster differ by single parties: take the updates for known",
             )
@@ -105,11 +100,12 @@ def _repeated_keys(recorded: Recorded, audit: str) -> Iterator[Finding]:
         ]
         repeated = {digest for digest, times in Counter(d for d, _ in adverts).items() if times > 1}
         if repeated:
-            yield Finding(
-                audit=audit,
-                severity=Severity.BREACH,
-                claim=f"{party} advertised the same keys for {len(repeated) + 1} sums or more.",
+            yield breach(
+                audit,
+                f"{party} advertised the same keys for {len(repeated) + 1} sums or more.",
                 evidence=tuple(e for d, e in adverts if d in repeated),
-                remedy="a key that is opened after a dropout opens its other sums, too: fresh keys for each",
+                remedy=(
+                    "a key that is opened after a dropout opens its other sums, too: fresh keys for each"
+                ),
                 parties=(party,),
             )

@@ -20,7 +20,7 @@ from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import PartyId, RunId
 from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import Table
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.finding import Evidence, Finding, breach, holds, note
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay_rounds import ReplayRound, Vectors, replay_rounds
 from securefl.lab.audit.restepping import restepped
@@ -81,10 +81,8 @@ def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
         title="Replay: the server's arithmetic done again",
         method=(
             "Clusters are drawn again from the certified seed, weights follow from the declared counts, the"
-            " rule"
-            " is applied to the opened sums, and the optimiser's step to the announced model. The next"
-            " announced"
-            " model must have the same bits."
+            " rule is applied to the opened sums, and the optimiser's step to the announced model. The next"
+            " announced model must have the same bits."
         ),
         findings=tuple(findings),
         exhibits=(
@@ -182,13 +180,10 @@ def _judged(rounds: Sequence[ReplayRound], stepped: Sequence[_Stepped], *, whole
         size = rounds[0].before.values.size
         what = f"all {size:,} coordinates" if whole else f"{size:,} sampled coordinates"
         also = ", and the rule chose the same sums" if whole else ""
-        yield Finding(
-            audit=AUDIT,
-            severity=Severity.HOLDS,
-            claim=(
-                f"The models of {counted(len(rounds), 'round')} follow from the opened sums, bit for bit on"
-                f" {what}{also}."
-            ),
+        yield holds(
+            AUDIT,
+            f"The models of {counted(len(rounds), 'round')} follow from the opened sums, bit for bit on"
+            f" {what}{also}.",
             evidence=(rounds[-1].after.evidence,),
         )
 
@@ -213,10 +208,8 @@ def _draws(recorded: Recorded, rounds: Sequence[ReplayRound]) -> Iterator[Findin
             tuple(one.drawn for one in bad),
         )
     else:
-        yield Finding(
-            audit=AUDIT,
-            severity=Severity.HOLDS,
-            claim=f"The clusters of {counted(len(rounds), 'round')} follow from their certified seeds.",
+        yield holds(
+            AUDIT, f"The clusters of {counted(len(rounds), 'round')} follow from their certified seeds."
         )
 
 
@@ -245,17 +238,10 @@ def _sums(recorded: Recorded, truth: GroundTruth | None, rounds: Sequence[Replay
                     (one.drawn,),
                 )
     if checked and not bad:
-        yield Finding(
-            audit=AUDIT,
-            severity=Severity.HOLDS,
-            claim=(
-                f"{counted(checked, 'opened sum')} are those of what their survivors encoded, exactly"
-                + (
-                    ": of as many of them as the counts say."
-                    if hides_groups(recorded.scenario.groups)
-                    else "."
-                )
-            ),
+        yield holds(
+            AUDIT,
+            f"{counted(checked, 'opened sum')} are those of what their survivors encoded, exactly"
+            + (": of as many of them as the counts say." if hides_groups(recorded.scenario.groups) else "."),
         )
 
 
@@ -277,14 +263,11 @@ def _limits(
 ) -> Finding:
     """Say what was not replayed."""
     if reason is not None:
-        return Finding(audit=AUDIT, severity=Severity.NOTE, claim=f"Models were not replayed: {reason}.")
+        return note(AUDIT, f"Models were not replayed: {reason}.")
     if not rounds:
-        return Finding(
-            audit=AUDIT,
-            severity=Severity.NOTE,
-            claim=(
-                "No round has model, seed, sums and successor in the server's transcript: nothing to replay."
-            ),
+        return note(
+            AUDIT,
+            "No round has model, seed, sums and successor in the server's transcript: nothing to replay.",
         )
     parts = [] if whole else ["coordinates that are not sampled (--lab keeps whole vectors)"]
     if truth is None:
@@ -292,8 +275,8 @@ def _limits(
     parts.append("training")
     if not seeded:
         parts.append("keys and masks, which are secret and not recorded")
-    return Finding(audit=AUDIT, severity=Severity.NOTE, claim=f"Not replayed: {'; '.join(parts)}.")
+    return note(AUDIT, f"Not replayed: {'; '.join(parts)}.")
 
 
 def _breach(claim: str, evidence: tuple[Evidence, ...]) -> Finding:
-    return Finding(audit=AUDIT, severity=Severity.BREACH, claim=claim, evidence=evidence, remedy=_REMEDY)
+    return breach(AUDIT, claim, evidence=evidence, remedy=_REMEDY)

@@ -12,7 +12,7 @@ import numpy as np
 from securefl.base.crypto import make_identities
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import SERVER, PartyId, RunId
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.finding import Evidence, Finding, breach, holds, note
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.restep import Restepped, Restepper, truth_seams
 from securefl.lab.audit.truth import GroundTruth
@@ -88,12 +88,9 @@ def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Finding
 def _judged(done: list[Restepped]) -> Iterator[Finding]:
     for one in done:
         if one.differing is not None:
-            yield Finding(
-                audit=_AUDIT,
-                severity=Severity.BREACH,
-                claim=(
-                    f"{one.vantage} did not do what its machine does: it differs after {one.agreed} entries."
-                ),
+            yield breach(
+                _AUDIT,
+                f"{one.vantage} did not do what its machine does: it differs after {one.agreed} entries.",
                 evidence=(one.differing,),
                 remedy="it runs another program, or its transcript is not its own: do not count on it",
                 parties=() if one.vantage == SERVER else (one.vantage,),
@@ -101,14 +98,10 @@ def _judged(done: list[Restepped]) -> Iterator[Finding]:
     whole = [one for one in done if one.differing is None and not one.stopped]
     if whole:
         total = sum(one.agreed for one in whole)
-        yield Finding(
-            audit=_AUDIT,
-            severity=Severity.HOLDS,
-            claim=(
-                f"{counted(len(whole), 'machine')} ({listed(one.vantage for one in whole)}) stepped again"
-                " from"
-                f" the seed: all {total:,} messages and reports come out with the same bits."
-            ),
+        yield holds(
+            _AUDIT,
+            f"{counted(len(whole), 'machine')} ({listed(one.vantage for one in whole)}) stepped again"
+            f" from the seed: all {total:,} messages and reports come out with the same bits.",
             evidence=(Evidence("lab/broker.frames", None, "the messages"),),
         )
     for one in (one for one in done if one.stopped):
@@ -188,4 +181,4 @@ def _samples(recorded: Recorded, party: PartyId) -> int:
 
 
 def _note(claim: str) -> Finding:
-    return Finding(audit=_AUDIT, severity=Severity.NOTE, claim=claim)
+    return note(_AUDIT, claim)

@@ -15,7 +15,7 @@ from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.crypten_seeds import EFFECTIVE_BITS, attack_sum
 from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.exposure import audit_exposure
-from securefl.lab.audit.finding import Finding, Severity
+from securefl.lab.audit.finding import Finding, holds, note, warning
 from securefl.lab.audit.masks import audit_masks
 from securefl.lab.audit.reconstruction import audit_reconstruction
 from securefl.lab.audit.recorded import Recorded
@@ -55,25 +55,19 @@ def _finding(recorded: Recorded) -> Finding:
     try:
         search = attack_sum(inputs, _BOUND, _BITS, source, entropy)
     except ConfigError as error:
-        return Finding(audit=AUDIT, severity=Severity.NOTE, claim=f"Not tried: {error}.")
+        return note(AUDIT, f"Not tried: {error}.")
     if search.found:
-        return Finding(
-            audit=AUDIT,
-            severity=Severity.WARNING,
-            claim=(
-                f"A member's update was recovered by trying {2**_BITS} seeds in {search.seconds:.2g} s; all"
-                f" 2^{EFFECTIVE_BITS} that CrypTen's generator has take {search.whole_space_hours:.0f} hours"
-                " of one processor, with one colluding neighbour of the member."
-            ),
+        return warning(
+            AUDIT,
+            f"A member's update was recovered by trying {2**_BITS} seeds in {search.seconds:.2g} s; all"
+            f" 2^{EFFECTIVE_BITS} that CrypTen's generator has take {search.whole_space_hours:.0f} hours"
+            " of one processor, with one colluding neighbour of the member.",
             remedy='secure_sum.mask_source = "pairwise"',
         )
-    return Finding(
-        audit=AUDIT,
-        severity=Severity.HOLDS,
-        claim=(
-            f"None of {2**_BITS} seeds of CrypTen's generator fits a share: shares of zero are streams of"
-            " pairwise keys of 256 bits, and CrypTen's generators were never asked."
-        ),
+    return holds(
+        AUDIT,
+        f"None of {2**_BITS} seeds of CrypTen's generator fits a share: shares of zero are streams of"
+        " pairwise keys of 256 bits, and CrypTen's generators were never asked.",
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.finding import Evidence, Finding, Severity, holds, note
 from securefl.lab.audit.openings import Opening, opened_versions
 from securefl.lab.audit.recorded import Recorded
 from securefl.methods.clustering import hides_groups
@@ -100,7 +100,7 @@ def slotted(recorded: Recorded, audit: str) -> Iterator[Finding]:
     slots, least = slots_of(recorded), least_in_slot(recorded)
     if recorded.simulated and any(slot.count is None for slot in slots):
         claim = "How many are in slots is not known: rows of metrics.jsonl by an earlier version do not say."
-        yield Finding(audit=audit, severity=Severity.NOTE, claim=claim)
+        yield note(audit, claim)
         return
     bad = [slot for slot in slots if not slot.allowed]
     for slot in bad[:_SHOWN]:
@@ -110,15 +110,12 @@ def slotted(recorded: Recorded, audit: str) -> Iterator[Finding]:
     if slots and not bad:
         smallest = min(slots, key=lambda slot: slot.count or 0)
         closed = _closed(recorded, slots)
-        yield Finding(
-            audit=audit,
-            severity=Severity.HOLDS,
-            claim=(
-                f"All {counted(len(slots), 'opened slot')} of hidden groups have f + k_anonymity = {least}"
-                f" members or more by the counts, the smallest {smallest.count} of"
-                f" {len(smallest.opening.survivors)} survivors."
-                + (f" {counted(closed, 'slot')} with fewer stayed closed." if closed else "")
-            ),
+        yield holds(
+            audit,
+            f"All {counted(len(slots), 'opened slot')} of hidden groups have f + k_anonymity = {least}"
+            f" members or more by the counts, the smallest {smallest.count} of"
+            f" {len(smallest.opening.survivors)} survivors."
+            + (f" {counted(closed, 'slot')} with fewer stayed closed." if closed else ""),
             evidence=(smallest.opening.evidence,),
         )
     yield from _pooled(recorded, audit, slots)
@@ -179,10 +176,9 @@ def _known(recorded: Recorded, audit: str) -> Iterator[Finding]:
     whole = [(key, told) for key, told in counts.items() if sum(c > 0 for c in told.counts) == 1]
     if counts:
         known = f"{len(whole)} of {counted(len(counts), 'time')} all members of a cluster had chosen the same"
-        yield Finding(
-            audit=audit,
-            severity=Severity.NOTE,
-            claim=f"Of groups, counts say how many and not who; but {known} model, and that is then known.",
+        yield note(
+            audit,
+            f"Of groups, counts say how many and not who; but {known} model, and that is then known.",
             evidence=tuple(told.evidence for _, told in whole[:1]),
         )
 
@@ -204,6 +200,4 @@ def _finding(
     evidence: tuple[Evidence, ...] = (),
     parties: tuple[PartyId, ...] = (),
 ) -> Finding:
-    return Finding(
-        audit=audit, severity=severity, claim=claim, evidence=evidence, remedy=_REMEDY, parties=parties
-    )
+    return Finding(severity, audit, claim, evidence=evidence, remedy=_REMEDY, parties=parties)

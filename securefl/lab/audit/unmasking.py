@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from securefl.base.ids import PartyId
 from securefl.lab.audit.chapter import Chapter
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.finding import Evidence, Finding, Severity, breach, holds, note
 from securefl.lab.audit.pooled_shares import opened_by_colluders
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.repeats import repeats
@@ -54,45 +54,31 @@ def audit_unmasking(recorded: Recorded) -> Chapter:
     if not findings and given:
         releases = sum(map(len, given.values()))
         findings.append(
-            Finding(
-                audit=AUDIT,
-                severity=Severity.HOLDS,
-                claim=(
-                    f"In {counted(releases, 'release')} of shares for {counted(len(given), 'sum')} nobody"
-                    " gave or was"
-                    " asked for both kinds of one member, nobody released twice or submitted after"
-                    " releasing, no"
-                    " sum was opened twice, and no key was advertised twice."
-                ),
+            holds(
+                AUDIT,
+                f"In {counted(releases, 'release')} of shares for {counted(len(given), 'sum')} nobody"
+                " gave or was asked for both kinds of one member, nobody released twice or submitted"
+                " after releasing, no sum was opened twice, and no key was advertised twice.",
             )
         )
     findings += pooled
     if old:
         findings.append(
-            Finding(
-                audit=AUDIT,
-                severity=Severity.NOTE,
-                claim=(
-                    f"{counted(old, 'release')} do not say whose shares they held: recorded by an earlier"
-                    " version."
-                ),
+            note(
+                AUDIT,
+                f"{counted(old, 'release')} do not say whose shares they held: recorded by an earlier"
+                " version.",
             )
         )
     if recorded.simulated:
-        findings = [
-            Finding(
-                audit=AUDIT, severity=Severity.NOTE, claim="A simulation has no masks: nothing to unmask."
-            )
-        ]
+        findings = [note(AUDIT, "A simulation has no masks: nothing to unmask.")]
     return Chapter(
         audit=AUDIT,
         title="Unmasking: what was released, and how often",
         method=(
             "Every party's transcript says of whom it released a share, and of which kind, and what survivor"
-            " set"
-            " it was told. They are put together by sum and attempt: what no single party sees can still add"
-            " up"
-            " to both kinds."
+            " set it was told. They are put together by sum and attempt: what no single party sees can still"
+            " add up to both kinds."
         ),
         findings=tuple(findings),
     )
@@ -127,15 +113,12 @@ def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Ite
             alone = sorted({one.giver for one in seeds} & {one.giver for one in keys})
             open_ = min(len(seeds), len(keys)) >= threshold
             yield Finding(
-                audit=AUDIT,
-                severity=Severity.BREACH if open_ or alone else Severity.WARNING,
-                claim=(
-                    f"Of {member}, in {_place(where)}, {counted(len(seeds), 'share')} of the seed and"
-                    f" {len(keys)} of"
-                    f" the key were released; {threshold} of each open its update alone."
-                    + (f" {listed(alone)} gave both." if alone else "")
-                    + (" They are there: the update is open." if open_ else "")
-                ),
+                Severity.BREACH if open_ or alone else Severity.WARNING,
+                AUDIT,
+                f"Of {member}, in {_place(where)}, {counted(len(seeds), 'share')} of the seed and"
+                f" {len(keys)} of the key were released; {threshold} of each open its update alone."
+                + (f" {listed(alone)} gave both." if alone else "")
+                + (" They are there: the update is open." if open_ else ""),
                 evidence=tuple(
                     Evidence(one.evidence.source, one.evidence.entry, f"{kind} of {member}")
                     for kind, them in (("seed share", seeds), ("key share", keys))
@@ -153,14 +136,11 @@ def _asked_for_both(recorded: Recorded) -> Iterator[Finding]:
             without = [(p, e) for p, survivors, e in told if member not in survivors]
             if without:
                 with_ = [(p, e) for p, survivors, e in told if member in survivors]
-                yield Finding(
-                    audit=AUDIT,
-                    severity=Severity.BREACH,
-                    claim=(
-                        f"In round {round_} the server said that {member} survived to"
-                        f" {listed(sorted(p for p, _ in with_))}, and that it did not to"
-                        f" {listed(sorted(p for p, _ in without))}: it asked for both kinds of its shares."
-                    ),
+                yield breach(
+                    AUDIT,
+                    f"In round {round_} the server said that {member} survived to"
+                    f" {listed(sorted(p for p, _ in with_))}, and that it did not to"
+                    f" {listed(sorted(p for p, _ in without))}: it asked for both kinds of its shares.",
                     evidence=tuple(
                         Evidence(e.source, e.entry, f"{member} {what}")
                         for what, them in (("survives", with_[:3]), ("is dropped", without[:3]))
@@ -199,15 +179,14 @@ def _untold(recorded: Recorded) -> Iterator[Finding]:
                 elif entry.kind == "shares_released":
                     given = {(fields["round"], r, j) for r, j in fields["instances"] if r != COUNTS}
                     for _, r, j in sorted(given - may):
-                        yield Finding(
-                            audit=AUDIT,
-                            severity=Severity.BREACH,
-                            claim=(
-                                f"{party} released shares for the slot of model {r - FIRST_SLOT} of cluster"
-                                f" {j} in round {fields['round']}, and was told no count of {least} or more."
-                            ),
+                        yield breach(
+                            AUDIT,
+                            f"{party} released shares for the slot of model {r - FIRST_SLOT} of cluster"
+                            f" {j} in round {fields['round']}, and was told no count of {least} or more.",
                             evidence=(Evidence(source, entry.n, "released"),),
-                            remedy="it runs another program, or counts came late: exposure says what is open",
+                            remedy=(
+                                "it runs another program, or counts came late: exposure says what is open"
+                            ),
                             parties=(party,),
                         )
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import Table
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.finding import Evidence, Finding, breach, holds, note, warning
 from securefl.lab.audit.never_came import never_came
 from securefl.lab.audit.recorded import Recorded
 from securefl.runtime.report import counted, listed
@@ -66,14 +66,11 @@ def audit_views(recorded: Recorded) -> Chapter:
     if not findings and recorded.watched:
         server = " and with the server's" if recorded.has_server else ""
         findings.append(
-            Finding(
-                audit=AUDIT,
-                severity=Severity.HOLDS,
-                claim=(
-                    f"{counted(len(recorded.watched), 'party transcript')} agree with each other{server}: one"
-                    " model, one assignment and one survivor set in each of"
-                    f" {counted(len({key[1] for key in found}), 'round')}."
-                ),
+            holds(
+                AUDIT,
+                f"{counted(len(recorded.watched), 'party transcript')} agree with each other{server}: one"
+                " model, one assignment and one survivor set in each of"
+                f" {counted(len({key[1] for key in found}), 'round')}.",
             )
         )
     return Chapter(
@@ -135,19 +132,11 @@ def _split(recorded: Recorded, topic: _Topic, key: tuple[str, int, int], seen: t
     }
     sizes = ", ".join(str(len({one.party for one in group})) for group in ordered)
     went = sorted(released.intersection(odd))
-    return Finding(
-        audit=AUDIT,
-        severity=Severity.BREACH,
-        claim=(
-            f"In round {round_} there were {len(groups)} versions of the {topic.name}, seen by {sizes} of"
-            " those"
-            f" who left a transcript; {listed(odd)} saw another than most."
-            + (
-                f" Of these, {listed(went)} released shares all the same."
-                if went
-                else " None of them released."
-            )
-        ),
+    return breach(
+        AUDIT,
+        f"In round {round_} there were {len(groups)} versions of the {topic.name}, seen by {sizes} of"
+        f" those who left a transcript; {listed(odd)} saw another than most."
+        + (f" Of these, {listed(went)} released shares all the same." if went else " None of them released."),
         evidence=tuple(
             Evidence(group[0].evidence.source, group[0].evidence.entry, f"{topic.name} {group[0].value[:24]}")
             for group in ordered
@@ -160,33 +149,23 @@ def _split(recorded: Recorded, topic: _Topic, key: tuple[str, int, int], seen: t
 def _missing(recorded: Recorded) -> Iterator[Finding]:
     """Parties whose view is not known."""
     if recorded.simulated:
-        yield Finding(
-            audit=AUDIT,
-            severity=Severity.NOTE,
-            claim="A simulation has one view: there is nothing to compare.",
-        )
+        yield note(AUDIT, "A simulation has one view: there is nothing to compare.")
         return
     gone = recorded.gone
     if gone:
-        yield Finding(
-            audit=AUDIT,
-            severity=Severity.WARNING,
-            claim=(
-                f"{counted(len(gone), 'transcript')} that the run left, says summary.json, gone"
-                f" ({listed(gone)}): what they would show is not known."
-            ),
+        yield warning(
+            AUDIT,
+            f"{counted(len(gone), 'transcript')} that the run left, says summary.json, gone"
+            f" ({listed(gone)}): what they would show is not known.",
             remedy="put them back: somebody took them out after the run",
         )
     yield from _gaps(recorded)
     absent = sorted(set(recorded.parties).difference(recorded.watched, gone, recorded.blank))
     if absent:
-        yield Finding(
-            audit=AUDIT,
-            severity=Severity.NOTE,
-            claim=(
-                f"{counted(len(absent), 'transcript')} missing ({listed(absent)}): what they were told is"
-                " not known."
-            ),
+        yield note(
+            AUDIT,
+            f"{counted(len(absent), 'transcript')} missing ({listed(absent)}): what they were told is"
+            " not known.",
             remedy="collect the transcripts of all parties in one transcripts folder",
         )
     cut = sorted(
@@ -195,10 +174,8 @@ def _missing(recorded: Recorded) -> Iterator[Finding]:
         if not all(transcript.complete or transcript.torn for transcript in some)
     )
     if cut:
-        yield Finding(
-            audit=AUDIT,
-            severity=Severity.NOTE,
-            claim=f"{listed(cut)} did not end in good order: what came after the last entry is not known.",
+        yield note(
+            AUDIT, f"{listed(cut)} did not end in good order: what came after the last entry is not known."
         )
 
 
@@ -212,25 +189,19 @@ def _gaps(recorded: Recorded) -> Iterator[Finding]:
     }
     if torn:
         names = listed(sorted(torn))
-        yield Finding(
-            audit=AUDIT,
-            severity=Severity.NOTE,
-            claim=(
-                f"{counted(len(torn), 'transcript')} broken off in the middle of a line ({names}): what came"
-                " from there on is not known."
-            ),
+        yield note(
+            AUDIT,
+            f"{counted(len(torn), 'transcript')} broken off in the middle of a line ({names}): what came"
+            " from there on is not known.",
             evidence=tuple(
                 Evidence(name, entry, "broken off, as by a killed process or a full disk")
                 for name, entry in sorted(torn.items())
             ),
         )
     if recorded.blank:
-        yield Finding(
-            audit=AUDIT,
-            severity=Severity.NOTE,
-            claim=(
-                f"{counted(len(recorded.blank), 'transcript')} without a single whole entry"
-                f" ({listed(sorted(recorded.blank))}): what they would show is not known."
-            ),
+        yield note(
+            AUDIT,
+            f"{counted(len(recorded.blank), 'transcript')} without a single whole entry"
+            f" ({listed(sorted(recorded.blank))}): what they would show is not known.",
             evidence=tuple(Evidence(f"transcripts/{name}.jsonl", None, "empty") for name in recorded.blank),
         )

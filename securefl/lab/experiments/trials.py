@@ -277,9 +277,8 @@ class Trials:
             f"Unless said otherwise: {common.byzantine:.0%} Byzantine machines, whose data come from a"
             f" parameter of norm {common.byzantine_norm:g} and who take loss and gradient at 3 times the"
             f" models; noise {common.noise:.4g}; {common.points} points a machine; learning rate"
-            f" {common.rate:g},"
-            f" {common.iterations} iterations; trimmed share {common.trim:.0%}; start {common.near:g} of the"
-            " separation away from the truth.\n"
+            f" {common.rate:g}, {common.iterations} iterations; trimmed share {common.trim:.0%}; start"
+            f" {common.near:g} of the separation away from the truth.\n"
         )
         about = f"{_METRICS}\n{settings}"
         return Study(title=common.title, about=about, chosen=common.chosen, datasets=(UNNAMED,))

@@ -25,10 +25,9 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
     if clusters < needed:
         raise ConfigError(
             "aggregation.rule",
-            f"{tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''}"
-            f" needs {needed} clusters,"
-            f" but {participants_of(scenario)} participants in clusters of {scenario.clustering.size}"
-            f" make {clusters}",
+            f"{tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''} needs"
+            f" {needed} clusters, but {participants_of(scenario)} participants in clusters of"
+            f" {scenario.clustering.size} make {clusters}",
             "more participants, smaller clusters, or lower parameters of the rule",
         )
     if needs_server_gradient(plan.rule) and not scenario.data.server_holds_some:

@@ -131,10 +131,9 @@ def round_text(
     rejected = f", {counted(len(done.failed), 'cluster')} left out by the checks" if done.failed else ""
     rejected += f", {counted(len(done.rejected), 'cluster')} left out by the {by}" if done.rejected else ""
     return (
-        f"round {done.round}: accuracy {percent(done.accuracy)}, loss {done.loss:.3g},"
-        f"{backdoor_text(done.backdoor_success)}"
-        f" {survivors} of {len(done.participants)} counted,"
-        f" {len(done.opened)} of {counted(planned, 'sum')} opened{rejected}{took}"
+        f"round {done.round}: accuracy {percent(done.accuracy)}, loss"
+        f" {done.loss:.3g},{backdoor_text(done.backdoor_success)} {survivors} of {len(done.participants)}"
+        f" counted, {len(done.opened)} of {counted(planned, 'sum')} opened{rejected}{took}"
     )
 
 

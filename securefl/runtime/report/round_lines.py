@@ -73,10 +73,9 @@ def _happened(record: RoundRecord) -> tuple[object, ...]:
 def _round_line(record: RoundRecord, by: str) -> str:
     events = "".join(f"; {event}" for event in _events(record, by))
     return (
-        f"round {record.round}: accuracy {percent(record.accuracy)}, loss {record.loss:.3g},"
-        f"{backdoor_text(record.backdoor_success)}"
-        f" {record.heard} of {_expected(record)} counted,"
-        f" {len(record.sums)} of {len(record.sums) + len(record.lost)} sums,"
+        f"round {record.round}: accuracy {percent(record.accuracy)}, loss"
+        f" {record.loss:.3g},{backdoor_text(record.backdoor_success)} {record.heard} of {_expected(record)}"
+        f" counted, {len(record.sums)} of {len(record.sums) + len(record.lost)} sums,"
         f" {seconds(record.seconds['total'])}{events}"
     )
 

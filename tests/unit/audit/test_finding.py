@@ -13,7 +13,7 @@ def test_severities_are_ordered_from_harmless_to_bad() -> None:
 
 
 def test_the_worst_finding_counts() -> None:
-    found = [Finding(audit="views", severity=s, claim="") for s in (Severity.NOTE, Severity.WARNING)]
+    found = [Finding(s, "views", "") for s in (Severity.NOTE, Severity.WARNING)]
     assert worst(found) is Severity.WARNING
     assert worst([]) is Severity.HOLDS
 

@@ -27,9 +27,9 @@ EVIL = "<script>alert(1)</script>|`x`\x1b[2J"
 
 def evil_report(plain: Path, severity: Severity = Severity.BREACH) -> AuditReport:
     finding = Finding(
-        audit="views",
-        severity=severity,
-        claim=EVIL,
+        severity,
+        "views",
+        EVIL,
         evidence=tuple(Evidence("p00", n, EVIL) for n in range(50)),
         remedy=EVIL,
         error_rate=1e-3,

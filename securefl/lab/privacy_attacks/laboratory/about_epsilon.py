@@ -6,7 +6,7 @@ from typing import Final
 
 from securefl.base.entropy import OsEntropy
 from securefl.base.ids import RunId
-from securefl.lab.audit import Chapter, Finding, Severity, Table
+from securefl.lab.audit import Chapter, Finding, Table, breach, holds, note
 from securefl.lab.privacy_attacks.laboratory.canary import CanaryAudit, audit_canaries
 from securefl.lab.privacy_attacks.laboratory.case import Case
 from securefl.methods.attacks import behaviours_of
@@ -25,7 +25,7 @@ def audit_epsilon(case: Case, canaries: int = CANARIES) -> Chapter:
     scenario = without_messages(case.recorded.scenario)
     if scenario.privacy.unit == "none":
         claim = "The scenario claims no epsilon, so there is none to refute."
-        return _chapter((Finding(audit=AUDIT, severity=Severity.NOTE, claim=claim),), None)
+        return _chapter((note(AUDIT, claim),), None)
     entropy = OsEntropy()
     run = RunId(case.recorded.run)
     federation = assemble(scenario, run, case.seed, secret=entropy, dataset=case.dataset)
@@ -47,11 +47,11 @@ def _finding(found: CanaryAudit) -> Finding:
         claim += f" Taking releases for Gaussian it is at least {found.gaussian:.3g}."
     error = 2 * (1 - bound.confidence) if found.gaussian is not None else 1 - bound.confidence
     if found.holds:
-        return Finding(audit=AUDIT, severity=Severity.HOLDS, claim=claim, error_rate=error)
+        return holds(AUDIT, claim, error_rate=error)
     remedy = (
         "the noise, the sampling or the counting of releases is wrong: rely on no epsilon of this scenario"
     )
-    return Finding(audit=AUDIT, severity=Severity.BREACH, claim=claim, remedy=remedy, error_rate=error)
+    return breach(AUDIT, claim, remedy=remedy, error_rate=error)
 
 
 def _chapter(findings: tuple[Finding, ...], found: CanaryAudit | None) -> Chapter:

@@ -58,7 +58,7 @@ def _inferred(found: LabelAttack) -> Finding:
     telling = found.error < 0.5 * found.blind
     severity = Severity.WARNING if telling else Severity.HOLDS
     remedy = "larger clusters hide whose classes they are; noise hides them" if telling else ""
-    return Finding(audit="properties", severity=severity, claim=claim, remedy=remedy)
+    return Finding(severity, "properties", claim, remedy=remedy)
 
 
 def _errors(found: LabelAttack) -> Table:

@@ -108,7 +108,7 @@ def _finding(case: Case, name: str, attack: MembershipAttack) -> Finding:
         if interval.low > allowed:
             severity = Severity.BREACH
     remedy = "" if severity is Severity.HOLDS else _REMEDY
-    return Finding(audit=AUDIT, severity=severity, claim=claim, remedy=remedy, error_rate=0.005)
+    return Finding(severity, AUDIT, claim, remedy=remedy, error_rate=0.005)
 
 
 def _table(found: dict[str, MembershipAttack]) -> Table:

@@ -11,7 +11,19 @@ import numpy as np
 
 from securefl.base.arrays import F64, I64
 from securefl.base.ids import PartyId
-from securefl.lab.audit import Cell, Chapter, Evidence, Exhibit, Finding, Picture, Pictures, Severity, Table
+from securefl.lab.audit import (
+    Cell,
+    Chapter,
+    Evidence,
+    Exhibit,
+    Finding,
+    Picture,
+    Pictures,
+    Table,
+    breach,
+    holds,
+    note,
+)
 from securefl.lab.privacy_attacks.laboratory.case import Case
 from securefl.lab.privacy_attacks.laboratory.clusters import ClusterMean, cluster_means
 from securefl.lab.privacy_attacks.laboratory.inversion import MOST, Inversion, compared, reconstructed
@@ -147,10 +159,8 @@ def _inverted(case: Case, one: _Opened) -> Finding:
     evidence = (Evidence("server", case.first.before.evidence.entry, "the model before"),)
     if found.recognised > found.blind_recognised:
         remedy = "larger clusters and more samples in each step, several local steps, or noise"
-        return Finding(
-            audit="inversion", severity=Severity.BREACH, claim=claim, evidence=evidence, remedy=remedy
-        )
-    return Finding(audit="inversion", severity=Severity.HOLDS, claim=claim, evidence=evidence)
+        return breach("inversion", claim, evidence=evidence, remedy=remedy)
+    return holds("inversion", claim, evidence=evidence)
 
 
 def _as_m_grows(
@@ -165,7 +175,7 @@ def _as_m_grows(
             f"How pictures out of the sum of {opened.name} get worse as m grows is not shown: what was kept"
             " of its members' updates does not add up to what was opened."
         )
-        return (Finding(audit="inversion", severity=Severity.NOTE, claim=claim),), ()
+        return (note("inversion", claim),), ()
     victim = means[0].survivors[0]
     samples, everybody = _some(case.rows[victim], generator), _behind(case, opened.mean)
     steps, rows = [], []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from securefl.lab.audit import Chapter, Finding, GroundTruth, Recorded, Severity
+from securefl.lab.audit import Chapter, GroundTruth, Recorded, note
 from securefl.lab.privacy_attacks.laboratory.about_epsilon import audit_epsilon
 from securefl.lab.privacy_attacks.laboratory.about_labels import audit_properties
 from securefl.lab.privacy_attacks.laboratory.about_members import audit_membership
@@ -56,5 +56,5 @@ def _not_with_groups(name: str) -> Chapter:
         audit=name,
         title=f"{name.capitalize()}: not with task groups",
         method="Experiments repeat a run's training with data of their own choice.",
-        findings=(Finding(audit=name, severity=Severity.NOTE, claim=claim),),
+        findings=(note(name, claim),),
     )
