@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from bisect import bisect_left
 
 from securefl.lab.planning.demand import Demand
 from securefl.lab.planning.design import Shape, majority_of
@@ -38,14 +39,8 @@ def spoiled_clusters(demand: Demand, shape: Shape) -> int:
     """
     if demand.case == "worst":
         return demand.liars
-    low, high = 0, len(shape.sizes(demand.parties))
-    while low < high:
-        middle = (low + high) // 2
-        if p_clean(demand, shape, middle) >= demand.clean:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    clusters = len(shape.sizes(demand.parties))
+    return bisect_left(range(clusters), x=True, key=lambda k: p_clean(demand, shape, k) >= demand.clean)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -114,11 +109,8 @@ def colluders_together(demand: Demand, shape: Shape, f: int) -> int:
 
 def colluders_per_cluster(demand: Demand, shape: Shape, *, shared: bool = False) -> int:
     """f: the fewest colluders to reckon with, so that :func:`p_exceeded` is what is demanded at most."""
-    low, high = 0, demand.colluders
-    while low < high:
-        middle = (low + high) // 2
-        if p_exceeded(demand, shape, middle, shared=shared) <= demand.risk:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return bisect_left(
+        range(demand.colluders),
+        x=True,
+        key=lambda f: p_exceeded(demand, shape, f, shared=shared) <= demand.risk,
+    )

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
@@ -157,14 +158,8 @@ def _beyond(null: Null, dim: int, step: int) -> float:
 @functools.lru_cache(maxsize=64)
 def _limit(null: Null, dim: int, alpha: float) -> int:
     """The largest magnitude that passes."""
-    low, high = 0, sum_law(null).largest + null.longest + 1
-    while low < high:
-        middle = (low + high) // 2
-        if _beyond(null, dim, middle) <= alpha:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    high = sum_law(null).largest + null.longest + 1
+    return bisect_left(range(high), x=True, key=lambda step: _beyond(null, dim, step) <= alpha)
 
 
 def _counts_beyond(values: I64, law: SumLaw, steps: list[int]) -> list[int]:

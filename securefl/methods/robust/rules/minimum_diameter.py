@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Annotated
 
 import numpy as np
@@ -72,14 +73,10 @@ def minimum_diameter(stack: Stack, byzantine: int) -> Aggregate:
 def _tightest(squared: F64, size: int) -> list[int]:
     """The first set of ``size`` vertices, in lexicographic order, among those of the smallest diameter."""
     levels = np.unique(squared)
-    low, high = 0, len(levels) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if _cover_fits(_graph(squared > levels[middle]), len(squared) - size):
-            high = middle
-        else:
-            low = middle + 1
-    return _first_set(_graph(squared > levels[low]), size)
+    spare = len(squared) - size
+    # The last level always fits.
+    least = bisect_left(levels[:-1], x=True, key=lambda level: _cover_fits(_graph(squared > level), spare))
+    return _first_set(_graph(squared > levels[least]), size)
 
 
 def _first_set(conflicts: Graph, size: int) -> list[int]:
