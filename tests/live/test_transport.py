@@ -22,6 +22,7 @@ from securefl.runtime.transport.base import (
     ArrivedFrame,
     BrokerUrl,
     Link,
+    MqttLimits,
     Transport,
     TransportClosedError,
     parse_broker_url,
@@ -35,7 +36,6 @@ from securefl.runtime.transport.broker import (
 )
 from securefl.runtime.transport.local_tls import LocalTls, make_local_tls
 from securefl.runtime.transport.mqtt import MqttTransport
-from securefl.runtime.transport.mqtt_limits import MqttLimits
 from securefl.runtime.transport.probe import check_retention, measure_frame_limit, probe_frame_limit
 from tests.unit.transport.memory import MemoryHub
 

@@ -1,4 +1,3 @@
-from .chapter import Chapter as Chapter
 from .exhibits import AuditPlot as AuditPlot
 from .exhibits import Cell as Cell
 from .exhibits import Curve as Curve
@@ -6,6 +5,7 @@ from .exhibits import Exhibit as Exhibit
 from .exhibits import Picture as Picture
 from .exhibits import Pictures as Pictures
 from .exhibits import Table as Table
+from .finding import Chapter as Chapter
 from .finding import Evidence as Evidence
 from .finding import Finding as Finding
 from .finding import Severity as Severity

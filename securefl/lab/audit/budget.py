@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import AuditPlot, Curve, Exhibit, Table
-from securefl.lab.audit.finding import Evidence, Finding, breach, holds, note
+from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note
 from securefl.lab.audit.recorded import Recorded
 from securefl.methods.clustering import work_of, works_of
 from securefl.methods.privacy import Mechanism, Spending, ledger_of, mechanism_of

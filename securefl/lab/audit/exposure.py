@@ -11,11 +11,10 @@ from typing import Final
 
 from securefl.base.ids import PartyId
 from securefl.lab.audit.atom_seeds import atoms_checked
-from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exposed import Exposed, prime_of
 from securefl.lab.audit.exposure_plots import exhibits
 from securefl.lab.audit.exposure_theory import Expectation, expectation
-from securefl.lab.audit.finding import Evidence, Finding, Severity, holds, note
+from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, holds, note
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.slots import slotted
 from securefl.methods.clustering import hides_groups, leakage_colluders

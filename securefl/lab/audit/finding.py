@@ -1,4 +1,4 @@
-"""Findings of an audit: severity, claim, evidence and remedy."""
+"""Findings of an audit (severity, claim, evidence, remedy), and the chapter that they make up."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from enum import IntEnum
 from functools import partial
 
 from securefl.base.ids import PartyId
+from securefl.lab.audit.exhibits import Exhibit
 
 
 class Severity(IntEnum):
@@ -72,3 +73,17 @@ breach = partial(Finding, Severity.BREACH)
 def worst(findings: Iterable[Finding]) -> Severity:
     """The highest severity; :attr:`Severity.HOLDS` where nothing was found."""
     return max((finding.severity for finding in findings), default=Severity.HOLDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """Findings and exhibits of one audit, in the order in which they are shown."""
+
+    audit: str
+    """Its name, that of all of its findings."""
+    title: str
+    """``Exposure: whom the server knows``."""
+    method: str
+    """Two or three sentences: what was looked at and how, for readers who do not know it."""
+    findings: tuple[Finding, ...]
+    exhibits: tuple[Exhibit, ...] = ()

@@ -13,9 +13,8 @@ import numpy as np
 
 from securefl.base.arrays import F64, Ring
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import AuditPlot, Curve, Exhibit, Table
-from securefl.lab.audit.finding import Evidence, Finding, breach, holds, note
+from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
 from securefl.lab.audit.uniformity import FamilyTest, against, detectable, lags, pairs, uniform

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Exhibit, Pictures, Table
-from securefl.lab.audit.finding import Finding, Severity, worst
+from securefl.lab.audit.finding import Chapter, Finding, Severity, worst
 from securefl.lab.audit.markdown import cell_text
 from securefl.lab.audit.plots import heat_map_html, picture_html, plot_html
 from securefl.lab.audit.report import AuditReport

@@ -11,11 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.estimates import Estimated, estimate, over_rounds, rings_of, system_of
 from securefl.lab.audit.exhibits import Exhibit
 from securefl.lab.audit.exposed import Exposed
-from securefl.lab.audit.finding import Evidence, Finding, Severity, breach, holds, note
+from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
 from securefl.lab.audit.reconstruction_plots import Attacked, reconstruction_exhibits
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth

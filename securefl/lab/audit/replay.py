@@ -18,9 +18,8 @@ from securefl.base.arrays import F64, I64, Ring
 from securefl.base.crypto import make_identities
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import PartyId, RunId
-from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import Table
-from securefl.lab.audit.finding import Evidence, Finding, breach, holds, note
+from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay_rounds import ReplayRound, Vectors, replay_rounds
 from securefl.lab.audit.restepping import restepped

@@ -9,9 +9,8 @@ from typing import Final
 
 from securefl.base.errors import EXIT_EXPECTED, EXIT_UNEXPECTED
 from securefl.base.version import __version__
-from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Exhibit, Pictures, Table
-from securefl.lab.audit.finding import Finding, Severity, worst
+from securefl.lab.audit.finding import Chapter, Finding, Severity, worst
 from securefl.lab.audit.recorded import Recorded
 from securefl.runtime.report import listed
 from securefl.runtime.transcript import JsonValue

@@ -11,11 +11,10 @@ from securefl.base.arrays import I64
 from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError
 from securefl.lab.audit.budget import audit_budget
-from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.crypten_seeds import EFFECTIVE_BITS, attack_sum
 from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.exposure import audit_exposure
-from securefl.lab.audit.finding import Finding, holds, note, warning
+from securefl.lab.audit.finding import Chapter, Finding, holds, note, warning
 from securefl.lab.audit.masks import audit_masks
 from securefl.lab.audit.reconstruction import audit_reconstruction
 from securefl.lab.audit.recorded import Recorded

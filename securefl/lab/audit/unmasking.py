@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from securefl.base.ids import PartyId
-from securefl.lab.audit.chapter import Chapter
-from securefl.lab.audit.finding import Evidence, Finding, Severity, breach, holds, note
+from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
 from securefl.lab.audit.pooled_shares import opened_by_colluders
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.repeats import repeats

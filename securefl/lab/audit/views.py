@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import Table
-from securefl.lab.audit.finding import Evidence, Finding, breach, holds, note, warning
+from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note, warning
 from securefl.lab.audit.never_came import never_came
 from securefl.lab.audit.recorded import Recorded
 from securefl.runtime.report import counted, listed

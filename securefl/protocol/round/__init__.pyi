@@ -14,8 +14,8 @@ from .party.upload import make_upload as make_upload
 from .server.checking import agreed_of as agreed_of
 from .server.checking import checks_of as checks_of
 from .server.checking import failed as failed
-from .server.group_stacking import aggregate_groups as aggregate_groups
 from .server.group_start import models_at as models_at
+from .server.group_sums import aggregate_groups as aggregate_groups
 from .server.machine import ServerMachine as ServerMachine
 from .server.optimiser import past_update as past_update
 from .server.phases import Certifying as Certifying

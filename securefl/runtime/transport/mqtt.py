@@ -27,13 +27,13 @@ from securefl.runtime.transport.base import (
     ArrivedFrame,
     BrokerUrl,
     Link,
+    MqttLimits,
     TransportClosedError,
     check_filter,
     check_topic,
     topic_matches,
 )
 from securefl.runtime.transport.connecting import Connection, explain
-from securefl.runtime.transport.mqtt_limits import MqttLimits
 
 _MQTT_LIMIT = 268_435_400
 

@@ -13,9 +13,8 @@ import secrets
 from collections.abc import Callable
 
 from securefl.base.errors import ConfigError
-from securefl.runtime.transport.base import ArrivedFrame, BrokerUrl, Transport
+from securefl.runtime.transport.base import ArrivedFrame, BrokerUrl, MqttLimits, Transport
 from securefl.runtime.transport.mqtt import MqttTransport
-from securefl.runtime.transport.mqtt_limits import MqttLimits
 
 WANTED = 512 * 1024
 """The largest frame securefl sends, in bytes."""

@@ -21,7 +21,7 @@ from securefl.protocol.messages.rounds import SEATS
 from securefl.protocol.round.party import shares as party_shares
 from securefl.protocol.round.party import sums as party_sums
 from securefl.protocol.round.party.upload import Upload
-from securefl.protocol.round.server import slots as server_slots
+from securefl.protocol.round.server import opening
 from securefl.protocol.round.shared import draw
 from securefl.protocol.round.shared.groups import draw_inside_groups
 from securefl.protocol.round.shared.plan import RunPlan
@@ -124,7 +124,7 @@ def test_colluders_in_a_slot_are_reckoned_with(hidden: Path) -> None:
 
 def test_a_slot_of_one_that_was_opened_is_a_breach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as careless:
-        for module in (party_shares, server_slots):
+        for module in (party_shares, opening):
             careless.setattr(module, "least_in_slot", lambda _plan, _limits: 1)
         out = tmp_path / "careless"
         record(out, scenario(8, **SHORT, **HIDDEN), length=16, lab=True, choose=one_odd)

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Curve, Picture, Pictures, Table
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity
 from securefl.lab.audit.load import load
 from securefl.lab.audit.markdown import markdown
 from securefl.lab.audit.page import STYLE, page

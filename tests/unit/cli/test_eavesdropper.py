@@ -19,8 +19,7 @@ from securefl.protocol.messages.masking import KeyAdvert, MaskedInput
 from securefl.protocol.messages.rounds import Hello, Limits, ModelAnnounce, Release
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.wire import topics
-from securefl.runtime.launch.eavesdropper import Eavesdropper
-from securefl.runtime.launch.observer import Observations, ObserverSettings
+from securefl.runtime.launch.observer import Eavesdropper, Observations, ObserverSettings
 from securefl.runtime.process.ground_truth import LAB_FRAMES
 from securefl.runtime.transcript.chain import read_transcript
 from securefl.runtime.transport.base import ArrivedFrame, BrokerUrl

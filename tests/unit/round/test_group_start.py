@@ -10,9 +10,8 @@ import pytest
 from securefl.base.arrays import F32, F64
 from securefl.methods.clustering.assignment import Assignment
 from securefl.methods.encoding.ring import to_ring
-from securefl.protocol.round.server.group_screen import screened
-from securefl.protocol.round.server.group_stacking import aggregate_groups
 from securefl.protocol.round.server.group_start import models_at, parted, parts_after
+from securefl.protocol.round.server.group_sums import aggregate_groups, screened
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan

@@ -6,7 +6,7 @@ import numpy as np
 
 from securefl.base.errors import UsageError
 from securefl.base.stack import Places, Stack
-from securefl.methods.robust.lengths import lengths
+from securefl.methods.robust.distances import lengths
 from securefl.methods.robust.pre_aggregation.norm_clipping import clipped
 from securefl.scenario import NonNegative, PreAggregation
 

@@ -9,7 +9,7 @@ import numpy as np
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Places, Stack
-from securefl.methods.robust.lengths import lengths
+from securefl.methods.robust.distances import lengths
 from securefl.scenario import PositiveReal, PreAggregation
 
 

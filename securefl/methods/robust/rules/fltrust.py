@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from securefl.base.stack import Aggregate, Stack
-from securefl.methods.robust.lengths import lengths, polar
+from securefl.methods.robust.distances import lengths, polar
 from securefl.methods.robust.span import combine
 from securefl.scenario import Rule, ServerData
 

@@ -11,8 +11,7 @@ from msgspec import Meta
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
 from securefl.base.stack import Aggregate, Kept, Stack
-from securefl.methods.robust.distances import in_row_order
-from securefl.methods.robust.lengths import lengths, polar
+from securefl.methods.robust.distances import in_row_order, lengths, polar
 from securefl.methods.robust.span import combine, pieces
 from securefl.methods.robust.tolerance import places
 from securefl.scenario import Fraction, PositiveReal, Rule, ServerData

@@ -10,7 +10,7 @@ import numpy as np
 
 from securefl.base.arrays import F64
 from securefl.base.stack import Aggregate, Stack
-from securefl.methods.robust.lengths import lengths, polar
+from securefl.methods.robust.distances import lengths, polar
 from securefl.methods.robust.span import combine
 from securefl.scenario import NonNegativeReal, Positive, PositiveReal, Rule, ServerData
 

@@ -19,8 +19,7 @@ import numpy as np
 
 from securefl.base.arrays import F32, F64
 from securefl.methods.task_groups import Spread, spread
-from securefl.protocol.round.server.group_screen import screened
-from securefl.protocol.round.server.group_sums import group_of, group_stack, of_group
+from securefl.protocol.round.server.group_sums import group_of, group_stack, of_group, screened
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan

@@ -1,4 +1,4 @@
-"""The opened sums of task groups: whose updates they hold, and their means (docs/adr/0026)."""
+"""Sums of task groups at the server: screening, and stacking into one update (docs/adr/0026 and 0028)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from securefl.base.arrays import F64
+from securefl.base.crypto import digest
 from securefl.base.stack import Stack
 from securefl.methods.encoding import from_ring
-from securefl.protocol.round.server.stacking import ClusterSum, stack_of
+from securefl.methods.robust import aggregate_all, clusters_needed_by, lengths
+from securefl.protocol.round.server.stacking import ClusterSum, RoundAggregate, stack_of
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
@@ -65,4 +67,79 @@ def _counted_stack(
         weights=np.array(counts, dtype=np.float64),
         survivors=np.array(counts, dtype=np.int64),
         reference=reference,
+    )
+
+
+def screened(
+    plan: RunPlan, sums: Sequence[ClusterSum], drawn: Draw, totals: Mapping[ClusterKey, int] | None
+) -> list[ClusterSum]:
+    """The sums whose means are at most ``groups.screen`` times as long as the median over all models'.
+
+    A group whose shortest mean is longer than that median is measured by its shortest, so that a model on
+    which everybody still moves far is not left without sums; but never more than ``groups.screen`` squared
+    times as long as the median: liars that are in all sums of a group would else have their way with it. Its
+    model then stays as it is.
+
+    Args:
+        plan: of the run.
+        sums: opened in the round, of updates.
+        drawn: its clusters, weights and seed.
+        totals: members in each sum, where groups are hidden.
+
+    Returns:
+        All of them, in their order, where the scenario has no screen.
+    """
+    factor = plan.scenario.groups.screen
+    if factor is None or not sums:
+        return list(sums)
+    nothing = np.zeros(plan.broadcast)
+    long: dict[ClusterKey, float] = {}
+    shortest: dict[int, float] = {}
+    for group in sorted({group_of(drawn, opened.key) for opened in sums}):
+        own = of_group(sums, drawn, group)
+        found = lengths(group_stack(plan, own, drawn, group, nothing, totals).means)
+        long |= {opened.key: length for opened, length in zip(own, found.tolist(), strict=True)}
+        shortest[group] = float(found.min())
+    usual = float(np.median(list(long.values())))
+    most = {group: factor * max(usual, min(least, factor * usual)) for group, least in shortest.items()}
+    return [opened for opened in sums if long[opened.key] <= most[group_of(drawn, opened.key)]]
+
+
+def aggregate_groups(
+    plan: RunPlan,
+    sums: Sequence[ClusterSum],
+    drawn: Draw,
+    reference: F64,
+    totals: Mapping[ClusterKey, int] | None,
+) -> RoundAggregate:
+    """Apply the scenario's rule to each group's sums by themselves (Algorithm 1 of BR-IFCA).
+
+    Sums that are too long among those of all groups are rejected first. A group with fewer sums left than the
+    rule needs gets no update.
+
+    Args:
+        plan: of the run.
+        sums: all that were opened, of updates.
+        drawn: the round's clusters, weights and seed.
+        reference: mean of the past aggregates of all models, f64 ``(k d,)``.
+        totals: members in each sum, where groups are hidden.
+    """
+    update, moved = np.zeros(plan.broadcast), np.zeros(plan.broadcast, dtype=np.bool_)
+    kept: list[ClusterKey] = []
+    left = screened(plan, sums, drawn, totals)
+    rejected = sorted({opened.key for opened in sums} - {opened.key for opened in left})
+    needed = clusters_needed_by(plan.scenario.aggregation)
+    for group in range(plan.models):
+        own = of_group(left, drawn, group)
+        if len(own) < needed:
+            continue
+        at = slice(group * plan.length, (group + 1) * plan.length)
+        stack = group_stack(plan, own, drawn, group, reference, totals)
+        seed = digest("pre-aggregation", drawn.seed, group)
+        result = aggregate_all(plan.scenario.aggregation, stack, seed)
+        update[at], moved[at] = result.vector, True
+        for opened, used in zip(own, result.kept.tolist(), strict=True):
+            (kept if used else rejected).append(opened.key)
+    return RoundAggregate(
+        update if moved.any() else None, tuple(sorted(kept)), tuple(sorted(rejected)), moved=moved
     )

@@ -25,7 +25,7 @@ from securefl.protocol.kernel import (
     Report,
     Send,
 )
-from securefl.protocol.messages import Certificate, Endorse, Goodbye, Release, ReleasedShares
+from securefl.protocol.messages import Certificate, Endorse, Goodbye, Release, ReleasedShares, SlotCounts
 from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.server.checking import checks_of, failed
 from securefl.protocol.round.server.gather import abort, begin_round
@@ -40,11 +40,11 @@ from securefl.protocol.round.server.phases import (
     ServerPhase,
     Standing,
 )
-from securefl.protocol.round.server.slots import ask_slots, due_now, is_count
 from securefl.protocol.round.server.stacking import NO_GRADIENTS, ClusterSum
 from securefl.protocol.round.server.stepping import after_evaluation, after_sums, to_consult
 from securefl.protocol.round.server.suspicion import weighed
 from securefl.protocol.round.shared.draw import Draw
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import (
     ClusterKey,
     ConsultingFailed,
@@ -53,10 +53,52 @@ from securefl.protocol.round.shared.reports import (
     StepReached,
     SumOpened,
 )
-from securefl.protocol.round.shared.slots import totals_of
+from securefl.protocol.round.shared.slots import counted, least_in_slot, opened_slots, totals_of
 from securefl.protocol.round.shared.statement import release_context, slots_statement
 from securefl.protocol.secure_sum import Opening
 from securefl.protocol.wire import decode_struct
+
+
+def is_count(plan: RunPlan, key: ClusterKey) -> bool:
+    """Whether an instance sums counts of hidden groups."""
+    return hides_groups(plan.scenario.groups) and key[0] == COUNTS
+
+
+def due_now(plan: RunPlan, phase: Releasing) -> Collection[ClusterKey]:
+    """The instances whose shares are being released."""
+    instances = phase.frozen.instances
+    if not hides_groups(plan.scenario.groups):
+        return instances.keys()
+    if phase.counts is None:
+        return {key for key in instances if key[0] == COUNTS}
+    return opened_slots(phase.counts) & instances.keys()
+
+
+def ask_slots(
+    ctx: ServerContext, phase: Releasing, sums: Sequence[ClusterSum], now: float
+) -> tuple[Releasing, Effects]:
+    """Tell every cluster whose counts were opened which seats are taken; its members know what to release.
+
+    A cluster whose counts are impossible is told nothing: an honest member would refuse them.
+    """
+    plan, round_ = ctx.plan, phase.standing.round
+    limits = (phase.view.limits[party] for party in phase.frozen.survivors)
+    found = counted(round_, sums, least_in_slot(plan, limits))
+    asking = replace(
+        phase,
+        released=frozenset(),
+        shares={},
+        deadline=now + plan.scenario.deadlines.release,
+        counts=found,
+    )
+    survivors = {one.cluster: one.survivors for one in sums}
+    tell: Effects = tuple(
+        Send(party, Place(round_), SlotCounts(seats=one.seats))
+        for one in found
+        if one.slots
+        for party in survivors[one.cluster]
+    )
+    return asking, (*map(Report, found), Report(StepReached(round_, "release")), *tell)
 
 
 def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], Effects]:

@@ -14,8 +14,8 @@ from securefl.base.text import count
 from securefl.methods.robust import needs_server_gradient
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round.party.carrying import carries
-from securefl.protocol.round.server.group_stacking import aggregate_groups
 from securefl.protocol.round.server.group_start import parted
+from securefl.protocol.round.server.group_sums import aggregate_groups
 from securefl.protocol.round.server.optimiser import past_update, server_step
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import (

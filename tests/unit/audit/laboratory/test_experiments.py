@@ -11,9 +11,8 @@ from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId, RunId
 from securefl.cli.audit import _EXPERIMENTS, _experiments
-from securefl.lab.audit.chapter import Chapter
 from securefl.lab.audit.exhibits import Pictures, Table
-from securefl.lab.audit.finding import Evidence, Severity
+from securefl.lab.audit.finding import Chapter, Evidence, Severity
 from securefl.lab.audit.load import load, load_truth
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay_rounds import Model, ReplayRound
