@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,23 @@ PAGES = sorted(path for folder in FOLDERS for path in folder.glob("*.md"))
 HISTORY = {ROOT / "CHANGELOG.md", *(ROOT / "docs" / "adr").glob("*.md")}
 """What tells of earlier versions, whose names and paths were others."""
 PATH = re.compile(r"`((?:securefl|tests|scenarios|examples|tools|parties|docs)/[\w./-]+)`")
+FORMER = (
+    "arrays|behaviours|bench|clustering|config|crypto|encoding|entropy|errors|groups|ids|kernel|launch|learning|messages|planning|"
+    "privacy|report|reproduce|robust|rounds|secagg|secagg_crypten|secure_sum|simulation|transcript|transport|weighting|wire"
+)
+RETIRED = {
+    r"\bCourse\b": "SimulatedRounds: a course is a lecture",
+    r"\bFates\b": "a round's outcome: fate says neither whose nor what",
+    r"[Gg]rapevine": "CoalitionFolder: what liars share, and where",
+    r"[Ww]orkforce|\bStaffing\b": "trainers: the field's word",
+    r"\bShelf\b|\bclass (Desk|Scene|Stage|Board)\b": "FigureFiles, LocalWorker, DisplayState, LocalSetup",
+    r"\bfounding\b": "the atom seed: what it is, not what it did",
+    r"\bcast(s|ing)? (the |of )?(behaviours|roles|parties)\b": "behaviours are assigned; cast is typing's",
+    rf"\bsecurefl[./]({FORMER})\b": "the wing stands between: tools/moves.txt has the new name",
+    r"\bparties[./](arguments|console|news|program)\b": "the programs are commands in securefl/cli",
+    r"\bdata's way\b": "the data flow",
+}
+"""What no text or code says any more, and what it says instead or why."""
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -78,3 +96,22 @@ def test_anchors_are_made_as_forges_make_them(tmp_path: Path) -> None:
 def test_every_decision_is_listed() -> None:
     listed = {target for target, _ in links(ROOT / "docs" / "adr" / "index.md")}
     assert [path.name for path in (ROOT / "docs" / "adr").glob("0*.md") if path not in listed] == []
+
+
+@cache
+def lines() -> tuple[tuple[str, str], ...]:
+    """Place and text of each line that must not say a retired name."""
+    exempt = {*HISTORY, Path(__file__), ROOT / "tools" / "moves.py"}
+    tops = ("securefl", "parties", "tests", "tools", "examples")
+    code = [path for top in tops for path in (ROOT / top).rglob("*") if path.suffix in {".py", ".pyi"}]
+    return tuple(
+        (f"{path.relative_to(ROOT)}:{number}", line)
+        for path in (*PAGES, *code, ROOT / "pyproject.toml")
+        if path not in exempt
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    )
+
+
+@pytest.mark.parametrize("name", RETIRED)
+def test_retired_names_do_not_come_back(name: str) -> None:
+    assert [place for place, line in lines() if re.search(name, line)] == [], RETIRED[name]

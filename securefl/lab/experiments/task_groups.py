@@ -86,7 +86,7 @@ class _Round:
 class GroupWatch:
     """Sees the rounds of a simulation whose groups are known: rotations.
 
-    It is a listener of :class:`securefl.runtime.simulation.rounds.Course`, and its ``on_choice``.
+    It is a listener of :class:`securefl.runtime.simulation.rounds.SimulatedRounds`, and its ``on_choice``.
 
     Args:
         scenario: with ``groups.tasks = "rotations"``.
