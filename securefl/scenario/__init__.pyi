@@ -22,16 +22,8 @@ from .behaviours import SparseEnergy as SparseEnergy
 from .behaviours import UpdateAttack as UpdateAttack
 from .behaviours import WrongShare as WrongShare
 from .checks import Checks as Checks
-from .data import ByLabel as ByLabel
-from .data import ByRole as ByRole
-from .data import ClassShares as ClassShares
 from .data import Data as Data
-from .data import Dirichlet as Dirichlet
-from .data import Iid as Iid
 from .data import ImageFolder as ImageFolder
-from .data import LabelsPerParty as LabelsPerParty
-from .data import LogNormal as LogNormal
-from .data import LogNormalDirichlet as LogNormalDirichlet
 from .data import Partition as Partition
 from .draws import chosen_fields as chosen_fields
 from .draws import drawn_digest as drawn_digest

@@ -2,63 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from msgspec import Meta
+from msgspec import Meta, field
 
+from securefl.scenario.parts import Part, default_of
 from securefl.scenario.section import NonNegative, Positive, PositiveReal, Section
 
+if TYPE_CHECKING:
+    import numpy as np
 
-class Iid(Section, tag="iid", frozen=True, kw_only=True):
-    """Every party draws from the same distribution; sizes differ by at most one."""
-
-
-class LabelsPerParty(Section, tag="labels", frozen=True, kw_only=True):
-    """Each party holds samples of only ``labels`` classes."""
-
-    labels: Positive
+    from securefl.base.arrays import I64
 
 
-class Dirichlet(Section, tag="dirichlet", frozen=True, kw_only=True):
-    """Class shares of each party drawn from a symmetric Dirichlet distribution; small ``alpha`` is uneven."""
+class Partition(Part, tag_field="type", frozen=True, kw_only=True):
+    """A split of the training samples over the parties; a subclass is one kind with its parameters.
 
-    alpha: PositiveReal
-
-
-class ClassShares(Section, tag="class-shares", frozen=True, kw_only=True):
-    """Each class is cut in proportion to uniform draws, one per party; then sizes are made equal.
-
-    Xiang et al. 2023, Algorithm 4 (GetNonIID), which has no parameters but the number of parties.
+    Those of securefl are in :mod:`securefl.training.data.partitions`, a file each.
     """
 
+    homes: ClassVar[tuple[str, ...]] = ("securefl.training.data.partitions",)
+    usual: ClassVar[str] = "iid"
+    required: ClassVar[tuple[str, ...]] = ("split",)
+    by_label: ClassVar[bool] = False
+    """Whether it goes by the label of a sample, which a text does not have."""
+    by_role: ClassVar[bool] = False
+    """Whether ``labels`` are to be the numbers of speaking roles."""
 
-class LogNormal(Section, tag="log-normal", frozen=True, kw_only=True):
-    """Sample counts proportional to log-normal draws; every party keeps at least one sample."""
+    def split(self, labels: I64, parties: int, rng: np.random.Generator) -> Sequence[I64]:
+        """Indices of samples for each party: i64, disjoint, none empty, in the order of training.
 
-    sigma: PositiveReal = 1.0
+        Args:
+            labels: class of each sample, i64 ``(n,)``, n >= ``parties``.
+            parties: how many there are.
+            rng: the only source of randomness. The split is public.
 
-
-class LogNormalDirichlet(Section, tag="log-normal-dirichlet", frozen=True, kw_only=True):
-    """Sample counts multinomial, by shares from a Dirichlet distribution with log-normal parameters.
-
-    Portnoy et al. 2022, section 3.1.1, as the authors' code has it: ``drawn`` clients, of which those without
-    samples are dropped. The ``parties`` largest remain; a party that would have none gets one sample.
-    """
-
-    mu: Annotated[float, Meta(ge=-20, le=20)] = 1.5
-    sigma: Annotated[float, Meta(gt=0, le=20)] = 3.45
-    drawn: Positive = 100
-
-
-class ByRole(Section, tag="roles", frozen=True, kw_only=True):
-    """Each party is one speaking role of a text: the first ones with enough to say (``shakespeare`` only)."""
+        Raises:
+            ConfigError: no such split is possible, naming a field of the table.
+        """
+        raise NotImplementedError
 
 
 DataSet = Annotated[str, Meta(pattern=r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+)$")]
-Partition = Iid | LabelsPerParty | Dirichlet | ClassShares | LogNormal | LogNormalDirichlet | ByRole
-
-ByLabel = LabelsPerParty | Dirichlet | ClassShares
-"""Those that go by the label of a sample."""
 
 
 class ImageFolder(Section, frozen=True, kw_only=True):
@@ -83,7 +70,7 @@ class Data(Section, frozen=True, kw_only=True):
     """The data set, its split over parties and how much of it is used."""
 
     set: DataSet = "digits"
-    partition: Partition = Iid()
+    partition: Partition = field(default_factory=partial(default_of, Partition, "iid"))
     shares: Positive | None = None
     """Cut what the parties get into so many parts, which they take in turn, those without a behaviour first,
     so that an attacker's made-up parties hold copies; by default everybody has a part of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from securefl.base.errors import ConfigError
-from securefl.scenario import ByLabel, ByRole, CustomModel, Data, DataAttack, Lstm, Scenario
+from securefl.scenario import CustomModel, Data, DataAttack, Lstm, Scenario
 
 TEXTS = frozenset({"shakespeare"})
 """Data sets that are text: tokens by speaking role, with a label per character instead of one per sample."""
@@ -65,17 +65,16 @@ def _check_shares(scenario: Scenario) -> None:
             f"{data.shares} of them for {scenario.parties} parties would leave samples with nobody",
             f"at most {scenario.parties}, or leave it out",
         )
-    if isinstance(data.partition, ByRole):
+    if data.partition.by_role:
         raise ConfigError("data.shares", "by role, everybody is one speaker", "leave it out")
 
 
 def _check_text(scenario: Scenario) -> None:
     name, split, model = scenario.data.set, scenario.data.partition, scenario.model
-    if isinstance(split, ByLabel):
+    if split.by_label:
         raise ConfigError(
             "data.partition.type",
-            f"{split.__struct_config__.tag} goes by the label of a sample,"
-            f" and those of {name} have one per character",
+            f"{split.name} goes by the label of a sample, and those of {name} have one per character",
             "roles, iid or log-normal",
         )
     if not isinstance(model, Lstm | CustomModel):
@@ -96,7 +95,7 @@ def _check_text(scenario: Scenario) -> None:
 
 def _check_numbers(scenario: Scenario) -> None:
     name = scenario.data.set
-    if isinstance(scenario.data.partition, ByRole):
+    if scenario.data.partition.by_role:
         raise ConfigError(
             "data.partition.type",
             f"roles goes by who speaks in a text, and {name} is none",

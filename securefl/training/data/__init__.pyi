@@ -1,6 +1,7 @@
 from .dataset import Dataset as Dataset
 from .datasets import load_data as load_data
 from .datasets import load_dataset as load_dataset
+from .partitions.dirichlet import Dirichlet as Dirichlet
 from .pool import Portion as Portion
 from .pool import SamplePool as SamplePool
 from .pool import pool_samples as pool_samples

@@ -22,10 +22,10 @@ import numpy.typing as npt
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
 from securefl.scenario import ImageFolder
+from securefl.training.data.apportion import largest_remainders
 from securefl.training.data.dataset import Dataset, standardised_by_train
 from securefl.training.data.files import MAX_BYTES
 from securefl.training.data.idx import U8
-from securefl.training.data.partition import largest_remainders
 
 _FORMATS = ("PNG", "JPEG", "TIFF")
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")

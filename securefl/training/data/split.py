@@ -13,9 +13,10 @@ import numpy as np
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
-from securefl.scenario import ByLabel, ByRole, Data
+from securefl.scenario import Data
+from securefl.training.data.apportion import largest_remainders
 from securefl.training.data.dataset import Dataset, Roles
-from securefl.training.data.partition import largest_remainders, partition
+from securefl.training.data.partition import partition
 from securefl.training.data.server_set import server_rows
 from securefl.training.data.text import MIN_SPEECH
 
@@ -63,7 +64,7 @@ def split(
         raise UsageError(f"names of parties must be distinct and neither {TEST!r} nor {SERVER_SET!r}")
     # The second word keeps these streams apart from the one that the partition draws from the same seed.
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
-    if isinstance(config.partition, ByRole):
+    if config.partition.by_role:
         roles = _roles_for(dataset, len(parties))
         classes = roles.train
         train = _limited_alike(classes, len(parties), config.train_limit, rng)
@@ -88,10 +89,10 @@ def _classes(dataset: Dataset, config: Data) -> I64:
     """What the partition goes by: i64 ``(n,)``."""
     if dataset.y_train.ndim == 1:
         return dataset.y_train
-    if isinstance(config.partition, ByLabel):
+    if config.partition.by_label:
         raise ConfigError(
             "data.partition",
-            f"{config.partition.__struct_config__.tag} goes by the label of a sample,"
+            f"{config.partition.name} goes by the label of a sample,"
             f" and those of {dataset.name} have one per character",
             "roles, iid or log-normal",
         )

@@ -20,9 +20,9 @@ from securefl.methods.robust.rules.mean import Mean
 from securefl.methods.robust.rules.median import Median
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
-from securefl.scenario.data import LabelsPerParty
 from securefl.scenario.model import Cnn, Lstm
 from securefl.scenario.scenario import Scenario
+from securefl.training.data.partitions.labels import LabelsPerParty
 
 
 class Panel(NamedTuple):

@@ -7,16 +7,14 @@ from hypothesis import strategies as st
 
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError, UsageError
-from securefl.scenario.data import (
-    ClassShares,
-    Dirichlet,
-    Iid,
-    LabelsPerParty,
-    LogNormal,
-    LogNormalDirichlet,
-    Partition,
-)
+from securefl.scenario.data import Partition
 from securefl.training.data.partition import partition
+from securefl.training.data.partitions.class_shares import ClassShares
+from securefl.training.data.partitions.dirichlet import Dirichlet
+from securefl.training.data.partitions.iid import Iid
+from securefl.training.data.partitions.labels import LabelsPerParty
+from securefl.training.data.partitions.log_normal import LogNormal
+from securefl.training.data.partitions.log_normal_dirichlet import LogNormalDirichlet
 
 KINDS: st.SearchStrategy[Partition] = st.one_of(
     st.sampled_from([Iid(), ClassShares()]),

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.scenario.data import Data, LabelsPerParty, Partition, Standardise
+from securefl.scenario.data import Data, Partition, Standardise
 from securefl.training.data.dataset import Dataset
 from securefl.training.data.datasets import load_data
+from securefl.training.data.partitions.labels import LabelsPerParty
 from securefl.training.data.shards import load_shard, shards_of, write_shards
 from securefl.training.data.split import split
 

@@ -9,9 +9,11 @@ import pytest
 
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
-from securefl.scenario.data import Data, Dirichlet, LabelsPerParty
+from securefl.scenario.data import Data
 from securefl.training.data.dataset import Dataset
 from securefl.training.data.datasets import load_dataset
+from securefl.training.data.partitions.dirichlet import Dirichlet
+from securefl.training.data.partitions.labels import LabelsPerParty
 from securefl.training.data.shards import load_shard, shards_of, write_shards
 from securefl.training.data.split import split
 

@@ -8,17 +8,14 @@ from hypothesis import strategies as st
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
-from securefl.scenario.data import (
-    ByRole,
-    ClassShares,
-    Data,
-    Dirichlet,
-    Iid,
-    LabelsPerParty,
-    LogNormal,
-    Partition,
-)
+from securefl.scenario.data import Data, Partition
 from securefl.training.data.dataset import Dataset, Roles
+from securefl.training.data.partitions.class_shares import ClassShares
+from securefl.training.data.partitions.dirichlet import Dirichlet
+from securefl.training.data.partitions.iid import Iid
+from securefl.training.data.partitions.labels import LabelsPerParty
+from securefl.training.data.partitions.log_normal import LogNormal
+from securefl.training.data.partitions.roles import ByRole
 from securefl.training.data.shards import shards_of
 from securefl.training.data.split import Split, split
 

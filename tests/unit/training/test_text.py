@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.scenario.data import ByRole, Data, Iid
+from securefl.scenario.data import Data
 from securefl.training.data.datasets import load_dataset
+from securefl.training.data.partitions.iid import Iid
+from securefl.training.data.partitions.roles import ByRole
 from securefl.training.data.shards import load_shard, write_shards
 from securefl.training.data.text import ALPHABET, CLASSES, load_shakespeare, roles_in, sequences_of, tokens_of
 from tests.unit.training.builders import real_data_dir

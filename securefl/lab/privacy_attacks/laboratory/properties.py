@@ -21,8 +21,8 @@ from securefl.lab.privacy_attacks.laboratory.clusters import ClusterMean
 from securefl.methods.attacks import party_names
 from securefl.protocol.round import Occasion
 from securefl.runtime.simulation import assemble, one_cluster
-from securefl.scenario import CustomModel, Data, Dirichlet, Lstm, Scenario
-from securefl.training.data import Dataset, split
+from securefl.scenario import CustomModel, Data, Lstm, Scenario
+from securefl.training.data import Dataset, Dirichlet, split
 
 _RUN: Final = RunId("1abe1" + "0" * 27)
 _MIX: Final = 0.5

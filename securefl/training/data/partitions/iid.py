@@ -1,0 +1,16 @@
+"""Even split: the same distribution for everybody."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.scenario import Partition
+from securefl.training.data.apportion import cut, even_sizes
+
+
+class Iid(Partition, tag="iid", frozen=True, kw_only=True):
+    """Every party draws from the same distribution; sizes differ by at most one."""
+
+    def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
+        return cut(rng.permutation(len(labels)), even_sizes(len(labels), parties))

@@ -1,0 +1,30 @@
+"""One speaking role per party."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.errors import ConfigError
+from securefl.scenario import Partition
+
+
+class ByRole(Partition, tag="roles", frozen=True, kw_only=True):
+    """Each party is one speaking role of a text: the first ones with enough to say (``shakespeare`` only)."""
+
+    by_role = True
+
+    def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
+        return _by_role(labels, parties, rng)
+
+
+def _by_role(roles: I64, parties: int, rng: np.random.Generator) -> list[I64]:
+    shares = [rng.permutation(np.flatnonzero(roles == role)) for role in range(parties)]
+    empty = sum(not len(own) for own in shares)
+    if empty:
+        raise ConfigError(
+            "data.partition",
+            f"{empty} of {parties} roles would hold no sample",
+            "raise data.train_limit, lower data.server_fraction or use fewer parties",
+        )
+    return shares
