@@ -10,9 +10,17 @@ from ._api import simulate as simulate
 from .base.errors import ConfigError as ConfigError
 from .base.errors import RunAbortedError as RunAbortedError
 from .base.errors import SecureflError as SecureflError
+from .base.stack import Aggregate as Aggregate
+from .base.stack import Stack as Stack
 from .base.version import __version__ as __version__
 from .lab.audit.report import AuditReport as AuditReport
 from .lab.planning.demand import Demand as Demand
 from .lab.planning.search import Plan as Plan
 from .runtime.report.records import RoundRecord as RoundRecord
+from .scenario.aggregation import PreAggregation as PreAggregation
+from .scenario.aggregation import Rule as Rule
+from .scenario.behaviours import CoalitionAttack as CoalitionAttack
+from .scenario.behaviours import DataAttack as DataAttack
+from .scenario.behaviours import UpdateAttack as UpdateAttack
+from .scenario.data import Partition as Partition
 from .scenario.scenario import Scenario as Scenario

@@ -23,6 +23,7 @@ from securefl.lab.planning import (
     Server,
     as_values,
     check_demand,
+    data_shape,
     draft,
     lines_of,
     model_of,
@@ -81,7 +82,9 @@ def plan(
         int | None,
         typer.Option(help="Members of the blocks that are only opened together, 1 for none; all are tried."),
     ] = None,
-    data: Annotated[str, typer.Option(help=f"Data of the scenario: {', '.join(DATA)}.")] = "digits",
+    data: Annotated[
+        str, typer.Option(help=f"Data of the scenario: {', '.join(DATA)}, or your own as in a scenario.")
+    ] = "digits",
     choose: Annotated[
         int | None, typer.Option(help="Row to write the scenario of; the recommended one when left out.")
     ] = None,
@@ -99,7 +102,7 @@ def plan(
     """
     with one_line_errors():
         check_free(out, _FILES, force=force)
-        _check_choices(data=data, case=case, server=server, unit=unit)
+        _check_choices(case=case, server=server, unit=unit)
         most = _share(data, parties)
         held = most if records is None else records
         demand = Demand(
@@ -128,7 +131,7 @@ def plan(
         if held > most:
             raise ConfigError(
                 "--records",
-                f"{held} for each of {parties} parties, but {data} has {DATA[data].samples} samples",
+                f"{held} for each of {parties} parties, but {data} has {data_shape(data).samples} samples",
                 f"at most {most}, or another --data",
             )
         if epsilon is not None:
@@ -157,7 +160,7 @@ def scenario_text(found: Plan, chosen: int, data: str) -> str:
     """
     row, demand = found.rows[chosen], found.demand
     scenario = draft(demand, row.design, data, row.multiplier or None)
-    _, parameters = model_of(DATA[data], demand.parameters)
+    _, parameters = model_of(data_shape(data), demand.parameters)
     lines = [
         *lines_of(demand, row),
         f"model: {parameters} parameters, planned for {demand.parameters}",
@@ -167,9 +170,8 @@ def scenario_text(found: Plan, chosen: int, data: str) -> str:
     return text
 
 
-def _check_choices(*, data: str, case: str, server: str, unit: str) -> None:
+def _check_choices(*, case: str, server: str, unit: str) -> None:
     for option, value, choices in (
-        ("--data", data, tuple(DATA)),
         ("--case", case, get_args(Case)),
         ("--server", server, get_args(Server)),
         ("--unit", unit, get_args(Unit)),
@@ -180,7 +182,7 @@ def _check_choices(*, data: str, case: str, server: str, unit: str) -> None:
 
 def _share(data: str, parties: int) -> int:
     """Training samples of each party when they are split evenly."""
-    samples = DATA[data].samples
+    samples = data_shape(data).samples
     if parties > samples:
         raise ConfigError(
             "--data", f"{data} has {samples} samples for {parties} parties", "a larger data set"

@@ -40,7 +40,9 @@ from .model import Mlp as Mlp
 from .model import Model as Model
 from .model import ResidualCnn as ResidualCnn
 from .model import Softmax as Softmax
+from .parts import load_own as load_own
 from .parts import own_parts_from as own_parts_from
+from .parts import own_sources as own_sources
 from .privacy import MAX_COMPONENTS as MAX_COMPONENTS
 from .privacy import ClipEach as ClipEach
 from .privacy import DpSgd as DpSgd

@@ -45,7 +45,13 @@ class Partition(Part, tag_field="type", frozen=True, kw_only=True):
         raise NotImplementedError
 
 
-DataSet = Annotated[str, Meta(pattern=r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+)$")]
+DataSet = Annotated[
+    str,
+    Meta(
+        pattern=r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+|[A-Za-z0-9_.]+:[A-Za-z0-9_]+)$"
+    ),
+]
+"""A known name, ``npz:PATH``, ``folder:PATH``, or ``module:function`` of one's own."""
 
 
 class ImageFolder(Section, frozen=True, kw_only=True):

@@ -22,8 +22,8 @@ _BAD_CHOICE = re.compile(r"^Invalid (enum )?value ")
 _WORDS = {"object": "table", "array": "list", "str": "string", "bool": "true or false", "null": "nothing"}
 _FORMS = {
     r"^[a-z0-9][a-z0-9_-]{0,31}$": "1 to 32 of a-z, 0-9, _ and -, beginning with a letter or digit",
-    r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+)$": (
-        "digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH or folder:PATH"
+    r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+|[A-Za-z0-9_.]+:[A-Za-z0-9_]+)$": (
+        "digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH, folder:PATH or module:function"
     ),
     r"^[\w.]+:\w+$": "module:function",
 }

@@ -18,13 +18,12 @@ from msgspec.structs import replace
 from securefl.base.errors import ConfigError
 from securefl.scenario.explain import explain, explain_part
 from securefl.scenario.overrides import apply_override
-from securefl.scenario.parts import Part, find, own_parts_from
+from securefl.scenario.parts import OWN_NAME, Part, find, own_parts_from
 from securefl.scenario.scenario import Scenario
 from securefl.scenario.section import Section
 
 S = TypeVar("S", bound=Section)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_OWN = re.compile(r"[\w.]+:\w+")
 _TOML_PLACE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 
 
@@ -149,7 +148,7 @@ def _kind_of(node: inspect.Type) -> type[Part] | None:
 def _resolved(kind: type[Part], table: Any, path: tuple[str, ...], raw: dict[str, Any]) -> Part:
     """The part that a table names, with its fields."""
     name = table.get(kind.__struct_config__.tag_field) if isinstance(table, dict) else None
-    if not isinstance(name, str) or (":" in name and not _OWN.fullmatch(name)):
+    if not isinstance(name, str) or (":" in name and not OWN_NAME.fullmatch(name)):
         raise explain_part(kind, table, path)
     try:
         part = find(kind, name)

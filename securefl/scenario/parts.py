@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from msgspec import StructMeta, inspect
 
@@ -53,6 +55,8 @@ class Part(Section, metaclass=PartMeta, frozen=True, kw_only=True):
 
 
 P = TypeVar("P", bound=Part)
+OWN_NAME: Final = re.compile(r"[\w.]+:\w+")
+"""``module:name``."""
 
 
 def names(kind: type[Part]) -> tuple[str, ...]:
@@ -132,6 +136,25 @@ def load_own(name: str) -> Any:
         raise ConfigError(name, f"has no {attribute}", "name what the module has") from error
     except Exception as error:  # whatever the user's module raises while it is imported
         raise _not_imported(name, error) from error
+
+
+def own_sources(chosen: object) -> dict[str, bytes]:
+    """The source files of all modules of one's own that a scenario names as ``module:name``.
+
+    Args:
+        chosen: fields of a scenario as built-in types (:func:`securefl.scenario.draws.chosen_fields`).
+    """
+    if isinstance(chosen, dict | list):
+        inner = chosen.values() if isinstance(chosen, dict) else chosen
+        return {module: source for one in inner for module, source in own_sources(one).items()}
+    if not isinstance(chosen, str) or not OWN_NAME.fullmatch(chosen):
+        return {}
+    module = chosen.partition(":")[0]
+    try:
+        found = find_spec(module)
+        return {module: Path(found.origin).read_bytes()} if found and found.origin else {}
+    except (ImportError, ValueError, OSError):  # a path like npz:file, or a module that is refused later
+        return {}
 
 
 def _not_imported(name: str, error: Exception) -> ConfigError:

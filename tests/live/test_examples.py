@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,31 @@ def test_notebook(name: str, tmp_path: Path) -> None:
     program = tmp_path / "notebook.py"
     program.write_text(f'if __name__ == "__main__":\n{body}\n')
     assert "nothing wrong in" in run(program, tmp_path)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    "command", ["simulate clinic.toml", "run clinic.toml --broker embedded", "compare rules.toml --seeds 1"]
+)
+def test_own_parts(command: str, tmp_path: Path) -> None:
+    """Rule, attack, data set and partition from a folder outside of the repository."""
+    folder = shutil.copytree(EXAMPLES / "own_parts", tmp_path / "own")
+    done = subprocess.run(
+        [sys.executable, "-m", "securefl", *command.split(), "--out", "out"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    if command.startswith("compare"):
+        cells = {
+            cell["label"]: cell["final"]
+            for cell in json.loads((folder / "out/rules.json").read_text())["cells"]
+        }
+        assert cells["mean, freeze"] < 0.3
+        assert cells["halfway, freeze"] > 0.9
 
 
 def test_there_are_examples() -> None:

@@ -20,7 +20,7 @@ from securefl.lab.experiments.experiment import JOINT, Kind, Place, ScaleName, S
 from securefl.lab.experiments.freshness import fingerprint
 from securefl.lab.experiments.provenance import refuse_mixed
 from securefl.lab.experiments.task_groups import GroupsRecord, found_of, heard_of, losses_of
-from securefl.scenario import Scenario, chosen_fields
+from securefl.scenario import Scenario, chosen_fields, own_sources
 
 FORMAT = 1
 """Of simulations. Counted up when those of the same scenario would give other numbers."""
@@ -301,10 +301,13 @@ def nameless(scenario: Scenario) -> Scenario:
 def scenario_key(scenario: Scenario) -> str:
     """Digest (32 hex digits) of everything that the rounds of a scenario follow from, seed apart.
 
-    Fields at their default do not count: a field that comes to the schema makes no result an old one.
+    Fields at their default do not count: a field that comes to the schema makes no result an old one. Files
+    of one's own parts do: a rule that was edited is another rule.
     """
-    chosen = msgspec.json.encode(chosen_fields(nameless(scenario)), order="sorted")
-    return digest("figure scenario", FORMAT, chosen).hex()[:32]
+    chosen = chosen_fields(nameless(scenario))
+    fields, own = msgspec.json.encode(chosen, order="sorted"), own_sources(chosen)
+    sources = [part for name in sorted(own) for part in (name, own[name])]
+    return digest("figure scenario", FORMAT, fields, *sources).hex()[:32]
 
 
 def final_of(label: str, seeds: Sequence[SeedRecord], last: int, rounds: int) -> float:

@@ -3,6 +3,7 @@ from .demand import Demand as Demand
 from .demand import Server as Server
 from .demand import check_demand as check_demand
 from .drafting import DATA as DATA
+from .drafting import data_shape as data_shape
 from .drafting import draft as draft
 from .drafting import model_of as model_of
 from .row import Row as Row

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Final, Literal
 
 from msgspec.structs import replace
@@ -30,7 +32,9 @@ from securefl.scenario import (
     Stop,
     Training,
     Weighting,
+    own_parts_from,
 )
+from securefl.training.data import load_dataset
 
 _TARGET_STD = 256.0
 """About so many steps of noise of one party are aimed at: tables have 4 to 4096."""
@@ -60,6 +64,24 @@ DATA: Final = {
 }
 
 
+@cache
+def data_shape(data: str) -> DataShape:
+    """The facts about ``data.set = data``. One's own (``npz:``, ``folder:``, ``module:function``) is read.
+
+    Raises:
+        ConfigError: it is none, or cannot be read.
+    """
+    known = DATA.get(data)
+    if known is not None:
+        return known
+    if ":" not in data:
+        choices = " or ".join((*DATA, "npz:PATH, folder:PATH or module:function"))
+        raise ConfigError("--data", f"{data!r} is none", choices)
+    own_parts_from(Path.cwd())
+    found = load_dataset(data, None)
+    return DataShape(math.prod(found.input_shape), found.classes, len(found.x_train))
+
+
 def model_of(data: DataShape, parameters: int) -> tuple[Model, int]:
     """The model whose number of parameters is nearest to the one asked for, and that number.
 
@@ -82,11 +104,11 @@ def draft(demand: Demand, design: Design, data: str, multiplier: float | None = 
     Args:
         demand: the situation.
         design: the row's parameters.
-        data: a key of :data:`DATA`.
+        data: a key of :data:`DATA`, or a set of one's own.
         multiplier: noise multiplier to choose the scale by; with an epsilon it is needed for that only.
     """
     shape = design.shape
-    model, _ = model_of(DATA[data], demand.parameters)
+    model, _ = model_of(data_shape(data), demand.parameters)
     scenario = Scenario(
         name="planned",
         description=describe(demand, design),

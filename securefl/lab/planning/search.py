@@ -102,7 +102,7 @@ def plan(demand: Demand, data: str, progress: Progress = lambda _what, _done, _a
 
     Args:
         demand: what is asked.
-        data: a key of :data:`securefl.lab.planning.drafting.DATA`, for the scenario.
+        data: of the scenario, as :func:`securefl.lab.planning.drafting.data_shape` takes it.
         progress: told of the steps.
 
     Raises:

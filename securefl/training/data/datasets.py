@@ -8,13 +8,13 @@ import importlib.util
 import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from securefl.base.errors import ConfigError
-from securefl.scenario import Data, ImageFolder
+from securefl.scenario import Data, ImageFolder, load_own
 from securefl.training.data.cifar import load_cifar10
 from securefl.training.data.dataset import Dataset, Samples, standardised_by_train
 from securefl.training.data.idx import read_idx
@@ -114,7 +114,8 @@ def load_dataset(
     sequences of ``sequence_length``, from ``<data_dir>/<set>/``, and their title says whether the files are
     known. ``npz:PATH`` is a numpy archive with ``x_train, y_train, x_test, y_test``: samples u8 or floating
     point ``(n, ...)``, labels integers ``(n,)``. ``folder:PATH`` holds one folder of pictures per class, read
-    as ``images`` says (:func:`securefl.training.data.image_folder.load_folder`).
+    as ``images`` says (:func:`securefl.training.data.image_folder.load_folder`). ``module:function`` is
+    called without arguments, and returns the four arrays of an archive in their order.
 
     Raises:
         ConfigError: a file is missing or not what it should be; ``--data-dir`` is needed and not given.
@@ -127,11 +128,9 @@ def load_dataset(
         return load_cifar10(_folder(set, data_dir))
     if set == "shakespeare":
         return load_shakespeare(_folder(set, data_dir) / "plays.txt.gz", sequence_length)
-    if set.startswith("npz:"):
-        return _load_npz(Path(set.removeprefix("npz:")))
-    if set.startswith("folder:"):
-        return load_folder(Path(set.removeprefix("folder:")), images)
-    known = "digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH or folder:PATH"
+    if ":" in set:
+        return _load_yours(set, images)
+    known = "digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH, folder:PATH or module:function"
     raise ConfigError("data.set", f"unknown data set {set!r}", known)
 
 
@@ -176,24 +175,51 @@ def _load_idx_set(name: str, data_dir: Path | None) -> Dataset:
     return Dataset(name, x_train, y_train, x_test, y_test, 10, shape, files.mean, files.std, files.title)
 
 
-def _load_npz(path: Path) -> Dataset:
-    arrays = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
-    x_train = _samples_of(arrays["x_train"], f"{path}[x_train]")
-    x_test = _samples_of(arrays["x_test"], f"{path}[x_test]")
-    y_train = labels_of(arrays["y_train"], f"{path}[y_train]")
-    y_test = labels_of(arrays["y_test"], f"{path}[y_test]")
+def _load_yours(name: str, images: ImageFolder) -> Dataset:
+    scheme, _, place = name.partition(":")
+    if scheme == "npz":
+        return _labelled(Path(place).stem, place, read_npz(Path(place), _HALVES))
+    return load_folder(Path(place), images) if scheme == "folder" else _load_own(name)
+
+
+def _load_own(name: str) -> Dataset:
+    """What a function of one's own returns, checked as if a stranger had written it."""
+    try:
+        function = load_own(name)
+    except ConfigError as error:
+        raise ConfigError("data.set", f"{error.path} {error.reason}", error.remedy) from error
+    try:
+        arrays = tuple(function())
+    except Exception as error:  # whatever the user's function raises
+        reason = f"{name} failed: {type(error).__name__}: {error}"
+        raise ConfigError("data.set", reason, "call it by itself to see where") from error
+    if len(arrays) != len(_HALVES) or not all(isinstance(one, np.ndarray) for one in arrays):
+        found = ", ".join(type(one).__name__ for one in arrays[:8]) or "nothing"
+        raise ConfigError("data.set", f"{name} returned {found}", f"return the arrays {', '.join(_HALVES)}")
+    return _labelled(name.rpartition(":")[2], name, dict(zip(_HALVES, arrays, strict=True)))
+
+
+_HALVES: Final = ("x_train", "y_train", "x_test", "y_test")
+
+
+def _labelled(title: str, source: str, arrays: dict[str, npt.NDArray[Any]]) -> Dataset:
+    """A data set of the four arrays of ``source``, which somebody else has made."""
+    x_train = _samples_of(arrays["x_train"], f"{source}[x_train]")
+    x_test = _samples_of(arrays["x_test"], f"{source}[x_test]")
+    y_train = labels_of(arrays["y_train"], f"{source}[y_train]")
+    y_test = labels_of(arrays["y_test"], f"{source}[y_test]")
     for half, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
         if len(x) != len(y):
             raise ConfigError(
-                f"{path}[y_{half}]", f"has {len(y)} labels for the {len(x)} samples of x_{half}"
+                f"{source}[y_{half}]", f"has {len(y)} labels for the {len(x)} samples of x_{half}"
             )
     if x_train.shape[1:] != x_test.shape[1:]:
         raise ConfigError(
-            f"{path}[x_test]", f"has samples of shape {x_test.shape[1:]}, x_train {x_train.shape[1:]}"
+            f"{source}[x_test]", f"has samples of shape {x_test.shape[1:]}, x_train {x_train.shape[1:]}"
         )
     if x_train.dtype != x_test.dtype:
-        raise ConfigError(f"{path}[x_test]", f"has dtype {x_test.dtype}, x_train {x_train.dtype}")
-    return standardised_by_train(path.stem, x_train, y_train, x_test, y_test, where=f"{path}[x_train]")
+        raise ConfigError(f"{source}[x_test]", f"has dtype {x_test.dtype}, x_train {x_train.dtype}")
+    return standardised_by_train(title, x_train, y_train, x_test, y_test, where=f"{source}[x_train]")
 
 
 def _samples_of(array: npt.NDArray[Any], where: str) -> Samples:

@@ -16,17 +16,19 @@ from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.base.stack import Stack
+from securefl.lab.experiments.record import scenario_key
 from securefl.methods.robust.catalogue import aggregate
 from securefl.protocol.round.party.upload import Occasion
 from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.scenario.aggregation import PreAggregation, Rule
 from securefl.scenario.behaviours import Behaviour
+from securefl.scenario.data import Partition
 from securefl.scenario.load import load_scenario, parse_scenario
 from securefl.scenario.parts import Part, default_of, expanded, find, names
 from securefl.scenario.resolved import scenario_digest, to_toml
 from tests.vectors.test_defaults import SMALL
 
-KINDS: tuple[type[Part], ...] = (Rule, PreAggregation, Behaviour)
+KINDS: tuple[type[Part], ...] = (Rule, PreAggregation, Behaviour, Partition)
 OWN = """
 from securefl.scenario.aggregation import Rule
 from securefl.base.stack import Aggregate, everyone
@@ -196,3 +198,13 @@ def test_defaults_are_found_by_name() -> None:
     assert default_of(Rule, "mean") == parse_scenario(SMALL).aggregation.rule
     with pytest.raises(LookupError):
         find(Rule, "norm-clipping")
+
+
+def test_an_edited_part_is_another_one(own: Path) -> None:
+    """Results are kept under it: a comparison after an edit must not show the rule of before."""
+    scenario = load_scenario(scenario_in(own, "own_for_test:First"))
+    plain = parse_scenario(SMALL)
+    before, beside = scenario_key(scenario), scenario_key(plain)
+    (own / "own_for_test.py").write_text(OWN + "# edited")
+    assert scenario_key(scenario) != before
+    assert scenario_key(plain) == beside

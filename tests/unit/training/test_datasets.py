@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +207,75 @@ def test_digits_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(ConfigError, match="needs scikit-learn"):
         datasets.load_dataset("digits", None)
+
+
+LONG = 0
+OWN_SETS = """
+import numpy as np
+
+def good():
+    x, y = np.arange(24, dtype="f4").reshape(12, 2), np.arange(12) % 3
+    return x[:9], y[:9], x[9:], y[9:]
+
+def pair(): return good()[:2]
+def crash(): raise RuntimeError("disk gone")
+def hollow(): return (*good()[:2], np.full((3, 2), np.nan, dtype="f4"), good()[3])
+def whole(): return tuple(one.astype(int) for one in good())
+def below(): return (good()[0], good()[1] - 1, *good()[2:])
+def uneven(): return (good()[0], good()[1][:5], *good()[2:])
+number = 3
+"""
+
+
+@pytest.fixture
+def own_sets_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "own_sets.py").write_text(OWN_SETS)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("own_sets", None)
+
+
+@pytest.mark.usefixtures("own_sets_file")
+def test_ones_own_set_is_what_its_function_returns() -> None:
+    data = load_data(Data(set="own_sets:good"), None)
+    assert (data.name, data.classes, data.input_shape) == ("good", 3, (2,))
+    assert (len(data.x_train), len(data.x_test), data.measured) == (9, 3, True)
+
+
+@pytest.mark.usefixtures("own_sets_file")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "own_sets:pair",
+            "data.set: own_sets:pair returned ndarray, ndarray (return the arrays x_",
+        ),
+        (
+            "own_sets:crash",
+            "data.set: own_sets:crash failed: RuntimeError: disk gone (call it",
+        ),
+        ("own_sets:hollow", "own_sets:hollow[x_test]: holds 6 values that are not finite"),
+        (
+            "own_sets:whole",
+            "own_sets:whole[x_train]: has dtype int64, expected floating-point",
+        ),
+        (
+            "own_sets:below",
+            "own_sets:below[y_train]: holds the negative label -1 (number the",
+        ),
+        (
+            "own_sets:uneven",
+            "own_sets:uneven[y_train]: has 5 labels for the 9 samples of x_train",
+        ),
+        (
+            "own_sets:number",
+            "data.set: own_sets:number failed: TypeError: 'int' object is not",
+        ),
+        ("own_sets:none", "data.set: own_sets:none has no none (name what the module has)"),
+        ("no_sets:good", "data.set: no_sets:good cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_ones_own_set_is_refused_in_one_line(name: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_data(Data(set=name), None)
+    assert str(caught.value).startswith(message)

@@ -213,3 +213,38 @@ def test_multinomial_sizes_are_the_largest_of_those_drawn() -> None:
     assert max(even) - min(even) < 12_500, "20 dropped parties' samples are the largest one's"
     with pytest.raises(ConfigError, match="100 sizes are drawn for 101"):
         partition(balanced(), 101, LogNormalDirichlet(), 0)
+
+
+class Broken(Partition, frozen=True, kw_only=True):
+    """Whatever ``how`` says is wrong with a split."""
+
+    how: str
+
+    def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
+        good = np.array_split(np.arange(len(labels)), parties)
+        match self.how:
+            case "fewer":
+                return good[1:]
+            case "floats":
+                return [own.astype(np.float64) for own in good]
+            case "empty":
+                return [np.empty(0, dtype=np.int64), *good[1:]]
+            case "outside":
+                return [good[0] + len(labels), *good[1:]]
+            case _:
+                return [good[1], *good[1:]]
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("fewer", "gives 3 shares for 4 parties"),
+        ("floats", "gives a share that is no i64 array of one dimension"),
+        ("empty", "leaves 1 of 4 parties without a sample"),
+        ("outside", "names samples outside of 0 to 99"),
+        ("twice", "gives a sample to two parties"),
+    ],
+)
+def test_ones_own_partition_is_held_to_what_a_split_is(how: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^data\.partition\.type: .*Broken {reason}"):
+        partition(np.zeros(100, dtype=np.int64), 4, Broken(how=how), 0)
