@@ -248,7 +248,6 @@ def run(
     from securefl.runtime.launch import run_here  # noqa: PLC0415 - processes and brokers
 
     wanted = scenario if isinstance(scenario, Scenario) else load(scenario)
-    check(wanted)
     options = RunOptions(
         run=fresh_run_id(None),
         broker=broker,
@@ -257,12 +256,10 @@ def run(
         lab=lab,
         observe=wanted.observer,
         device=device,
+        out=None if out is None else Path(out),
     )
-    options.remote_broker()
-    directory = RunDirectory.create(None if out is None else Path(out), wanted.name)
-    directory.write_scenario(wanted)
-    summary = run_here(wanted, options, directory, RoundLines() if verbose else NoProgress())
-    return RunResult(summary, directory.path)
+    summary = run_here(wanted, options, RoundLines() if verbose else NoProgress())
+    return RunResult(summary, Path(summary.files["summary"]).parent)
 
 
 def plan(data: str = "digits", **demands: Any) -> Plan:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from securefl.base.errors import EXIT_ABORTED, ConfigError, RunAbortedError
+from securefl.base.errors import EXIT_ABORTED, RunAbortedError
 from securefl.cli.console import one_line_errors
 from securefl.cli.options import (
     BrokerFiles,
@@ -22,15 +20,10 @@ from securefl.cli.options import (
     device_name,
     spread,
 )
-from securefl.methods.attacks import check_runnable
-from securefl.methods.feasibility import check
-from securefl.protocol.secure_sum import sums_of
 from securefl.runtime.launch import RunOptions, bundled, ended_by_signals, fresh_run_id, run_here
 from securefl.runtime.report import (
-    RUNS,
     JsonProgress,
     Progress,
-    RunDirectory,
     Summary,
     Terminal,
     print_summary,
@@ -82,11 +75,6 @@ def run(
     """
     with one_line_errors(), ended_by_signals():
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
-        check(loaded)
-        check_runnable(loaded.behaviours)
-        sums = sums_of(loaded)
-        sums.check_run()
-        sums.check_machine()
         options = RunOptions(
             run=fresh_run_id(seed if insecure_seeded_entropy else None),
             broker=broker,
@@ -99,43 +87,15 @@ def run(
             lab=lab,
             observe=observe or loaded.observer,
             device=device_name(device),
+            out=out,
         )
-        options.remote_broker()
-        directory = RunDirectory.create(out, loaded.name)
-        with _withdrawn_if_never_started(directory):
-            directory.write_scenario(loaded)
-            console = Terminal(highlight=False)
-            progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))
-            summary = run_here(loaded, options, directory, progress)
-            show_end(console, progress, summary)
+        console = Terminal(highlight=False)
+        progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))
+        summary = run_here(loaded, options, progress)
+        show_end(console, progress, summary)
         if summary.exit_code == EXIT_ABORTED:
             raise RunAbortedError(summary.outcome.reason)
     raise typer.Exit(summary.exit_code)
-
-
-@contextmanager
-def _withdrawn_if_never_started(directory: RunDirectory) -> Iterator[None]:
-    """Take the run directory away again when nothing was ever run in it, so that ``--out`` stays free."""
-    try:
-        yield
-    except (ConfigError, RunAbortedError):
-        transcripts = directory.path / "transcripts"
-        ours = {directory.scenario_file, directory.metrics_file, transcripts}
-        # Whatever else is there was written by a process of the run, or is not ours.
-        with suppress(OSError):
-            if (
-                ours.issuperset(directory.path.iterdir())
-                and not any(transcripts.glob("*"))
-                and not (directory.metrics_file.exists() and directory.metrics_file.stat().st_size)
-            ):
-                directory.scenario_file.unlink(missing_ok=True)
-                directory.metrics_file.unlink(missing_ok=True)
-                if transcripts.exists():
-                    transcripts.rmdir()
-                directory.path.rmdir()
-                if directory.path.parent == RUNS:
-                    RUNS.rmdir()  # unless there are other runs
-        raise
 
 
 def show_end(console: Console, progress: Progress, summary: Summary) -> None:

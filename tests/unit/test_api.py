@@ -99,6 +99,13 @@ def test_an_unfinished_folder_is_not_overwritten(simulated: securefl.RunResult) 
         securefl.simulate(simulated.scenario, out=simulated.path)
 
 
+def test_a_run_without_protection_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    plain = securefl.load("quickstart", SMALL | {"secure_sum.kind": "plain", "behaviours": []})
+    with pytest.raises(securefl.ConfigError, match="hides nothing"):
+        securefl.run(plain, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_verbose_prints_a_line_a_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     securefl.simulate(securefl.load("quickstart", SMALL), out=tmp_path / "run", verbose=True)
     assert "round 1: accuracy" in capsys.readouterr().out

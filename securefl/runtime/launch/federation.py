@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import DEALER, EVERYONE, SERVER, PartyId
-from securefl.methods.attacks import behaviours_of, party_names, shares_updates
+from securefl.methods.attacks import behaviours_of, check_runnable, party_names, shares_updates
 from securefl.methods.feasibility import check
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round import drawn_lines
@@ -31,6 +32,7 @@ from securefl.runtime.process import (
     scratch_folder,
 )
 from securefl.runtime.report import (
+    RUNS,
     Accounts,
     Ending,
     Fact,
@@ -90,7 +92,6 @@ class LocalRun:
             RunAbortedError: broker, server or disk failed.
         """
         options, scenario = self._options, self._scenario
-        check(scenario)
         _check_device(options.device or scenario.training.device)
         with ExitStack() as stack:
             private = stack.enter_context(scratch_folder())
@@ -292,13 +293,26 @@ def _as_client(broker: BrokerUrl, tls: LocalTls | None, name: str) -> BrokerUrl:
     return replace(broker, ca_file=tls.ca_file, cert_file=files.cert_file, key_file=files.key_file)
 
 
-def run_here(scenario: Scenario, options: RunOptions, directory: RunDirectory, progress: Progress) -> Summary:
+def run_here(scenario: Scenario, options: RunOptions, progress: Progress) -> Summary:
     """Run a scenario on this machine to its end; leave model, metrics, transcripts and summary behind.
 
     Raises:
-        ConfigError: refused before or while starting.
+        ConfigError: refused before or while starting; then no run directory is left.
         RunAbortedError: broker, server or disk failed.
     """
+    check(scenario)
+    check_runnable(scenario.behaviours)
+    sums = sums_of(scenario)
+    sums.check_run()
+    sums.check_machine()
+    options.remote_broker()
+    directory = RunDirectory.create(options.out, scenario.name)
+    with _withdrawn_if_never_started(directory):
+        directory.write_scenario(scenario)
+        return _run_in(directory, scenario, options, progress)
+
+
+def _run_in(directory: RunDirectory, scenario: Scenario, options: RunOptions, progress: Progress) -> Summary:
     started = time.monotonic()
     dishonest = behaviours_of(scenario, options.seed).keys()
     with closing(directory.metrics()) as rows:
@@ -328,3 +342,28 @@ def run_here(scenario: Scenario, options: RunOptions, directory: RunDirectory, p
             "summary": str(directory.summary_file),
         },
     )
+
+
+@contextmanager
+def _withdrawn_if_never_started(directory: RunDirectory) -> Iterator[None]:
+    """Take the run directory away again when nothing was ever run in it, so that ``--out`` stays free."""
+    try:
+        yield
+    except (ConfigError, RunAbortedError):
+        transcripts = directory.path / "transcripts"
+        ours = {directory.scenario_file, directory.metrics_file, transcripts}
+        # Whatever else is there was written by a process of the run, or is not ours.
+        with suppress(OSError):
+            if (
+                ours.issuperset(directory.path.iterdir())
+                and not any(transcripts.glob("*"))
+                and not (directory.metrics_file.exists() and directory.metrics_file.stat().st_size)
+            ):
+                directory.scenario_file.unlink(missing_ok=True)
+                directory.metrics_file.unlink(missing_ok=True)
+                if transcripts.exists():
+                    transcripts.rmdir()
+                directory.path.rmdir()
+                if directory.path.parent == RUNS:
+                    RUNS.rmdir()  # unless there are other runs
+        raise

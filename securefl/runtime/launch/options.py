@@ -32,6 +32,8 @@ class RunOptions:
     observe: bool = False
     """Start an observer at the broker."""
     device: str | None = None
+    out: Path | None = None
+    """Run directory; ``runs/<name>-<time>`` when None."""
     run: RunId
 
     def remote_broker(self) -> BrokerUrl | None:
