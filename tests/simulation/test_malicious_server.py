@@ -53,6 +53,7 @@ from securefl.protocol.round.shared import draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClustersDrawn, InstanceRetried, SharesReleased, SumOpened
 from securefl.protocol.round.shared.statement import model_digest
+from securefl.protocol.secure_sum import port
 from securefl.protocol.secure_sum.collecting import CollectingInputs
 from securefl.protocol.secure_sum.masking import client, kind
 from securefl.protocol.wire.outbox import Outbox
@@ -293,7 +294,7 @@ class TestLists:
         ) -> CollectingInputs:
             return replace(phase, receipts={**phase.receipts, phase.setup.index(sender): frame})
 
-        return patch.object(kind, "on_receipt", on_receipt)
+        return patch.object(port, "on_receipt", on_receipt)
 
     @staticmethod
     def _any_boxes() -> Any:
