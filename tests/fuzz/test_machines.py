@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from securefl.base.ids import SERVER, PartyId
 from securefl.protocol.kernel.effects import Reject
 from securefl.protocol.kernel.events import Received
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.rounds import Release
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party import phases as party_phases
 from securefl.protocol.round.server import phases as server_phases
+from securefl.protocol.round.shared.reports import RunEffect
 from securefl.protocol.secure_sum.store import MemoryStore
 from tests.simulation.world import Node, World, scenario
 
@@ -33,7 +34,7 @@ class Moment:
     store: MemoryStore
     vectors: dict[int, bytes] = field(repr=False)
 
-    def step(self, event: Event[AnyMessage]) -> tuple[Any, tuple[Effect[AnyMessage], ...]]:
+    def step(self, event: Event[AnyMessage]) -> tuple[Any, tuple[RunEffect, ...]]:
         """Take one event, as if nothing else had happened since."""
         self.store._vectors = dict(self.vectors)
         after, effects = self.machine.step(self.phase, event)
@@ -77,7 +78,7 @@ def recorded(server: str) -> Run:
         before: object,
         event: Event[AnyMessage],
         after: object,
-        _effects: tuple[Effect[AnyMessage], ...],
+        _effects: tuple[RunEffect, ...],
     ) -> None:
         if isinstance(event, Received):
             fields = [getattr(event.message, name) for name in event.message.__struct_fields__]

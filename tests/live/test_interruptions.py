@@ -15,7 +15,7 @@ import pytest
 from securefl.base.ids import PartyId, RunId
 from securefl.cli import run as cli_run
 from securefl.methods.attacks.assignment import party_names
-from securefl.protocol.round.shared.reports import StepReached
+from securefl.protocol.round.shared.reports import AnyReport, StepReached
 from securefl.protocol.wire import topics
 from securefl.runtime.launch import process
 from securefl.runtime.process.publisher import GONE
@@ -46,7 +46,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, str], Callable[[], No
     acts: dict[tuple[int, str], Callable[[], None]] = {}
     report = JsonProgress.on_report
 
-    def watched(self: JsonProgress, now: float, item: object) -> None:
+    def watched(self: JsonProgress, now: float, item: AnyReport) -> None:
         report(self, now, item)
         if isinstance(item, StepReached):
             acts.get((item.round, item.step), lambda: None)()

@@ -19,7 +19,7 @@ from securefl.methods.clustering.assignment import Assignment
 from securefl.methods.leakage.admission import Admission
 from securefl.protocol.kernel.effects import Send
 from securefl.protocol.kernel.events import Place, Received
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.masking import BoxList, Complaint
 from securefl.protocol.messages.rounds import Certificate, Endorse, Freeze
 from securefl.protocol.messages.union import AnyMessage
@@ -29,6 +29,7 @@ from securefl.protocol.round.party.phases import Outside, PartyContext, PartyPha
 from securefl.protocol.round.server import freeze as server_freeze
 from securefl.protocol.round.shared import draw
 from securefl.protocol.round.shared.leakage import Question
+from securefl.protocol.round.shared.reports import RunEffect
 from securefl.scenario.scenario import Scenario
 from tests.simulation.world import Op, World, scenario
 
@@ -36,7 +37,7 @@ P = [PartyId(f"p{i:02d}") for i in range(10)]
 V = P[0]
 """The victim."""
 Clusters = Sequence[Sequence[Sequence[int]]]
-Effects = tuple[Effect[AnyMessage], ...]
+Effects = tuple[RunEffect, ...]
 
 ALONE: Clusters = [[[0, 1, 2], [3, 4]], [[1, 2], [0, 3, 4]]]
 """p00 is what the first sum has and the third has not; nobody else is determined."""
@@ -152,7 +153,7 @@ def without_receipts() -> AbstractContextManager[object]:
 
 def _freezes_without_victim(effects: Effects) -> Effects:
     """The freezes among the effects, with the victim among the dropped."""
-    changed: list[Effect[AnyMessage]] = []
+    changed: list[RunEffect] = []
     for effect in effects:
         if isinstance(effect, Send) and isinstance(effect.message, Freeze):
             fewer = tuple(name for name in effect.message.survivors if name != V)
@@ -187,7 +188,7 @@ class RetriesCertified:
         self._quorum = quorum
         self._again: Effects = ()
         self._signed: list[bytes] | None = None
-        self._held: list[Effect[AnyMessage]] = []
+        self._held: list[RunEffect] = []
 
     def __call__(self, event: Event[AnyMessage], effects: Effects) -> Effects:
         if self._signed is not None and len(self._signed) < self._quorum:

@@ -25,7 +25,7 @@ from securefl.methods.clustering.nonces import commitment
 from securefl.methods.encoding.ring import from_ring
 from securefl.protocol.kernel.effects import Send
 from securefl.protocol.kernel.events import Place, Received
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.masking import BoxList, Complaint, KeyList, Retry
 from securefl.protocol.messages.rounds import (
     Announce,
@@ -51,7 +51,13 @@ from securefl.protocol.round.server import gather as server_gather
 from securefl.protocol.round.server import machine as server
 from securefl.protocol.round.shared import draw
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import ClustersDrawn, InstanceRetried, SharesReleased, SumOpened
+from securefl.protocol.round.shared.reports import (
+    ClustersDrawn,
+    InstanceRetried,
+    RunEffect,
+    SharesReleased,
+    SumOpened,
+)
 from securefl.protocol.round.shared.statement import model_digest
 from securefl.protocol.secure_sum import port
 from securefl.protocol.secure_sum.collecting import CollectingInputs
@@ -61,7 +67,7 @@ from securefl.scenario.scenario import Scenario
 from tests.simulation.spy import Grasp, Spy, spying
 from tests.simulation.world import RUN, Op, World, scenario
 
-Effects = tuple[Effect[AnyMessage], ...]
+Effects = tuple[RunEffect, ...]
 Seam = Callable[[Event[AnyMessage], Effects], Effects]
 SentT = TypeVar("SentT", bound=AnyMessage)
 P = [PartyId(f"p{i:02d}") for i in range(8)]
@@ -81,7 +87,7 @@ def rewriting(
     """A seam that replaces every ``Send`` of one kind; sends to everybody are split first."""
 
     def seam(_event: Event[AnyMessage], effects: Effects) -> Effects:
-        out: list[Effect[AnyMessage]] = []
+        out: list[RunEffect] = []
         for effect in effects:
             if isinstance(effect, Send) and isinstance(effect.message, kind):
                 for to in P[:6] if effect.to == EVERYONE else [effect.to]:

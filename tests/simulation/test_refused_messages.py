@@ -17,14 +17,14 @@ import pytest
 from securefl.base.ids import PartyId
 from securefl.protocol.kernel.effects import Finished, Reject
 from securefl.protocol.kernel.events import Received
-from securefl.protocol.kernel.machine import Effect, Event, Machine
+from securefl.protocol.kernel.machine import Event, Machine
 from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import BoxList, KeyList, Retry
 from securefl.protocol.messages.rounds import Certificate, Freeze
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.messages.validation import DealtTo, HeldList, SketchNonces, Verdicts
 from securefl.protocol.round.party.phases import Working
-from securefl.protocol.round.shared.reports import SumOpened, UpdatesValidated
+from securefl.protocol.round.shared.reports import RunEffect, SumOpened, UpdatesValidated
 from securefl.protocol.secure_sum.validated import phases as validated_phases
 from securefl.protocol.secure_sum.validated.validation import CHECK_NUMBERS, SHARE_NUMBER
 from securefl.scenario.scenario import Scenario
@@ -46,15 +46,15 @@ EMPTY: tuple[AnyMessage, ...] = (
 class Pestered:
     """A party's machine that is offered, before each step, whatever has to be refused there."""
 
-    machine: Machine[Any, Event[AnyMessage], Effect[AnyMessage]]
+    machine: Machine[Any, Event[AnyMessage], RunEffect]
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often a kind of message was refused in a phase of an instance."""
     taken: list[Received[AnyMessage]] = field(default_factory=list)
 
-    def start(self, now: float) -> tuple[Any, tuple[Effect[AnyMessage], ...]]:
+    def start(self, now: float) -> tuple[Any, tuple[RunEffect, ...]]:
         return self.machine.start(now)
 
-    def step(self, phase: Any, event: Event[AnyMessage]) -> tuple[Any, tuple[Effect[AnyMessage], ...]]:
+    def step(self, phase: Any, event: Event[AnyMessage]) -> tuple[Any, tuple[RunEffect, ...]]:
         if isinstance(phase, Working):
             for wrong in self.wrong(phase, event if isinstance(event, Received) else self.taken[-1]):
                 after, effects = self.machine.step(phase, wrong)

@@ -17,11 +17,12 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.methods.encoding.ring import from_ring, from_wire
 from securefl.protocol.kernel.effects import Reject, Send
 from securefl.protocol.kernel.events import Place, Received, Trained
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Retry, ShareBoxes
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party import sums as party_sums
 from securefl.protocol.round.party.phases import Working
+from securefl.protocol.round.shared.reports import RunEffect
 from securefl.protocol.secure_sum.crypten.member import Submitted
 from securefl.protocol.secure_sum.masking import client
 from securefl.protocol.secure_sum.setup import self_mask_key
@@ -55,9 +56,7 @@ class Kept:
         """The first phase with an instance of one of these kinds."""
         return next(p for p in self.phases if isinstance(instance_of(p), kinds))
 
-    def step(
-        self, phase: Any, place: Place, message: AnyMessage
-    ) -> tuple[Any, tuple[Effect[AnyMessage], ...]]:
+    def step(self, phase: Any, place: Place, message: AnyMessage) -> tuple[Any, tuple[RunEffect, ...]]:
         return self.machine.step(phase, Received(50.0, SERVER, place, message, b""))
 
 
@@ -228,7 +227,7 @@ class TestTwoOutsideColluders:
         np.testing.assert_allclose(from_ring(words) / 2**16, update * weight, atol=2**-15)
 
 
-def said(effects: tuple[Effect[AnyMessage], ...], kind: Any) -> Any:
+def said(effects: tuple[RunEffect, ...], kind: Any) -> Any:
     (message,) = (e.message for e in effects if isinstance(e, Send) and isinstance(e.message, kind))
     return message
 

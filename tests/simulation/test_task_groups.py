@@ -11,7 +11,7 @@ from securefl.base.arrays import F32, I64
 from securefl.base.ids import PartyId
 from securefl.methods.encoding.ring import from_ring, to_ring
 from securefl.protocol.kernel.effects import Choose, Finished, Send
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import SEATS, Hello, Release, SlotCounts
 from securefl.protocol.messages.union import AnyMessage
@@ -24,6 +24,7 @@ from securefl.protocol.round.shared.reports import (
     ModelFinal,
     NothingLearned,
     RoundDone,
+    RunEffect,
     SatOut,
     SharesReleased,
     SlotsCounted,
@@ -132,7 +133,7 @@ def test_parties_choose_among_the_models_that_are_there(mode: dict[str, str]) ->
         _was: object,
         _event: Event[AnyMessage],
         _is: object,
-        effects: Sequence[Effect[AnyMessage]],
+        effects: Sequence[RunEffect],
     ) -> None:
         for effect in effects:
             if isinstance(effect, Choose):
@@ -219,9 +220,7 @@ def test_a_slot_of_one_stays_closed_and_no_share_of_it_leaves() -> None:
 def lying(world_: World, lie: Callable[[tuple[int, ...]], tuple[int, ...]]) -> World:
     """The server tells other seats than it opened."""
 
-    def seam(
-        _event: Event[AnyMessage], effects: tuple[Effect[AnyMessage], ...]
-    ) -> tuple[Effect[AnyMessage], ...]:
+    def seam(_event: Event[AnyMessage], effects: tuple[RunEffect, ...]) -> tuple[RunEffect, ...]:
         return tuple(
             Send(e.to, e.place, SlotCounts(seats=lie(e.message.seats)))
             if isinstance(e, Send) and isinstance(e.message, SlotCounts)
@@ -356,9 +355,7 @@ def test_a_dropout_takes_its_hidden_cluster_along() -> None:
     config = scenario(8, rounds="2", **HIDDEN)
     lab = world(config)
 
-    def silent(
-        event: Event[AnyMessage], effects: tuple[Effect[AnyMessage], ...]
-    ) -> tuple[Effect[AnyMessage], ...]:
+    def silent(event: Event[AnyMessage], effects: tuple[RunEffect, ...]) -> tuple[RunEffect, ...]:
         return tuple(e for e in effects if not (isinstance(e, Send) and isinstance(e.message, MaskedInput)))
 
     lab.nodes[PartyId("p02")].seam = silent

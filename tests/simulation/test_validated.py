@@ -11,10 +11,8 @@ from securefl.base.arrays import I64
 from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.methods.encoding.ring import from_ring
 from securefl.protocol.kernel.effects import Aborted, Finished, Send
-from securefl.protocol.kernel.machine import Effect
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Hello, Release
-from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.messages.validation import Dealt
 from securefl.protocol.round.dealer.machine import DealerMachine
 from securefl.protocol.round.party.phases import Working
@@ -23,6 +21,7 @@ from securefl.protocol.round.shared.reports import (
     InstanceLost,
     InstanceRetried,
     RoundDone,
+    RunEffect,
     SumOpened,
     TriplesDealt,
     UpdatesValidated,
@@ -141,7 +140,7 @@ class TestDeclaredCounts:
     def test_a_sum_is_held_to_what_its_members_may_weigh_together(self) -> None:
         """Four of weight 1/64: a share of the sum that is off by one update of weight 1 / 4 is too much."""
 
-        def spoilt(_event: object, effects: tuple[Effect[AnyMessage], ...]) -> tuple[Effect[AnyMessage], ...]:
+        def spoilt(_event: object, effects: tuple[RunEffect, ...]) -> tuple[RunEffect, ...]:
             return tuple(
                 replace(effect, message=MaskedInput(vector=moved(effect.message.vector)))
                 if isinstance(effect, Send) and isinstance(effect.message, MaskedInput)
@@ -264,7 +263,7 @@ def test_a_slow_dealer_costs_the_sum_and_what_comes_late_is_refused() -> None:
 def test_a_sum_that_is_longer_than_its_members_may_be_is_refused() -> None:
     """A refused member spoils its share of the sum: no MACs stop that, the length of what opens does."""
 
-    def spoilt(_event: object, effects: tuple[Effect[AnyMessage], ...]) -> tuple[Effect[AnyMessage], ...]:
+    def spoilt(_event: object, effects: tuple[RunEffect, ...]) -> tuple[RunEffect, ...]:
         return tuple(
             replace(effect, message=MaskedInput(vector=bytes(len(effect.message.vector))))
             if isinstance(effect, Send) and isinstance(effect.message, MaskedInput)

@@ -46,7 +46,7 @@ from securefl.protocol.kernel.events import (
     Received,
     Trained,
 )
-from securefl.protocol.kernel.machine import Effect, Event, Machine
+from securefl.protocol.kernel.machine import Event, Machine
 from securefl.protocol.messages.masking import ShareBoxes
 from securefl.protocol.messages.rounds import ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
@@ -57,6 +57,7 @@ from securefl.protocol.round.party.upload import HONEST, Seams
 from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import ServerContext
 from securefl.protocol.round.shared.plan import RunPlan
+from securefl.protocol.round.shared.reports import AnyReport, RunEffect
 from securefl.protocol.secure_sum.store import MemoryStore
 from securefl.protocol.wire.inbox import Inbox
 from securefl.protocol.wire.outbox import Outbox
@@ -70,9 +71,9 @@ MessageT = TypeVar("MessageT")
 RUN = RunId("test")
 MAX_STEPS = 200_000
 
-EffectSeam = Callable[[Event[AnyMessage], tuple[Effect[AnyMessage], ...]], tuple[Effect[AnyMessage], ...]]
+EffectSeam = Callable[[Event[AnyMessage], tuple[RunEffect, ...]], tuple[RunEffect, ...]]
 
-Observer = Callable[["Node", object, Event[AnyMessage], object, tuple[Effect[AnyMessage], ...]], None]
+Observer = Callable[["Node", object, Event[AnyMessage], object, tuple[RunEffect, ...]], None]
 """Called after each step: node, phase before, event, phase after, effects (before the seam)."""
 
 
@@ -103,7 +104,7 @@ class Node:
     """One process: machine, phase, and its ends of the wire."""
 
     name: PartyId
-    machine: Machine[Any, Event[AnyMessage], Effect[AnyMessage]]
+    machine: Machine[Any, Event[AnyMessage], RunEffect]
     """Of a party or of the server, perhaps inside a behaviour."""
     outbox: Outbox
     inbox: Inbox
@@ -112,7 +113,7 @@ class Node:
     wake: float | None = None
     seam: EffectSeam | None = None
     journal: list[tuple[int, str]] = field(default_factory=list)
-    reports: list[object] = field(default_factory=list)
+    reports: list[AnyReport] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     outcome: Finished | Aborted | None = None
 
@@ -295,7 +296,7 @@ class World:
         self._perform(node, effects)
 
     def _perform(  # noqa: C901, PLR0912 - one branch per effect
-        self, node: Node, effects: tuple[Effect[AnyMessage], ...]
+        self, node: Node, effects: tuple[RunEffect, ...]
     ) -> None:
         for effect in effects:
             if not node.alive:

@@ -25,7 +25,6 @@ from securefl.protocol.kernel import (
     Choose,
     Chosen,
     DeadlinePassed,
-    Effect,
     Evaluate,
     Evaluated,
     Event,
@@ -40,7 +39,7 @@ from securefl.protocol.kernel import (
     WakeAt,
 )
 from securefl.protocol.messages import AnyMessage
-from securefl.protocol.round import HONEST, Occasion, RunPlan, Seams
+from securefl.protocol.round import HONEST, AnyReport, Occasion, RunEffect, RunPlan, Seams
 from securefl.protocol.wire import Delivery
 from securefl.runtime.report import entry_of
 from securefl.runtime.transcript import Entry, Transcript
@@ -54,7 +53,7 @@ _FROM_OUTSIDE = frozenset({"update_encoded"})
 _CLOCKS = 0.05
 """Seconds by which the observer may hear of a presence later than the server."""
 
-Effects = tuple[Effect[AnyMessage], ...]
+Effects = tuple[RunEffect, ...]
 
 
 class Steppable(Protocol):
@@ -110,7 +109,7 @@ class Restepper:
         self._machine = machine
         self._plan = plan
         self._tap = tap
-        self._made: deque[Send[AnyMessage] | Report] = deque()
+        self._made: deque[Send[AnyMessage] | Report[AnyReport]] = deque()
         self._asked: deque[Train | Evaluate | Choose] = deque()
         self._wake: float | None = None
         self._phase: Any = None
@@ -206,7 +205,7 @@ class Restepper:
                 case _:
                     pass
 
-    def _agrees(self, entry: Entry, made: Send[AnyMessage] | Report) -> bool:
+    def _agrees(self, entry: Entry, made: Send[AnyMessage] | Report[AnyReport]) -> bool:
         if isinstance(made, Send):
             if entry.kind != "sent":
                 return False
@@ -218,7 +217,7 @@ class Restepper:
         return kind in _FROM_OUTSIDE or dict(fields) == recorded
 
 
-def _name(made: Send[AnyMessage] | Report) -> str:
+def _name(made: Send[AnyMessage] | Report[AnyReport]) -> str:
     return type(made.message if isinstance(made, Send) else made.item).__name__
 
 

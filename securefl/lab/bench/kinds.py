@@ -26,7 +26,6 @@ from securefl.base.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
 from securefl.methods.feasibility import check
 from securefl.protocol.kernel import (
     Aborted,
-    Effect,
     Evaluate,
     Evaluated,
     Event,
@@ -42,6 +41,7 @@ from securefl.protocol.round import (
     DealerMachine,
     PartyContext,
     PartyMachine,
+    RunEffect,
     RunPlan,
     ServerContext,
     ServerMachine,
@@ -112,7 +112,7 @@ class Cost:
 
 @dataclass(slots=True)
 class _Node:
-    machine: Machine[Any, Event[AnyMessage], Effect[AnyMessage]]
+    machine: Machine[Any, Event[AnyMessage], RunEffect]
     outbox: Outbox
     inbox: Inbox
     phase: object = None
@@ -183,7 +183,7 @@ class _Round:
         initial = np.zeros(length, dtype=np.float32)
         store = MemoryStore()
         server = ServerMachine(ServerContext(plan, keys[SERVER], store, initial, entropy.child("server")))
-        machines: dict[PartyId, Machine[Any, Event[AnyMessage], Effect[AnyMessage]]] = {SERVER: server}
+        machines: dict[PartyId, Machine[Any, Event[AnyMessage], RunEffect]] = {SERVER: server}
         for name in names:
             own = entropy.child("party", name)
             machines[name] = PartyMachine(PartyContext(plan, name, 10, own, prepared=sums))
@@ -245,7 +245,7 @@ class _Round:
             raise UsageError("the benchmark lost a message")
         return Received(0.0, delivery.sender, delivery.place, delivery.message, delivery.signed)
 
-    def _perform(self, name: PartyId, effects: tuple[Effect[AnyMessage], ...]) -> None:
+    def _perform(self, name: PartyId, effects: tuple[RunEffect, ...]) -> None:
         for effect in effects:
             match effect:
                 case Send():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Generic, TypeVar
 
 from securefl.base.arrays import F32, F64
 from securefl.base.ids import PartyId
 from securefl.protocol.kernel.events import MessageT, Place
+
+ItemT_co = TypeVar("ItemT_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +103,10 @@ class Reject:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """A fact for metrics, progress and transcript: one of the structs of the machine's ``reports`` module."""
+class Report(Generic[ItemT_co]):
+    """A fact for metrics, progress and transcript: one of the closed set of a machine's reports."""
 
-    item: object
+    item: ItemT_co
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ from securefl.protocol.kernel.events import (
     Trained,
 )
 
+ItemT = TypeVar("ItemT")
+
 Event: TypeAlias = (
     Received[MessageT]
     | DeadlinePassed
@@ -64,7 +66,7 @@ Effect: TypeAlias = (
     | Consult
     | AwaitSent
     | Reject
-    | Report
+    | Report[ItemT]
     | Finished
     | Aborted
 )

@@ -69,6 +69,7 @@ from .shared.randomness import sampling_entropy as sampling_entropy
 from .shared.randomness import server_entropy as server_entropy
 from .shared.randomness import training_entropy as training_entropy
 from .shared.randomness import update_entropy as update_entropy
+from .shared.reports import AnyReport as AnyReport
 from .shared.reports import ClusterKey as ClusterKey
 from .shared.reports import ClustersDrawn as ClustersDrawn
 from .shared.reports import ConnectionBack as ConnectionBack
@@ -78,6 +79,7 @@ from .shared.reports import DrawVoided as DrawVoided
 from .shared.reports import InstanceLost as InstanceLost
 from .shared.reports import InstanceRetried as InstanceRetried
 from .shared.reports import ModelFinal as ModelFinal
+from .shared.reports import ModelSent as ModelSent
 from .shared.reports import ModelStepped as ModelStepped
 from .shared.reports import NothingLearned as NothingLearned
 from .shared.reports import PartiesJoined as PartiesJoined
@@ -85,6 +87,7 @@ from .shared.reports import QuorumAwaited as QuorumAwaited
 from .shared.reports import RoundDone as RoundDone
 from .shared.reports import RoundSkipped as RoundSkipped
 from .shared.reports import RoundStarted as RoundStarted
+from .shared.reports import RunEffect as RunEffect
 from .shared.reports import SatOut as SatOut
 from .shared.reports import SharesReleased as SharesReleased
 from .shared.reports import SlotsCounted as SlotsCounted
@@ -94,6 +97,7 @@ from .shared.reports import SumOpened as SumOpened
 from .shared.reports import SumsWithheld as SumsWithheld
 from .shared.reports import SurvivorsFrozen as SurvivorsFrozen
 from .shared.reports import Suspect as Suspect
+from .shared.reports import TriplesDealt as TriplesDealt
 from .shared.reports import UpdateEncoded as UpdateEncoded
 from .shared.reports import UpdatesValidated as UpdatesValidated
 from .shared.reports import is_report as is_report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from securefl.protocol.round import AnyReport
 from securefl.runtime.report import PlainProgress
 
 
@@ -13,7 +14,7 @@ class NoProgress:
     def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:
         """See :class:`securefl.runtime.report.progress.Progress`."""
 
-    def on_report(self, now: float, report: object) -> None:
+    def on_report(self, now: float, report: AnyReport) -> None:
         """See :class:`securefl.runtime.report.progress.Progress`."""
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-from securefl.protocol.kernel import Chosen, Consulted, Effect, Evaluated, Event, Received, Trained
+from securefl.protocol.kernel import Chosen, Consulted, Evaluated, Event, Received, Trained
 from securefl.protocol.messages import AnyMessage
+from securefl.protocol.round import RunEffect
 from securefl.runtime.misbehaviour.faults import Fault
 from securefl.scenario import Behaviour
 
-Action: TypeAlias = Effect[AnyMessage] | Fault
+Action: TypeAlias = RunEffect | Fault
 """What a shell can perform."""
 
 

@@ -14,13 +14,13 @@ from dataclasses import replace
 
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment, survivor_set
-from securefl.protocol.kernel import DeadlinePassed, Effect, Event, Machine, Received
+from securefl.protocol.kernel import DeadlinePassed, Event, Machine, Received
 from securefl.protocol.messages import AnyMessage, MaskedInput, Receipt
-from securefl.protocol.round import RunPlan, ServerPhase, Summing
+from securefl.protocol.round import RunEffect, RunPlan, ServerPhase, Summing
 from securefl.runtime.misbehaviour.seam import acts
 from securefl.scenario import ServerDropsMates
 
-ServerLike = Machine[ServerPhase, Event[AnyMessage], Effect[AnyMessage]]
+ServerLike = Machine[ServerPhase, Event[AnyMessage], RunEffect]
 
 
 def mates_to_drop(
@@ -74,13 +74,11 @@ class DropsMates:
         self._begun: Assignment | None = None
         """Of the round in which it has dropped something already."""
 
-    def start(self, now: float) -> tuple[ServerPhase, tuple[Effect[AnyMessage], ...]]:
+    def start(self, now: float) -> tuple[ServerPhase, tuple[RunEffect, ...]]:
         """As the honest machine."""
         return self._machine.start(now)
 
-    def step(
-        self, phase: ServerPhase, event: Event[AnyMessage]
-    ) -> tuple[ServerPhase, tuple[Effect[AnyMessage], ...]]:
+    def step(self, phase: ServerPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, tuple[RunEffect, ...]]:
         """As the honest machine, without what it is not to hear."""
         if not isinstance(phase, Summing) or not acts(self._behaviour, phase.standing.round):
             return self._machine.step(phase, event)

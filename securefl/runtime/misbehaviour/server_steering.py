@@ -14,9 +14,16 @@ from typing import TypeVar
 
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
-from securefl.protocol.kernel import DeadlinePassed, Effect, Event, Received
+from securefl.protocol.kernel import DeadlinePassed, Event, Received
 from securefl.protocol.messages import AnyMessage, Reveal
-from securefl.protocol.round import MAX_REDRAWS, Revealing, RunPlan, ServerPhase, draw_round
+from securefl.protocol.round import (
+    MAX_REDRAWS,
+    Revealing,
+    RunEffect,
+    RunPlan,
+    ServerPhase,
+    draw_round,
+)
 from securefl.runtime.misbehaviour.seam import acts
 from securefl.runtime.misbehaviour.server_dropping import DropsMates, ServerLike
 from securefl.scenario import Behaviour, ServerDropsMates, ServerWithholdsNonces
@@ -45,13 +52,11 @@ class WithholdsNonces:
         self._victim = PartyId(behaviour.victim)
         self._accomplices = frozenset(map(PartyId, behaviour.accomplices))
 
-    def start(self, now: float) -> tuple[ServerPhase, tuple[Effect[AnyMessage], ...]]:
+    def start(self, now: float) -> tuple[ServerPhase, tuple[RunEffect, ...]]:
         """As the honest machine."""
         return self._machine.start(now)
 
-    def step(
-        self, phase: ServerPhase, event: Event[AnyMessage]
-    ) -> tuple[ServerPhase, tuple[Effect[AnyMessage], ...]]:
+    def step(self, phase: ServerPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, tuple[RunEffect, ...]]:
         """As the honest machine, but for the last nonce of a draw that is not to its liking."""
         if isinstance(phase, Revealing) and isinstance(event, Received) and isinstance(event.message, Reveal):
             blamed = self._blamed(phase, event.sender, event.message)

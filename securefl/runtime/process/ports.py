@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from securefl.base.arrays import F32, F64
 from securefl.protocol.kernel import Send, Train
 from securefl.protocol.messages import AnyMessage
+from securefl.protocol.round import AnyReport
 from securefl.protocol.wire import Delivery
 from securefl.training.sgd import Evaluation
 
@@ -16,7 +17,7 @@ from securefl.training.sgd import Evaluation
 class Witness(Protocol):
     """A listener to what this process saw and did: transcript, metrics, progress."""
 
-    def report(self, now: float, item: object) -> None:
+    def report(self, now: float, item: AnyReport) -> None:
         """Take a fact that the machine reports."""
         ...
 
@@ -44,7 +45,7 @@ class Witness(Protocol):
 class Nobody:
     """A witness that takes no note, for a process that cannot have another."""
 
-    def report(self, now: float, item: object) -> None:
+    def report(self, now: float, item: AnyReport) -> None:
         """Pass over a fact."""
 
     def refused(self, now: float, culprit: str, reason: str) -> None:

@@ -23,7 +23,6 @@ from securefl.protocol.kernel import (
     Choose,
     Consult,
     DeadlinePassed,
-    Effect,
     Evaluate,
     Event,
     Finished,
@@ -41,6 +40,7 @@ from securefl.protocol.kernel import (
     WakeAt,
 )
 from securefl.protocol.messages import AnyMessage, Here
+from securefl.protocol.round import RunEffect
 from securefl.protocol.wire import Delivery, FramePart, Inbox, Outbox, topics
 from securefl.runtime.misbehaviour import EffectSeam, Fault
 from securefl.runtime.process.local_worker import LocalWorker
@@ -75,7 +75,7 @@ class Shell(Generic[PhaseT]):
         *,
         run: RunId,
         me: PartyId,
-        machine: Machine[PhaseT, Event[AnyMessage], Effect[AnyMessage]],
+        machine: Machine[PhaseT, Event[AnyMessage], RunEffect],
         transport: Transport,
         inbox: Inbox,
         outbox: Outbox,
@@ -83,7 +83,7 @@ class Shell(Generic[PhaseT]):
         witness: Witness,
         journal: DurableJournal | None = None,
         seam: EffectSeam | None = None,
-        farewell: Callable[[str], tuple[Effect[AnyMessage], ...]] = lambda _reason: (),
+        farewell: Callable[[str], tuple[RunEffect, ...]] = lambda _reason: (),
         awaited: Callable[[PhaseT], Collection[PartyId]] = lambda _phase: (),
     ) -> None:
         self._me = me
@@ -259,7 +259,7 @@ class Shell(Generic[PhaseT]):
 
     def _step(
         self, phase: PhaseT, item: ArrivedFrame | Event[AnyMessage]
-    ) -> tuple[PhaseT, tuple[Effect[AnyMessage] | Fault, ...]]:
+    ) -> tuple[PhaseT, tuple[RunEffect | Fault, ...]]:
         """Verify and reassemble if it is a frame, then step. Runs in a worker thread."""
         now = time.monotonic()
         if isinstance(item, ArrivedFrame):
@@ -310,7 +310,7 @@ class Shell(Generic[PhaseT]):
             return Heard(now, delivery.sender)
         return Received(now, delivery.sender, delivery.place, delivery.message, delivery.signed)
 
-    async def _perform(self, effects: tuple[Effect[AnyMessage] | Fault, ...]) -> None:
+    async def _perform(self, effects: tuple[RunEffect | Fault, ...]) -> None:
         """Perform effects in order. A journal that cannot be written ends everything before what follows."""
         for effect in effects:
             now = time.monotonic()

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from securefl.base.ids import PartyId
 from securefl.protocol.round import (
+    AnyReport,
     ClusterKey,
     ClustersDrawn,
     InstanceLost,
@@ -84,7 +85,7 @@ class DisplayState:
     events: tuple[str, ...] = ()
     """The latest, newest last."""
 
-    def after(self, now: float, report: object) -> DisplayState:
+    def after(self, now: float, report: AnyReport) -> DisplayState:
         """The scene after a report."""
         scene = replace(self, now=now)
         line = event_text(report)
@@ -112,7 +113,7 @@ class DisplayState:
         return replace(self.noting(refusal_text(vantage, culprit, reason)), refusals=self.refusals + 1)
 
 
-def _course(scene: DisplayState, now: float, report: object) -> DisplayState:
+def _course(scene: DisplayState, now: float, report: AnyReport) -> DisplayState:
     """The state after reports that move the run along."""
     match report:
         case PartiesJoined(present=present, missing=missing):
@@ -133,7 +134,7 @@ def _course(scene: DisplayState, now: float, report: object) -> DisplayState:
     return scene
 
 
-def _fortunes(scene: DisplayState, report: object) -> DisplayState:
+def _fortunes(scene: DisplayState, report: AnyReport) -> DisplayState:
     """The state after reports on parties and sums."""
     match report:
         case ClustersDrawn(clusters=clusters):

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from securefl.base.ids import PartyId
 from securefl.protocol.round import (
+    AnyReport,
     ClusterKey,
     ClustersDrawn,
     DrawVoided,
@@ -72,7 +73,7 @@ class RoundDraft:
     _redraws: int = 0
     _retries: int = 0
 
-    def take(self, now: float, report: object) -> None:
+    def take(self, now: float, report: AnyReport) -> None:
         """Note one report; those that say nothing of a round pass unnoticed."""
         match report:
             case StepReached(step=step):

@@ -17,13 +17,13 @@ import numpy.typing as npt
 
 from securefl.base.arrays import digest_of
 from securefl.base.errors import UsageError
-from securefl.protocol.round import ClusterSum, is_report
+from securefl.protocol.round import AnyReport, ClusterSum, is_report
 from securefl.runtime.transcript import JsonValue, LabStore, vector_record
 
 VectorWriter = Callable[[npt.NDArray[Any]], JsonValue]
 
 
-def entry_of(report: object, run: str, lab: LabStore | None = None) -> tuple[str, dict[str, JsonValue]]:
+def entry_of(report: AnyReport, run: str, lab: LabStore | None = None) -> tuple[str, dict[str, JsonValue]]:
     """Kind and fields of a report, for :meth:`securefl.runtime.transcript.chain.TranscriptWriter.append`.
 
     Bytes become hex digits, tuples lists, vectors what :func:`vector_record` says; numbers that are not
@@ -36,7 +36,7 @@ def entry_of(report: object, run: str, lab: LabStore | None = None) -> tuple[str
     return kind_of(report), fields_of(report, lambda vector: vector_record(vector, run, lab))
 
 
-def brief_entry_of(report: object) -> tuple[str, dict[str, JsonValue]]:
+def brief_entry_of(report: AnyReport) -> tuple[str, dict[str, JsonValue]]:
     """The same with vectors by digest and length only, for a progress stream.
 
     Raises:
@@ -47,7 +47,7 @@ def brief_entry_of(report: object) -> tuple[str, dict[str, JsonValue]]:
     )
 
 
-def kind_of(report: object) -> str:
+def kind_of(report: AnyReport) -> str:
     """``round_done`` for a ``RoundDone``.
 
     Raises:
@@ -58,12 +58,9 @@ def kind_of(report: object) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(report).__name__).lower()
 
 
-def fields_of(report: object, vector: VectorWriter) -> dict[str, JsonValue]:
+def fields_of(report: AnyReport | ClusterSum, vector: VectorWriter) -> dict[str, JsonValue]:
     """The fields of a report as JSON values; ``vector`` says what becomes of arrays."""
-    return {
-        field.name: _json(getattr(report, field.name), vector)
-        for field in dataclasses.fields(report)  # type: ignore[arg-type] # every report is a dataclass
-    }
+    return {field.name: _json(getattr(report, field.name), vector) for field in dataclasses.fields(report)}
 
 
 def _json(value: object, vector: VectorWriter) -> JsonValue:

@@ -5,20 +5,32 @@ from __future__ import annotations
 from typing import assert_never
 
 from securefl.protocol.round import (
+    AnyReport,
+    ClustersDrawn,
     ConnectionBack,
     ConnectionLost,
     ConsultingFailed,
     DrawVoided,
     InstanceLost,
     InstanceRetried,
+    ModelFinal,
+    ModelSent,
+    ModelStepped,
     NothingLearned,
     PartiesJoined,
     QuorumAwaited,
     RoundDone,
+    RoundSkipped,
+    RoundStarted,
     SatOut,
+    SharesReleased,
+    SlotsCounted,
+    StepReached,
     SumChecked,
+    SumOpened,
     SumsWithheld,
     SurvivorsFrozen,
+    TriplesDealt,
     UpdateEncoded,
     UpdatesValidated,
 )
@@ -26,23 +38,35 @@ from securefl.runtime.report.records import CLOSED
 from securefl.runtime.report.text import counted, listed, percent, printable, seconds
 from securefl.scenario import Groups
 
+Silent = (
+    ClustersDrawn
+    | ModelFinal
+    | ModelSent
+    | ModelStepped
+    | RoundSkipped
+    | RoundStarted
+    | SharesReleased
+    | SlotsCounted
+    | StepReached
+    | SumOpened
+    | TriplesDealt
+)
+"""Reports without a line of their own: the display shows what they say, or nobody needs to read it."""
 
-def event_text(report: object) -> str | None:
+
+def event_text(report: AnyReport) -> str | None:
     """The line on a machine's report; None where it is not worth one."""
-    text: str | None = None
+    if isinstance(report, Silent):
+        return None
+    text: str | None
     match report:
         case PartiesJoined(present=present, missing=missing):
             absent = f"; missing: {listed(missing)}" if missing else ""
             text = f"{len(present)} of {len(present) + len(missing)} parties present{absent}"
-        case DrawVoided(round=round_, withheld=withheld):
-            text = f"round {round_}: draw void, nonce withheld by {listed(withheld)}; drawing again"
         case InstanceRetried() | InstanceLost() | SumChecked() | UpdatesValidated():
             text = _on_sum(report)
-        case ConsultingFailed(round=round_, reason=reason):
-            text = f"round {round_}: no update, the rule needs the server's own data: {printable(reason)}"
-        case SurvivorsFrozen(round=round_, survivors=survivors, dropped=dropped) if dropped:
-            everybody = len(survivors) + len(dropped)
-            text = f"round {round_}: {len(survivors)} of {everybody} survive, without {listed(dropped)}"
+        case DrawVoided() | ConsultingFailed() | SurvivorsFrozen():
+            text = _on_round(report)
         case SumsWithheld():
             text = _on_withheld(report)
         case ConnectionLost() | ConnectionBack() | QuorumAwaited():
@@ -52,8 +76,22 @@ def event_text(report: object) -> str | None:
         case SatOut() | NothingLearned() | UpdateEncoded():
             text = _on_party(report)
         case _:
-            pass
+            assert_never(report)
     return text
+
+
+def _on_round(report: DrawVoided | ConsultingFailed | SurvivorsFrozen) -> str | None:
+    """The line on who is missing from a round, or on what it lacks."""
+    match report:
+        case DrawVoided(round=round_, withheld=withheld):
+            return f"round {round_}: draw void, nonce withheld by {listed(withheld)}; drawing again"
+        case ConsultingFailed(round=round_, reason=reason):
+            return f"round {round_}: no update, the rule needs the server's own data: {printable(reason)}"
+        case SurvivorsFrozen(round=round_, survivors=survivors, dropped=dropped):
+            told = f"round {round_}: {len(survivors)} of {len(survivors) + len(dropped)} survive"
+            return f"{told}, without {listed(dropped)}" if dropped else None
+        case _:
+            assert_never(report)
 
 
 def _on_party(report: SatOut | NothingLearned | UpdateEncoded) -> str | None:

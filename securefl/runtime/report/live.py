@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from securefl.protocol.round import AnyReport
 from securefl.runtime.report.display_state import DONE, OPTIONAL, STEPS, DisplayState, Standing
 from securefl.runtime.report.text import counted, curve, percent, printable, seconds
 
@@ -51,7 +52,7 @@ class LiveProgress:
         self._began = self._seen = time.monotonic()
         self._live.start()
 
-    def on_report(self, now: float, report: object) -> None:
+    def on_report(self, now: float, report: AnyReport) -> None:
         """See :class:`securefl.runtime.report.progress.Progress`."""
         self._seen = time.monotonic()
         self._scene = self._scene.after(now, report)

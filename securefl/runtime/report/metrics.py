@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from securefl.base.ids import PartyId
 from securefl.methods.attacks import party_names
-from securefl.protocol.round import ClustersDrawn, PartiesJoined, RoundDone, RoundStarted, RunPlan
+from securefl.protocol.round import AnyReport, ClustersDrawn, PartiesJoined, RoundDone, RoundStarted, RunPlan
 from securefl.runtime.report.checks import Checked, CheckWatch
 from securefl.runtime.report.draft import RoundDraft
 from securefl.runtime.report.outcome import Outcome
@@ -75,7 +75,7 @@ class RunMetrics:
         """The rounds that ended, in order."""
         return tuple(self._records)
 
-    def on_report(self, now: float, report: object) -> None:
+    def on_report(self, now: float, report: AnyReport) -> None:
         """Take a report of the server's machine; those of parties are ignored.
 
         Args:

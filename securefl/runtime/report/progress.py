@@ -7,7 +7,7 @@ from typing import IO, Final, Protocol
 
 from rich.console import Console
 
-from securefl.protocol.round import RoundDone, RoundStarted
+from securefl.protocol.round import AnyReport, RoundDone, RoundStarted
 from securefl.runtime.report.draft import RoundDraft
 from securefl.runtime.report.entries import brief_entry_of
 from securefl.runtime.report.events import event_text, refusal_text, round_text
@@ -33,7 +33,7 @@ class Progress(Protocol):
         """
         ...
 
-    def on_report(self, now: float, report: object) -> None:
+    def on_report(self, now: float, report: AnyReport) -> None:
         """A machine reports a fact, at ``now`` on its clock in seconds."""
         ...
 
@@ -66,7 +66,7 @@ class PlainProgress:
             self._say(line)
         self._say(f"{counted(rounds, 'round')} planned" + (f", {done} of them done before" if done else ""))
 
-    def on_report(self, now: float, report: object) -> None:
+    def on_report(self, now: float, report: AnyReport) -> None:
         """See :class:`Progress`."""
         if isinstance(report, RoundStarted):
             self._since, self._draft = now, RoundDraft(started=now)
@@ -112,7 +112,7 @@ class JsonProgress:
         """See :class:`Progress`."""
         self._emit("start", {"header": list(header), "rounds": rounds, "done": done})
 
-    def on_report(self, now: float, report: object) -> None:
+    def on_report(self, now: float, report: AnyReport) -> None:
         """See :class:`Progress`."""
         kind, fields = brief_entry_of(report)
         self._emit(kind, {"time": round(now, 6), **fields})

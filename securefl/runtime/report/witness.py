@@ -16,7 +16,7 @@ import numpy as np
 from securefl.methods.encoding import ring_dtype
 from securefl.protocol.kernel import Aborted, Finished, Place, Send
 from securefl.protocol.messages import AnyMessage, MaskedInput, ModelAnnounce
-from securefl.protocol.round import ClustersDrawn, RoundDone
+from securefl.protocol.round import AnyReport, ClustersDrawn, RoundDone
 from securefl.protocol.wire import Delivery, encode
 from securefl.runtime.process import ProcessSettings
 from securefl.runtime.report.entries import entry_of
@@ -63,7 +63,7 @@ class Fact:
     """A report of the process's machine."""
 
     now: float
-    item: object
+    item: AnyReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class ProcessWitness:
         self._refusals = RefusalLines()
         self._idle = RefusalLines()
 
-    def report(self, now: float, item: object) -> None:
+    def report(self, now: float, item: AnyReport) -> None:
         """Record a fact and pass it on; after each round the traffic, too."""
         kind, fields = entry_of(item, self._run, self._lab)
         self._writer.append(kind, {"time": now, **fields})

@@ -16,6 +16,7 @@ from securefl.methods.clustering import COUNTS, hides_groups
 from securefl.protocol.kernel import Aborted, Finished, Place
 from securefl.protocol.round import (
     NO_GRADIENTS,
+    AnyReport,
     ClusterKey,
     ClusterSum,
     ConsultingFailed,
@@ -69,7 +70,7 @@ from securefl.training.sgd import Chooser, Evaluation
 class Listener(Protocol):
     """Hears what the server of a run would report."""
 
-    def on_report(self, now: float, report: object) -> None:
+    def on_report(self, now: float, report: AnyReport) -> None:
         """Take a report of a round (``round.shared.reports``), at ``now`` seconds on a monotonic clock."""
         ...
 
@@ -254,7 +255,7 @@ class SimulatedRounds:
         for opened in sums:
             self._report(SumOpened(round_, opened))
 
-    def _report(self, item: object) -> None:
+    def _report(self, item: AnyReport) -> None:
         now = time.monotonic()
         for listener in self._listeners:
             listener.on_report(now, item)

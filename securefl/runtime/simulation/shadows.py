@@ -14,7 +14,7 @@ from securefl.base.arrays import F32
 from securefl.base.entropy import Entropy, OsEntropy
 from securefl.base.errors import RunAbortedError, UsageError
 from securefl.base.ids import RunId
-from securefl.protocol.round import ModelFinal
+from securefl.protocol.round import AnyReport, ModelFinal
 from securefl.runtime.simulation.federation import assemble
 from securefl.runtime.simulation.limits import without_messages
 from securefl.runtime.simulation.rounds import SimulatedRounds
@@ -139,7 +139,7 @@ class _Last:
     def __init__(self) -> None:
         self.params: F32 | None = None
 
-    def on_report(self, _now: float, report: object) -> None:
+    def on_report(self, _now: float, report: AnyReport) -> None:
         """See :class:`securefl.runtime.simulation.rounds.Listener`."""
         if isinstance(report, ModelFinal):
             self.params = report.params

@@ -11,9 +11,10 @@ from securefl.base.arrays import F32
 from securefl.base.ids import SERVER, PartyId
 from securefl.protocol.kernel.effects import Aborted, Finished, Report, Send
 from securefl.protocol.kernel.events import Received
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.upload import HONEST, Seams
+from securefl.protocol.round.shared.reports import RunEffect
 from securefl.protocol.wire.inbox import Delivery
 from securefl.runtime.process.ground_truth import LAB_FRAMES, recording
 from securefl.runtime.process.settings import ProcessSettings
@@ -41,7 +42,7 @@ class RecordedWorld(World):
     witnesses: Mapping[PartyId, ProcessWitness]
     metrics: RunMetrics
 
-    def _perform(self, node: Node, effects: tuple[Effect[AnyMessage], ...]) -> None:
+    def _perform(self, node: Node, effects: tuple[RunEffect, ...]) -> None:
         witness = self.witnesses[node.name]
         for effect in effects:
             match effect:

@@ -19,14 +19,15 @@ from securefl.lab.audit.replay import audit_replay
 from securefl.lab.audit.unmasking import audit_unmasking
 from securefl.lab.audit.views import audit_views
 from securefl.protocol.kernel.effects import Send
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.rounds import Freeze, ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.shared.reports import RunEffect
 from securefl.runtime.transcript.chain import Entry
 from tests.simulation.world import World, scenario
 from tests.unit.audit.runs import record
 
-Effects = tuple[Effect[AnyMessage], ...]
+Effects = tuple[RunEffect, ...]
 
 
 def test_an_honest_run_has_one_view(plain: Path) -> None:
@@ -99,7 +100,7 @@ def telling(
 
     def prepare(world: World) -> None:
         def seam(_event: Event[AnyMessage], effects: Effects) -> Effects:
-            changed: list[Effect[AnyMessage]] = []
+            changed: list[RunEffect] = []
             for effect in effects:
                 if not (isinstance(effect, Send) and isinstance(effect.message, kind)):
                     changed.append(effect)

@@ -18,6 +18,7 @@ from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import RunAbortedError, UsageError
 from securefl.base.ids import EVERYONE, SERVER, PartyId
 from securefl.methods.attacks.assignment import party_names
+from securefl.protocol.kernel import Effect
 from securefl.protocol.kernel.effects import (
     Aborted,
     AwaitSent,
@@ -43,7 +44,7 @@ from securefl.protocol.kernel.events import (
     Received,
     Trained,
 )
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.control import Goodbye, Here, RollCall
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.union import AnyMessage
@@ -59,7 +60,7 @@ from securefl.runtime.transport.base import ArrivedFrame, Link, Transport, Trans
 from securefl.training.sgd.outcomes import Evaluation, GradientNotFiniteError
 from tests.unit.process.federation import RUN, SECONDS, Notes, Recorder, goodbye
 
-Effects = tuple[Effect[AnyMessage], ...]
+Effects = tuple[Effect[AnyMessage, Any], ...]
 PARAMS = np.zeros(2, dtype=np.float32)
 
 

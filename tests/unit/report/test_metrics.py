@@ -12,6 +12,7 @@ from securefl.base.ids import PartyId
 from securefl.protocol.kernel.effects import Reject
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports import (
+    AnyReport,
     ClustersDrawn,
     DrawVoided,
     InstanceLost,
@@ -124,7 +125,7 @@ def test_a_flood_of_different_refusals_is_bounded_and_counted() -> None:
     assert metrics.outcome().refusals == 5000
 
 
-def drive(*reports: object) -> RunMetrics:
+def drive(*reports: AnyReport) -> RunMetrics:
     metrics = RunMetrics(scenario(6))
     for number, report in enumerate(reports):
         metrics.on_report(float(number), report)
@@ -282,7 +283,7 @@ def test_entries_hold_vectors_by_digest() -> None:
 )
 def test_nothing_but_reports_is_written_down(secret: object) -> None:
     with pytest.raises(UsageError):
-        entry_of(secret, "r1")
+        entry_of(secret, "r1")  # type: ignore[arg-type] # what a mistake would hand over
 
 
 def test_a_report_with_something_strange_inside_is_refused() -> None:

@@ -14,7 +14,7 @@ from securefl.methods.feasibility.limits import check
 from securefl.methods.privacy.settling import settle
 from securefl.methods.privacy.spending import ledger_of
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import ClustersDrawn
+from securefl.protocol.round.shared.reports import AnyReport, ClustersDrawn
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.privacy import OMNISCIENT, SEEDED, Accounts, forgoing, header_lines, why_none
@@ -58,7 +58,7 @@ def accounts(of: RunPlan, *, seeded: bool = False, without: tuple[str, ...] = ()
 
 
 @cache
-def played() -> tuple[Scenario, RunPlan, tuple[object, ...]]:
+def played() -> tuple[Scenario, RunPlan, tuple[AnyReport, ...]]:
     """Rounds in which 10 of 12 parties are drawn."""
     config = settled(participation__count="10", size="5", min_survivors="4")
     world = World(config, length=LENGTH)

@@ -12,7 +12,7 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
 from securefl.methods.clustering.atoms import form_atoms, splits, whole
 from securefl.protocol.kernel.effects import ATOMS, Finished, Send
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.rounds import Freeze, Hello, Limits
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.draw import Effects
@@ -24,6 +24,7 @@ from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
     RoundDone,
     RoundSkipped,
+    RunEffect,
     SatOut,
     SharesReleased,
     SumOpened,
@@ -121,7 +122,7 @@ def test_a_server_that_splits_an_atom_gets_nothing() -> None:
     """Differencing by dropout over rounds: each time another member of one atom is said to be missing."""
     config = scenario(6, size="6", clustering__atoms="3")
 
-    def lie(_event: Event[AnyMessage], effects: tuple[Effect[AnyMessage], ...]) -> Effects:
+    def lie(_event: Event[AnyMessage], effects: tuple[RunEffect, ...]) -> Effects:
         return tuple(
             msgspec_replaced(effect)
             if isinstance(effect, Send) and isinstance(effect.message, Freeze)
@@ -194,7 +195,7 @@ def test_atoms_that_nobody_knows_any_more_are_not_formed_anew() -> None:
 
 
 def test_the_server_refuses_who_states_other_atoms() -> None:
-    def lie(_event: Event[AnyMessage], effects: tuple[Effect[AnyMessage], ...]) -> Effects:
+    def lie(_event: Event[AnyMessage], effects: tuple[RunEffect, ...]) -> Effects:
         return tuple(
             Send(e.to, e.place, msgspec.structs.replace(e.message, atom_seed=Y))
             if isinstance(e, Send) and isinstance(e.message, Hello)

@@ -12,13 +12,13 @@ from securefl.base.ids import PartyId
 from securefl.methods.encoding.ring import from_ring
 from securefl.protocol.kernel.effects import Train
 from securefl.protocol.kernel.events import Place
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.rounds import ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.carrying import global_step
 from securefl.protocol.round.party.draw import on_model
 from securefl.protocol.round.party.phases import Outside, PartyContext, Past
-from securefl.protocol.round.shared.reports import SumOpened
+from securefl.protocol.round.shared.reports import RunEffect, SumOpened
 from securefl.runtime.simulation.rounds import SimulatedRounds
 from securefl.runtime.simulation.trainers import Carries
 from tests.simulation.world import Node, World, scenario
@@ -57,7 +57,7 @@ class Carried:
         _b: object,
         _e: Event[AnyMessage],
         _a: object,
-        effects: tuple[Effect[AnyMessage], ...],
+        effects: tuple[RunEffect, ...],
     ) -> None:
         for effect in effects:
             if isinstance(effect, Train):

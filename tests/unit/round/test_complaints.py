@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from securefl.base.ids import SERVER, PartyId
 from securefl.protocol.kernel.effects import Reject, Send
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.masking import Complaint, MaskedInput, Receipt
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.machine import PartyMachine, patience
-from securefl.protocol.round.shared.reports import InstanceRetried, RoundDone
+from securefl.protocol.round.shared.reports import InstanceRetried, RoundDone, RunEffect
 from tests.simulation.world import Op, World, scenario
 
 P0, P3 = PartyId("p00"), PartyId("p03")
@@ -27,13 +27,9 @@ def test_a_retry_blames_nobody_but_the_accused() -> None:
 
 
 def test_whoever_has_submitted_cannot_make_the_others_start_over() -> None:
-    def complain(
-        _event: Event[AnyMessage], effects: tuple[Effect[AnyMessage], ...]
-    ) -> tuple[Effect[AnyMessage], ...]:
+    def complain(_event: Event[AnyMessage], effects: tuple[RunEffect, ...]) -> tuple[RunEffect, ...]:
         sent = [e for e in effects if isinstance(e, Send) and isinstance(e.message, MaskedInput | Receipt)]
-        extra: tuple[Effect[AnyMessage], ...] = tuple(
-            Send(SERVER, e.place, Complaint(accused=P3)) for e in sent
-        )
+        extra: tuple[RunEffect, ...] = tuple(Send(SERVER, e.place, Complaint(accused=P3)) for e in sent)
         return (*effects, *extra)
 
     world = World(scenario(6, size="6", threshold="4", min_survivors="4"))

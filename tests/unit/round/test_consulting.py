@@ -20,7 +20,7 @@ from securefl.protocol.kernel.events import (
     Received,
     Trained,
 )
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.control import Join
 from securefl.protocol.messages.rounds import Release
 from securefl.protocol.messages.union import AnyMessage
@@ -28,7 +28,13 @@ from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import Consulting, Evaluating, ServerPhase
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.server.stepping import to_consult
-from securefl.protocol.round.shared.reports import ConsultingFailed, ModelStepped, RoundDone, StepReached
+from securefl.protocol.round.shared.reports import (
+    ConsultingFailed,
+    ModelStepped,
+    RoundDone,
+    RunEffect,
+    StepReached,
+)
 from securefl.scenario.scenario import Scenario
 from tests.simulation.world import Node, Op, World, scenario
 
@@ -146,7 +152,11 @@ def moment() -> tuple[World, Consulting]:
     world, found = World(with_rule(reclusterings="2")), []
 
     def watch(
-        node: Node, _b: object, _e: Event[AnyMessage], after: object, _f: tuple[Effect[AnyMessage], ...]
+        node: Node,
+        _b: object,
+        _e: Event[AnyMessage],
+        after: object,
+        _f: tuple[RunEffect, ...],
     ) -> None:
         if node.name == SERVER and isinstance(after, Consulting):
             found.append(after)
@@ -158,7 +168,7 @@ def moment() -> tuple[World, Consulting]:
 
 def take(
     moment: tuple[World, Consulting], event: Event[AnyMessage]
-) -> tuple[ServerPhase, tuple[Effect[AnyMessage], ...]]:
+) -> tuple[ServerPhase, tuple[RunEffect, ...]]:
     world, phase = moment
     assert isinstance(world.server.machine, ServerMachine)
     return world.server.machine.step(phase, event)

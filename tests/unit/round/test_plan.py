@@ -11,7 +11,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.clustering.sizes import cluster_sizes
 from securefl.protocol.kernel.effects import Aborted, Finished, Send
-from securefl.protocol.kernel.machine import Effect, Event
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.rounds import Hello
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.draw import Effects
@@ -20,6 +20,7 @@ from securefl.protocol.round.shared.reports import (
     QuorumAwaited,
     RoundDone,
     RoundSkipped,
+    RunEffect,
     SatOut,
 )
 from tests.simulation.world import Op, World, scenario
@@ -147,7 +148,7 @@ def test_too_few_in_every_round_end_the_run() -> None:
 def test_limits_that_are_not_those_of_the_signed_configuration_are_refused() -> None:
     """One party that demanded the impossible would veto every release, and the server be blamed."""
 
-    def demand(_event: Event[AnyMessage], effects: tuple[Effect[AnyMessage], ...]) -> Effects:
+    def demand(_event: Event[AnyMessage], effects: tuple[RunEffect, ...]) -> Effects:
         return tuple(
             replace(e, message=msgspec.structs.replace(e.message, limits=harsh))
             if isinstance(e, Send) and isinstance(e.message, Hello)

@@ -12,7 +12,7 @@ from securefl.base.arrays import F32
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import MAX_DRAWS, commitment, tells_groups, works_of
-from securefl.protocol.kernel import Choose, Chosen, Effect, Place, Report, Send, Train
+from securefl.protocol.kernel import Choose, Chosen, Place, Report, Send, Train
 from securefl.protocol.messages import (
     NO_GROUP,
     Announce,
@@ -45,7 +45,7 @@ from securefl.protocol.round.shared.budget import allowed_of, is_spent
 from securefl.protocol.round.shared.draw import Draw, draw_round, drawn_report, shortage, usable_samples
 from securefl.protocol.round.shared.groups import any_group, fits_groups, model_of
 from securefl.protocol.round.shared.randomness import instance_entropy, nonce_entropy
-from securefl.protocol.round.shared.reports import SatOut
+from securefl.protocol.round.shared.reports import RunEffect, SatOut
 from securefl.protocol.round.shared.statement import announced_digest, mask_binding, model_digest
 from securefl.protocol.secure_sum import MemberPhase
 from securefl.protocol.wire import open_relayed
@@ -53,7 +53,7 @@ from securefl.protocol.wire import open_relayed
 MAX_REDRAWS = MAX_DRAWS - 1
 """Draws of nonces after the first one in a round."""
 
-Effects = tuple[Effect[AnyMessage], ...]
+Effects = tuple[RunEffect, ...]
 _DRAWING = Informed | Choosing | Greeted
 """Phases in which nothing of a round is decided but its model."""
 SaidT = TypeVar("SaidT", Hello, Reveal)

@@ -20,7 +20,7 @@ from securefl.protocol.round.party.phases import Endorsed, PartyContext, PartyPh
 from securefl.protocol.round.party.shares import release
 from securefl.protocol.round.party.sums import submitted_instances
 from securefl.protocol.round.shared.leakage import Question, certified_prime_seed, first_crossing, withheld
-from securefl.protocol.round.shared.reports import ClusterKey, SatOut, SurvivorsFrozen
+from securefl.protocol.round.shared.reports import AnyReport, ClusterKey, SatOut, SurvivorsFrozen
 from securefl.protocol.round.shared.statement import announced_digest, lists_statement, round_statement
 from securefl.protocol.secure_sum import InputSent
 from securefl.protocol.wire import open_relayed
@@ -32,7 +32,7 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
         raise PeerError(SERVER, f"freezes round {place.round}, this is round {phase.round}")
     survivors = frozenset(PartyId(name) for name in message.survivors)
     dropped = tuple(p for p in phase.assignment.participants if p not in survivors)
-    frozen = Report(SurvivorsFrozen(phase.round, tuple(sorted(survivors)), dropped))
+    frozen: Report[AnyReport] = Report(SurvivorsFrozen(phase.round, tuple(sorted(survivors)), dropped))
     instances = submitted_instances(ctx, phase)
     if ctx.me not in survivors:
         if not _helps(ctx, phase, instances, survivors):

@@ -12,7 +12,7 @@ from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.server.freeze import eligible
 from securefl.protocol.round.server.phases import ServerContext, Summing
 from securefl.protocol.round.server.waiting import due, least_answers
-from securefl.protocol.round.shared.reports import ClusterKey, InstanceLost, InstanceRetried
+from securefl.protocol.round.shared.reports import AnyReport, ClusterKey, InstanceLost, InstanceRetried
 from securefl.protocol.secure_sum import CollectingInputs, Lost, ServerPhase, Setup, retry
 
 
@@ -139,7 +139,7 @@ def _with(phase: Summing, key: ClusterKey, instance: ServerPhase, deadline: floa
     )
 
 
-def report_lost(instance: ServerPhase) -> Report:
+def report_lost(instance: ServerPhase) -> Report[AnyReport]:
     """Say that an instance will not be opened."""
     i = instance.setup.instance
     reason = instance.reason if isinstance(instance, Lost) else "lost"

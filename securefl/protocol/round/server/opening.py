@@ -46,6 +46,7 @@ from securefl.protocol.round.server.suspicion import weighed
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import (
+    AnyReport,
     ClusterKey,
     ConsultingFailed,
     InstanceLost,
@@ -105,7 +106,7 @@ def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], 
     """Open every sum that is due, as far as its releases allow; what is lost is reported."""
     frozen, round_, server = phase.frozen, phase.standing.round, ctx.plan.sums.server
     sums: list[ClusterSum] = []
-    effects: list[Report | Reject] = []
+    effects: list[Report[AnyReport] | Reject] = []
     due = due_now(ctx.plan, phase)
     for key, instance in sorted(frozen.instances.items()):
         if key not in due:

@@ -5,11 +5,13 @@ A report says what its vantage point knows anyway: the server from what came in,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, is_dataclass
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, TypeGuard, get_args
 
 from securefl.base.arrays import F32
 from securefl.base.ids import PartyId
+from securefl.protocol.kernel import Effect
+from securefl.protocol.messages import AnyMessage
 from securefl.protocol.round.server.stacking import ClusterSum
 
 ClusterKey = tuple[int, int]
@@ -326,6 +328,42 @@ class SatOut:
     reason: str
 
 
-def is_report(item: object) -> bool:
+AnyReport: TypeAlias = (
+    PartiesJoined
+    | ConnectionLost
+    | ConnectionBack
+    | RoundStarted
+    | StepReached
+    | ModelSent
+    | QuorumAwaited
+    | DrawVoided
+    | RoundSkipped
+    | ClustersDrawn
+    | InstanceRetried
+    | InstanceLost
+    | UpdatesValidated
+    | TriplesDealt
+    | SurvivorsFrozen
+    | SumsWithheld
+    | SlotsCounted
+    | SumOpened
+    | SumChecked
+    | ConsultingFailed
+    | ModelStepped
+    | RoundDone
+    | ModelFinal
+    | UpdateEncoded
+    | NothingLearned
+    | SharesReleased
+    | SatOut
+)
+"""The closed set: whatever is not in this union is no report."""
+
+
+RunEffect: TypeAlias = Effect[AnyMessage, AnyReport]
+"""What a machine of a run asks of its shell."""
+
+
+def is_report(item: object) -> TypeGuard[AnyReport]:
     """Whether ``item`` is one of the facts of this module."""
-    return type(item).__module__ == __name__ and is_dataclass(item)
+    return isinstance(item, get_args(AnyReport))
