@@ -14,6 +14,7 @@ from rich.text import Text
 
 from securefl.base.errors import ConfigError
 from securefl.cli.console import one_line_errors
+from securefl.cli.options import JsonOption
 from securefl.cli.outputs import check_free
 from securefl.cli.run import DataDirOption
 from securefl.lab.audit import AuditReport, Severity, load, load_truth, markdown, page, worst
@@ -52,7 +53,7 @@ def audit(
     data_dir: DataDirOption = None,
     out: Annotated[Path | None, typer.Option(help="Where the report goes; RUN/audit when left out.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Audit a recorded run: what the server learned of whom, and whether everybody kept to the protocol.
 

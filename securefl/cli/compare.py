@@ -9,7 +9,7 @@ import typer
 
 from securefl.cli.console import one_line_errors
 from securefl.cli.experiments import run_experiments
-from securefl.cli.options import DeviceOption, device_name
+from securefl.cli.options import DeviceOption, JobsOption, JsonOption, device_name
 from securefl.cli.reproduce import PictureOption
 from securefl.cli.run import DataDirOption
 from securefl.lab.experiments import Source, comparison_of
@@ -29,10 +29,10 @@ def compare(
     ] = None,
     data_dir: DataDirOption = None,
     device: DeviceOption = None,
-    jobs: Annotated[int, typer.Option(min=1, max=64, help="Simulations at the same time.")] = 2,
+    jobs: JobsOption = 2,
     picture: PictureOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Simulate again what is finished.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare any rule x attack x clustering x data split.
 

@@ -13,7 +13,7 @@ import typer
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
 from securefl.cli.console import one_line_errors, say
-from securefl.cli.options import SeedOption, SetOption
+from securefl.cli.options import BundledArgument, SeedOption, SetOption
 from securefl.cli.program import Program
 from securefl.cli.run import DataDirOption
 from securefl.lab.plots import Histograms, draw_histograms, need_matplotlib
@@ -36,9 +36,7 @@ def _data() -> None:
 
 @app.command()
 def histogram(
-    scenario: Annotated[
-        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML), or the name of a bundled one.")
-    ],
+    scenario: BundledArgument,
     *,
     out: Annotated[
         Path | None, typer.Option(help="The picture, FILE.png; runs/labels-<scenario>.png when left out.")

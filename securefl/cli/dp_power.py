@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from securefl.cli.console import one_line_errors, say
+from securefl.cli.options import JsonOption
 from securefl.lab.experiments import (
     ALL,
     PUBLISHED,
@@ -40,7 +41,7 @@ def power(
     fast: Annotated[bool, typer.Option("--fast", help="20 sums for each row, one setting.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=2**32, help="Of all noise.")] = 1,
     out: Annotated[Path, typer.Option(help="Where checks.json and checks.md go.")] = Path("runs/checks"),
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure how often honest and deviating sums fail the checks.
 

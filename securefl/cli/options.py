@@ -19,6 +19,15 @@ from securefl.runtime.process import ProcessSettings
 from securefl.runtime.transport import BrokerUrl
 from securefl.scenario import load_scenario
 
+BundledArgument = Annotated[
+    Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML), or the name of a bundled one.")
+]
+RunFolderOption = Annotated[
+    Path | None, typer.Option(help="Run directory; runs/<scenario>-<time> when left out.")
+]
+JobsOption = Annotated[int, typer.Option(min=1, max=64, help="Simulations at the same time.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")]
+JsonLinesOption = Annotated[bool, typer.Option("--json", help="JSON lines on stdout, for programs.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from securefl.base.errors import ConfigError
 from securefl.cli.console import one_line_errors, say
+from securefl.cli.options import JsonOption
 from securefl.cli.outputs import check_free
 from securefl.lab.experiments import write_whole
 from securefl.lab.planning import (
@@ -90,7 +91,7 @@ def plan(
     ] = None,
     out: Annotated[Path, typer.Option(help="For plan.toml, plan.json and plan.png.")] = Path("runs/plan"),
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier plan there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the parameters of a run that keep what you ask for, none of which is beaten by another.
 

@@ -13,7 +13,7 @@ from securefl.base.errors import ConfigError
 from securefl.cli.asked import Asked, sources_of
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.experiments import print_details, print_list, run_experiments
-from securefl.cli.options import DeviceOption, device_name
+from securefl.cli.options import DeviceOption, JobsOption, device_name
 from securefl.cli.run import DataDirOption
 from securefl.lab.experiments import (
     Exhibit,
@@ -104,7 +104,7 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option(help="Where JSON and PNG files go; docs/results/<paper> when left out.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, max=64, help="Simulations at the same time.")] = 2,
+    jobs: JobsOption = 2,
     picture: PictureOption = None,
     fresh: Annotated[
         bool,

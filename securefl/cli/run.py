@@ -12,9 +12,12 @@ from securefl.base.errors import EXIT_ABORTED, RunAbortedError
 from securefl.cli.console import one_line_errors
 from securefl.cli.options import (
     BrokerFiles,
+    BundledArgument,
     DeviceOption,
     InsecureOption,
+    JsonLinesOption,
     LabOption,
+    RunFolderOption,
     SeedOption,
     SetOption,
     device_name,
@@ -41,9 +44,7 @@ DataDirOption = Annotated[
 @spread
 def run(
     files: BrokerFiles,
-    scenario: Annotated[
-        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML), or the name of a bundled one.")
-    ],
+    scenario: BundledArgument,
     *,
     broker: Annotated[
         str, typer.Option(help="auto, mosquitto, embedded, or mqtt://host:port, mqtts://host:port.")
@@ -53,9 +54,7 @@ def run(
     ] = False,
     data_dir: DataDirOption = None,
     overrides: SetOption = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Run directory; runs/<scenario>-<time> when left out.")
-    ] = None,
+    out: RunFolderOption = None,
     seed: SeedOption = 0,
     insecure_seeded_entropy: InsecureOption = False,
     lab: LabOption = False,
@@ -67,7 +66,7 @@ def run(
         ),
     ] = False,
     device: DeviceOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, for programs.")] = False,
+    as_json: JsonLinesOption = False,
 ) -> None:
     """Run a scenario on this machine: a broker, a server process and one process per party.
 

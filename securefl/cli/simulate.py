@@ -9,7 +9,15 @@ import typer
 
 from securefl.base.errors import EXIT_ABORTED, RunAbortedError
 from securefl.cli.console import one_line_errors
-from securefl.cli.options import DeviceOption, SeedOption, SetOption, device_name
+from securefl.cli.options import (
+    BundledArgument,
+    DeviceOption,
+    JsonLinesOption,
+    RunFolderOption,
+    SeedOption,
+    SetOption,
+    device_name,
+)
 from securefl.cli.run import DataDirOption, show_end
 from securefl.methods.feasibility import check
 from securefl.runtime.launch import bundled, fresh_run_id
@@ -19,15 +27,11 @@ from securefl.scenario import load_scenario
 
 
 def simulate(
-    scenario: Annotated[
-        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML), or the name of a bundled one.")
-    ],
+    scenario: BundledArgument,
     *,
     data_dir: DataDirOption = None,
     overrides: SetOption = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Run directory; runs/<scenario>-<time> when left out.")
-    ] = None,
+    out: RunFolderOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on in --out, where its last checkpoint is.")
     ] = False,
@@ -45,7 +49,7 @@ def simulate(
         typer.Option("--exact", help="Train party by party, to the bits of run; slower for dense models."),
     ] = False,
     device: DeviceOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, for programs.")] = False,
+    as_json: JsonLinesOption = False,
 ) -> None:
     """Simulate a scenario in this process: no broker, no processes, no masks, the same sums and model.
 
