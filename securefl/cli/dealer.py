@@ -9,8 +9,9 @@ import typer
 
 from securefl.base.ids import DEALER
 from securefl.cli.console import one_line_errors
+from securefl.cli.joining import MemberOptions
 from securefl.cli.news import finish, plain_news
-from securefl.cli.options import MemberOptions, spread
+from securefl.cli.options import spread
 from securefl.runtime.launch import process
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from securefl.cli.console import one_line_errors
+from securefl.cli.joining import JoinOptions
 from securefl.cli.news import plain_news
-from securefl.cli.options import JoinOptions, LabOption, spread
+from securefl.cli.options import LabOption, spread
 from securefl.runtime.launch import ObserverSettings, watch
 
 

@@ -1,4 +1,4 @@
-"""Options of the command line that several commands share, and the settings of processes from them."""
+"""Options of the command line that several commands share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,6 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from securefl.base.errors import ConfigError
-from securefl.base.ids import PartyId, RunId, is_name
-from securefl.methods.feasibility import check
-from securefl.runtime.launch import broker_url
-from securefl.runtime.process import ProcessSettings
-from securefl.runtime.transport import BrokerUrl
-from securefl.scenario import load_scenario
 
 BundledArgument = Annotated[
     Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML), or the name of a bundled one.")
@@ -56,19 +50,6 @@ PasswordFileOption = Annotated[
 ]
 
 
-def party_id(text: str) -> PartyId:
-    """Return a checked party name.
-
-    Raises:
-        ConfigError: it would not be safe in topics and file names, or it has a meaning of its own.
-    """
-    if not is_name(text):
-        raise ConfigError(
-            "--name", f"{text!r} is no party name", "use a-z, 0-9, - and _, at most 32 characters"
-        )
-    return PartyId(text)
-
-
 def device_name(text: str | None) -> str | None:
     """Return a checked device.
 
@@ -93,76 +74,6 @@ class BrokerFiles:
     def tls(self) -> tuple[Path | None, Path | None, Path | None]:
         """Authority, certificate and private key."""
         return self.tls_ca, self.tls_cert, self.tls_key
-
-
-@dataclass(frozen=True, kw_only=True)
-class JoinOptions(BrokerFiles):
-    """Options of every process that joins a run."""
-
-    broker: Annotated[str, typer.Option(help="mqtt://host:port or mqtts://host:port")]
-    run: Annotated[str, typer.Option(help="Id of the run; the same for all processes.")]
-    roster: Annotated[Path, typer.Option(help="The public roster (securefl keygen --roster).")]
-    out: Annotated[Path, typer.Option(help="Directory for transcript, journal and results.")] = Path()
-
-    @property
-    def url(self) -> BrokerUrl:
-        """The address of the broker.
-
-        Raises:
-            ConfigError: nonsense in the URL, or a file that cannot be read.
-        """
-        return broker_url(self.broker, self.tls, self.password_file)
-
-    @property
-    def run_id(self) -> RunId:
-        """The id of the run.
-
-        Raises:
-            ConfigError: it would not be safe in topics and file names.
-        """
-        if not is_name(self.run):
-            raise ConfigError(
-                "--run", f"{self.run!r} is no run id", "use a-z, 0-9, - and _, at most 32 characters"
-            )
-        return RunId(self.run)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemberOptions(JoinOptions):
-    """Options of the server, a party and the dealer, which have a scenario and keys."""
-
-    scenario: Annotated[
-        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML); the same for all processes.")
-    ]
-    overrides: SetOption = None
-    seed: SeedOption = 0
-    insecure_seeded_entropy: InsecureOption = False
-
-    def settings(self, name: PartyId, key: Path, data: Path = Path(), **own: Any) -> ProcessSettings:
-        """The settings of the process ``name``; ``own`` are fields that not all processes have.
-
-        Raises:
-            ConfigError: an option is refused.
-        """
-        settings = ProcessSettings(
-            scenario=load_scenario(self.scenario, tuple(self.overrides or ())),
-            run=self.run_id,
-            name=name,
-            identity=key,
-            roster_file=self.roster,
-            broker=self.url,
-            data_file=data,
-            out=self.out,
-            seed=self.seed,
-            insecure_seed=self.seed if self.insecure_seeded_entropy else None,
-            **own,
-        )
-        check(settings.scenario)
-        try:
-            self.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(str(self.out), f"cannot be created: {error.strerror}") from error
-        return settings
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

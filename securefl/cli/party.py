@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from securefl.cli.console import one_line_errors
+from securefl.cli.joining import MemberOptions, party_id
 from securefl.cli.news import finish, plain_news
-from securefl.cli.options import DeviceOption, LabOption, MemberOptions, device_name, party_id, spread
+from securefl.cli.options import DeviceOption, LabOption, device_name, spread
 from securefl.runtime.launch import process
 
 

@@ -9,8 +9,9 @@ import typer
 
 from securefl.base.ids import SERVER
 from securefl.cli.console import one_line_errors
+from securefl.cli.joining import MemberOptions
 from securefl.cli.news import finish, plain_news
-from securefl.cli.options import DeviceOption, LabOption, MemberOptions, device_name, spread
+from securefl.cli.options import DeviceOption, LabOption, device_name, spread
 from securefl.runtime.launch import process
 
 
