@@ -87,6 +87,14 @@ def test_every_page_is_reached_from_the_index() -> None:
     assert [str(page.relative_to(ROOT)) for page in PAGES if page not in reached | {ROOT / "README.md"}] == []
 
 
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.parent in FOLDERS[:2]], ids=lambda page: page.name
+)
+def test_titles_are_no_relative_clauses(page: Path) -> None:
+    titles = re.findall(r"^#+ (.+)$", unfenced(page), flags=re.MULTILINE)
+    assert [title for title in titles if re.match(r"(What|Where|Whom?|Whose|How|When|Why)\b", title)] == []
+
+
 def test_anchors_are_made_as_forges_make_them(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Overrides: `--set path=value`\n## A b\n## A b\n```\n# no heading\n```\n")
