@@ -23,4 +23,5 @@ from .scenario.behaviours import CoalitionAttack as CoalitionAttack
 from .scenario.behaviours import DataAttack as DataAttack
 from .scenario.behaviours import UpdateAttack as UpdateAttack
 from .scenario.data import Partition as Partition
+from .scenario.model import Model as Model
 from .scenario.scenario import Scenario as Scenario

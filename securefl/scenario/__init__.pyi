@@ -32,14 +32,7 @@ from .load import load_scenario as load_scenario
 from .load import parse_scenario as parse_scenario
 from .load import scenario_of as scenario_of
 from .model import Activation as Activation
-from .model import Cnn as Cnn
-from .model import CustomModel as CustomModel
-from .model import GroupNormCnn as GroupNormCnn
-from .model import Lstm as Lstm
-from .model import Mlp as Mlp
 from .model import Model as Model
-from .model import ResidualCnn as ResidualCnn
-from .model import Softmax as Softmax
 from .parts import load_own as load_own
 from .parts import own_parts_from as own_parts_from
 from .parts import own_sources as own_sources

@@ -2,76 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
-from msgspec import Meta
-
-from securefl.scenario.section import Positive, Section
+from securefl.scenario.parts import Part
 
 Activation = Literal["relu", "elu", "tanh"]
 
 
-class Softmax(Section, tag="softmax", frozen=True, kw_only=True):
-    """Softmax regression."""
+class Model(Part, tag_field="type", frozen=True, kw_only=True):
+    """A model; a subclass is one kind with its parameters.
 
-
-class Mlp(Section, tag="mlp", frozen=True, kw_only=True):
-    """Fully connected layers with ``activation`` between them."""
-
-    hidden: tuple[Positive, ...] = (64,)
-    activation: Activation = "relu"
-    dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """Share of each hidden layer's outputs that are left out at random in training."""
-
-
-class Cnn(Section, tag="cnn", frozen=True, kw_only=True):
-    """Two 5x5 convolutions with max-pooling, then two dense layers."""
-
-    channels: tuple[Positive, ...] = (16, 32)
-    dense: Positive = 64
-
-
-class GroupNormCnn(Section, tag="group-norm-cnn", frozen=True, kw_only=True):
-    """Convolutions, each with group normalisation, a pool to ``pool`` x ``pool``, two dense layers.
-
-    Group normalisation goes by one sample at a time, so that each has a gradient of its own. It has no
-    parameters here. The defaults are the network of Xiang et al. 2023, Table 7.
+    Those of securefl are in :mod:`securefl.training.models.parts`, a file each. A table is read
+    where there is no torch, so ``build`` imports it.
     """
 
-    channels: tuple[Positive, ...] = (16, 16, 16)
-    """One number per convolution."""
-    kernel: Positive = 5
-    groups: Positive = 4
-    pool: Positive = 4
-    dense: Positive = 32
-    activation: Activation = "elu"
+    homes: ClassVar[tuple[str, ...]] = ("securefl.training.models.parts",)
+    usual: ClassVar[str] = "mlp"
+    required: ClassVar[tuple[str, ...]] = ("build",)
+    reads: ClassVar[Literal["numbers", "text", "both"]] = "numbers"
+    """Samples f32 ``(batch, *input_shape)`` with a label each, or tokens i64 ``(batch, length)`` with the
+    next one at each position."""
+    flat: ClassVar[bool] = False
+    """Whether its first layer is dense, on all values of a sample."""
+    class_biases: ClassVar[bool] = False
+    """Whether its last parameters are one bias per class."""
 
+    @property
+    def draws(self) -> bool:
+        """Whether training draws from torch's global generator, which threads would share."""
+        return self.is_own
 
-class ResidualCnn(Section, tag="residual-cnn", frozen=True, kw_only=True):
-    """3x3 convolutions with group normalisation, in blocks of two that are added to their input.
+    @property
+    def is_own(self) -> bool:
+        """Whether a user wrote it, so that what it makes is to be checked."""
+        return ":" in self.name
 
-    The defaults are the network of Xiang et al. 2023 for Colorectal.
-    """
+    def build(self, input_shape: tuple[int, ...], classes: int) -> object:
+        """The ``torch.nn.Module`` on the CPU, its parameters drawn by torch's global generator.
 
-    channels: Positive = 16
-    blocks: Positive = 7
-    groups: Positive = 4
-    dense: Positive = 32
-    activation: Activation = "elu"
+        It turns samples into class scores ``(batch, classes)``, tokens into ``(batch, classes, length)``.
 
+        Args:
+            input_shape: of one sample.
+            classes: number of scores.
 
-class Lstm(Section, tag="lstm", frozen=True, kw_only=True):
-    """Next character: an embedding, ``layers`` LSTM layers, one dense layer at every position."""
+        Raises:
+            ConfigError: it does not fit such samples, naming a field of the table.
+        """
+        raise NotImplementedError
 
-    embedding: Positive = 8
-    hidden: Positive = 64
-    layers: Positive = 2
-
-
-class CustomModel(Section, tag="custom", frozen=True, kw_only=True):
-    """Your own: ``factory`` is ``"module:function"``: (input_shape, classes) to torch Module."""
-
-    factory: Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]
-
-
-Model = Softmax | Mlp | Cnn | GroupNormCnn | ResidualCnn | Lstm | CustomModel
+    def vectorised_widths(self, input_shape: tuple[int, ...], classes: int) -> tuple[int, ...] | None:
+        """Inputs, hidden widths and classes of a dense model with ReLU; None for one without such a form."""
+        del input_shape, classes
+        return None

@@ -6,15 +6,17 @@ are in :mod:`securefl.methods.feasibility.limits`. ``docs/scenarios.md`` is the 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from securefl.scenario.aggregation import Aggregation
 from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.checks import Checks
 from securefl.scenario.data import Data
-from securefl.scenario.model import Mlp, Model
+from securefl.scenario.model import Model
+from securefl.scenario.parts import default_of
 from securefl.scenario.privacy import DpSgd, Privacy
 from securefl.scenario.section import Fraction, Name, NonNegative, Positive, PositiveReal, Seconds
 from securefl.scenario.section import Section as _Section
@@ -236,7 +238,7 @@ class Scenario(_Section, frozen=True, kw_only=True):
     description: str = ""
     parties: Annotated[int, Meta(ge=1, le=100_000)]
     data: Data = Data()
-    model: Model = Mlp()
+    model: Model = field(default_factory=partial(default_of, Model, "mlp"))
     training: Training = Training()
     clustering: Clustering = Clustering()
     groups: Groups = Groups()

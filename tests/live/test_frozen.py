@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from securefl.scenario.model import CustomModel
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.checkpoint import load_model
+from securefl.training.models.parts.custom import CustomModel
 from tests.live.federated import Run, run, simulate
 from tests.live.scenarios import write_scenario
 

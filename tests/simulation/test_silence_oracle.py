@@ -37,11 +37,11 @@ from securefl.protocol.round.party.phases import PartyContext, PartyPhase, Worki
 from securefl.protocol.round.server import opening as server_open
 from securefl.protocol.round.server import stepping
 from securefl.protocol.round.shared.reports import NothingLearned, SatOut
-from securefl.scenario.model import Softmax
 from securefl.scenario.scenario import Scenario
 from securefl.training.data.shards import Shard
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import dimension
+from securefl.training.models.parts.softmax import Softmax
 from securefl.training.sgd.outcomes import TrainingDivergedError
 from securefl.training.sgd.task_groups import Chooser
 from securefl.training.sgd.trainer import LocalTrainer

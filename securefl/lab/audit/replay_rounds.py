@@ -23,7 +23,7 @@ Counts = Mapping[PartyId, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class AnnouncedModel:
     """One model as the server announced it, or as it ended."""
 
     values: F32 = field(repr=False)
@@ -38,8 +38,8 @@ class ReplayRound:
     """One round that ended, with what follows from it."""
 
     round: int
-    before: Model
-    after: Model
+    before: AnnouncedModel
+    after: AnnouncedModel
     announced: str
     """The digest of ``before`` that parties sign, hex."""
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
@@ -144,7 +144,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
         )
 
 
-def _models(recorded: Recorded, vectors: Vectors) -> dict[int, Model]:
+def _models(recorded: Recorded, vectors: Vectors) -> dict[int, AnnouncedModel]:
     """By round its model, that of most parties if there are several; the final one as that of the next."""
     versions: dict[int, Counter[str]] = defaultdict(Counter)
     where: dict[tuple[int, str], tuple[Any, Evidence]] = {}
@@ -154,14 +154,14 @@ def _models(recorded: Recorded, vectors: Vectors) -> dict[int, Model]:
             to_all = entry.fields["to"] == EVERYONE
             versions[place[0]][record["digest"]] += len(recorded.parties) if to_all else 1
             where.setdefault((place[0], record["digest"]), (record, at))
-    found: dict[int, Model] = {}
+    found: dict[int, AnnouncedModel] = {}
     for round_, counts in versions.items():
         ((digest, _),) = counts.most_common(1)
         record, at = where[round_, digest]
-        found[round_] = Model(vectors.of(record), digest, at)
+        found[round_] = AnnouncedModel(vectors.of(record), digest, at)
     for entry, at in recorded.of(SERVER, "model_final"):
         record = cast("Any", entry.fields["params"])
-        found[_round(entry.fields) + 1] = Model(vectors.of(record), record["digest"], at)
+        found[_round(entry.fields) + 1] = AnnouncedModel(vectors.of(record), record["digest"], at)
     return found
 
 

@@ -24,11 +24,11 @@ from torch import nn
 from securefl.base.arrays import F64
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
-from securefl.scenario import DpSgd, GroupNormCnn, Mlp, Training
+from securefl.scenario import DpSgd, Training
 from securefl.training.batched import DpFleet, DpJob
 from securefl.training.data import Shard, pool_samples
 from securefl.training.dpsgd import DpSgdTrainer, DpStep, DrawnBatch, Mapped, draw_batch
-from securefl.training.models import build_model, to_vector
+from securefl.training.models import GroupNormCnn, Mlp, build_model, to_vector
 from securefl.training.sgd import LocalTrainer
 
 RECORDS = 3_000

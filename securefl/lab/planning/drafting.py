@@ -23,18 +23,17 @@ from securefl.scenario import (
     DpSgd,
     Encoding,
     Expect,
-    Mlp,
     Model,
     Privacy,
     Scenario,
     SecureSum,
-    Softmax,
     Stop,
     Training,
     Weighting,
     own_parts_from,
 )
 from securefl.training.data import load_dataset
+from securefl.training.models import Mlp, Softmax
 
 _TARGET_STD = 256.0
 """About so many steps of noise of one party are aimed at: tables have 4 to 4096."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from securefl.base.errors import ConfigError
-from securefl.scenario import CustomModel, Data, DataAttack, Lstm, Scenario
+from securefl.scenario import Data, DataAttack, Scenario
 
 TEXTS = frozenset({"shakespeare"})
 """Data sets that are text: tokens by speaking role, with a label per character instead of one per sample."""
@@ -77,11 +77,10 @@ def _check_text(scenario: Scenario) -> None:
             f"{split.name} goes by the label of a sample, and those of {name} have one per character",
             "roles, iid or log-normal",
         )
-    if not isinstance(model, Lstm | CustomModel):
+    if model.reads == "numbers":
         raise ConfigError(
             "model.type",
-            f"{model.__struct_config__.tag} has one label per sample,"
-            f" and {name} is text with one per character",
+            f"{model.name} has one label per sample, and {name} is text with one per character",
             "lstm, or custom with a model of your own",
         )
     for index, behaviour in enumerate(scenario.behaviours):
@@ -101,7 +100,9 @@ def _check_numbers(scenario: Scenario) -> None:
             f"roles goes by who speaks in a text, and {name} is none",
             'data.set = "shakespeare", or another partition',
         )
-    if isinstance(scenario.model, Lstm):
+    if scenario.model.reads == "text":
         raise ConfigError(
-            "model.type", f"lstm reads text, and {name} is none", "softmax, mlp or cnn, or another data.set"
+            "model.type",
+            f"{scenario.model.name} reads text, and {name} is none",
+            "softmax, mlp or cnn, or another data.set",
         )

@@ -18,7 +18,7 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.methods.attacks import behaviours_of, check_on_data, party_names, shares_updates
 from securefl.methods.feasibility import check_new_work
 from securefl.protocol.secure_sum import sums_of
-from securefl.scenario import CustomModel, Model, Scenario
+from securefl.scenario import Model, Scenario
 from securefl.training.data import load_data, turns_of, write_shards
 
 
@@ -77,7 +77,7 @@ def local_setup(
 
 def _check_factory(model: Model, input_shape: tuple[int, ...], classes: int, *, tokens: bool) -> None:
     """Make a model of one's own once here: every process would say the same of it."""
-    if not isinstance(model, CustomModel):
+    if not model.is_own:
         return
     from securefl.training.models import build_model  # noqa: PLC0415 - torch, for such models alone
 

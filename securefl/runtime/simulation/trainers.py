@@ -18,8 +18,8 @@ from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.protocol.round import party_entropy, training_entropy
 from securefl.runtime.misbehaviour import PartyBehaviour
-from securefl.scenario import CustomModel, Mlp, Model, Training
-from securefl.training.batched import DenseFleet, DpFleet, DpJob, Job, dense_widths, fits_fleet
+from securefl.scenario import Model, Training
+from securefl.training.batched import DenseFleet, DpFleet, DpJob, Job, fits_fleet
 from securefl.training.data import Portion, SamplePool, Shard, pool_samples
 from securefl.training.models import change
 from securefl.training.rounds import RoundTrainer
@@ -222,7 +222,7 @@ def choose_trainers(
     first = next(iter(shards.values()))
     # Shares of very different sizes side by side would be filled up to the largest.
     plain = not exact and config.batch_fraction is None and config.steps is None
-    widths = dense_widths(model, first.input_shape, first.classes) if plain else None
+    widths = model.vectorised_widths(first.input_shape, first.classes) if plain else None
     if config.dp_sgd is None and widths is not None:
         pool, allotments = _allot(shards, cast, device, root)
         fleet = DenseFleet(widths, pool, config, threads=threads)
@@ -234,8 +234,7 @@ def choose_trainers(
         note = _VECTORISED.format("one step of DP-SGD from the same model")
         return ChosenTrainers(VectorisedDpSgd(steps, allotments), vectorised=True, note=note)
     # Dropout and models of one's own draw from torch's global generator, which threads would share.
-    draws = isinstance(model, CustomModel) or (isinstance(model, Mlp) and model.dropout > 0)
-    alone = device.type != "cpu" or draws
+    alone = device.type != "cpu" or model.draws
     first_crew = {
         name: RoundTrainer(module, shard, config, device, cast[name].data, cast[name].poisons)
         for name, shard in shards.items()
@@ -244,7 +243,7 @@ def choose_trainers(
     for _ in range(1, 1 if alone else threads):
         twin = copy.deepcopy(module)
         crews.append({name: trainer.with_module(twin) for name, trainer in first_crew.items()})
-    tag = model.__struct_config__.tag
+    tag = model.name
     others = f"only dense models with ReLU and no dropout are vectorised, this is {tag}"
     if config.batch_fraction is not None or config.steps is not None:
         others = "training.batch_fraction and training.steps are not vectorised"

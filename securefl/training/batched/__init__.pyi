@@ -2,5 +2,4 @@ from .dp_fleet import DpFleet as DpFleet
 from .dp_fleet import DpJob as DpJob
 from .dp_fleet import fits_fleet as fits_fleet
 from .fleet import DenseFleet as DenseFleet
-from .fleet import dense_widths as dense_widths
 from .order import Job as Job

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from securefl.base.arrays import F32, expect
-from securefl.scenario import Mlp, Model, Softmax, Training
+from securefl.scenario import Training
 from securefl.training.batched.order import BatchStep, Job, steps_of
 from securefl.training.data import SamplePool
 from securefl.training.sgd import ahead
@@ -44,17 +44,6 @@ class _Layer(NamedTuple):
         return _Layer(self.weight[:parties], self.bias[:parties])
 
 
-def dense_widths(model: Model, input_shape: tuple[int, ...], classes: int) -> tuple[int, ...] | None:
-    """Inputs, hidden widths and classes of a dense model with ReLU; None for one without such a form."""
-    match model:
-        case Softmax():
-            return math.prod(input_shape), classes
-        case Mlp(hidden=hidden, activation="relu", dropout=0.0):
-            return math.prod(input_shape), *hidden, classes
-        case _:
-            return None
-
-
 class DenseFleet:
     """SGD with momentum and weight decay of any number of parties, each on its own samples.
 
@@ -62,7 +51,7 @@ class DenseFleet:
     work change no bit; who shares a chunk may change the last ones.
 
     Args:
-        widths: of the layers, see :func:`dense_widths`.
+        widths: of the layers, see :meth:`securefl.scenario.Model.vectorised_widths`.
         pool: all samples, on the device that computes.
         config: epochs, batch size and the rest.
         threads: chunks trained at the same time. Each uses as many threads as torch is set to use.

@@ -14,3 +14,6 @@ from .flatten import load_vector as load_vector
 from .flatten import to_vector as to_vector
 from .flatten import trained_parameters as trained_parameters
 from .layers import Images as Images
+from .parts.group_norm_cnn import GroupNormCnn as GroupNormCnn
+from .parts.mlp import Mlp as Mlp
+from .parts.softmax import Softmax as Softmax

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from securefl.base.errors import ConfigError
-from securefl.scenario import Activation, Cnn, GroupNormCnn, ResidualCnn
+from securefl.scenario import Activation
 from securefl.training.models.layers import Images, activation, dense
 
-
-def convolutional(
-    config: Cnn | GroupNormCnn | ResidualCnn, input_shape: tuple[int, ...], classes: int
-) -> nn.Module:
-    """The model of ``config``, for samples of ``input_shape``.
-
-    Raises:
-        ConfigError: the samples are no images, or the configuration does not fit them.
-    """
-    match config:
-        case Cnn():
-            return _cnn(config, input_shape, classes)
-        case GroupNormCnn():
-            return _group_norm_cnn(config, input_shape, classes)
-        case ResidualCnn():
-            return _residual_cnn(config, input_shape, classes)
-        case _:
-            assert_never(config)
+if TYPE_CHECKING:
+    from securefl.training.models.parts.cnn import Cnn
+    from securefl.training.models.parts.group_norm_cnn import GroupNormCnn
+    from securefl.training.models.parts.residual_cnn import ResidualCnn
 
 
-def _cnn(config: Cnn, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+def cnn(config: Cnn, input_shape: tuple[int, ...], classes: int) -> nn.Module:
     """conv5x5 - ReLU - maxpool2, twice, then dense - ReLU - dense: as McMahan et al. 2017, section 3."""
     if len(config.channels) != 2:
         raise ConfigError(
@@ -54,7 +40,7 @@ def _cnn(config: Cnn, input_shape: tuple[int, ...], classes: int) -> nn.Module:
     )
 
 
-def _group_norm_cnn(config: GroupNormCnn, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+def group_norm_cnn(config: GroupNormCnn, input_shape: tuple[int, ...], classes: int) -> nn.Module:
     """Conv - activation - GroupNorm for each of ``channels``, mean pool, dense - activation - dense.
 
     Xiang et al. 2023, Table 7. Convolutions have stride 1 and no padding; the norms have no parameters: with
@@ -89,7 +75,7 @@ def _group_norm_cnn(config: GroupNormCnn, input_shape: tuple[int, ...], classes:
     )
 
 
-def _residual_cnn(config: ResidualCnn, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+def residual_cnn(config: ResidualCnn, input_shape: tuple[int, ...], classes: int) -> nn.Module:
     """conv3x3 - activation - GroupNorm, ``blocks`` blocks, mean over all pixels, dense - activation - dense.
 
     The text of Xiang et al. 2023 says of its network for Colorectal only that there is "a residual

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+import math
+from typing import TYPE_CHECKING, assert_never
 
 import torch
 from torch import nn
 
 from securefl.scenario import Activation
+
+if TYPE_CHECKING:
+    from securefl.training.models.parts.lstm import Lstm
 
 
 class Images(nn.Module):
@@ -44,3 +48,34 @@ def dense(widths: tuple[int, ...], between: Activation, dropout: float = 0.0) ->
                 layers.append(nn.Dropout(dropout))
         layers.append(nn.Linear(widths[i], widths[i + 1]))
     return layers
+
+
+def dense_network(
+    input_shape: tuple[int, ...],
+    hidden: tuple[int, ...],
+    classes: int,
+    between: Activation = "relu",
+    dropout: float = 0.0,
+) -> nn.Module:
+    """Samples laid flat, then :func:`dense` layers of widths ``hidden`` and ``classes``."""
+    return nn.Sequential(nn.Flatten(), *dense((math.prod(input_shape), *hidden, classes), between, dropout))
+
+
+class NextCharacter(nn.Module):
+    """Tokens i64 ``(batch, length)`` to the scores of the next one at each position.
+
+    The dense layer is the same at every position, and each sequence begins with a state of zeros. SHARE
+    (section 6.2) has two LSTM layers, as McMahan et al. 2017 (section 3), whose layers have 256 units.
+    """
+
+    def __init__(self, config: Lstm, classes: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(classes, config.embedding)
+        self.lstm = nn.LSTM(config.embedding, config.hidden, config.layers, batch_first=True)
+        self.dense = nn.Linear(config.hidden, classes)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Scores ``(batch, classes, length)``: classes second, as losses of torch expect them."""
+        states, _ = self.lstm(self.embedding(tokens))
+        scores: torch.Tensor = self.dense(states)
+        return scores.transpose(1, 2)

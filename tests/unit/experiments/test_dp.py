@@ -25,11 +25,13 @@ from securefl.methods.robust.rules.krum import Krum
 from securefl.methods.robust.rules.mean import Mean
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 from securefl.scenario.behaviours import NoNoise, Poisoning
-from securefl.scenario.model import GroupNormCnn, Mlp, ResidualCnn
 from securefl.scenario.privacy import ClipEach, Normalise
 from securefl.scenario.scenario import Scenario
 from securefl.training.data.partitions.class_shares import ClassShares
 from securefl.training.data.partitions.iid import Iid
+from securefl.training.models.parts.group_norm_cnn import GroupNormCnn
+from securefl.training.models.parts.mlp import Mlp
+from securefl.training.models.parts.residual_cnn import ResidualCnn
 from tests.unit.cli.programs import call, files, refusal
 
 SCALES: tuple[ScaleName, ...] = ("desk", "paper")

@@ -20,9 +20,10 @@ from securefl.methods.robust.rules.mean import Mean
 from securefl.methods.robust.rules.median import Median
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
-from securefl.scenario.model import Cnn, Lstm
 from securefl.scenario.scenario import Scenario
 from securefl.training.data.partitions.labels import LabelsPerParty
+from securefl.training.models.parts.cnn import Cnn
+from securefl.training.models.parts.lstm import Lstm
 
 
 class Panel(NamedTuple):

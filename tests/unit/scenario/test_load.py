@@ -15,10 +15,10 @@ from securefl.methods.robust.rules.krum import Krum
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 from securefl.scenario.behaviours import Kill
 from securefl.scenario.load import load_scenario, parse_scenario
-from securefl.scenario.model import Mlp
 from securefl.scenario.resolved import scenario_digest, to_toml
 from securefl.scenario.scenario import Scenario
 from securefl.training.data.partitions.iid import Iid
+from securefl.training.models.parts.mlp import Mlp
 from tests.unit.scenario.samples import SMALL, complaint, small
 
 FILES = sorted((Path(__file__).parents[3] / "scenarios").glob("*.toml"))

@@ -24,11 +24,12 @@ from securefl.scenario.aggregation import PreAggregation, Rule
 from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.data import Partition
 from securefl.scenario.load import load_scenario, parse_scenario
+from securefl.scenario.model import Model
 from securefl.scenario.parts import Part, default_of, expanded, find, names
 from securefl.scenario.resolved import scenario_digest, to_toml
 from tests.vectors.test_defaults import SMALL
 
-KINDS: tuple[type[Part], ...] = (Rule, PreAggregation, Behaviour, Partition)
+KINDS: tuple[type[Part], ...] = (Rule, PreAggregation, Behaviour, Partition, Model)
 OWN = """
 from securefl.scenario.aggregation import Rule
 from securefl.base.stack import Aggregate, everyone

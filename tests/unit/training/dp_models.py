@@ -11,8 +11,13 @@ from torch import nn
 from torch.nn.functional import batch_norm, cross_entropy, linear
 
 from securefl.base.arrays import F64, I64, Inputs
-from securefl.scenario.model import Cnn, GroupNormCnn, Lstm, Mlp, ResidualCnn, Softmax
 from securefl.training.models.catalogue import build_model, seeded
+from securefl.training.models.parts.cnn import Cnn
+from securefl.training.models.parts.group_norm_cnn import GroupNormCnn
+from securefl.training.models.parts.lstm import Lstm
+from securefl.training.models.parts.mlp import Mlp
+from securefl.training.models.parts.residual_cnn import ResidualCnn
+from securefl.training.models.parts.softmax import Softmax
 
 SHAPE, CLASSES = (1, 8, 8), 3
 

@@ -9,10 +9,11 @@ from safetensors.numpy import load_file, save_file
 
 from securefl.base.arrays import F32
 from securefl.base.errors import ConfigError, UsageError
-from securefl.scenario.model import CustomModel, Mlp
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.checkpoint import load_model, save_model
 from securefl.training.models.flatten import frozen_digest, to_vector
+from securefl.training.models.parts.custom import CustomModel
+from securefl.training.models.parts.mlp import Mlp
 
 MODULE = build_model(Mlp(hidden=(12,)), (3,), 2, seed=1)
 PARAMS = np.arange(3 * 12 + 12 + 12 * 2 + 2, dtype=np.float32)

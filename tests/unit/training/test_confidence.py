@@ -4,10 +4,10 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from securefl.scenario.model import Mlp
 from securefl.training.data.shards import Shard
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import to_vector
+from securefl.training.models.parts.mlp import Mlp
 from securefl.training.sgd.confidence import Confidences
 
 

@@ -9,9 +9,13 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
 from securefl.base.errors import ConfigError
-from securefl.scenario.model import Cnn, GroupNormCnn, Mlp, Model, ResidualCnn
+from securefl.scenario.model import Model
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import check_averageable, dimension
+from securefl.training.models.parts.cnn import Cnn
+from securefl.training.models.parts.group_norm_cnn import GroupNormCnn
+from securefl.training.models.parts.mlp import Mlp
+from securefl.training.models.parts.residual_cnn import ResidualCnn
 
 SMALL = GroupNormCnn(channels=(4, 6), kernel=3, groups=2, pool=2, dense=5)
 SMALL_RESIDUAL = ResidualCnn(channels=4, blocks=2, groups=2, dense=5)

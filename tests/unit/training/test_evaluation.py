@@ -8,10 +8,12 @@ import torch
 
 from securefl.base.arrays import F32, I64, Inputs
 from securefl.base.errors import UsageError
-from securefl.scenario.model import CustomModel, Lstm, Softmax
 from securefl.training.data.shards import Shard
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import to_vector
+from securefl.training.models.parts.custom import CustomModel
+from securefl.training.models.parts.lstm import Lstm
+from securefl.training.models.parts.softmax import Softmax
 from securefl.training.sgd import evaluation
 from securefl.training.sgd.evaluation import Evaluator
 from securefl.training.sgd.outcomes import Evaluation

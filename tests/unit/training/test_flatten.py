@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from securefl.base.errors import ConfigError, UsageError
-from securefl.scenario.model import Cnn, CustomModel
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import (
     dimension,
@@ -15,6 +14,8 @@ from securefl.training.models.flatten import (
     to_vector,
     trained_parameters,
 )
+from securefl.training.models.parts.cnn import Cnn
+from securefl.training.models.parts.custom import CustomModel
 
 
 def small() -> nn.Module:

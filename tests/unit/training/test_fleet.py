@@ -13,15 +13,19 @@ from hypothesis import strategies as st
 from securefl.base.arrays import F32
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
-from securefl.scenario.model import Cnn, Lstm, Mlp, Model, Softmax
+from securefl.scenario.model import Model
 from securefl.scenario.scenario import Training
 from securefl.training.batched import fleet
-from securefl.training.batched.fleet import DenseFleet, dense_widths
+from securefl.training.batched.fleet import DenseFleet
 from securefl.training.batched.order import Job
 from securefl.training.data.pool import pool_samples
 from securefl.training.data.shards import Shard
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import to_vector
+from securefl.training.models.parts.cnn import Cnn
+from securefl.training.models.parts.lstm import Lstm
+from securefl.training.models.parts.mlp import Mlp
+from securefl.training.models.parts.softmax import Softmax
 from securefl.training.sgd.outcomes import TrainingDivergedError
 from securefl.training.sgd.trainer import LocalTrainer
 from tests.unit.training.builders import blobs
@@ -35,7 +39,7 @@ def shards_of_sizes(sizes: Sequence[int]) -> list[Shard]:
 
 
 def widths_of(model: Model) -> tuple[int, ...]:
-    widths = dense_widths(model, SHAPE, CLASSES)
+    widths = model.vectorised_widths(SHAPE, CLASSES)
     assert widths is not None
     return widths
 
@@ -165,10 +169,10 @@ def test_an_abandoned_training_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_models_without_a_form_for_fleets() -> None:
-    assert dense_widths(Cnn(), (28, 28), 10) is None
-    assert dense_widths(Lstm(), (40,), 86) is None
-    assert dense_widths(Softmax(), (28, 28), 10) == (784, 10)
-    assert dense_widths(Mlp(hidden=(64, 32)), (3, 4), 5) == (12, 64, 32, 5)
+    assert Cnn().vectorised_widths((28, 28), 10) is None
+    assert Lstm().vectorised_widths((40,), 86) is None
+    assert Softmax().vectorised_widths((28, 28), 10) == (784, 10)
+    assert Mlp(hidden=(64, 32)).vectorised_widths((3, 4), 5) == (12, 64, 32, 5)
 
 
 def test_parameters_of_another_length_are_refused() -> None:

@@ -9,10 +9,10 @@ import torch
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.scenario.load import parse_scenario
-from securefl.scenario.model import Softmax
 from securefl.scenario.scenario import Groups
 from securefl.training.data.shards import Shard, turns_of
 from securefl.training.models.catalogue import build_model
+from securefl.training.models.parts.softmax import Softmax
 from securefl.training.sgd.evaluation import Evaluator
 from securefl.training.sgd.task_groups import Chooser, GroupEvaluator, evaluator_of, initial_models, turned
 

@@ -7,10 +7,10 @@ from torch.nn.functional import cross_entropy
 
 from securefl.base.arrays import F64, I64
 from securefl.base.errors import UsageError
-from securefl.scenario.model import Mlp
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.device import limit_threads
 from securefl.training.models.flatten import to_vector
+from securefl.training.models.parts.mlp import Mlp
 from securefl.training.sgd.inversion import Search, from_neurons, matched
 
 SHAPE = (8, 8)

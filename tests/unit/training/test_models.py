@@ -1,15 +1,23 @@
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from securefl.base.errors import ConfigError
-from securefl.scenario.model import Cnn, CustomModel, Lstm, Mlp, Model, Softmax
+from securefl.scenario.load import parse_scenario
+from securefl.scenario.model import Model
 from securefl.training.models.catalogue import build_model, seeded
 from securefl.training.models.flatten import dimension, to_vector
+from securefl.training.models.parts.cnn import Cnn
+from securefl.training.models.parts.custom import CustomModel
+from securefl.training.models.parts.lstm import Lstm
+from securefl.training.models.parts.mlp import Mlp
+from securefl.training.models.parts.softmax import Softmax
 
 FACTORIES = "tests.unit.training.factories"
 
@@ -163,3 +171,53 @@ def test_batch_norm_is_told_the_remedy() -> None:
 
 def test_a_custom_model_stays_in_training_mode() -> None:
     assert build_model(custom("with_dropout"), (2, 2), 3, seed=1).training
+
+
+class Wide(Model, frozen=True, kw_only=True):
+    """A model of one's own, with a field; ``how`` spoils it."""
+
+    width: int = 7
+    how: str = ""
+
+    def build(self, input_shape: tuple[int, ...], classes: int) -> object:
+        inputs = math.prod(input_shape)
+        match self.how:
+            case "raises":
+                raise RuntimeError("no such width")
+            case "nothing":
+                return None
+            case "scores":
+                return nn.Sequential(nn.Flatten(), nn.Linear(inputs, classes + 1))
+            case "norm":
+                return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(inputs), nn.Linear(inputs, classes))
+            case _:
+                return nn.Sequential(
+                    nn.Flatten(), nn.Linear(inputs, self.width), nn.Linear(self.width, classes)
+                )
+
+
+def test_a_model_of_ones_own_is_a_class_with_fields() -> None:
+    model = Wide(width=3)
+    assert (model.name, model.is_own, model.draws) == ("tests.unit.training.test_models:Wide", True, True)
+    assert dimension(build_model(model, (2, 2), 5, 0)) == 4 * 3 + 3 + 3 * 5 + 5
+    type_ = "tests.unit.training.test_models:Wide"
+    same = parse_scenario(f'name = "a"\nparties = 3\nmodel = {{ type = "{type_}", width = 3 }}')
+    assert same.model == model
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("raises", r"Wide\(\(2, 2\), 5\) raised RuntimeError: no such width"),
+        ("nothing", r"Wide returned NoneType, expected a torch\.nn\.Module"),
+        ("scores", r"Wide turns 2 samples into \(2, 6\), expected \(2, 5\)"),
+    ],
+)
+def test_a_model_of_ones_own_is_checked(how: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^model\.type: .*{reason}"):
+        build_model(Wide(how=how), (2, 2), 5, 0)
+
+
+def test_a_model_of_ones_own_has_no_running_statistics() -> None:
+    with pytest.raises(ConfigError, match="floating-point state"):
+        build_model(Wide(how="norm"), (2, 2), 5, 0)

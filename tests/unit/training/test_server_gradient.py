@@ -13,11 +13,15 @@ from securefl.methods.robust.rules.fltrust import FlTrust
 from securefl.methods.robust.rules.inner_product import InnerProduct
 from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.scenario.aggregation import Rule
-from securefl.scenario.model import CustomModel, Lstm, Mlp, Model, Softmax
+from securefl.scenario.model import Model
 from securefl.scenario.scenario import Training
 from securefl.training.data.shards import Shard
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import dimension, load_vector, to_vector
+from securefl.training.models.parts.custom import CustomModel
+from securefl.training.models.parts.lstm import Lstm
+from securefl.training.models.parts.mlp import Mlp
+from securefl.training.models.parts.softmax import Softmax
 from securefl.training.sgd.outcomes import GradientNotFiniteError, TrainingDivergedError
 from securefl.training.sgd.server_gradient import PIECE, ServerGradient
 from securefl.training.sgd.trainer import LocalTrainer

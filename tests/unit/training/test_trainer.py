@@ -13,12 +13,17 @@ from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.scenario.data import Data
-from securefl.scenario.model import Cnn, CustomModel, Lstm, Mlp, Model, Softmax
+from securefl.scenario.model import Model
 from securefl.scenario.scenario import Training
 from securefl.training.data.datasets import load_dataset
 from securefl.training.data.shards import Shard, load_shard, write_shards
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import load_vector, to_vector
+from securefl.training.models.parts.cnn import Cnn
+from securefl.training.models.parts.custom import CustomModel
+from securefl.training.models.parts.lstm import Lstm
+from securefl.training.models.parts.mlp import Mlp
+from securefl.training.models.parts.softmax import Softmax
 from securefl.training.sgd.evaluation import Evaluator
 from securefl.training.sgd.outcomes import TrainingDivergedError
 from securefl.training.sgd.trainer import LocalTrainer

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from securefl.base.arrays import F32, F64, I64
 from securefl.base.errors import ConfigError
 from securefl.lab.privacy_attacks.pictures import Match, best_matches
-from securefl.scenario import Mlp, Model, Softmax
+from securefl.scenario import Model
 from securefl.training.data import Dataset
 from securefl.training.models import build_model
 from securefl.training.sgd import Search, from_neurons, matched
@@ -99,7 +99,7 @@ def reconstructed(
         )
     module = build_model(config, shape, dataset.classes, 0)
     raw: list[F64] = []
-    if isinstance(config, Mlp | Softmax):
+    if config.flat:
         raw.append(from_neurons(module, -update).reshape(-1, *shape))
     if len(rows) <= MOST:
         labels = dataset.y_train[rows]

@@ -21,7 +21,7 @@ from securefl.lab.privacy_attacks.laboratory.clusters import ClusterMean
 from securefl.methods.attacks import party_names
 from securefl.protocol.round import Occasion
 from securefl.runtime.simulation import assemble, one_cluster
-from securefl.scenario import CustomModel, Data, Lstm, Scenario
+from securefl.scenario import Data, Scenario
 from securefl.training.data import Dataset, Dirichlet, split
 
 _RUN: Final = RunId("1abe1" + "0" * 27)
@@ -83,7 +83,7 @@ def learn_labels(
     Raises:
         ConfigError: a model whose last parameters are not one bias per class (an own one, or for text).
     """
-    if isinstance(scenario.model, CustomModel | Lstm):
+    if not scenario.model.class_biases:
         raise ConfigError("model.type", "has no last layer with one bias per class", "another model")
     rows = np.random.default_rng(seed).integers(0, len(dataset.y_train), parties * samples)
     held = replace(dataset, x_train=dataset.x_train[rows], y_train=dataset.y_train[rows])

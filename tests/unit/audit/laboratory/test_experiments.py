@@ -15,7 +15,7 @@ from securefl.lab.audit.exhibits import Pictures, Table
 from securefl.lab.audit.finding import Chapter, Evidence, Severity
 from securefl.lab.audit.load import load, load_truth
 from securefl.lab.audit.recorded import Recorded
-from securefl.lab.audit.replay_rounds import Model, ReplayRound
+from securefl.lab.audit.replay_rounds import AnnouncedModel, ReplayRound
 from securefl.lab.privacy_attacks.laboratory.about_epsilon import audit_epsilon
 from securefl.lab.privacy_attacks.laboratory.about_labels import audit_properties
 from securefl.lab.privacy_attacks.laboratory.about_members import audit_membership
@@ -79,8 +79,8 @@ def case(held: Scenario, records: int, uploads: Uploads = nothing_kept) -> Case:
     rows = split(data, held.data, names, SEED).parties
     one = ReplayRound(
         round=0,
-        before=Model(federation.initial, "", NOWHERE),
-        after=Model(heard.final.params, "", NOWHERE),
+        before=AnnouncedModel(federation.initial, "", NOWHERE),
+        after=AnnouncedModel(heard.final.params, "", NOWHERE),
         announced="",
         clusters=(),
         resting=(),

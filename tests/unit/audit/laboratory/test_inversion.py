@@ -10,7 +10,7 @@ from securefl.base.ids import RunId
 from securefl.lab.privacy_attacks.laboratory.inversion import Inversion, compared, reconstructed
 from securefl.runtime.simulation.federation import assemble
 from securefl.runtime.simulation.shadows import one_cluster
-from securefl.scenario.model import Mlp
+from securefl.training.models.parts.mlp import Mlp
 from securefl.training.sgd.inversion import Search
 from tests.unit.audit.laboratory.scenarios import digits, opened_in_a_round, scenario
 

@@ -1,0 +1,42 @@
+"""A factory of one's own."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from securefl.base.errors import ConfigError
+from securefl.scenario import Model
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class CustomModel(Model, tag="custom", frozen=True, kw_only=True):
+    """Your own: ``factory`` is ``"module:function"``: (input_shape, classes) to torch Module."""
+
+    reads = "both"
+    factory: Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]
+
+    @property
+    def is_own(self) -> bool:
+        return True
+
+    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+        module_name, function_name = self.factory.split(":")
+        try:
+            function = getattr(importlib.import_module(module_name), function_name)
+        except AttributeError as error:
+            raise ConfigError(
+                "model.factory", f"module {module_name} has no {function_name}", "name a function that it has"
+            ) from error
+        except Exception as error:  # whatever the user's module raises while it is imported
+            raise ConfigError(
+                "model.factory",
+                f"importing {module_name} failed: {type(error).__name__}: {error}",
+                "it must be importable by every party: install it or set PYTHONPATH",
+            ) from error
+        made: nn.Module = function(input_shape, classes)
+        return made

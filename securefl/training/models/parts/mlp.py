@@ -1,0 +1,37 @@
+"""Multilayer perceptron."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from securefl.scenario import Activation, Model, Positive
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class Mlp(Model, tag="mlp", frozen=True, kw_only=True):
+    """Fully connected layers with ``activation`` between them."""
+
+    class_biases = True
+    flat = True
+    hidden: tuple[Positive, ...] = (64,)
+    activation: Activation = "relu"
+    dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """Share of each hidden layer's outputs that are left out at random in training."""
+
+    @property
+    def draws(self) -> bool:
+        return self.dropout > 0
+
+    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+        from securefl.training.models.layers import dense_network
+
+        return dense_network(input_shape, self.hidden, classes, self.activation, self.dropout)
+
+    def vectorised_widths(self, input_shape: tuple[int, ...], classes: int) -> tuple[int, ...] | None:
+        plain = self.activation == "relu" and not self.dropout
+        return (math.prod(input_shape), *self.hidden, classes) if plain else None

@@ -1,0 +1,26 @@
+"""Softmax regression."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from securefl.scenario import Model
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class Softmax(Model, tag="softmax", frozen=True, kw_only=True):
+    """Softmax regression."""
+
+    class_biases = True
+    flat = True
+
+    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+        from securefl.training.models.layers import dense_network
+
+        return dense_network(input_shape, (), classes)
+
+    def vectorised_widths(self, input_shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
+        return math.prod(input_shape), classes
