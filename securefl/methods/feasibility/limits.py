@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Literal
 
 from securefl.base.errors import ConfigError
-from securefl.methods.attacks import backdoor_of, behaviours_of, check_behaviours, party_names
+from securefl.methods.attacks import backdoor_of, check_behaviours
 from securefl.methods.clustering import (
-    cluster_sizes,
     largest_cluster,
     max_cluster_size,
     participants_of,
@@ -30,6 +29,39 @@ from securefl.methods.feasibility.validation import check_validation
 from securefl.methods.feasibility.weighting import check_weighting
 from securefl.methods.privacy import check_privacy, noise_of
 from securefl.scenario import Scenario
+
+MAX_STEPS = 2**53 - 1
+"""Largest magnitude of an encoded coordinate: float64 represents every integer up to it."""
+
+MAX_CLUSTER = 1_024
+"""Most members of a cluster: what the lists of a message may hold."""
+
+
+def check(scenario: Scenario) -> DerivedLimits:
+    """Refuse a scenario whose numbers do not fit together; derive what they imply.
+
+    Raises:
+        ConfigError: with the field to change, the reason with its numbers, and the remedy.
+    """
+    _check_population(scenario)
+    check_clustering(scenario)
+    check_groups(scenario)
+    _check_largest(scenario)
+    sizes = planned_sizes(scenario)
+    _check_secure_sum(scenario, sizes)
+    check_crypten(scenario, min(sizes))
+    check_validation(scenario, sizes)
+    check_leakage(scenario)
+    ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
+    check_aggregation(scenario, len(sizes))
+    check_weighting(scenario)
+    _check_odds_and_ends(scenario)
+    check_data(scenario)
+    check_behaviours(scenario)
+    check_privacy(scenario)
+    check_checks(scenario)
+    check_deadlines(scenario)
+    return derive(scenario, sizes, ring_bits)
 
 
 def check_deadlines(scenario: Scenario) -> None:
@@ -86,52 +118,6 @@ def check_clustering(scenario: Scenario) -> None:
                 "a draw of participants would take members out of fixed clusters",
                 "leave it out, or leave out clustering.fixed",
             )
-
-
-__all__ = [
-    "DerivedLimits",
-    "behaviours_of",
-    "check",
-    "cluster_sizes",
-    "max_cluster_size",
-    "participants_of",
-    "party_names",
-    "quorum_of",
-    "steps_of",
-]
-
-MAX_STEPS = 2**53 - 1
-"""Largest magnitude of an encoded coordinate: float64 represents every integer up to it."""
-
-MAX_CLUSTER = 1_024
-"""Most members of a cluster: what the lists of a message may hold."""
-
-
-def check(scenario: Scenario) -> DerivedLimits:
-    """Refuse a scenario whose numbers do not fit together; derive what they imply.
-
-    Raises:
-        ConfigError: with the field to change, the reason with its numbers, and the remedy.
-    """
-    _check_population(scenario)
-    check_clustering(scenario)
-    check_groups(scenario)
-    _check_largest(scenario)
-    sizes = planned_sizes(scenario)
-    _check_secure_sum(scenario, sizes)
-    check_crypten(scenario, min(sizes))
-    check_validation(scenario, sizes)
-    check_leakage(scenario)
-    ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
-    check_aggregation(scenario, len(sizes))
-    check_weighting(scenario)
-    _check_odds_and_ends(scenario)
-    check_data(scenario)
-    check_behaviours(scenario)
-    check_privacy(scenario)
-    check_checks(scenario)
-    check_deadlines(scenario)
-    return derive(scenario, sizes, ring_bits)
 
 
 def _check_population(scenario: Scenario) -> None:

@@ -10,7 +10,7 @@ from securefl.base.crypto.boxes import OVERHEAD
 from securefl.base.ids import EVERYONE, SERVER
 from securefl.lab.planning.frames import Cohort, SumKind
 from securefl.lab.planning.traffic import party_says, server_says, traffic
-from securefl.methods.feasibility.limits import cluster_sizes
+from securefl.methods.clustering.sizes import cluster_sizes
 from securefl.methods.feasibility.validation import largest_checked
 from securefl.protocol.messages.validation import Deals, OwnerDeal
 from securefl.protocol.round.shared.plan import RunPlan

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from securefl.base.errors import ConfigError
-from securefl.methods.feasibility.limits import DerivedLimits, check
+from securefl.methods.feasibility.derived import DerivedLimits
+from securefl.methods.feasibility.limits import check
 from securefl.runtime.report.header import scenario_header
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.scenario import Scenario

@@ -12,13 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from securefl.base.errors import ConfigError, UsageError
-from securefl.methods.feasibility.limits import (
-    MAX_CLUSTER,
-    MAX_STEPS,
-    cluster_sizes,
-    participants_of,
-    quorum_of,
-)
+from securefl.methods.clustering.sizes import cluster_sizes, participants_of, quorum_of
+from securefl.methods.feasibility.limits import MAX_CLUSTER, MAX_STEPS
 from securefl.methods.privacy.limits import noise_of
 from securefl.scenario.load import load_scenario
 from tests.unit.scenario.samples import attempt, checked, complaint, headed, header_of, refusal, small
