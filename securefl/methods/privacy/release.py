@@ -55,9 +55,9 @@ class ReleaseEvent:
     """h of each opening of one update: members whose noise the adversary does not know, >= 1. (1,) is local
     noise: what the others add does not count."""
     leverage: float | None = None
-    """Exposure where noise is added once for all openings (:func:`securefl.methods.privacy.leverage`), at
-    least 1 / max(survivors). ``None``: fresh noise in each opening, which adds up to the sum of 1 / h."""
-    mu_slack: float = 0.0
+    """Exposure where noise is added once for all openings, at least 1 / max(survivors), see
+    :func:`securefl.methods.leakage.leverage.leverages`. ``None``: fresh noise in each opening, which adds up to
+    the sum of 1 / h."""
     """Relative increase of mu that covers a discrete mechanism's distance from the Gaussian one."""
     delta_slack: float = 0.0
     """Statistical distance of the sampled noise of all steps from the law in the proof, summed."""

@@ -1,6 +1,6 @@
 """Algorithm 1: estimate groups, aggregate gradients by group, step, project; again and again.
 
-With :class:`~securefl.scenario.aggregation.Mean` as its rule it is IFCA (Ghosh et al. 2020).
+With :class:`~securefl.methods.robust.rules.mean.Mean` as its rule it is IFCA (Ghosh et al. 2020).
 Source: Tao, Yang, Kulkarni 2023 (arXiv 2306.00638), Algorithm 1.
 """
 

@@ -41,7 +41,7 @@ def write_checkpoint(
     """Write what the next round starts from. A former checkpoint stays until the new one is complete.
 
     ``training`` says how and on what the rounds so far were trained
-    (:attr:`securefl.runtime.simulation.federation.Federation.training`): it decides bits.
+    (:attr:`securefl.runtime.simulation.federation.SimulatedFederation.training`): it decides bits.
 
     Raises:
         RunAbortedError: the disk is full or gone.

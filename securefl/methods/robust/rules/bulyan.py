@@ -32,11 +32,11 @@ def bulyan(stack: Stack, byzantine: int) -> Aggregate:
     """Select theta = c - 2 ``byzantine`` rows by Krum, then average, in each coordinate, near their median.
 
     Selection: theta times the row that Krum prefers among those not yet selected, with n - byzantine - 2
-    neighbours among n remaining rows, but at least one (the last picks leave fewer; the source does not say
-    what to do then). Ties as in :func:`securefl.methods.robust.krum.krum`. Averaging: in each coordinate the
-    weighted mean of the theta - 2 ``byzantine`` selected values nearest to the median of the selected, as in
-    :func:`securefl.methods.robust.mean_around_median.mean_around_median`. Weights play no part in either
-    choice.
+    neighbours among n remaining rows, but at least one (the last picks leave fewer; the source does not
+    say what to do then). Ties as in :func:`securefl.methods.robust.rules.krum.krum`. Averaging: in each
+    coordinate the weighted mean of the theta - 2 ``byzantine`` selected values nearest to the median of
+    the selected, as in :func:`securefl.methods.robust.rules.mean_around_median.mean_around_median`.
+    Weights play no part in either choice.
 
     ``kept``: selected clusters of which at least half of the coordinates are averaged.
 

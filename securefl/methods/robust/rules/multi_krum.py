@@ -34,8 +34,8 @@ def multi_krum(stack: Stack, byzantine: int, keep: int | None = None) -> Aggrega
     """The weighted mean of the ``keep`` rows with the smallest Krum scores (c - ``byzantine`` by default).
 
     A row's score is the sum of squared distances to its c - ``byzantine`` - 2 nearest other rows. Weights
-    play no part in the choice. Ties are broken as in :func:`securefl.methods.robust.krum.krum`, and ``keep``
-    = 1 is that rule. ``kept``: the chosen clusters.
+    play no part in the choice. Ties are broken as in :func:`securefl.methods.robust.rules.krum.krum`, and
+    ``keep`` = 1 is that rule. ``kept``: the chosen clusters.
 
     Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3. With at most c - ``byzantine`` places, a
     chosen Byzantine row has shut out an honest one with a larger score, so each chosen row lies within

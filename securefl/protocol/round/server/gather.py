@@ -254,7 +254,7 @@ def skip_round(
     *,
     alone: bool = False,
 ) -> tuple[ServerPhase, Effects]:
-    """End a round without an update; too many of them in a row end the run (:func:`on_evaluated`).
+    """End a round without an update; too many of them in a row end the run.
 
     ``alone``: for want of parties, which is not counted in rounds but in time.
     """

@@ -70,7 +70,10 @@ class DealtProvider:
 
 
 class CryptenChecks:
-    """Sessions (:class:`securefl.protocol.secure_sum.validated.phases.Checks`): small, hence on the CPU."""
+    """Checks of updates by CrypTen, on the CPU since they are small.
+
+    See :class:`securefl.protocol.secure_sum.validated.phases.UpdateChecks`.
+    """
 
     def check(
         self,
@@ -81,7 +84,7 @@ class CryptenChecks:
         test: NormTest,
         tuples: Tuples,
     ) -> Session[bool]:
-        """See :class:`securefl.protocol.secure_sum.validated.phases.Checks`."""
+        """See :class:`securefl.protocol.secure_sum.validated.phases.UpdateChecks`."""
         return check_session(World(members, rank, zeros), projections, test, tuples)
 
 
