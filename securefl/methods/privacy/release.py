@@ -56,8 +56,9 @@ class ReleaseEvent:
     noise: what the others add does not count."""
     leverage: float | None = None
     """Exposure where noise is added once for all openings, at least 1 / max(survivors), see
-    :func:`securefl.methods.leakage.leverage.leverages`. ``None``: fresh noise in each opening, which adds up to
-    the sum of 1 / h."""
+    :func:`securefl.methods.leakage.leverage.leverages`. ``None``: fresh noise in each opening, which adds up
+    to the sum of 1 / h."""
+    mu_slack: float = 0.0
     """Relative increase of mu that covers a discrete mechanism's distance from the Gaussian one."""
     delta_slack: float = 0.0
     """Statistical distance of the sampled noise of all steps from the law in the proof, summed."""
