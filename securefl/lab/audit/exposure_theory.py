@@ -74,10 +74,11 @@ def expectation(recorded: Recorded, colluders: int | None = None) -> Expectation
     scenario = recorded.scenario
     count, size = participants_of(scenario), scenario.clustering.size
     clusters = len(cluster_sizes(count, size))
-    if clusters < 2 or scenario.clustering.fixed or scenario.groups.count > 1:
+    estimate = leaks_all_at(scenario)
+    if estimate is None or scenario.clustering.fixed or scenario.groups.count > 1:
         return None
     pooled = min(colluders or len(recorded.colluders) or 2, count - 1)
-    atoms, estimate = len(atom_sizes(count, scenario.clustering.atoms)), leaks_all_at(scenario, clusters)
+    atoms = len(atom_sizes(count, scenario.clustering.atoms))
     most = min(max(estimate + 2, scenario.clustering.reclusterings), _MOST)
     draws = min(_DRAWS, _ROWS // (2 * most * clusters))
     if draws < 1:

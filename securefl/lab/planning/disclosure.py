@@ -28,16 +28,6 @@ class Disclosure:
     """The largest leverage of any of them in any draw."""
 
 
-def r_star(parties: int, clusters: int) -> int | None:
-    """ceil((N - 1) / (C - 1)): random reclusterings of one update that expose everybody, as a rule.
-
-    Of ``parties`` atoms, that determine the sum of each.
-
-    None for one cluster, which never exposes anybody but by dropouts.
-    """
-    return None if clusters < 2 else -(-(parties - 1) // (clusters - 1))
-
-
 def dimensions_left(parties: int, shape: Shape, clusters: int) -> int:
     """N - rank, the dimension of what no sum shows, as a rule; without atoms as many colluders end it."""
     return parties - _rank(parties, shape, clusters)

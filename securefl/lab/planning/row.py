@@ -9,7 +9,7 @@ from typing import Literal
 
 from securefl.lab.planning.demand import Demand
 from securefl.lab.planning.design import Design, Shape, kept_of
-from securefl.lab.planning.disclosure import dimensions_left, disclosed, mean_leverage, r_star
+from securefl.lab.planning.disclosure import dimensions_left, disclosed, mean_leverage
 from securefl.lab.planning.drafting import draft
 from securefl.lab.planning.frames import Cohort, SumKind
 from securefl.lab.planning.losses import freezes, p_cluster_lost, p_round_loses
@@ -17,7 +17,7 @@ from securefl.lab.planning.noise import multiplier_of
 from securefl.lab.planning.resilience import colluders_together, p_clean, p_exceeded
 from securefl.lab.planning.traffic import PlannedTraffic, traffic
 from securefl.methods.attacks import party_names
-from securefl.methods.clustering import exact_variance_factor
+from securefl.methods.clustering import exact_variance_factor, r_star
 from securefl.methods.feasibility import LEAST_SIZE, check, largest_checked
 from securefl.methods.privacy import components_of
 from securefl.methods.robust import breakdown

@@ -20,6 +20,7 @@ from .presence import shares_fail_in_run as shares_fail_in_run
 from .presence import wanted_of as wanted_of
 from .reclustering import exact_variance_factor as exact_variance_factor
 from .reclustering import p_withstands as p_withstands
+from .reclustering import r_star as r_star
 from .sizes import COUNTS as COUNTS
 from .sizes import MAX_DRAWS as MAX_DRAWS
 from .sizes import atom_sizes as atom_sizes

@@ -10,6 +10,17 @@ from securefl.methods.clustering import odds
 from securefl.methods.clustering.sizes import cluster_sizes
 
 
+def r_star(units: int, clusters: int) -> int | None:
+    """ceil((N - 1) / (C - 1)): draws of clusters whose sums as a rule determine each of the same updates.
+
+    Each draw adds C - 1 equations that do not follow from the others, as a rule. With atoms, ``units`` of
+    them stand for N, and the sum of each is determined.
+
+    None for one cluster, which exposes nobody but by dropouts.
+    """
+    return None if clusters < 2 else -(-(units - 1) // (clusters - 1))
+
+
 def p_never_clean(parties: int, byzantine: int, size: int, reclusterings: int) -> float:
     """P(a given benign party is in no clean cluster of a round) = (1 - C(n-1-q, m-1) / C(n-1, m-1))^R.
 

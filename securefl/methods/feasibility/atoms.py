@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 from securefl.base.errors import ConfigError
 from securefl.methods.clustering import (
     MAX_DRAWS,
     atom_sizes,
+    cluster_sizes,
     hides_groups,
     odds,
     participants_of,
     planned_atoms,
+    r_star,
     rests_on_chance,
 )
 from securefl.scenario import Scenario
@@ -102,13 +103,11 @@ def tolerated_dropouts(scenario: Scenario) -> tuple[int, ...]:
     )
 
 
-def leaks_all_at(scenario: Scenario, clusters: int) -> int:
-    """The number of random reclusterings into ``clusters`` >= 2 that as a rule determine every atom.
-
-    Each adds clusters - 1 equations that do not follow from the others, as a rule.
-    """
-    atoms = len(atom_sizes(participants_of(scenario), scenario.clustering.atoms))
-    return math.ceil((atoms - 1) / (clusters - 1))
+def leaks_all_at(scenario: Scenario) -> int | None:
+    """R*: draws of clusters that as a rule determine every atom; None where there is one cluster."""
+    participants = participants_of(scenario)
+    atoms = len(atom_sizes(participants, scenario.clustering.atoms))
+    return r_star(atoms, len(cluster_sizes(participants, scenario.clustering.size)))
 
 
 def _atom_draws(scenario: Scenario) -> int:

@@ -25,10 +25,9 @@ LEVERAGE_BUDGET = 100_000_000
 
 def all_exposed_at(scenario: Scenario) -> int | None:
     """R*: reclusterings that as a rule give away every update; None where no number of them does."""
-    clusters = len(cluster_sizes(participants_of(scenario), scenario.clustering.size))
-    if clusters < 2 or works_of(scenario.clustering) > 1 or scenario.clustering.atoms > 1:
+    if works_of(scenario.clustering) > 1 or scenario.clustering.atoms > 1:
         return None
-    return leaks_all_at(scenario, clusters)
+    return leaks_all_at(scenario)
 
 
 def check_leakage(scenario: Scenario) -> None:

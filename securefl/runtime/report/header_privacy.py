@@ -41,6 +41,7 @@ def on_leakage(scenario: Scenario) -> Iterator[str]:
             f"LEAKAGE: {enough} random reclusterings of {participants} parties into {clusters} clusters as a"
             f" rule give away every update, and this run makes {again}"
         )
+    yield from _on_repeats(scenario)
     if scenario.leakage.mode == "report":
         yield "LEAKAGE IS ONLY REPORTED: parties release sums that cross the published limits"
         return
@@ -55,9 +56,22 @@ def on_leakage(scenario: Scenario) -> Iterator[str]:
         yield f"leakage: no party's leverage may be above {scenario.leakage.leverage:g}"
 
 
+def _on_repeats(scenario: Scenario) -> Iterator[str]:
+    """Yield a line on a server that gives parties the same model again: the ledger counts by rounds."""
+    enough, again = leaks_all_at(scenario), scenario.clustering.reclusterings
+    if scenario.secure_sum.server == "curious" or scenario.clustering.fixed or enough is None:
+        return
+    rounds = -(-enough // again)
+    if rounds <= scenario.stop.rounds:
+        what = "the sum of each atom" if scenario.clustering.atoms > 1 else "each of them"
+        yield (
+            "repeated model: where updates stay the same while the server repeats a model, the sums of"
+            f" {count(rounds, 'round')} as a rule determine {what}; small batches, or noise, blur them"
+        )
+
+
 def _on_atoms(scenario: Scenario) -> Iterator[str]:
-    clusters = len(cluster_sizes(participants_of(scenario), scenario.clustering.size))
-    enough = leaks_all_at(scenario, clusters) if clusters > 1 else None
+    enough = leaks_all_at(scenario)
     if enough is not None and scenario.clustering.reclusterings >= enough:
         yield (
             f"leakage: {enough} random reclusterings as a rule give away the sum of each atom, and this run"

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from securefl.lab.planning.design import Shape
-from securefl.lab.planning.disclosure import dimensions_left, disclosed, mean_leverage, r_star
+from securefl.lab.planning.disclosure import dimensions_left, disclosed, mean_leverage
 from securefl.methods.attacks.assignment import party_names
 from securefl.methods.clustering.assignment import draw_assignment
+from securefl.methods.clustering.reclustering import r_star
 from securefl.methods.leakage.ledger import planned
 from securefl.methods.leakage.modular import prime_from
 from securefl.methods.privacy.exposure import leverage
