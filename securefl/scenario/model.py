@@ -32,11 +32,6 @@ class Model(Part, tag_field="type", frozen=True, kw_only=True):
         """Whether training draws from torch's global generator, which threads would share."""
         return self.is_own
 
-    @property
-    def is_own(self) -> bool:
-        """Whether a user wrote it, so that what it makes is to be checked."""
-        return ":" in self.name
-
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         """The ``torch.nn.Module`` on the CPU, its parameters drawn by torch's global generator.
 

@@ -11,13 +11,15 @@ import importlib
 import pkgutil
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from msgspec import StructMeta, inspect
 
-from securefl.base.errors import ConfigError
+from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.scenario.section import Section
 
 
@@ -52,6 +54,27 @@ class Part(Section, metaclass=PartMeta, frozen=True, kw_only=True):
     def name(self) -> str:
         """What the scenario calls it, as in ``type = "krum"``."""
         return str(self.__struct_config__.tag)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a user wrote it, so that what it gives is to be checked."""
+        return ":" in self.name
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Blame a part of one's own for whatever is raised meanwhile, in one line.
+
+        Raises:
+            RunAbortedError: it raised something.
+        """
+        try:
+            yield
+        except SecureflError:
+            raise
+        except Exception as error:
+            if not self.is_own:
+                raise
+            raise RunAbortedError(f"{self.name} raised {type(error).__name__}: {error}") from error
 
 
 P = TypeVar("P", bound=Part)

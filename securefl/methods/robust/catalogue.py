@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from securefl.base.arrays import F64
-from securefl.base.errors import UsageError
+from securefl.base.errors import RunAbortedError, UsageError
 from securefl.base.stack import Aggregate, Places, Stack
 from securefl.methods.robust.rules.inner_product import InnerProduct, earned, pooled
 from securefl.methods.robust.tolerance import clusters_needed_by
@@ -66,7 +66,8 @@ def prepare(step: PreAggregation, stack: Stack, seed: bytes) -> tuple[Stack, Pla
     Returns:
         The new stack, and by row of the old one the row of the new one in which it counts.
     """
-    stack_after, place = step.prepare(stack, seed)
+    with step.blamed():
+        stack_after, place = step.prepare(stack, seed)
     return stack_after, np.arange(stack.clusters) if place is None else place
 
 
@@ -76,8 +77,25 @@ def aggregate(rule: Rule, stack: Stack) -> Aggregate:
     Raises:
         UsageError: fewer clusters than ``rule.clusters_needed``; where clusters were lost to dropouts, the
             caller has to notice first. Or a server rule, and the stack has no server gradient.
+        RunAbortedError: a rule of one's own raised something, or gave no result.
     """
     needed = rule.clusters_needed
     if stack.clusters < needed:
         raise UsageError(f"{rule} needs {needed} clusters, not {stack.clusters}")
-    return rule.aggregate(stack)
+    with rule.blamed():
+        result = rule.aggregate(stack)
+    if rule.is_own:
+        _check_result(rule, stack, result)
+    return result
+
+
+def _check_result(rule: Rule, stack: Stack, result: object) -> None:
+    """Refuse what a rule of one's own must not give."""
+    clusters, length = stack.means.shape
+    expected = [(np.dtype(np.float64), (length,)), (np.dtype(np.bool_), (clusters,))]
+    found: object = type(result).__name__
+    if isinstance(result, Aggregate):
+        found = [(getattr(one, "dtype", None), np.shape(one)) for one in (result.vector, result.kept)]
+    if found != expected:
+        wanted = f"an Aggregate of f64 ({length},) and bool ({clusters},)"
+        raise RunAbortedError(f"{rule.name} gave {found}, expected {wanted}")

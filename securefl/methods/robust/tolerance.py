@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.scenario import Aggregation, Rule
 
 
@@ -17,8 +18,21 @@ def breakdown(rule: Rule, clusters: int) -> int:
     determine, whatever the others say. Fewer clusters than the rule needs tolerate none. The numbers of the
     medians, of centred clipping, of votes on signs and of trimming by weight are for equal cluster weights;
     in general they tolerate every set of clusters with less than half, or with beta, of the total weight.
+
+    Raises:
+        ConfigError: a rule of one's own says no such number.
     """
-    return 0 if clusters < rule.clusters_needed else rule.withstands(clusters)
+    if clusters < rule.clusters_needed:
+        return 0
+    try:
+        with rule.blamed():
+            most = rule.withstands(clusters)
+    except RunAbortedError as error:
+        raise ConfigError("aggregation.rule.type", str(error), "mend withstands") from error
+    if rule.is_own and not (isinstance(most, int) and 0 <= most <= clusters):
+        reason = f"{rule.name} withstands {most!r} of {clusters} clusters"
+        raise ConfigError("aggregation.rule.type", reason, "return a number of clusters")
+    return most
 
 
 def server_rule(rule: Rule) -> Rule | None:

@@ -48,7 +48,8 @@ class PartyBehaviour:
         """
         for behaviour in self.behaviours:
             if isinstance(behaviour, kinds.DataAttack):
-                return behaviour.poison(x, y, classes)
+                with behaviour.blamed():
+                    return behaviour.poison(x, y, classes)
         return x, y
 
 

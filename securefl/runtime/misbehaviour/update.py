@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from securefl.base.arrays import F64, I64
 from securefl.base.entropy import Entropy
+from securefl.base.errors import RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.methods.attacks import acting, sparse_energy
 from securefl.methods.encoding import Encoded, clip_l2
@@ -70,7 +71,12 @@ class _Attacked:
             actors = actors_of(attack, occasion)
             if attack.actors is None or self.me in actors:
                 entropy = attack_entropy(self.own, occasion.round, occasion.work)
-                return _crafted(attack, update, occasion, max(1, len(actors)), entropy, self.insight)
+                with attack.blamed():
+                    crafted = _crafted(attack, update, occasion, max(1, len(actors)), entropy, self.insight)
+                if attack.is_own and (not isinstance(crafted, np.ndarray) or crafted.shape != update.shape):
+                    shape = getattr(crafted, "shape", type(crafted).__name__)
+                    raise RunAbortedError(f"{attack.name} gave {shape}, expected f64 {update.shape}")
+                return crafted
         return update
 
 

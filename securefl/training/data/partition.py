@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from securefl.base.arrays import I64, expect
-from securefl.base.errors import ConfigError, UsageError
+from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 from securefl.scenario import Partition
 
 
@@ -34,7 +34,11 @@ def partition(labels: I64, parties: int, config: Partition, seed: int) -> tuple[
             "use fewer parties, raise data.train_limit or lower data.server_fraction",
         )
     rng = np.random.Generator(np.random.PCG64(seed))
-    shares = tuple(config.split(labels, parties, rng))
+    try:
+        with config.blamed():
+            shares = tuple(config.split(labels, parties, rng))
+    except RunAbortedError as error:
+        raise ConfigError("data.partition.type", str(error), "mend it") from error
     reason = _defect(shares, len(labels), parties)
     if reason:
         raise ConfigError("data.partition.type", f"{config.name} {reason}", "mend it")

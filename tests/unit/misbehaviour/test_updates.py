@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefl.base.errors import UsageError
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy
+from securefl.base.errors import RunAbortedError, UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.attacks.parts.label_flip import LabelFlip
 from securefl.methods.attacks.parts.scale import Scale
 from securefl.protocol.round.party.upload import HONEST
 from securefl.runtime.misbehaviour.assignment import party_behaviour, server_behaviour
-from securefl.scenario.behaviours import Drop, Garbage, NoClip, ServerSplitsModel, WrongShare
+from securefl.scenario.behaviours import Drop, Garbage, NoClip, ServerSplitsModel, UpdateAttack, WrongShare
 from tests.simulation.world import scenario
 from tests.unit.misbehaviour.lab import ROUNDING, Lab
 
@@ -114,3 +116,24 @@ def test_an_actor_shows_only_what_is_its_own() -> None:
         party_behaviour((ServerSplitsModel(),), ME)
     with pytest.raises(UsageError, match="shown by parties"):
         server_behaviour((Garbage(parties=("p00",)),))
+
+
+class Faulty(UpdateAttack, frozen=True, kw_only=True):
+    """An attack of one's own that does ``how`` wrong."""
+
+    how: str
+
+    def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
+        if self.how == "raises":
+            raise KeyError("x")
+        return update[:2]
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [("raises", "Faulty raised KeyError: 'x'"), ("short", r"Faulty gave \(2,\), expected f64")],
+)
+def test_a_faulty_attack_of_ones_own_is_blamed_in_one_line(how: str, reason: str) -> None:
+    lab = Lab(scenario(6), {"p02": (Faulty(parties=("p02",), how=how),)})
+    with pytest.raises(RunAbortedError, match=reason):
+        lab.run()
