@@ -7,7 +7,6 @@ from typing import Annotated, Final
 
 import typer
 
-import scenarios
 from securefl.base.errors import ConfigError
 from securefl.cli.console import one_line_errors
 from securefl.cli.experiments import run_experiments
@@ -15,6 +14,7 @@ from securefl.cli.reproduce import PictureOption, write_page
 from securefl.lab.experiments import UNNAMED, Source, Study, Sweep, sweep_of
 from securefl.lab.plots import need_matplotlib
 from securefl.methods.privacy import need_dp_accounting
+from securefl.runtime.launch import scenario_folder
 
 _ABOUT: Final = """\
 The ledger behind these sweeps: [leakage](../leakage.md). Draws are seeded, so that the page can be made
@@ -31,7 +31,7 @@ and, below, the exposure that it comes of, in units of one opening of a sum with
 the worst draw and party.
 """
 RESULTS = Path("docs/results/leakage")
-_BUNDLED = Path(scenarios.__path__[0]) / "leakage"
+_BUNDLED = scenario_folder() / "leakage"
 STUDY: Final = Study(title="What random reclusterings reveal", about=_ABOUT, ours=True, datasets=(UNNAMED,))
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-import scenarios
 from securefl.base.errors import ConfigError
 from securefl.cli.asked import Asked, sources_of
 from securefl.cli.console import one_line_errors, say
@@ -30,9 +29,10 @@ from securefl.lab.experiments import (
     write_whole,
 )
 from securefl.lab.plots import Format, need_matplotlib
+from securefl.runtime.launch import scenario_folder
 
 RESULTS = Path("docs/results")
-_PRESETS = Path(scenarios.__path__[0]) / "papers"
+_PRESETS = scenario_folder() / "papers"
 PictureOption = Annotated[
     Format | None, typer.Option("--picture", help="A second file of each picture, svg or pdf, beside PNG.")
 ]

@@ -32,7 +32,7 @@ _SHOWN: Final = 6
 
 
 def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
-    """Findings, tables and plots on what :func:`exposed_in` says."""
+    """Findings, tables and plots on what :func:`securefl.lab.audit.exposed.exposed_in` says."""
     theory = expectation(recorded)
     findings = [_alone(recorded, versions)]
     if recorded.colluders:

@@ -103,7 +103,10 @@ def p_exceeded(demand: Demand, shape: Shape, f: int, *, shared: bool = False) ->
 
 
 def colluders_together(demand: Demand, shape: Shape, f: int) -> int:
-    """Colluders in a combination of sums by the planned scenario (``config.sizes.leakage_colluders``)."""
+    """Colluders in a combination of sums by the planned scenario.
+
+    As :func:`securefl.methods.clustering.leakage_colluders` counts them.
+    """
     return demand.colluders if shape.openings > 1 and shape.atoms == 1 else f
 
 

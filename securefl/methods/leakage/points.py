@@ -1,9 +1,10 @@
 """Dependent points of a projective space: exhaustive searches for few of them, modulo a prime.
 
 Row i of the null space's basis is party i's point. A combination of sums with support S exists exactly if
-the points of S have a dependency without a zero (see :meth:`Echelon.kernel_image`). A random projection to s
-dimensions keeps dependent points dependent, and s independent ones independent but for a probability of about
-s / prime. So a search in the projection misses nothing, and what it finds is checked.
+the points of S have a dependency without a zero
+(see :meth:`securefl.methods.leakage.echelon.Echelon.kernel_image`). A random projection to s dimensions
+keeps dependent points dependent, and s independent ones independent but for a probability of about s / prime.
+So a search in the projection misses nothing, and what it finds is checked.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 from . import process as process
 from .bundled import bundled as bundled
+from .bundled import scenario_folder as scenario_folder
 from .federation import run_here as run_here
 from .interrupts import ended_by_signals as ended_by_signals
 from .observer import ObserverSettings as ObserverSettings

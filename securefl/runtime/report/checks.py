@@ -237,6 +237,9 @@ def _sure(probability: float) -> str:
 
 
 def _level(scenario: Scenario, limits: DerivedLimits) -> float:
-    """At least at this level each check judges each sum (Bonferroni, :func:`check_sums`)."""
+    """At least at this level each check judges each sum (Bonferroni).
+
+    As in :func:`securefl.methods.privacy.checks.family.check_sums`.
+    """
     sums = limits.clusters * scenario.clustering.reclusterings
     return scenario.checks.alpha / (sums * len(CHECKS))
