@@ -1,4 +1,4 @@
-"""All audits of one recorded run, in the order of the report."""
+"""All audits of one recorded run, in the order of the report; that of its seeds is here."""
 
 from __future__ import annotations
 

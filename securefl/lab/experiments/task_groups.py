@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from securefl.base.ids import PartyId
 from securefl.methods.attacks import behaviours_of, is_byzantine, party_names
@@ -33,8 +33,8 @@ LOSSES: Final[Mapping[Loss, str]] = {
 """What loses a group, or leaves its model as it is, in words."""
 
 
-class GroupFate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The fate of one group."""
+class GroupOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The outcome of one group."""
 
     members: int
     """Honest ones."""
@@ -62,13 +62,13 @@ class GroupFate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GroupsRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The fates of all groups of a simulation."""
+    """The outcomes of all groups of a simulation."""
 
     heard: float
     """Share of the honest parties' updates in opened sums, mean of the rounds that have all models."""
     vain: int
     """Models that began at a side of one whose members were of a single group."""
-    fates: tuple[GroupFate, ...]
+    outcomes: tuple[GroupOutcome, ...] = field(name="fates")
 
 
 class _Round:
@@ -140,10 +140,10 @@ class GroupWatch:
         whole = groups.warmup + (groups.count - 2) * groups.pace if groups.warmup else 0
         late = self._rounds[whole:] or self._rounds[-1:]
         heard = sum(len(one.heard) for one in late) / (len(late) * honest)
-        fates = tuple(map(self._fate, range(len(self._members))))
-        return GroupsRecord(heard=round(heard, 4), vain=self._vain(), fates=fates)
+        outcomes = tuple(map(self._outcome, range(len(self._members))))
+        return GroupsRecord(heard=round(heard, 4), vain=self._vain(), outcomes=outcomes)
 
-    def _fate(self, group: int) -> GroupFate:
+    def _outcome(self, group: int) -> GroupOutcome:
         found = [at for at, one in enumerate(self._rounds) if self._found(one, group)]
         end = len(self._rounds) - 1
         last = found[-1] if found else -1
@@ -152,7 +152,7 @@ class GroupWatch:
         kept = [lies for key, (of, lies) in then.sums.items() if of == model and key in then.kept]
         final = self._favourite(self._rounds[end], group)
         others = (g for g in range(len(self._members)) if g != group)
-        return GroupFate(
+        return GroupOutcome(
             members=len(self._members[group]),
             found=last == end,
             last=last,
@@ -199,8 +199,8 @@ class GroupWatch:
 
 def found_of(seeds: Sequence[GroupsRecord]) -> str:
     """The number of groups found, of all seeds together, for people."""
-    fates = [fate for one in seeds for fate in one.fates]
-    return f"{sum(fate.found for fate in fates)} of {len(fates)} found"
+    outcomes = [outcome for one in seeds for outcome in one.outcomes]
+    return f"{sum(outcome.found for outcome in outcomes)} of {len(outcomes)} found"
 
 
 def heard_of(seeds: Sequence[GroupsRecord]) -> str:
@@ -210,10 +210,12 @@ def heard_of(seeds: Sequence[GroupsRecord]) -> str:
 
 def losses_of(seeds: Sequence[GroupsRecord]) -> str:
     """Reasons for lost or idle groups, of all seeds together; nothing where all were learned."""
-    lost = [(fate, loss) for one in seeds for fate in one.fates if (loss := fate.loss) is not None]
+    lost = [
+        (outcome, loss) for one in seeds for outcome in one.outcomes if (loss := outcome.loss) is not None
+    ]
     said = []
     for loss, words in LOSSES.items():
-        of_it = [fate for fate, why in lost if why == loss]
+        of_it = [outcome for outcome, why in lost if why == loss]
         if of_it:
             sums = f" ({sum(f.lying for f in of_it)} of {sum(f.sums for f in of_it)} sums)"
             said.append(f"{len(of_it)} {words}{sums if loss in {'outvoted', 'left'} else ''}")

@@ -1,4 +1,4 @@
-"""Epsilon by number of releases, for reports of every round: cheap, and never below the truth."""
+"""Epsilon by number of releases, for reports of every round, and the ledger of what each party has spent."""
 
 from __future__ import annotations
 

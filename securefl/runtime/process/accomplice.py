@@ -1,4 +1,4 @@
-"""A member of a coalition in its own process: it tells its mates what it trained and hears what they did."""
+"""A member of a coalition in its own process, and the folder by which it exchanges updates with its mates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The server: the model, the test set, samples of its own where the rule needs some, and never an update."""
+"""The server process, and its store of masked vectors, which spools to disk.
+
+It holds the model, the test set, samples of its own where the rule needs some, and never an update.
+"""
 
 from __future__ import annotations
 

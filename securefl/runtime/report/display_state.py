@@ -86,12 +86,12 @@ class DisplayState:
     """The latest, newest last."""
 
     def after(self, now: float, report: AnyReport) -> DisplayState:
-        """The scene after a report."""
-        scene = replace(self, now=now)
+        """The state after a report."""
+        state = replace(self, now=now)
         line = event_text(report)
         if line is not None and not isinstance(report, RoundDone):
-            scene = scene.noting(line)
-        return _fortunes(_course(scene, now, report), report)
+            state = state.noting(line)
+        return _marked_parties(_progressed(state, now, report), report)
 
     def left(self, in_round: float) -> float | None:
         """Seconds until the last planned round has ended, at the pace so far; None before one has ended.
@@ -105,75 +105,75 @@ class DisplayState:
         return max(0.0, pace * (self.rounds - self.done) - (self.since + in_round - self.ended))
 
     def noting(self, text: str) -> DisplayState:
-        """The scene with one more event."""
+        """The state with one more event."""
         return replace(self, events=(*self.events, text)[-_EVENTS:])
 
     def refusing(self, vantage: str, culprit: str, reason: str) -> DisplayState:
-        """The scene after a refusal."""
+        """The state after a refusal."""
         return replace(self.noting(refusal_text(vantage, culprit, reason)), refusals=self.refusals + 1)
 
 
-def _course(scene: DisplayState, now: float, report: AnyReport) -> DisplayState:
+def _progressed(state: DisplayState, now: float, report: AnyReport) -> DisplayState:
     """The state after reports that move the run along."""
     match report:
         case PartiesJoined(present=present, missing=missing):
-            scene = replace(scene, present=present, missing=missing)
+            state = replace(state, present=present, missing=missing)
         case RoundStarted(round=round_):
-            began = now if scene.began is None else scene.began
-            scene = replace(scene, round=round_, since=now, began=began, step="", opened=0, planned=0)
+            began = now if state.began is None else state.began
+            state = replace(state, round=round_, since=now, began=began, step="", opened=0, planned=0)
         case StepReached(step=step):
-            scene = replace(scene, step=step)
+            state = replace(state, step=step)
         case ModelStepped():
-            scene = replace(scene, step="evaluate")
+            state = replace(state, step="evaluate")
         case RoundDone(accuracy=accuracy, backdoor_success=success):
-            accuracies = (*scene.accuracies, accuracy)
-            scene = replace(scene, done=scene.done + 1, ended=now, step=DONE, accuracies=accuracies)
-            scene = replace(scene, backdoor=success)
+            accuracies = (*state.accuracies, accuracy)
+            state = replace(state, done=state.done + 1, ended=now, step=DONE, accuracies=accuracies)
+            state = replace(state, backdoor=success)
         case _:
             pass
-    return scene
+    return state
 
 
-def _fortunes(scene: DisplayState, report: AnyReport) -> DisplayState:
+def _marked_parties(state: DisplayState, report: AnyReport) -> DisplayState:
     """The state after reports on parties and sums."""
     match report:
         case ClustersDrawn(clusters=clusters):
-            scene = replace(
-                scene,
+            state = replace(
+                state,
                 clusters=clusters[0] if clusters else (),
                 planned=sum(map(len, clusters)),
                 standings={party: "waiting" for row in clusters[:1] for members in row for party in members},
                 inside=None,
             )
         case SurvivorsFrozen(survivors=survivors, dropped=dropped):
-            scene = _marking(_marking(scene, survivors, "counted"), dropped, "dropped")
+            state = _marking(_marking(state, survivors, "counted"), dropped, "dropped")
         case InstanceLost(reclustering=r, cluster=j):
-            scene = _marking(scene, _members(scene, (r, j)), "lost")
+            state = _marking(state, _members(state, (r, j)), "lost")
         case SlotsCounted():
-            scene = replace(scene, inside=(scene.inside or 0) + sum(totals_of((report,)).values()))
+            state = replace(state, inside=(state.inside or 0) + sum(totals_of((report,)).values()))
         case SumOpened():
-            scene = replace(scene, opened=scene.opened + 1, total_opened=scene.total_opened + 1)
+            state = replace(state, opened=state.opened + 1, total_opened=state.total_opened + 1)
         case SumChecked(reclustering=r, cluster=j, ok=False):
-            scene = _marking(scene, _members(scene, (r, j)), "rejected")
+            state = _marking(state, _members(state, (r, j)), "rejected")
         case ModelStepped(rejected=rejected):
             for key in rejected:
-                scene = _marking(scene, _members(scene, key), "rejected")
+                state = _marking(state, _members(state, key), "rejected")
         case _:
             pass
-    return scene
+    return state
 
 
-def _members(scene: DisplayState, key: ClusterKey) -> tuple[PartyId, ...]:
+def _members(state: DisplayState, key: ClusterKey) -> tuple[PartyId, ...]:
     reclustering, cluster = key
-    known = reclustering == 0 and cluster < len(scene.clusters)
-    return scene.clusters[cluster] if known else ()
+    known = reclustering == 0 and cluster < len(state.clusters)
+    return state.clusters[cluster] if known else ()
 
 
-def _marking(scene: DisplayState, parties: tuple[PartyId, ...], standing: Standing) -> DisplayState:
+def _marking(state: DisplayState, parties: tuple[PartyId, ...], standing: Standing) -> DisplayState:
     """A party that was dropped stays dropped, whatever becomes of its cluster."""
     marked = {
         party: standing
         for party in parties
-        if party in scene.standings and scene.standings[party] != "dropped"
+        if party in state.standings and state.standings[party] != "dropped"
     }
-    return replace(scene, standings={**scene.standings, **marked})
+    return replace(state, standings={**state.standings, **marked})

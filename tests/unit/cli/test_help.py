@@ -52,3 +52,19 @@ def test_help_imports_no_command() -> None:
     )
     run = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
     assert run.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["run", "--help"], ["simulate", "--help"], ["plan", "--parties", "20", "--json"]]
+)
+def test_no_torch_is_loaded_for_what_does_not_train(words: list[str]) -> None:
+    code = (
+        "import sys\n"
+        "from securefl.cli.app import main\n"
+        f"sys.argv = ['securefl', *{words!r}]\n"
+        "try:\n    main()\n"
+        "except SystemExit as end:\n    assert not end.code, end.code\n"
+        "print('torch' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines()[-1] == "False"

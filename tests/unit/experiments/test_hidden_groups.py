@@ -17,7 +17,7 @@ from securefl.lab.experiments.page import page as sheet_page
 from securefl.lab.experiments.record import CellRecord, Record, SeedRecord, scenario_key
 from securefl.lab.experiments.sources import nowhere
 from securefl.lab.experiments.task_groups import (
-    GroupFate,
+    GroupOutcome,
     GroupsRecord,
     GroupWatch,
     found_of,
@@ -122,7 +122,7 @@ def test_groups_that_have_a_model_each_are_found() -> None:
         rounds.round([0, 1])
     done = rounds.done()
     assert done == GroupsRecord(
-        heard=1.0, vain=0, fates=2 * (GroupFate(members=8, found=True, last=3, sums=4),)
+        heard=1.0, vain=0, outcomes=2 * (GroupOutcome(members=8, found=True, last=3, sums=4),)
     )
     assert (found_of([done, done]), heard_of([done])) == ("4 of 4 found", "100% heard")
     assert losses_of([done]) == ""
@@ -169,7 +169,7 @@ def test_a_group_is_outvoted_where_liars_are_in_half_of_the_sums_that_the_rule_g
     assert "2 found, and lost while most of its sums were honest (0 of 7 sums)" in losses_of(
         [screened.done()]
     )
-    assert [fate.members for fate in lost.done().fates] == [8, 6]
+    assert [outcome.members for outcome in lost.done().outcomes] == [8, 6]
 
 
 def test_a_model_that_is_parted_off_a_single_group_is_in_vain() -> None:
@@ -198,17 +198,17 @@ def simulated(tmp_path: Path, *overrides: str) -> SeedRecord:
 def test_a_simulation_says_what_became_of_its_groups(tmp_path: Path) -> None:
     groups = simulated(tmp_path).groups
     assert groups is not None
-    assert [fate.members for fate in groups.fates] == [8, 8]
+    assert [outcome.members for outcome in groups.outcomes] == [8, 8]
     assert 0 < groups.heard <= 1
     pairs = ("clustering={size=2}", "secure_sum={threshold=2,min_survivors=2}")
     told = simulated(tmp_path, "groups.mode='open'", *pairs, LIAR).groups
     assert told is not None
-    assert [fate.members for fate in told.fates] == [8, 6]
+    assert [outcome.members for outcome in told.outcomes] == [8, 6]
     assert simulated(tmp_path, "groups.tasks='given'").groups is None
 
 
 def test_the_page_is_no_paper_s_and_says_what_lost_a_group() -> None:
-    lost = GroupsRecord(heard=0.5, vain=1, fates=(GroupFate(members=8, found=False, shared=True),))
+    lost = GroupsRecord(heard=0.5, vain=1, outcomes=(GroupOutcome(members=8, found=False, shared=True),))
     seed = SeedRecord(
         seed=0, accuracies=(0.5,), ended="", seconds=1.0, device="cpu", dataset="Fashion-MNIST", groups=lost
     )
