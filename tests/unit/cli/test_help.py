@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,7 +59,7 @@ def test_help_imports_no_command() -> None:
 @pytest.mark.parametrize(
     "words", [["--help"], ["run", "--help"], ["simulate", "--help"], ["plan", "--parties", "20", "--json"]]
 )
-def test_no_torch_is_loaded_for_what_does_not_train(words: list[str]) -> None:
+def test_no_torch_is_loaded_for_what_does_not_train(words: list[str], tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from securefl.cli.app import main\n"
@@ -66,5 +68,8 @@ def test_no_torch_is_loaded_for_what_does_not_train(words: list[str]) -> None:
         "except SystemExit as end:\n    assert not end.code, end.code\n"
         "print('torch' in sys.modules)"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    told = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    shown = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=told, capture_output=True, text=True, check=True
+    )
     assert shown.stdout.splitlines()[-1] == "False"
