@@ -98,6 +98,9 @@ def _sendable(ctx: PartyContext, phase: Working, event: Trained) -> tuple[F64, s
         return nothing, phase.groupless
     if event.update is None:
         return nothing, event.failure or "training failed"
+    if event.update.shape != nothing.shape or event.update.dtype != nothing.dtype:
+        # Where the shape follows from the data, an error here would be an answer about them.
+        return nothing, "training ended in an update of another shape or type"
     if not np.isfinite(event.update).all():
         return nothing, "training ended in an update not finite"
     return event.update, ""
