@@ -55,8 +55,11 @@ SETTINGS = MODES | {
 SERVERS: dict[str, tuple[float, tuple[Op, ...]]] = {
     "honest": (0.0, ()),
     "repeated model": (1.0, ()),
+    "huge model": (3e38, ()),
     "model not finite": (float("nan"), ()),
+    "infinite model": (float("inf"), ()),
     "lost inputs": (0.0, (Op("drop", "p01", "MaskedInput"), Op("drop", "p01", "PeerBox"))),
+    "lost input of the victim": (0.0, (Op("drop", "p00", "MaskedInput"), Op("drop", "p00", "PeerBox"))),
     "void draw": (0.0, (Op("drop", "p02", "Reveal"),)),
     "dead in shares": (0.0, (Op("crash", "p02", "Hello"), Op("crash", "p04", "Receipt"))),
 }
