@@ -7,12 +7,14 @@ changes no later message.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from securefl.base.arrays import F32
 from securefl.base.ids import SERVER, PartyId
@@ -181,8 +183,16 @@ def _open(message: object) -> object:
     return message
 
 
-@pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("setting", SETTINGS)
+def _pairs() -> Iterator[ParameterSet]:
+    """Each setting under the honest server and one other, in turn; all pairs with ``-m paper``."""
+    names = tuple(SERVERS)
+    for place, setting in enumerate(SETTINGS):
+        usual = {"honest", names[1 + place % (len(names) - 1)]}
+        for server in names:
+            yield pytest.param(setting, server, marks=() if server in usual else (pytest.mark.paper,))
+
+
+@pytest.mark.parametrize(("setting", "server"), _pairs())
 def test_what_leaves_a_party_is_the_same_on_other_data(setting: str, server: str) -> None:
     on_d = Seen(setting, server, "ones")
     on_d.run()
