@@ -90,4 +90,5 @@ def contents(folder: Path) -> dict[str, str]:
 
 def signal_to(program: Forked, number: int) -> None:
     assert program.process.pid is not None
+    assert program.process.exitcode is None, program.wait(LIMIT)
     os.kill(program.process.pid, number)

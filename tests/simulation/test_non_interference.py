@@ -192,7 +192,7 @@ def _pairs() -> Iterator[ParameterSet]:
             yield pytest.param(setting, server, marks=() if server in usual else (pytest.mark.paper,))
 
 
-@pytest.mark.parametrize(("setting", "server"), _pairs())
+@pytest.mark.parametrize(("setting", "server"), tuple(_pairs()))
 def test_what_leaves_a_party_is_the_same_on_other_data(setting: str, server: str) -> None:
     on_d = Seen(setting, server, "ones")
     on_d.run()

@@ -79,8 +79,8 @@ class WithholdsNonces:
         drawn = draw_round(self._plan, phase.standing.round, phase.draw, phase.model, nonces, samples)
         if isolates(drawn.assignment, self._victim, self._accomplices):
             return None
-        others = [sender, *sorted(nonces)]
-        return next((name for name in others if name not in self._accomplices | {self._victim}), None)
+        # By name, not by who came last: what follows must not depend on the timing of a run.
+        return min(nonces.keys() - self._accomplices - {self._victim}, default=None)
 
 
 def server_machine(
