@@ -8,7 +8,7 @@ from bisect import bisect_left
 
 from securefl.lab.planning.demand import Demand
 from securefl.lab.planning.design import Shape, majority_of
-from securefl.methods.clustering import ActiveServer, cluster_sizes, odds, p_withstands, quorum_of
+from securefl.methods.clustering import Game, cluster_sizes, odds, p_withstands
 
 _NEGLIGIBLE = 1e-12
 
@@ -80,26 +80,23 @@ def _spoiled_atoms(atoms: int, units: int, byzantine: int) -> tuple[float, ...]:
 def p_exceeded(demand: Demand, shape: Shape, f: int, *, shared: bool = False) -> float:
     """P(more than ``f`` of a given party's cluster mates collude in at least one opening of the run).
 
-    Against an active server: at the presence that suits it best, in all draws that it can have
-    (:mod:`securefl.methods.clustering.isolation`). Where noise is ``shared``, among the fewest parties that a
-    round goes on with (:mod:`securefl.methods.clustering.presence`). With atoms, which are the same in all
-    openings, it is less.
+    By the game that the header is reckoned with (:mod:`securefl.methods.clustering.game`): against an active
+    server at the presence that suits it best, in all draws that it can have. A curious one has what chance
+    gives: among everybody, or where noise is ``shared`` among however few parties a round goes on with. With
+    atoms, which are the same in all openings, it is less.
     """
-    openings, largest = demand.rounds * shape.reclusterings, max(shape.sizes(demand.parties))
-    quorum = quorum_of(demand.parties, demand.colluders)
-    if demand.server == "active":
-        server = ActiveServer(
-            parties=demand.parties,
-            participants=demand.parties,
-            colluders=demand.colluders,
-            size=shape.size,
-            # As many as two groups of the threshold still share more than f of.
-            largest=2 * majority_of(largest, f) - f - 1,
-            quorum=quorum,
-        )
-        return server.exceeds(f).in_run(openings)
-    crowd = max(quorum, min(shape.sizes(demand.parties))) if shared else demand.parties
-    return odds.once_in(odds.tail(crowd - 1, demand.colluders, min(crowd, largest) - 1, f + 1), openings)
+    active, largest = demand.server == "active", max(shape.sizes(demand.parties))
+    game = Game(
+        parties=demand.parties,
+        participants=demand.parties,
+        colluders=demand.colluders,
+        size=shape.size,
+        # Against an active server as many as two groups of the threshold still share more than f of.
+        largest=2 * majority_of(largest, f) - f - 1 if active else largest,
+        server=demand.server,
+        openings=demand.rounds * shape.reclusterings,
+    )
+    return game.exceeds(f, None if active or shared else demand.parties).in_run
 
 
 def colluders_together(demand: Demand, shape: Shape, f: int) -> int:

@@ -1,11 +1,8 @@
-"""Presence: parties that a round needs, and odds that shared noise meets more colluders than it covers."""
+"""Presence: parties that a round needs, and how many of those who are there take part."""
 
 from __future__ import annotations
 
-from securefl.methods.clustering import odds
 from securefl.methods.clustering.sizes import (
-    MAX_DRAWS,
-    cluster_sizes,
     max_cluster_size,
     most_fitting,
     participants_of,
@@ -46,42 +43,3 @@ def wanted_of(scenario: Scenario, present: int) -> int:
         return 0
     most, fewest = min(participants_of(scenario), present), fewest_participants(scenario)
     return most_fitting(most, fewest, scenario.clustering.size, max_cluster_size(scenario))
-
-
-def shares_fail(scenario: Scenario, present: int) -> float:
-    """P(more than f of a given party's cluster mates collude) in one opening; 0.0 without such noise.
-
-    Args:
-        scenario: a feasible one.
-        present: how many said hello to the round, all q colluders among them.
-    """
-    sums, clustering = scenario.secure_sum, scenario.clustering
-    if not rests_on_chance(scenario):
-        return 0.0
-    if clustering.fixed:
-        present = taking_part = scenario.parties
-    else:
-        taking_part = wanted_of(scenario, present)
-    if not taking_part:
-        return 0.0
-    mates = max(cluster_sizes(taking_part, clustering.size)) - 1
-    return odds.tail(present - 1, sums.colluders, mates, sums.colluders_per_cluster + 1)
-
-
-def shares_fail_in_run(scenario: Scenario, fewest: int | None = None) -> float:
-    """P(:func:`shares_fail` in at least one opening of the run), for the worst numbers of present parties.
-
-    Against an active server: in at least one of all draws that it can have. Fixed clusters are one draw.
-
-    Args:
-        scenario: a feasible one.
-        fewest: parties that are there in every round; without, as few as a round may go on with.
-    """
-    once = max(
-        shares_fail(scenario, present)
-        for present in range(fewest or fewest_present(scenario), scenario.parties + 1)
-    )
-    if scenario.clustering.fixed:
-        return once
-    draws = MAX_DRAWS if scenario.secure_sum.server == "active" else 1
-    return odds.once_in(once, draws * scenario.stop.rounds * scenario.clustering.reclusterings)

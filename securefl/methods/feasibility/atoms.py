@@ -6,7 +6,7 @@ import itertools
 
 from securefl.base.errors import ConfigError
 from securefl.methods.clustering import (
-    MAX_DRAWS,
+    atom_draws,
     atom_sizes,
     cluster_sizes,
     hides_groups,
@@ -75,23 +75,12 @@ def _check_draw(scenario: Scenario, size: int) -> None:
             )
 
 
-def p_atom_exposed(scenario: Scenario) -> float:
-    """P(all atom mates of a given party collude), in the smallest atom, at any atom draw of the run.
-
-    Atoms are over the whole roster, so that nobody who announces participants bears on it; an active server
-    can void draws that it dislikes, before any party keeps one.
-    """
-    parties, colluders = scenario.parties, scenario.secure_sum.colluders
-    alone = odds.alone_among(parties, colluders, min(atom_sizes(parties, scenario.clustering.atoms)))
-    return odds.once_in(alone, _atom_draws(scenario))
-
-
 def p_atoms_held(scenario: Scenario) -> float:
     """P(no atom has more than f colluders), in every atom draw of the run."""
     sums = scenario.secure_sum
     sizes = atom_sizes(scenario.parties, scenario.clustering.atoms)
     held = odds.all_within(sizes, sums.colluders, lambda _size: sums.colluders_per_cluster)
-    return float(held ** _atom_draws(scenario))
+    return float(held ** atom_draws(scenario))
 
 
 def tolerated_dropouts(scenario: Scenario) -> tuple[int, ...]:
@@ -108,7 +97,3 @@ def leaks_all_at(scenario: Scenario) -> int | None:
     participants = participants_of(scenario)
     atoms = len(atom_sizes(participants, scenario.clustering.atoms))
     return r_star(atoms, len(cluster_sizes(participants, scenario.clustering.size)))
-
-
-def _atom_draws(scenario: Scenario) -> int:
-    return MAX_DRAWS * scenario.stop.rounds if scenario.secure_sum.server == "active" else 1

@@ -8,12 +8,11 @@ from typing import Literal
 from securefl.methods.clustering import (
     max_cluster_size,
     odds,
+    p_alone,
+    p_shares_fail,
     quorum_of,
-    server_of,
-    shares_fail_in_run,
-    tells_groups,
 )
-from securefl.methods.feasibility.atoms import p_atom_exposed, tolerated_dropouts
+from securefl.methods.feasibility.atoms import tolerated_dropouts
 from securefl.methods.feasibility.task_groups import judged_together
 from securefl.methods.robust import withstood
 from securefl.scenario import Scenario
@@ -41,10 +40,10 @@ class DerivedLimits:
     p_rule_holds: float
     """P(at most ``breakdown`` clusters have Byzantine members) for one random assignment."""
     p_alone_per_opening: float
-    """P(all cluster mates of a given party collude, or as many as the threshold), for the worst planned size.
+    """P(all cluster mates of a given party collude, or as many as the threshold), over the party's place.
 
     Against an active server: in one draw, at the presence that suits it best, with the inputs of honest
-    mates lost (:mod:`securefl.methods.clustering.isolation`)."""
+    mates lost (:mod:`securefl.methods.clustering.game`)."""
     p_alone_in_run: float
     """The same for at least one of the T x R openings of the whole run; active server: of all draws.
 
@@ -67,7 +66,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     judged = judged_together(scenario, sizes)
     tolerated = withstood(scenario.aggregation, len(judged))
     quorum = quorum_of(parties, plan.colluders) if plan.server == "active" else None
-    alone, in_run = _alone(scenario, sizes)
+    alone, in_run = p_alone(scenario)
     return DerivedLimits(
         participants=sum(sizes),
         cluster_sizes=sizes,
@@ -80,47 +79,5 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         p_rule_holds=odds.touched_at_most(judged, byzantine, tolerated, parties - sum(judged)),
         p_alone_per_opening=alone,
         p_alone_in_run=in_run,
-        p_shares_fail=shares_fail_in_run(scenario),
+        p_shares_fail=p_shares_fail(scenario),
     )
-
-
-def _alone(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[float, float]:
-    """P(a given party is left alone among colluders) in one opening, and in the run."""
-    sums, clustering = scenario.secure_sum, scenario.clustering
-    if not sums.colluders:
-        return 0.0, 0.0
-    if tells_groups(scenario.groups):
-        filled = float(sums.colluders >= min(sums.threshold, sums.min_survivors - 1))
-        return filled, filled
-    openings = scenario.stop.rounds * clustering.reclusterings
-    # Mates as many as the threshold rebuild a party's masks; CrypTen's members hold no such shares.
-    threshold = sums.threshold if sums.kind == "masking" else None
-    by_chance = max(
-        odds.tail(
-            scenario.parties - 1,
-            sums.colluders,
-            size - 1,
-            size - 1 if threshold is None else min(threshold, size - 1),
-        )
-        for size in set(sizes)
-    )
-    if clustering.atoms > 1:
-        return _alone_in_atoms(scenario, by_chance, openings)
-    if sums.server == "curious":
-        return by_chance, by_chance if clustering.fixed else odds.once_in(by_chance, openings)
-    server = server_of(scenario)
-    if clustering.fixed:
-        return (server.isolates_at_once(sums.min_survivors, threshold),) * 2
-    worst = server.isolates(sums.min_survivors, threshold)
-    return worst.chance, worst.in_run(openings)
-
-
-def _alone_in_atoms(scenario: Scenario, by_chance: float, openings: int) -> tuple[float, float]:
-    """The same where sums may determine atoms: its atom mates collude, or as many mates as the threshold."""
-    sums, exposed = scenario.secure_sum, p_atom_exposed(scenario)
-    if sums.kind != "masking":
-        return (by_chance if sums.server == "curious" else exposed), exposed
-    if sums.server == "curious":
-        return by_chance, max(exposed, odds.once_in(by_chance, openings))
-    worst = server_of(scenario).exceeds(sums.threshold - 1)
-    return max(exposed, worst.chance), max(exposed, worst.in_run(openings))

@@ -11,9 +11,9 @@ from securefl.methods.clustering import (
     fewest_present,
     leakage_colluders,
     max_cluster_size,
+    p_shares_fail,
     participants_of,
     rests_on_chance,
-    shares_fail_in_run,
     works_of,
 )
 from securefl.methods.feasibility import all_exposed_at, evidence_of, leaks_all_at
@@ -148,7 +148,7 @@ def _chance(scenario: Scenario) -> str:
     sums = scenario.secure_sum
     if not rests_on_chance(scenario):
         return f"and these are all that there are (q = {sums.colluders})"
-    worst, planned = shares_fail_in_run(scenario), shares_fail_in_run(scenario, scenario.parties)
+    worst, planned = p_shares_fail(scenario), p_shares_fail(scenario, scenario.parties)
     fails = f"which fails in this run with probability {percent(worst)}"
     if scenario.clustering.fixed:
         return fails

@@ -12,7 +12,8 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import odds
 from securefl.methods.clustering.assignment import draw_assignment
-from securefl.methods.clustering.presence import fewest_present, shares_fail, wanted_of
+from securefl.methods.clustering.game import game_of
+from securefl.methods.clustering.presence import fewest_present, wanted_of
 from tests.unit.scenario.samples import checked, headed, small
 
 SHARED = (
@@ -34,10 +35,13 @@ def test_one_absence_makes_no_larger_cluster_where_noise_rests_on_chance() -> No
     scenario = small(*SHARED)
     assert [wanted_of(scenario, present) for present in (12, 11, 9, 8)] == [12, 6, 6, 6]
     assert checked(*SHARED).max_cluster_size == 6
-    assert shares_fail(scenario, 12) == pytest.approx(10 / 165)
-    # 11 present, 3 of the other 10 collude, a party has 5 mates.
-    hit = [{0, 1, 2} <= set(mates) for mates in combinations(range(10), 5)]
-    assert shares_fail(scenario, 11) == pytest.approx(sum(hit) / len(hit)) == pytest.approx(1 / 12)
+    game = game_of(scenario)
+    assert game.exceeds(2, fewest=12).chance == pytest.approx(10 / 165)
+    # 9 present, of which 6 are drawn; 3 of the other 8 collude, a party has 5 mates.
+    hit = [{0, 1, 2} <= set(mates) for mates in combinations(range(8), 5)]
+    worst = game.exceeds(2, fewest=9)
+    assert worst.chance == pytest.approx(sum(hit) / len(hit) * 6 / 9)
+    assert worst.present == 9
 
 
 def test_too_few_honest_parties_make_no_round() -> None:
@@ -57,8 +61,9 @@ def test_the_stated_odds_are_those_of_the_worst_round(server: str) -> None:
     draws = 3 * (3 if server == "active" else 1)
     more = ("parties=24", f"secure_sum.server={server}", "secure_sum.threshold=5")
     limits = checked(*SHARED, *more)
-    worst = odds.tail(17, 3, 5, 3) if server == "active" else odds.tail(13, 3, 5, 3)
-    # Certificates need 14 signatures, so that 14 to 17 present parties make no clusters of 6.
+    worst = odds.tail(17, 3, 5, 3) if server == "active" else odds.tail(13, 3, 5, 3) * 12 / 14
+    # Certificates need 14 signatures, so that 14 to 17 present parties make no clusters of 6. Without, 12 of
+    # 14 are drawn.
     assert limits.p_shares_fail == pytest.approx(1 - (1 - worst) ** draws)
     (line,) = (note for note in headed(*SHARED, *more) if "It rests on" in note)
     assert "h = min_survivors - f = 5 - 2 = 3" in line
@@ -88,8 +93,9 @@ def test_no_number_of_present_parties_exceeds_the_stated_odds(data: st.DataObjec
             continue
         names = [PartyId(f"p{i:02d}") for i in range(present)]
         (row,) = draw_assignment(bytes(32), names, wanted, size, 1).clusters
-        mates = max(map(len, row)) - 1
-        assert odds.tail(present - 1, q, mates, 2) <= limits.p_shares_fail + 1e-12
+        # Over the party's place: in no cluster, or in one as large as these.
+        met = sum(len(members) * odds.tail(present - 1, q, len(members) - 1, 2) for members in row) / present
+        assert met <= limits.p_shares_fail + 1e-12
 
 
 def test_fixed_clusters_are_one_draw_of_everybody() -> None:

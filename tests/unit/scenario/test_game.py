@@ -14,7 +14,7 @@ from securefl.base.arrays import F32
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import odds
 from securefl.methods.clustering.assignment import draw_assignment
-from securefl.methods.clustering.isolation import ActiveServer, Worst
+from securefl.methods.clustering.game import Best, Game
 from securefl.methods.clustering.sizes import MAX_DRAWS, quorum_of
 from securefl.methods.encoding.ring import from_ring
 from securefl.protocol.round.shared.reports import ClustersDrawn, SumOpened
@@ -38,14 +38,14 @@ def worth(party: PartyId) -> int:
     return 1 + int(party[1:])
 
 
-def server(parties: int, colluders: int, m: int, t: int, f: int) -> ActiveServer:
-    return ActiveServer(
+def server(parties: int, colluders: int, m: int, t: int, f: int, openings: int = 1) -> Game:
+    return Game(
         parties=parties,
         participants=parties,
         colluders=colluders,
         size=m,
         largest=min(2 * m - 1, 2 * t - f - 1),
-        quorum=quorum_of(parties, colluders),
+        openings=openings,
     )
 
 
@@ -60,9 +60,9 @@ def test_the_header_says_it(
         f" colluders_per_cluster={f}}}",
         f"stop.rounds={rounds}",
     )
-    worst = server(parties, q, m, t, f).isolates(least)
-    assert (limits.p_alone_per_opening, limits.p_alone_in_run) == (worst.chance, worst.in_run(rounds))
-    assert worst.in_run(rounds) == pytest.approx(1 - (1 - worst.chance) ** (MAX_DRAWS * rounds))
+    best = server(parties, q, m, t, f, rounds).alone(least)
+    assert (limits.p_alone_per_opening, limits.p_alone_in_run) == (best.chance, best.in_run)
+    assert best.in_run == pytest.approx(1 - (1 - best.chance) ** (MAX_DRAWS * rounds))
     if known is not None:
         assert limits.p_alone_in_run == pytest.approx(known, rel=5e-3)
     (line,) = (
@@ -90,9 +90,9 @@ def test_drawn_clusters_agree(
     error is that of the number of such parties by draw.
     """
     game = server(parties, q, m, t, f)
-    worst = game.isolates(least)
-    names = [PartyId(f"p{n:03d}") for n in range(worst.present)]
-    curious, drawn = set(names[:q]), game._drawn(worst.present)
+    best = game.alone(least)
+    names = [PartyId(f"p{n:03d}") for n in range(best.present)]
+    curious, drawn = set(names[:q]), game.drawn(best.present)
     hits = []
     for seed in range(4_000):
         (row,) = draw_assignment(seed.to_bytes(32, "big"), names, drawn, m, 1).clusters
@@ -103,9 +103,9 @@ def test_drawn_clusters_agree(
             # One honest party stays; the others are lost, and all who are left certify.
             if inside + 1 >= least and drawn - (others - 1) >= game.quorum:
                 alone += others
-        hits.append(alone / (worst.present - q))
+        hits.append(alone / (best.present - q))
     error = 4.5 * float(np.std(hits)) / math.sqrt(len(hits)) + 1e-6
-    assert abs(float(np.mean(hits)) - worst.chance) <= max(error, 3e-4)
+    assert abs(float(np.mean(hits)) - best.chance) <= max(error, 3e-4)
 
 
 @given(data=st.data())
@@ -116,26 +116,26 @@ def test_no_other_presence_is_better(data: st.DataObject) -> None:
     q = data.draw(st.integers(1, parties - 1))
     f = data.draw(st.integers(0, min(q, m - 1)))
     t = data.draw(st.integers((m + f) // 2 + 1, max(m, (m + f) // 2 + 1)))
-    game = ActiveServer(
+    game = Game(
         parties=parties,
         participants=data.draw(st.integers(m, parties)),
         colluders=q,
         size=m,
         largest=min(2 * m - 1, max(m, 2 * t - f - 1)),
-        quorum=quorum_of(parties, q),
+        server=data.draw(st.sampled_from(["curious", "active"])),
     )
     least = data.draw(st.integers(2, m)) if m > 1 else 1
     for found, need in (
-        (game.isolates(least), lambda size, drawn: max(least, size - (drawn - game.quorum)) - 1),
+        (game.alone(least), lambda size, drawn: max(least, size - (drawn - game.quorum)) - 1),
         (game.exceeds(f), lambda _size, _drawn: f + 1),
-    ):
+    )[game.server == "curious" :]:
         every = [
             (game._chance(n, drawn, need), n)
             for n in range(max(game.quorum, m), parties + 1)
-            if (drawn := game._drawn(n))
+            if (drawn := game.drawn(n))
         ]
         assert found.chance == max((chance for chance, _ in every), default=0.0)
-        assert found == Worst(0.0, 0) or (found.chance, found.present) in every
+        assert found == Best(0.0, 0, 0.0) or (found.chance, found.present) in every
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_colluders_as_many_as_the_threshold_open_an_update_whoever_survives(
         "stop.rounds=20",
     )
     assert limits.p_alone_in_run == pytest.approx(in_run, rel=5e-2)
-    game = server(parties, q, m, t, f)
-    assert limits.p_alone_in_run == game.exceeds(t - 1).in_run(20) > 10 * game.isolates(least).in_run(20)
+    game = server(parties, q, m, t, f, 20)
+    assert limits.p_alone_in_run == game.exceeds(t - 1).in_run > 10 * game.alone(least).in_run
     (line,) = (
         note
         for note in headed(
@@ -171,8 +171,7 @@ def test_colluders_as_many_as_the_threshold_open_an_update_whoever_survives(
 
 
 def test_nobody_colludes_and_nothing_is_gained() -> None:
-    assert server(60, 0, 5, 4, 0).isolates(4) == Worst(0.0, 0)
-    assert Worst(0.0, 0).in_run(1_000) == 0.0
+    assert server(60, 0, 5, 4, 0, 1_000).alone(4) == Best(0.0, 0, 0.0)
 
 
 def test_the_game_as_machines_play_it() -> None:
@@ -197,17 +196,19 @@ def test_who_is_left_must_be_a_quorum() -> None:
     """10 parties in clusters of 5, 7 certify: with 7 to 9 announced a cluster of more than 6 would form."""
     game = server(10, 3, 5, 4, 1)
     assert game.quorum == 7
-    assert [game._drawn(n) for n in (7, 8, 9, 10)] == [0, 0, 0, 10]
+    assert [game.drawn(n) for n in (7, 8, 9, 10)] == [0, 0, 0, 10]
     # 20 in clusters of 5 with a quorum of 13: five lost inputs are fine, and of seven none is.
     wide = server(20, 4, 5, 4, 1)
-    assert wide.isolates(2).chance > wide.isolates(4).chance
-    tight = replace(wide, quorum=20)
-    assert tight.isolates(2).chance == pytest.approx(odds.alone_among(20, 4, 5))
+    assert wide.alone(2).chance > wide.alone(4).chance
+    # 18 of them collude: 20 must sign, and nobody can be lost.
+    tight = replace(wide, colluders=18)
+    assert tight.quorum == 20
+    assert tight.alone(2).chance == pytest.approx(odds.alone_among(20, 18, 5))
 
 
 @pytest.mark.parametrize("parties", [100_000])
 def test_large_runs_are_reckoned_at_once(parties: int) -> None:
-    found = server(parties, parties // 100, 10, 7, 3).isolates(7)
+    found = server(parties, parties // 100, 10, 7, 3).alone(7)
     assert 0 < found.chance < 1e-8
     assert quorum_of(parties, parties // 100) <= found.present < quorum_of(parties, parties // 100) + 200
 
