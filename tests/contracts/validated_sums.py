@@ -42,6 +42,7 @@ from securefl.protocol.secure_sum.validated.phases import (
     Judged,
     Revealed,
     Step,
+    UpdateChecks,
     ValidatedPhase,
 )
 from securefl.protocol.secure_sum.validated.validation import Validation
@@ -95,7 +96,7 @@ class ValidatedCluster:
         self.entropy = InsecureSeededEntropy(seed)
         self.tamper = tamper
         self.store = MemoryStore()
-        self.engine = CryptenChecks()
+        self.engines: Mapping[PartyId, UpdateChecks] = dict.fromkeys(NAMES, CryptenChecks())
         self.phases: dict[PartyId, ValidatedPhase | member.Submitted] = {}
         self.server: (
             collecting.CollectingKeys
@@ -242,7 +243,9 @@ class ValidatedCluster:
             case HeldList(), Holding():
                 self._take(name, validated_check.on_held_list(phase, message, ROSTER))
             case SketchNonces(), Revealed():
-                self._take(name, validated_check.on_nonces(phase, message, self.engine, ROSTER, entropy))
+                self._take(
+                    name, validated_check.on_nonces(phase, message, self.engines[name], ROSTER, entropy)
+                )
             case PeerBox(), Revealed() | Checking():
                 self._take(name, validated_check.on_check_box(phase, message, entropy))
             case Verdicts(), Judged():

@@ -94,5 +94,9 @@ def test_validation_leaves_an_attacker_out(tmp_path: Path) -> None:
         assert {"p02": "its update was refused as too long"}.items() <= {
             out["party"]: out["reason"] for out in row["left_out"]
         }.items()
-        assert row["projections"] == 6 * 64
-    assert ended.summary["server_view"]["projections_to_dealer_and_evaluator"] == 2 * 6 * 64
+        assert (row["projections"], row["measured"]) == (6 * 64, 6)
+    told = ended.summary["server_view"]
+    assert (told["projections_to_dealer_and_evaluator"], told["bits_to_deviating_evaluators"]) == (
+        2 * 6 * 64,
+        2 * 6,
+    )

@@ -100,6 +100,12 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
             for kind, there in row.crypten.items()
         )
         yield f"price of other sums, where all is as here but their kind: {kinds}"
+    if "validated" in row.crypten:
+        bits = demand.parties * shape.reclusterings * demand.rounds
+        yield (
+            "validated sums tell an evaluator that deviates one bit of its choice about each update,"
+            f" {bits:,} in the run at most"
+        )
 
 
 def _sizes(demand: Demand, row: Row) -> str:

@@ -68,6 +68,7 @@ class RoundDraft:
     _closed: dict[int, str] = field(default_factory=dict)
     _oversized: set[PartyId] = field(default_factory=set)
     _projections: int = 0
+    _measured: int = 0
     _weighing: Weighing | None = None
     _norm: float | None = None
     _redraws: int = 0
@@ -93,6 +94,7 @@ class RoundDraft:
                 self._take_failure(report)
             case UpdatesValidated(accepted=accepted, rejected=rejected, projections=projections):
                 self._oversized.update(rejected)
+                self._measured += len(accepted) + len(rejected)
                 self._projections += projections * (len(accepted) + len(rejected))
             case SurvivorsFrozen(survivors=survivors):
                 self._frozen = frozenset(survivors)
@@ -180,6 +182,7 @@ class RoundDraft:
             epsilon=spent,
             suspects=done.suspects,
             projections=self._projections,
+            measured=self._measured,
             weighing=self._weighing,
         )
 

@@ -11,6 +11,7 @@ from securefl.methods.clustering import (
     group_sizes,
     hides_groups,
     odds,
+    participants_of,
     planned_atoms,
 )
 from securefl.methods.feasibility import norm_test_of, p_atoms_held, unheard
@@ -130,4 +131,9 @@ def on_validation(scenario: Scenario) -> Iterator[str]:
         f"  told to all: who was refused. The dealer and one evaluator together would learn"
         f" {wanted.projections} projections of each update"
     )
-    yield "  not stopped: an evaluator that deviates can frame, admit a friend, or spoil the sum"
+    bits = participants_of(scenario) * scenario.clustering.reclusterings * scenario.stop.rounds
+    yield (
+        "  not stopped: an evaluator that deviates can frame, admit a friend, or spoil the sum; and make who"
+        f" is refused tell one bit of its choice about each update, {bits:,} in the run at most, to its"
+        " cluster and the server"
+    )

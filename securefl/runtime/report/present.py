@@ -105,7 +105,8 @@ def _projected(summary: Summary) -> Iterator[Text]:
     if projections:
         yield Text(
             f"validation: the dealer and one evaluator together would know {projections:,} projections of"
-            " single updates; neither alone does",
+            " single updates; an evaluator that deviates knows one bit of its choice about each of"
+            f" {sum(record.measured for record in summary.rounds):,} updates",
             style="yellow",
         )
 

@@ -117,6 +117,8 @@ class RoundRecord:
     """The evidence of the checks up to this round."""
     projections: int = 0
     """Numbers about single updates that validation would tell the dealer and one evaluator together."""
+    measured: int = 0
+    """Updates that were measured: about each an evaluator that deviates can learn one bit of its choice."""
     weighing: Weighing | None = None
     """What declared counts weighed; None where all weigh the same."""
 
@@ -178,6 +180,7 @@ class RoundRecord:
                 for each in row.get("evidence", ())
             ),
             projections=row.get("projections", 0),
+            measured=row.get("measured", 0),
             weighing=Weighing.from_json(row["weights"]) if "weights" in row else None,
         )
 
@@ -222,6 +225,7 @@ class RoundRecord:
             **({} if self.epsilon is None else {"epsilon": {p: finite(e) for p, e in self.epsilon.items()}}),
             **({"evidence": listed_evidence(self.suspects)} if self.suspects else {}),
             **({"projections": self.projections} if self.projections else {}),
+            **({"measured": self.measured} if self.measured else {}),
             **({} if self.weighing is None else {"weights": self.weighing.to_json()}),
         }
 

@@ -193,7 +193,7 @@ class Summary:
                 "kept_closed": self.view.closed,
                 "differential_privacy": "none" if self.privacy is None else self.privacy.text,
                 "insecure_seeded_entropy": self.insecure,
-                **_projections(self.rounds),
+                **_measured(self.rounds),
             },
             **({} if self.privacy is None else {"privacy": self.privacy.to_json()}),
             **({} if self.checked is None else {"checks": self.checked.to_json()}),
@@ -210,10 +210,12 @@ class Summary:
         }
 
 
-def _projections(rounds: Sequence[RoundRecord]) -> dict[str, JsonValue]:
-    """Leakage of validation to a dealer that colludes with an evaluator; nothing where there is none."""
-    count = sum(record.projections for record in rounds)
-    return {"projections_to_dealer_and_evaluator": count} if count else {}
+def _measured(rounds: Sequence[RoundRecord]) -> dict[str, JsonValue]:
+    """Leakage of validation to a deviating evaluator, by itself and with the dealer; nothing without any."""
+    projections, bits = (sum(getattr(one, name) for one in rounds) for name in ("projections", "measured"))
+    if not bits:
+        return {}
+    return {"projections_to_dealer_and_evaluator": projections, "bits_to_deviating_evaluators": bits}
 
 
 def _backdoor(success: float | None) -> dict[str, JsonValue]:

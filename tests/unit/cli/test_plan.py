@@ -88,7 +88,9 @@ def test_bytes_of_other_sums_where_they_go_with_the_row(again: str, works: set[b
     text = (tmp_path / "plan.toml").read_text()
     assert "# price of other sums, where all is as here but their kind: CrypTen " in text
     chosen = rows[values["chosen"]]["crypten"]
-    assert ("; CrypTen with secure_sum.validate " in text) is ("validated" in chosen)
+    validated = "validated" in chosen
+    assert ("; CrypTen with secure_sum.validate " in text) is validated
+    assert ("one bit of its choice about each update" in text) is validated
 
 
 def test_an_earlier_plan_is_replaced_on_demand_only(tmp_path: Path) -> None:

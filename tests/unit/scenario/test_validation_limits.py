@@ -45,6 +45,11 @@ def test_a_good_one_says_what_it_does_and_what_not() -> None:
     assert "one of 2 times that norm or more is accepted with probability" in text
     assert "would learn 64 projections of each update" in text
     assert "an evaluator that deviates can frame" in text
+    # 12 parties, 2 rounds.
+    assert (
+        "one bit of its choice about each update, 24 in the run at most, to its cluster and the server"
+        in text
+    )
     assert limits.ring_bits == 64
     test = norm_test_of(scenario)
     assert test is not None
