@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import shutil
+import tempfile
 from collections.abc import Generator
 
 import pytest
@@ -14,6 +17,17 @@ settings.register_profile("search", deadline=None, suppress_health_check=[Health
 # fresh ones.
 settings.register_profile("securefl", settings.get_profile("search"), derandomize=True)
 settings.load_profile("securefl")
+
+
+# Several test processes share the cores: threads of each that wait for work by spinning slow all down.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tips of accounts go to a folder of the tests' own."""
+    folder = tempfile.mkdtemp(prefix="securefl-state-")
+    os.environ["SECUREFL_STATE"] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -55,6 +55,10 @@ COMMANDS = {
         "securefl.cli.keygen:keygen",
         "Make keys. A private key (.key) stays with its party; .pub files and the roster are public.",
     ),
+    "account": (
+        "securefl.cli.account:account",
+        "Show what a party has given away with its key and data, in all its runs.",
+    ),
     "plan": (
         "securefl.cli.plan:plan",
         "Print the parameters of a run that keep what you ask for, none of which is beaten by another.",

@@ -15,6 +15,7 @@ from securefl.base.ids import DEALER, SERVER, PartyId, is_name
 from securefl.cli.console import one_line_errors, say
 from securefl.methods.attacks import party_names
 from securefl.protocol.messages import MAX_PARTIES
+from securefl.runtime.account import account_beside, begin_account
 
 
 def keygen(
@@ -62,13 +63,16 @@ def _one(name: str, out: Path) -> None:
     write_identity(out / f"{name}.key", identity)
     write_public(out / f"{name}.pub", identity.public)
     say(f"{out / f'{name}.key'}  private: keep it on {name}'s machine")
+    if name not in {SERVER, DEALER}:
+        begin_account(account_beside(out / f"{name}.key"), identity.public)
+        say(f"{out / f'{name}.account'}  what {name} gives away: keep it with the key, one copy")
     say(f"{out / f'{name}.pub'}  public: give it to whoever makes the roster")
     say(f"fingerprint {identity.public.fingerprint()}  (compare it over another channel)")
 
 
 def _expect_free(out: Path, names: Iterable[str], *also: str) -> None:
     """Refuse before the first key is written, not halfway."""
-    wanted = [out / f"{name}{suffix}" for name in names for suffix in (".key", ".pub")]
+    wanted = [out / f"{name}{suffix}" for name in names for suffix in (".key", ".pub", ".account")]
     for path in (*wanted, *(out / name for name in also)):
         if path.exists():
             raise ConfigError(str(path), "exists already", "choose another --out or move the file away")
@@ -99,6 +103,8 @@ def _everybody(count: int, out: Path) -> None:
     for name, identity in made.items():
         write_identity(out / f"{name}.key", identity)
         write_public(out / f"{name}.pub", identity.public)
+        if name != SERVER:
+            begin_account(account_beside(out / f"{name}.key"), identity.public)
     roster = Roster(made[SERVER].public, {n: i.public for n, i in made.items() if n != SERVER})
     write_roster(out / "roster.toml", roster)
     say(f"LOCAL DEMO: the private keys of all {len(names)} processes are in {out}")

@@ -11,6 +11,7 @@ from securefl.cli.console import one_line_errors
 from securefl.cli.joining import MemberOptions, party_id
 from securefl.cli.news import finish, plain_news
 from securefl.cli.options import DeviceOption, LabOption, device_name, spread
+from securefl.runtime.account import account_beside
 from securefl.runtime.launch import process
 
 
@@ -21,6 +22,10 @@ def party(
     name: Annotated[str, typer.Option(help="This party's name in the roster.")],
     key: Annotated[Path, typer.Option(help="Its private key file (securefl keygen --party).")],
     data: Annotated[Path, typer.Option(help="Its own samples: npz with x, y, classes (docs/deployment.md).")],
+    account: Annotated[
+        Path | None,
+        typer.Option(help="Its account (securefl account); beside the key unless given."),
+    ] = None,
     lab: LabOption = False,
     device: DeviceOption = None,
     budget: Annotated[
@@ -31,7 +36,7 @@ def party(
         ),
     ] = None,
     spent: Annotated[
-        float, typer.Option(min=0, help="Epsilon that earlier runs on the same data have spent.")
+        float, typer.Option(min=0, help="Epsilon that runs outside the account have spent on the same data.")
     ] = 0.0,
 ) -> None:
     """Take part in a run as one party, with its own key and its own data."""
@@ -40,6 +45,7 @@ def party(
             party_id(name),
             key,
             data,
+            account=account or account_beside(key),
             lab=lab,
             device=device_name(device),
             own_budget=budget,

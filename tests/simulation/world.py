@@ -21,11 +21,13 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
 from securefl.methods.attacks.assignment import party_names
 from securefl.methods.feasibility.limits import check
+from securefl.methods.leakage.repeats import NOTHING_GIVEN, Given
 from securefl.protocol.kernel.effects import (
     Aborted,
     AwaitSent,
     Choose,
     Consult,
+    Enter,
     Evaluate,
     Finished,
     Journal,
@@ -153,6 +155,7 @@ class World:
         consult: Callable[[int, F32, tuple[int, ...]], tuple[F64, ...] | None] | None = None,
         *,
         choose: Callable[[PartyId, int], int | None] = lambda _party, _round: 0,
+        given: Callable[[RunPlan, PartyId], Given] = lambda _plan, _party: NOTHING_GIVEN,
     ) -> None:
         self.scenario = scenario
         names = party_names(scenario.parties)
@@ -199,6 +202,7 @@ class World:
                         samples(n),
                         root.child("party", n),
                         (seams or {}).get(n, HONEST),
+                        given=given(self.plan, n),
                         prepared=self.plan.sums.prepared(),
                     )
                 ),
@@ -306,6 +310,8 @@ class World:
                     self._send(node, effect)
                 case WakeAt():
                     node.wake = effect.when
+                case Enter():
+                    pass
                 case Journal():
                     node.journal.append((effect.round, effect.step))
                 case Train():

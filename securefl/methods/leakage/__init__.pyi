@@ -1,6 +1,4 @@
-from .admission import NO_OPENINGS as NO_OPENINGS
 from .admission import Admission as Admission
-from .admission import Openings as Openings
 from .admission import admit as admit
 from .ledger import LeakageLedger as LeakageLedger
 from .ledger import UpdateVersion as UpdateVersion
@@ -12,5 +10,9 @@ from .modular import prime_from as prime_from
 from .proofs import Combination as Combination
 from .proofs import Decision as Decision
 from .proofs import decide as decide
+from .repeats import NOTHING_GIVEN as NOTHING_GIVEN
+from .repeats import Given as Given
+from .repeats import crossed_together as crossed_together
+from .repeats import joined as joined
 from .support import LeastSupport as LeastSupport
 from .support import least_support as least_support

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from securefl.base.crypto import digest, encode
 from securefl.base.ids import PartyId
@@ -24,15 +23,13 @@ Sums = tuple[tuple[PartyId, ...], ...]
 Openings = Mapping[UpdateVersion, Sums]
 """Sums that were opened, or must be taken to be, by update version."""
 
-NO_OPENINGS: Openings = MappingProxyType({})
-
 
 @dataclass(frozen=True, slots=True)
 class Admission:
     """The reclusterings of one round that may be opened."""
 
     openings: Openings
-    """What was opened before of its update versions, and all that is admitted now, taken as opened."""
+    """All that is admitted, taken as opened, by update version."""
     admitted: tuple[int, ...]
     """Reclusterings, ascending."""
     withheld: Mapping[int, tuple[Crossing, ...]]
@@ -57,7 +54,6 @@ def admit(
     round_: int,
     seed: bytes,
     new_work: bool,
-    history: Openings = NO_OPENINGS,
 ) -> Admission:
     """Decide, reclustering by reclustering in their order, whether to open it: none crosses any limit.
 
@@ -71,7 +67,6 @@ def admit(
         seed: that primes follow from. Whoever shapes assignment or survivors should not have known it,
             unless the answer is ``certain``.
         new_work: whether each reclustering sums an update of its own.
-        history: sums of the same update versions that were released before. They are never withheld.
     """
     every = range(len(assignment.clusters))
     grouped = (
@@ -83,33 +78,45 @@ def admit(
     certain = True
     for version, reclusterings in grouped:
         rows = {r: _alive(assignment, survivors, r) for r in reclusterings}
-        book = _Book(version, history.get(version, ()), limits, seed)
+        book = _Book(version, limits, seed)
         kept, crossed = book.admitted(rows)
-        openings[version] = book.before + tuple(row for r in kept for row in rows[r])
+        openings[version] = tuple(row for r in kept for row in rows[r])
         admitted += kept
         withheld |= crossed
         certain = certain and book.certain
     return Admission(openings, tuple(admitted), withheld, certain)
 
 
+def judged(
+    version: UpdateVersion, sums: Sums, limits: Mapping[PartyId, LeakageLimits], seed: bytes
+) -> tuple[Crossing, ...]:
+    """Limits that some sums cross together, whatever reclusterings or rounds they are of.
+
+    Args:
+        version: of the update that they are about.
+        sums: the members of each, sorted.
+        limits: of all parties that demand any.
+        seed: as in :func:`admit`.
+    """
+    _, crossed = _Book(version, limits, seed).admitted({0: sums})
+    return crossed.get(0, ())
+
+
 class _Book:
     """One update version: finds out which reclusterings go together."""
 
-    def __init__(
-        self, version: UpdateVersion, before: Sums, limits: Mapping[PartyId, LeakageLimits], seed: bytes
-    ) -> None:
-        self.before = before
+    def __init__(self, version: UpdateVersion, limits: Mapping[PartyId, LeakageLimits], seed: bytes) -> None:
         self.certain = True
         self._version = version
         self._limits = limits
         self._seed = seed
 
     def admitted(self, rows: Mapping[int, Sums]) -> tuple[list[int], dict[int, tuple[Crossing, ...]]]:
-        together = self.before + tuple(row for sums in rows.values() for row in sums)
+        together = tuple(row for sums in rows.values() for row in sums)
         if not together or _harmless(together, self._limits):
             return list(rows), {}
         columns = sorted({party for row in together for party in row})
-        ledger = _with(LeakageLedger.begin(self._version, columns, prime_from(self._seed)), self.before)
+        ledger = LeakageLedger.begin(self._version, columns, prime_from(self._seed))
         # More sums cross more limits, never fewer: if all together are harmless, each of them is.
         everything = ledger
         for sums in rows.values():

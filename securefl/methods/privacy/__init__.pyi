@@ -53,6 +53,7 @@ from .settling import check_budget as check_budget
 from .settling import settle as settle
 from .shares import Placement as Placement
 from .shares import SharePlan as SharePlan
+from .spending import Ledger as Ledger
 from .spending import Spending as Spending
 from .spending import ledger_of as ledger_of
 from .table import MAX_STD as MAX_STD

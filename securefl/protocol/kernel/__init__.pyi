@@ -3,13 +3,16 @@ from .effects import Aborted as Aborted
 from .effects import AwaitSent as AwaitSent
 from .effects import Choose as Choose
 from .effects import Consult as Consult
+from .effects import Enter as Enter
 from .effects import Evaluate as Evaluate
 from .effects import Finished as Finished
 from .effects import Journal as Journal
 from .effects import Reject as Reject
 from .effects import Report as Report
 from .effects import Send as Send
+from .effects import SumsGiven as SumsGiven
 from .effects import Train as Train
+from .effects import UpdateGiven as UpdateGiven
 from .effects import WakeAt as WakeAt
 from .events import AllSent as AllSent
 from .events import Chosen as Chosen

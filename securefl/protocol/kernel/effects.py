@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from securefl.base.arrays import F32, F64
 from securefl.base.ids import PartyId
+from securefl.methods.leakage import Given
 from securefl.protocol.kernel.events import MessageT, Place
 
 ItemT_co = TypeVar("ItemT_co", covariant=True)
@@ -43,6 +44,36 @@ class Journal:
     round: int
     step: str
     """What is reached; :data:`ATOMS` and 64 hexadecimal digits for the seed of the run's atoms."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateGiven:
+    """Updates of a round of which masked inputs are about to leave: releases, by the privacy budget."""
+
+    round: int
+    count: int
+    """One for each local work of the round."""
+    atom_seed: bytes = b""
+    """Seed of the atoms in which they leave; empty without any."""
+
+
+@dataclass(frozen=True, slots=True)
+class SumsGiven:
+    """Sums for which a party is about to give its shares."""
+
+    round: int
+    sums: Given
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """Write durably (fsync) in the party's account what it is about to give away, before any later effect.
+
+    The account outlives the run: it is by key and data, not by run. When that fails, the shell stops, as
+    with :class:`Journal`.
+    """
+
+    entry: UpdateGiven | SumsGiven
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from securefl.protocol.kernel.effects import (
     AwaitSent,
     Choose,
     Consult,
+    Enter,
     Evaluate,
     Finished,
     Journal,
@@ -60,6 +61,7 @@ Effect: TypeAlias = (
     Send[MessageT]
     | WakeAt
     | Journal
+    | Enter
     | Train
     | Choose
     | Evaluate

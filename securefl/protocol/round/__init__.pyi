@@ -57,7 +57,9 @@ from .shared.groups import any_group as any_group
 from .shared.groups import likeliest_group as likeliest_group
 from .shared.groups import model_of as model_of
 from .shared.leakage import Question as Question
+from .shared.leakage import demands as demands
 from .shared.leakage import drawn_lines as drawn_lines
+from .shared.leakage import sums_given as sums_given
 from .shared.leakage import tried_draws as tried_draws
 from .shared.leakage import withheld as withheld
 from .shared.plan import RunPlan as RunPlan

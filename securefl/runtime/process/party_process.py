@@ -9,7 +9,6 @@ from securefl.base.arrays import F32, F64
 from securefl.base.errors import UsageError
 from securefl.base.ids import SERVER
 from securefl.methods.attacks import behaviours_of, check_on_data
-from securefl.methods.clustering import works_of
 from securefl.methods.feasibility import check_new_work
 from securefl.protocol.kernel import Aborted, Finished, Train
 from securefl.protocol.round import PartyContext, PartyMachine, party_entropy, training_entropy
@@ -24,9 +23,9 @@ from securefl.runtime.process.assemble import (
     stop_on_signals,
 )
 from securefl.runtime.process.ground_truth import recording
-from securefl.runtime.process.journal import FileJournal
+from securefl.runtime.process.memory import remembered
 from securefl.runtime.process.ports import LocalWork, Witness
-from securefl.runtime.process.privacy import check_own_privacy, own_releases
+from securefl.runtime.process.privacy import check_own_privacy
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
 from securefl.training.data import load_shard
@@ -44,7 +43,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
 
     Raises:
         ConfigError: something about this party's configuration, key or data is refused.
-        RunAbortedError: the broker is out of reach, or the journal cannot be written.
+        RunAbortedError: the broker is out of reach, or journal or account cannot be written.
     """
     limit_threads()
     scenario, me = settings.scenario, settings.name
@@ -65,23 +64,6 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     chooser = Chooser(module, shard, device) if scenario.groups.count > 1 else None
     plan = make_plan(settings, roster, dimension(module), frozen_digest(module))
     check_own_privacy(plan, len(shard.y), trusted=settings.accounted or root.insecure)
-    allowed = own_releases(plan, settings.own_budget, settings.own_spent)
-    journal = FileJournal(settings.out / f"{me}.journal", settings.run)
-    seams = recording(behaviour.seams, settings) if settings.lab else behaviour.seams
-    released = len(journal.submitted) * works_of(scenario.clustering)
-    declared = behaviour.declared(len(shard.y))
-    context = PartyContext(
-        plan,
-        me,
-        declared,
-        own,
-        seams,
-        journal.spent,
-        released,
-        journal.atom_seed,
-        allowed,
-        plan.sums.prepared(),
-    )
 
     def train(asked: Train) -> F64:
         limit_threads()  # in the thread that trains, too
@@ -94,24 +76,41 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
         limit_threads()
         return chooser.choose(params)
 
-    transport, frame_limit = await open_transport(settings)
-    try:
-        shell = Shell(
-            run=settings.run,
-            me=me,
-            machine=PartyMachine(context),
-            transport=transport,
-            inbox=make_inbox(plan, settings),
-            outbox=Outbox(settings.run, identity, root.child("outbox", me), frame_limit),
-            work=LocalWork(train=train if accomplice is None else accomplice.telling(train), choose=choose),
-            witness=open_witness(),
-            awaited=lambda _phase: (SERVER,),
-            journal=journal,
-            seam=behaviour.effects if accomplice is None else Chain([accomplice, behaviour.effects]),
+    with remembered(settings, identity, plan, shard) as memory:
+        context = PartyContext(
+            plan,
+            me,
+            behaviour.declared(len(shard.y)),
+            own,
+            recording(behaviour.seams, settings) if settings.lab else behaviour.seams,
+            spent=memory.spent,
+            releases=memory.releases,
+            atom_seed=memory.atom_seed,
+            allowed=memory.allowed,
+            given=memory.given,
+            prepared=plan.sums.prepared(),
         )
-        stop_on_signals(shell)
-        return await shell.run()
-    finally:
-        if accomplice is not None:
-            accomplice.leave()
-        await transport.close()
+        transport, frame_limit = await open_transport(settings)
+        try:
+            shell = Shell(
+                run=settings.run,
+                me=me,
+                machine=PartyMachine(context),
+                transport=transport,
+                inbox=make_inbox(plan, settings),
+                outbox=Outbox(settings.run, identity, root.child("outbox", me), frame_limit),
+                work=LocalWork(
+                    train=train if accomplice is None else accomplice.telling(train), choose=choose
+                ),
+                witness=open_witness(),
+                awaited=lambda _phase: (SERVER,),
+                journal=memory.journal,
+                account=memory.book,
+                seam=behaviour.effects if accomplice is None else Chain([accomplice, behaviour.effects]),
+            )
+            stop_on_signals(shell)
+            return await shell.run()
+        finally:
+            if accomplice is not None:
+                accomplice.leave()
+            await transport.close()

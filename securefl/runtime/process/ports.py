@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from securefl.base.arrays import F32, F64
-from securefl.protocol.kernel import Send, Train
+from securefl.protocol.kernel import Send, SumsGiven, Train, UpdateGiven
 from securefl.protocol.messages import AnyMessage
 from securefl.protocol.round import AnyReport
 from securefl.protocol.wire import Delivery
@@ -68,6 +68,14 @@ class DurableJournal(Protocol):
     """The store that ``Journal`` effects are written to."""
 
     def note(self, round_: int, step: str) -> None:
+        """Write durably."""
+        ...
+
+
+class DurableAccount(Protocol):
+    """The store that ``Enter`` effects are written to."""
+
+    def enter(self, entry: UpdateGiven | SumsGiven) -> None:
         """Write durably."""
         ...
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from securefl.base.crypto import read_roster
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, RunId
 from securefl.methods.feasibility import check
 from securefl.methods.privacy import (
+    Unit,
     allowed_releases,
     check_budget,
     need_dp_accounting,
@@ -77,7 +81,12 @@ def check_own_privacy(plan: RunPlan, records: int, *, trusted: bool) -> None:
         check_budget(plan.scenario, plan.length)
 
 
-def own_releases(plan: RunPlan, budget: float | None, spent: float) -> int | None:
+def own_releases(
+    plan: RunPlan,
+    budget: float | None,
+    spent: float,
+    accounted: Callable[[Unit], float] | None = None,
+) -> int | None:
     """The number of releases that a party's own budget leaves it in this run; None without one.
 
     Epsilons of runs are added (basic composition), whatever their noise was.
@@ -85,25 +94,38 @@ def own_releases(plan: RunPlan, budget: float | None, spent: float) -> int | Non
     Args:
         plan: of the run.
         budget: epsilon for this party's data over all runs; None for the budget of the scenario.
-        spent: epsilon of earlier runs on the same data.
+        spent: epsilon of earlier runs on the same data, besides those in the account.
+        accounted: epsilon of the runs in the account, by whose presence they are to hide.
 
     Raises:
         ConfigError: there is no privacy to count, no budget, or too little is left of it for one round;
             dp_accounting is missing.
     """
-    if budget is None and not spent:
-        return None
     path = "--budget" if budget is not None else "--spent"
     mechanism, limit = plan.mechanism, plan.scenario.privacy.budget if budget is None else budget
     if mechanism is None:
+        if budget is None and not spent:
+            return None
         raise ConfigError(path, "without [privacy] no epsilon bounds what a round tells", "leave this run")
     if limit is None:
+        if not spent:
+            return None
         raise ConfigError(
             path, "the scenario has no budget that it would count against", "give --budget, too"
         )
-    left = limit - spent
+    earlier = 0.0 if accounted is None else accounted(mechanism.unit)
+    if budget is None and not spent and not earlier:
+        return None
+    if earlier:
+        path = "--account"
+    if math.isinf(earlier):
+        whole = "without noise" if mechanism.unit == "record" else "without noise that hides a whole party"
+        reason = f"earlier runs have released updates {whole}: no epsilon bounds what is known"
+        raise ConfigError(path, reason, "leave this run, or take part with other data and another key")
+    left = limit - spent - earlier
     if not left > 0:
-        raise ConfigError(path, f"epsilon {spent:g} of {limit:g} is spent", "leave this run")
+        remedy = "leave this run" if budget is not None else "leave this run, or give a larger --budget"
+        raise ConfigError(path, f"epsilon {spent + earlier:.4g} of {limit:g} is spent", remedy)
     allowed = allowed_releases(mechanism, left, planned_releases(plan.scenario), path)
     if is_spent(plan, 0, allowed):
         reason = f"what is left of it, epsilon {left:.4g}, is less than one round spends"

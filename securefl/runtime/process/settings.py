@@ -41,6 +41,8 @@ class ProcessSettings:
     """A party's own limit of epsilon for its data, earlier runs included; the scenario's counts as well."""
     own_spent: float = 0.0
     """The epsilon that earlier runs have spent of it."""
+    account: Path | None = None
+    """Where a party keeps what it gives away over all its runs; None for a key that ends with the run."""
     lab: bool = False
     """Record whole vectors and ground truth."""
     device: str | None = None

@@ -23,6 +23,7 @@ from securefl.protocol.kernel import (
     Choose,
     Consult,
     DeadlinePassed,
+    Enter,
     Evaluate,
     Event,
     Finished,
@@ -44,7 +45,7 @@ from securefl.protocol.round import RunEffect
 from securefl.protocol.wire import Delivery, FramePart, Inbox, Outbox, topics
 from securefl.runtime.misbehaviour import EffectSeam, Fault
 from securefl.runtime.process.local_worker import LocalWorker
-from securefl.runtime.process.ports import DurableJournal, LocalWork, Witness
+from securefl.runtime.process.ports import DurableAccount, DurableJournal, LocalWork, Witness
 from securefl.runtime.process.publisher import END_SECONDS, FAREWELL_SECONDS, GONE, Publisher
 from securefl.runtime.process.vigil import Vigil
 from securefl.runtime.transport import ArrivedFrame, Link, Transport, TransportClosedError
@@ -82,6 +83,7 @@ class Shell(Generic[PhaseT]):
         work: LocalWork,
         witness: Witness,
         journal: DurableJournal | None = None,
+        account: DurableAccount | None = None,
         seam: EffectSeam | None = None,
         farewell: Callable[[str], tuple[RunEffect, ...]] = lambda _reason: (),
         awaited: Callable[[PhaseT], Collection[PartyId]] = lambda _phase: (),
@@ -102,6 +104,7 @@ class Shell(Generic[PhaseT]):
         self._desk = LocalWorker(work)
         self._witness = witness
         self._journal = journal
+        self._account = account
         self._seam = seam
         self._farewell = farewell
         self._awaited = awaited
@@ -319,9 +322,8 @@ class Shell(Generic[PhaseT]):
                     await self._unless_stopped(self._publisher.send(effect, now))
                 case WakeAt():
                     self._wake = effect.when
-                case Journal():
-                    if self._journal is not None:
-                        await asyncio.to_thread(self._journal.note, effect.round, effect.step)
+                case Journal() | Enter():
+                    await asyncio.to_thread(self._remember, effect)
                 case Train() | Choose() | Evaluate() | Consult() | AwaitSent():
                     self._work_on(self._worked_at(effect))
                 case Reject():
@@ -332,6 +334,14 @@ class Shell(Generic[PhaseT]):
                     self._outcome = effect
                 case fault:
                     await self._publisher.commit(fault)
+
+    def _remember(self, effect: Journal | Enter) -> None:
+        """Write durably, where there is anything to write to."""
+        if isinstance(effect, Enter):
+            if self._account is not None:
+                self._account.enter(effect.entry)
+        elif self._journal is not None:
+            self._journal.note(effect.round, effect.step)
 
     async def _unless_stopped(self, sending: Coroutine[Any, Any, None]) -> None:
         """Send; but who is asked to end does not wait long for a broker that takes nothing."""

@@ -7,7 +7,7 @@ answers. The tests hold the two against each other. Whether anybody's training s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,9 +49,26 @@ class RoundOutcomes:
     """Who fell silent in the end: one that never came to its phase did not."""
     further: tuple[tuple[ClusterKey, Attempt], ...]
     """Attempts of sums that started over, in their order."""
+    givers: frozenset[PartyId] = frozenset()
+    """Who gave shares for what may be opened."""
 
 
-def fates(plan: RunPlan, round_: int, assignment: Assignment, deviations: Deviations) -> RoundOutcomes:
+Vetoes = Callable[[frozenset[PartyId], tuple[int, ...]], frozenset[PartyId]]
+"""Survivors and admitted reclusterings to those of them who sit out instead of giving shares."""
+
+
+def nobody_vetoes(_survivors: frozenset[PartyId], _admitted: tuple[int, ...]) -> frozenset[PartyId]:
+    """Where no model has come before."""
+    return frozenset()
+
+
+def fates(
+    plan: RunPlan,
+    round_: int,
+    assignment: Assignment,
+    deviations: Deviations,
+    vetoes: Vetoes = nobody_vetoes,
+) -> RoundOutcomes:
     """Work out one round.
 
     Args:
@@ -59,6 +76,7 @@ def fates(plan: RunPlan, round_: int, assignment: Assignment, deviations: Deviat
         round_: the round's number.
         assignment: the round's clusters.
         deviations: of parties that may or may not take part.
+        vetoes: of parties by their own accounts.
     """
     clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
     summing = _until_inputs(plan, clusters, deviations)
@@ -75,7 +93,7 @@ def fates(plan: RunPlan, round_: int, assignment: Assignment, deviations: Deviat
     limits = dict.fromkeys(assignment.participants, plan.published_limits)
     admission = Question(round_, assignment, survivors, limits, sums_apart(plan.scenario)).answer()
     eligible, survivors = survivors, survivors if admission.admitted else frozenset()
-    talking = survivors - deviations.silent.keys()
+    talking = survivors - deviations.silent.keys() - vetoes(survivors, admission.admitted)
     frozen = {
         key: survivors.intersection(m)
         for key, m in clusters.items()
@@ -107,6 +125,7 @@ def fates(plan: RunPlan, round_: int, assignment: Assignment, deviations: Deviat
         refused=tuple(refused),
         silenced=_silenced(assignment, deviations, summing, survivors),
         further=further,
+        givers=talking if certified else frozenset(),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -62,6 +63,7 @@ from securefl.runtime.simulation.attempts import Deviations
 from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.runtime.simulation.outcomes import RoundOutcomes
 from securefl.runtime.simulation.party import SimulatedParty
+from securefl.runtime.simulation.repeats import ModelHistory
 from securefl.runtime.simulation.sums import sum_up
 from securefl.scenario import Phase
 from securefl.training.sgd import Chooser, Evaluation
@@ -109,6 +111,7 @@ class SimulatedRounds:
         self._standing = standing or Standing(0, federation.initial, zero)
         self._dead = set(dead)
         self._own: dict[PartyId, F64] = {}
+        self._history = ModelHistory(self._plan)
 
     def run(self, evaluate: Callable[[F32], Evaluation]) -> Finished | Aborted:
         """Go through all rounds that are left; return how the run ends.
@@ -173,7 +176,9 @@ class SimulatedRounds:
             deviations,
             groups,
             groupless,
+            partial(self._history.begin, standing.params, drawn.assignment),
         )
+        self._history.note(fate.givers)
         self._dead |= mortal & fate.silenced
         totals: Mapping[ClusterKey, int] | None = None
         if hides_groups(self._plan.scenario.groups):

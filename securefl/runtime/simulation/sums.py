@@ -13,7 +13,7 @@ from securefl.methods.clustering import Assignment, upload_of, works_of
 from securefl.protocol.kernel import Place
 from securefl.protocol.round import NO_GROUPS, ClusterKey, ClusterSum, Draw, Occasion, RunPlan, model_of
 from securefl.runtime.simulation.attempts import Attempt, Deviations
-from securefl.runtime.simulation.outcomes import RoundOutcomes, fates
+from securefl.runtime.simulation.outcomes import RoundOutcomes, Vetoes, fates, nobody_vetoes
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.trainings import Trainings
 
@@ -28,6 +28,7 @@ def sum_up(
     deviations: Deviations,
     groups: Mapping[PartyId, int] = NO_GROUPS,
     groupless: Collection[PartyId] = (),
+    vetoes: Vetoes = nobody_vetoes,
 ) -> tuple[RoundOutcomes, list[ClusterSum]]:
     """Train whoever counts and add up what they would have sent; zeros of those whose training fails.
 
@@ -43,6 +44,7 @@ def sum_up(
         deviations: what is known before the training.
         groups: which model each party learns; all the first where nothing is said.
         groupless: who could not choose, and so sends zeros.
+        vetoes: of parties by their own accounts.
 
     Returns:
         How the round ends, and the opened sums in the order of (reclustering, cluster).
@@ -50,7 +52,7 @@ def sum_up(
     clusters = drawn.assignment.clusters
     works = product(range(works_of(plan.scenario.clustering)), range(plan.models))
     occasions = [(g, Occasion(round_, work, model_of(plan, params, g), clusters)) for work, g in works]
-    fate = fates(plan, round_, drawn.assignment, deviations)
+    fate = fates(plan, round_, drawn.assignment, deviations, vetoes)
     totals = _Totals(plan, drawn.assignment)
     nothing = np.zeros(plan.length, dtype=np.float64)
     for group, occasion in occasions:

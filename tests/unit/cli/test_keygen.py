@@ -45,7 +45,8 @@ def test_all_in_one_says_that_it_is_for_demos(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "LOCAL DEMO" in result.stdout
     names = ("p00", "p01", "p02", "server")
-    assert files(tmp_path) == {"roster.toml", *(f"{n}.{s}" for n in names for s in ("key", "pub"))}
+    accounts = {"p00.account", "p01.account", "p02.account"}
+    assert files(tmp_path) == {"roster.toml", *(f"{n}.{s}" for n in names for s in ("key", "pub"))} | accounts
     assert all(mode(tmp_path / f"{name}.key") == 0o600 for name in names)
     assert len(read_roster(tmp_path / "roster.toml").parties) == 3
 

@@ -36,6 +36,7 @@ from securefl.protocol.round.shared.reports import (
     RoundDone,
     RoundSkipped,
     RoundStarted,
+    SatOut,
     SlotsCounted,
     StepReached,
     SumChecked,
@@ -288,6 +289,17 @@ def test_new_work_is_the_same(cast: Cast, failing: Failing, fails_in: int, serve
     assert_same(config, cast, failing, fails_in)
 
 
+@pytest.mark.parametrize("server", ["curious", "active"])
+def test_parties_that_sit_out_since_a_model_repeats_are_the_same(server: str) -> None:
+    """Wrong shares keep every sum closed, so that the model stays; what might be open counts as open."""
+    config = scenario(9, rounds="3", size="3", server=server, min_survivors="2", clustering__atoms="1")
+    wrong: Cast = {p: (WrongShare(rounds=(0, 1, 2)),) for p in party_names(9)[1:]}
+    lab = assert_same(config, wrong)
+    reasons = {out.reason for name in lab.parties for out in lab.reports(SatOut, name)}
+    assert any("with sums of earlier rounds or runs on the same model" in reason for reason in reasons)
+    assert len({report.model_digest for report in lab.reports(RoundStarted)}) == 1
+
+
 FIXED = {"clustering__fixed": "true", "leakage__mode": "report"}
 
 
@@ -481,6 +493,8 @@ def test_rules_with_data_of_the_servers(rule: str) -> None:
         reclusterings="2",
         aggregation__rule=f"{{ type = {rule} }}",
         data__server_fraction="0.1",
+        # The model stays after round 1, and with its limits parties would sit round 2 out.
+        leakage__mode="report",
     )
     # Five of nine leave some cluster of three without the two that open it, and some with them.
     cast: Cast = dict.fromkeys(

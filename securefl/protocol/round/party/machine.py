@@ -112,7 +112,8 @@ class PartyMachine:
 
     def start(self, now: float) -> tuple[PartyPhase, Effects]:
         """Join the run."""
-        past = Past(self._ctx.spent, self._ctx.releases, atom_seed=self._ctx.atom_seed)
+        ctx = self._ctx
+        past = Past(ctx.spent, ctx.releases, atom_seed=ctx.atom_seed, given=ctx.given)
         return Outside(past), (Send(SERVER, Place(-1), FIRST), self._join(), WakeAt(now + self._patience))
 
     def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:

@@ -18,7 +18,7 @@ from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
-from securefl.methods.leakage import NO_OPENINGS, Admission, Openings
+from securefl.methods.leakage import NOTHING_GIVEN, Admission, Given
 from securefl.protocol.messages import Hello
 from securefl.protocol.round.party.upload import HONEST, Seams, Upload
 from securefl.protocol.round.shared.leakage import Question
@@ -45,6 +45,8 @@ class PartyContext:
     """Seed of the run's atoms in the journal; empty for none."""
     allowed: int | None = None
     """Updates that the party's own budget allows in this run; None without one."""
+    given: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
+    """Sums that it gave shares for before it was started, by its account."""
     prepared: SecureSum | None = field(default=None, repr=False)
     """The kind of sum with what members compute with; None where they need nothing."""
 
@@ -68,8 +70,8 @@ class Past:
     """What per-example momentum goes on from in the next training, f64 (d,); None for zeros."""
     atom_seed: bytes = b""
     """Seed of the run's atoms, kept from the first draw that this party saw; empty before, or without."""
-    openings: Openings = field(default_factory=lambda: NO_OPENINGS)
-    """Sums of its last released updates that count as opened, since others may have released too."""
+    given: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
+    """Sums that it has given shares for, in this run and in all that its account knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,8 @@ class Endorsed:
     question: Question
     admission: Admission
     """What the ledger says may be opened, and the question that it answers."""
+    given: Given = field(repr=False)
+    """The same sums by the models of their updates: what is about to enter the account."""
     instances: Mapping[ClusterKey, InputSent]
     """Those that may."""
     seat: int = field(default=-1, repr=False)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import is_closed, splits, sums_apart
-from securefl.methods.leakage import Admission
+from securefl.methods.leakage import Admission, Given, crossed_together, joined
 from securefl.protocol.kernel import Place, Report, Send
 from securefl.protocol.messages import Certificate, Endorse, Freeze, Receipt
 from securefl.protocol.round.party.carrying import carries, own_upload
@@ -19,7 +19,14 @@ from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.party.phases import Endorsed, PartyContext, PartyPhase, Working, sit_out
 from securefl.protocol.round.party.shares import release
 from securefl.protocol.round.party.sums import submitted_instances
-from securefl.protocol.round.shared.leakage import Question, certified_prime_seed, first_crossing, withheld
+from securefl.protocol.round.shared.leakage import (
+    Question,
+    certified_prime_seed,
+    demands,
+    first_crossing,
+    sums_given,
+    withheld,
+)
 from securefl.protocol.round.shared.reports import AnyReport, ClusterKey, SatOut, SurvivorsFrozen
 from securefl.protocol.round.shared.statement import announced_digest, lists_statement, round_statement
 from securefl.protocol.secure_sum import InputSent
@@ -45,9 +52,12 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     admission = question.answer()
     if not admission.admitted:
         raise _crossed(admission)
+    given = sums_given(ctx.plan, phase.params, phase.assignment, survivors, admission.admitted)
     instances = {key: i for key, i in instances.items() if key[0] in admission.admitted}
     _check_attempts(instances, message)
     _check_receipts(ctx, phase, instances, survivors, message, admission)
+    if (repeats := _crossed_by_repeats(ctx, phase.past.given, given, phase.round)) is not None:
+        return sit_out(phase), (frozen, Report(SatOut(phase.round, repeats)))
     statement = round_statement(
         ctx.plan.run,
         phase.round,
@@ -57,11 +67,20 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
         phase.assignment,
         survivors,
     )
-    after = replace(phase.past, openings=admission.openings)
+    after = replace(phase.past, given=joined(phase.past.given, given))
     if carries(ctx.plan, "own") and ctx.me in survivors:
         after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me]))
     endorsed = Endorsed(
-        phase.past, after, phase.round, statement, survivors, question, admission, instances, phase.seat
+        phase.past,
+        after,
+        phase.round,
+        statement,
+        survivors,
+        question,
+        admission,
+        given,
+        instances,
+        phase.seat,
     )
     told: Effects = (frozen, *map(Report, withheld(phase.round, admission)))
     if ctx.plan.limits.quorum is None:
@@ -127,7 +146,25 @@ def _question(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) 
         survivors,
         limits | {ctx.me: ctx.plan.published_limits},
         sums_apart(ctx.plan.scenario),
-        phase.past.openings,
+    )
+
+
+def _crossed_by_repeats(ctx: PartyContext, before: Given, now: Given, round_: int) -> str | None:
+    """Return why a round's sums are too many together with earlier ones on the same models, if they are.
+
+    It is each party's own account that says so, never the server's, and parties may know of different sums:
+    so it changes nothing in what is certified, and whoever finds too much sits out. An honest server sends a
+    model twice where a round gave no update; that is no misdeed, and nobody is blamed.
+    """
+    own = demands({ctx.me: ctx.plan.published_limits}).get(ctx.me)
+    if own is None:
+        return None
+    found = crossed_together(before, now, own, ctx.entropy.child("ledger of repeats", round_).draw(32))
+    if not found:
+        return None
+    return (
+        "with sums of earlier rounds or runs on the same model, those of this round cross limits of leakage:"
+        f" {found[0].party}, {found[0].reason}"
     )
 
 

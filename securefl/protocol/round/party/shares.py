@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import COUNTS, hides_groups
-from securefl.protocol.kernel import Journal, Place, Report, Send
+from securefl.protocol.kernel import Enter, Journal, Place, Report, Send, SumsGiven
 from securefl.protocol.messages import Release, ReleasedShares, SlotCounts
 from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.party.phases import Counted, Endorsed, Outside, PartyContext, PartyPhase, sit_out
@@ -24,8 +24,11 @@ def release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
     With hidden groups those of the counts only; the slots' follow once it is known how many are in them.
     """
     outside = sit_out(phase, phase.after)
+    entered: Effects = (Enter(SumsGiven(phase.round, phase.given)),)
     if not hides_groups(ctx.plan.scenario.groups):
-        return outside, _released(ctx, phase.round, phase.statement, phase.survivors, phase.instances)
+        return outside, _released(
+            ctx, phase.round, phase.statement, phase.survivors, phase.instances, noted=entered
+        )
     counts = {key: i for key, i in phase.instances.items() if key[0] == COUNTS}
     waiting = Counted(
         outside.past,
@@ -36,7 +39,7 @@ def release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
         phase.seat,
         {key: i for key, i in phase.instances.items() if key[0] != COUNTS},
     )
-    return waiting, _released(ctx, phase.round, phase.statement, phase.survivors, counts)
+    return waiting, _released(ctx, phase.round, phase.statement, phase.survivors, counts, noted=entered)
 
 
 def on_counts(
@@ -78,6 +81,7 @@ def _released(
     survivors: frozenset[PartyId],
     instances: Mapping[ClusterKey, InputSent],
     label: str = "release",
+    noted: Effects = (),
 ) -> Effects:
     shares = tuple(ctx.sums.member.release(i, survivors) for _, i in sorted(instances.items()))
     released = ctx.seams.release(ReleasedShares(instances=shares), round_)
@@ -87,6 +91,7 @@ def _released(
         ctx.entropy.child(label, round_),
     )
     return (
+        *noted,
         Journal(round_, "released"),
         Send(SERVER, Place(round_), Release(sealed=sealed)),
         Report(_given(ctx, round_, instances, released)),

@@ -10,7 +10,18 @@ from securefl.base.arrays import F64
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import hides_groups, upload_of, works_of
-from securefl.protocol.kernel import ATOMS, Journal, Place, Reject, Report, Send, Train, Trained
+from securefl.protocol.kernel import (
+    ATOMS,
+    Enter,
+    Journal,
+    Place,
+    Reject,
+    Report,
+    Send,
+    Train,
+    Trained,
+    UpdateGiven,
+)
 from securefl.protocol.messages import PassedOn, Retry, SumToMember
 from securefl.protocol.round.party.draw import Effects, begin_instance
 from securefl.protocol.round.party.phases import PartyContext, PartyPhase, Working
@@ -73,7 +84,9 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
         effects.insert(0, (Report(NothingLearned(phase.round, work, lost)),))
     if work == 0:
         # Durable before the first masked input leaves: a restarted party must not submit a second update.
-        effects.insert(0, (Journal(phase.round, "submitted"),))
+        works = works_of(ctx.plan.scenario.clustering)
+        given = UpdateGiven(phase.round, works, phase.past.atom_seed)
+        effects.insert(0, (Enter(given), Journal(phase.round, "submitted")))
         if phase.past.atom_seed:
             # Nor, ever, one in other atoms.
             effects.insert(0, (Journal(phase.round, ATOMS + phase.past.atom_seed.hex()),))

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
+from securefl.base.arrays import F32
 from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.attacks import party_names
 from securefl.methods.clustering import Assignment, draw_assignment, participants_of, works_of
 from securefl.methods.leakage import (
-    NO_OPENINGS,
     Admission,
+    Given,
     LeakageLedger,
     LeakageLimits,
-    Openings,
     UpdateVersion,
     admit,
     prime_from,
 )
 from securefl.protocol.messages import MILLION, Limits
-from securefl.protocol.round.shared.plan import published_limits
+from securefl.protocol.round.shared.groups import model_of
+from securefl.protocol.round.shared.plan import RunPlan, published_limits
 from securefl.protocol.round.shared.reports import SumsWithheld
+from securefl.protocol.round.shared.statement import model_digest
 from securefl.scenario import Scenario
 
 TRIED_DRAWS = 3
@@ -50,8 +52,6 @@ class Question:
     """By party, as published in its hello."""
     new_work: bool
     """Whether each reclustering sums an update of its own."""
-    history: Openings = field(default_factory=lambda: NO_OPENINGS)
-    """What was released of the same updates before."""
 
     def answer(self, seed: bytes | None = None) -> Admission:
         """Decide which reclusterings may be opened.
@@ -67,8 +67,36 @@ class Question:
             round_=self.round,
             seed=own if seed is None else seed,
             new_work=self.new_work,
-            history=self.history,
         )
+
+
+def sums_given(
+    plan: RunPlan,
+    params: F32,
+    assignment: Assignment,
+    survivors: Collection[PartyId],
+    admitted: Collection[int],
+) -> Given:
+    """Sums of a round that count as opened, by the digest of the model that their updates were trained on.
+
+    Args:
+        plan: of the run.
+        params: all models of the round, f32 ``(k d,)``.
+        assignment: the round's clusters. Where they say their task groups, each has its group's model.
+        survivors: the certified survivor set.
+        admitted: reclusterings that may be opened.
+    """
+    tasks, alive = assignment.tasks, frozenset(survivors)
+    models = {
+        group: model_digest(model_of(plan, params, group) if tasks else params) for group in {*tasks, 0}
+    }
+    given: dict[bytes, list[tuple[PartyId, ...]]] = {}
+    for r in sorted(admitted):
+        for j, members in enumerate(assignment.clusters[r]):
+            row = tuple(sorted(alive.intersection(members)))
+            if row:
+                given.setdefault(models[tasks[j] if tasks else 0], []).append(row)
+    return {model: tuple(dict.fromkeys(rows)) for model, rows in given.items()}
 
 
 def certified_prime_seed(statement: bytes, endorsements: Iterable[bytes]) -> bytes:

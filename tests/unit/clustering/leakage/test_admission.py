@@ -66,19 +66,6 @@ def test_new_work_in_each_reclustering_makes_a_ledger_each() -> None:
     assert list(found.openings) == [UpdateVersion(3, r) for r in range(3)]
 
 
-def test_what_was_released_before_counts() -> None:
-    """The same cluster without p000, again: a retry after a release."""
-    assignment = assigned([[0, 1, 2], [3, 4, 5]])
-    limits = dict.fromkeys(P[:6], LeakageLimits())
-    first = admit(assignment, P[:6], limits, round_=0, seed=SEED, new_work=False)
-    assert first.admitted == (0,)
-    again = admit(assignment, P[1:6], limits, round_=0, seed=SEED, new_work=False, history=first.openings)
-    assert again.admitted == ()
-    assert [crossing.party for crossing in again.withheld[0]] == [P[0]]
-    later = admit(assignment, P[1:6], limits, round_=1, seed=SEED, new_work=False, history=first.openings)
-    assert later.admitted == (0,)
-
-
 def test_nobody_who_demands_anything_withholds_nothing() -> None:
     found = admit(PAIRS, PAIRS.participants, {}, round_=0, seed=SEED, new_work=False)
     assert found.admitted == (0, 1, 2)

@@ -1,0 +1,106 @@
+"""``securefl account``: what a party has given away with its key, to whom, and what is left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from securefl.base.crypto import Identity, read_identity
+from securefl.base.errors import ConfigError
+from securefl.base.text import count
+from securefl.cli.console import one_line_errors, say
+from securefl.methods.privacy import need_dp_accounting
+from securefl.runtime.account import (
+    AccountFile,
+    RunAccount,
+    Tip,
+    account_beside,
+    begin_account,
+    by_run,
+    key_digest,
+    spent_epsilon,
+)
+from securefl.runtime.report import Terminal
+
+
+def account(
+    key: Annotated[Path, typer.Option(help="The party's private key file.")],
+    *,
+    file: Annotated[
+        Path | None, typer.Option("--account", help="Its account; beside the key unless given.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="The party's own limit of epsilon: says what is left of it.")
+    ] = None,
+    begin: Annotated[
+        bool, typer.Option("--begin", help="Begin an account: nothing was ever released with this key.")
+    ] = False,
+    adopt: Annotated[
+        bool,
+        typer.Option("--adopt", help="The file is the whole account and its only copy: use it."),
+    ] = False,
+) -> None:
+    """Show what a party has given away with its key and data, in all its runs."""
+    with one_line_errors():
+        if begin and adopt:
+            raise ConfigError("account", "--begin and --adopt contradict each other", "choose one")
+        identity = read_identity(key)
+        path = file or account_beside(key)
+        if begin:
+            begin_account(path, identity.public)
+            Tip.of(key_digest(identity.public)).forget()
+            say(f"{path}  begun for {identity.name}: keep it with the key, and back it up with care")
+            return
+        tip = Tip.of(key_digest(identity.public))
+        with AccountFile(path, identity.public, tip, adopt=adopt) as opened:
+            runs = [one for one in by_run(opened.entries) if one.updates]
+            _show(path, identity, runs)
+            for line in _spent(opened, runs, budget):
+                say(line)
+
+
+def _show(path: Path, identity: Identity, runs: Sequence[RunAccount]) -> None:
+    say(
+        f"{path}  {identity.name} ({identity.public.fingerprint()}) gave updates to {count(len(runs), 'run')}"
+    )
+    if not runs:
+        return
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for title in ("run", "scenario", "server's key", "data"):
+        table.add_column(title)
+    for title in ("rounds", "updates", "in sums", "models"):
+        table.add_column(title, justify="right")
+    table.add_column("noise")
+    for one in runs:
+        event = one.run.event
+        noise = "none" if event is None else f"of a {event.unit}, multiplier {event.noise_multiplier:.3g}"
+        numbers = (len(one.rounds), one.updates, one.opened, len(one.models))
+        named = (one.run.run, one.run.scenario, one.run.server[:16], one.run.data[:8])
+        table.add_row(*map(Text, (*named, *map(str, numbers), noise)))
+    Terminal(soft_wrap=True).print(table)
+
+
+def _spent(opened: AccountFile, runs: Sequence[RunAccount], budget: float | None) -> Iterator[str]:
+    """Yield what is spent, and what is left of a budget."""
+    if not runs:
+        yield "epsilon: 0 spent" + (f", {budget:g} left" if budget is not None else "")
+        return
+    units = sorted({one.run.event.unit for one in runs if one.run.event is not None})
+    if not units:
+        yield "epsilon: updates left without noise of their own, and no epsilon bounds what is known of them"
+        return
+    need_dp_accounting()
+    delta = min(one.run.delta for one in runs if one.run.event is not None)
+    for unit in units:
+        spent = spent_epsilon(opened.entries, unit)
+        if math.isinf(spent):
+            yield f"epsilon, {unit}: no bound, as some updates left without noise that hides a {unit}"
+            continue
+        left = "" if budget is None else f"; {max(budget - spent, 0.0):.4g} of {budget:g} left"
+        yield f"epsilon, {unit}: {spent:.4g} spent at delta {delta:.3g}{left}"

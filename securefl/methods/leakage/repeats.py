@@ -1,0 +1,77 @@
+"""Sums on a model that came before: they are sums of the same updates, whichever round they are of.
+
+An update follows from the data and the model that it was trained on. A server that sends one model again
+and again gets other clusters each time, and so equations in the same unknowns, as from reclusterings; fresh
+batches only add noise to them (docs/leakage.md). So what a party gives away is kept by the model's digest,
+across rounds, restarts and runs, and what a round adds is judged together with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
+from securefl.base.ids import PartyId
+from securefl.methods.leakage.admission import Sums, judged
+from securefl.methods.leakage.ledger import UpdateVersion
+from securefl.methods.leakage.limits import Crossing, LeakageLimits
+
+REPEATED_LEVERAGE = 0.75
+"""The most that a party's leverage may be once a model repeats, whatever its own limit is.
+
+Before sums determine an update they say nearly all of it: at leverage l the best estimate of what tells it
+from the others is wrong by sqrt(1 - l), .5 here, fresh batches not counted. An honest server repeats a
+model only after rounds without an update.
+"""
+
+Given = Mapping[bytes, Sums]
+"""Sums that count as opened, each once, by digest of the model that their updates were trained on."""
+
+NO_LIMITS = LeakageLimits(group=1)
+NOTHING_GIVEN: Given = MappingProxyType({})
+
+
+def joined(given: Given, more: Given) -> Given:
+    """What was given before and what is given now. A sum of the same members says nothing new."""
+    together = dict(given)
+    for model, sums in more.items():
+        together[model] = tuple(dict.fromkeys((*together.get(model, ()), *sums)))
+    return MappingProxyType(together)
+
+
+def repeated(given: Given, now: Given) -> Given:
+    """What ``now`` adds to models of which something was given before; nothing where no model repeats."""
+    return {
+        model: added
+        for model, sums in now.items()
+        if model in given and (added := tuple(row for row in sums if row not in given[model]))
+    }
+
+
+def crossed_together(given: Given, now: Given, limits: LeakageLimits, seed: bytes) -> tuple[Crossing, ...]:
+    """Limits that sums cross together with earlier ones on the same models; empty where they cross none.
+
+    All works of a round count as one update here: on a model that repeats they are fresh batches, as rounds
+    are. Rounds that add no sum of other members are not judged again.
+
+    Args:
+        given: what was given before.
+        now: the sums of a round that may be opened.
+        limits: of every party, in the sums or not: one scenario, one demand.
+        seed: that primes follow from. Whoever shapes the sums must not know it.
+    """
+    found: tuple[Crossing, ...] = ()
+    for number, (model, added) in enumerate(sorted(repeated(given, now).items())):
+        sums = (*given[model], *added)
+        parties, version = _members(sums), UpdateVersion(number)
+        crossed = judged(version, sums, dict.fromkeys(parties, limits), seed + model)
+        if limits != NO_LIMITS and not crossed:
+            # Without colluders: with many of them leverages are too much to search, and that would end runs.
+            nearly = LeakageLimits(group=1, leverage=REPEATED_LEVERAGE)
+            crossed = judged(version, sums, dict.fromkeys(parties, nearly), seed + model)
+        found += crossed
+    return found
+
+
+def _members(sums: Collection[tuple[PartyId, ...]]) -> list[PartyId]:
+    return sorted({party for row in sums for party in row})

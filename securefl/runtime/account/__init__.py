@@ -1,0 +1,5 @@
+"""Accounts of parties: what each has given away with its key and data, over all its runs."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,92 @@
+"""A party's account during one run: what it knows from before, and what enters it."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from securefl.base.crypto import Roster
+from securefl.methods.privacy import Unit
+from securefl.protocol.kernel import SumsGiven, UpdateGiven
+from securefl.protocol.round import RunPlan
+from securefl.runtime.account.entries import Run, Update
+from securefl.runtime.account.file import AccountFile
+from securefl.runtime.account.meaning import given_of, key_digest, of_run, spent_epsilon, sums_entry
+from securefl.training.data import Shard
+
+
+class RunBook:
+    """Enters what one run takes from a party.
+
+    Args:
+        file: of the party's key, open.
+        plan: of the run.
+        shard: the party's data.
+    """
+
+    def __init__(self, file: AccountFile, plan: RunPlan, shard: Shard) -> None:
+        self._file = file
+        self._roster: Roster = plan.roster
+        joined = _run_of(plan, shard)
+        self._run = joined.run, joined.server
+        self.given = given_of(file.entries, plan.roster)
+        """Sums of all runs before, and of this one before it was started again."""
+        known = of_run(file.entries, plan.run, joined.server)
+        self.rounds = frozenset(known.rounds) if known else frozenset[int]()
+        """Rounds of this run in which a masked input may have left."""
+        self.atom_seed = known.atom_seed if known else b""
+        """Seed of the atoms in which it may have left; empty for none."""
+        runs = [entry for entry in file.entries if isinstance(entry, Run)]
+        self._joining = None if runs and _told(runs[-1]) == _told(joined) else joined
+
+    def enter(self, entry: UpdateGiven | SumsGiven) -> None:
+        """Write durably what is about to leave.
+
+        Raises:
+            RunAbortedError: it cannot be written; the caller must not go on.
+        """
+        if self._joining is not None:
+            # Not before: a party that gives nothing leaves no trace of the run.
+            self._file.append(self._joining)
+            self._joining = None
+        if isinstance(entry, UpdateGiven):
+            seed = entry.atom_seed.hex()
+            self._file.append(Update(round=entry.round, count=entry.count, atom_seed=seed))
+        else:
+            self._file.append(sums_entry(entry.round, entry.sums, self._roster))
+
+    def spent(self, unit: Unit) -> float:
+        """Epsilon of all other runs of the account together.
+
+        Raises:
+            ConfigError: dp_accounting is missing.
+        """
+        return spent_epsilon(self._file.entries, unit, but=self._run)
+
+
+def _run_of(plan: RunPlan, shard: Shard) -> Run:
+    mechanism = plan.mechanism
+    return Run(
+        run=plan.run,
+        scenario=plan.scenario.name,
+        server=key_digest(plan.roster.server),
+        parties=tuple(key_digest(plan.roster.parties[name]) for name in sorted(plan.roster.parties)),
+        data=_data_digest(shard),
+        samples=len(shard.y),
+        event=None if mechanism is None else mechanism.event,
+        delta=0.0 if mechanism is None else mechanism.delta,
+    )
+
+
+def _told(run: Run) -> tuple[object, ...]:
+    """What it says, wherever it stands."""
+    return run.run, run.scenario, run.server, run.parties, run.data, run.samples, run.event, run.delta
+
+
+def _data_digest(shard: Shard) -> str:
+    state = hashlib.sha256(b"securefl/1 account data")
+    for array in (shard.x, shard.y):
+        state.update(f"{array.dtype.str} {array.shape}".encode("ascii"))
+        state.update(np.ascontiguousarray(array).tobytes())
+    return state.hexdigest()

@@ -1,0 +1,218 @@
+"""The file of an account: locked while it is in use, appended durably, refused where it may lie."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from securefl.base.crypto import PublicIdentity
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.text import count
+from securefl.runtime.account.entries import (
+    NOTHING,
+    Begun,
+    Entry,
+    Kept,
+    hash_of,
+    line_of,
+    read_lines,
+)
+from securefl.runtime.account.meaning import key_digest
+from securefl.runtime.account.tip import Tip, machine_name
+
+_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def account_beside(key: Path) -> Path:
+    """Where the account of a key is unless its owner says otherwise: ``p00.account`` beside ``p00.key``."""
+    return key.with_suffix(".account")
+
+
+def begin_account(path: Path, owner: PublicIdentity) -> None:
+    """Make an empty account: the owner's word that nothing has been given away with this key.
+
+    Raises:
+        ConfigError: there is one, or it cannot be written.
+    """
+    line = line_of(Begun(name=owner.name, key=key_digest(owner)), NOTHING)
+    try:
+        handle = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise ConfigError(
+            str(path), "exists already", "an account is begun once; move the file away"
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            str(path), f"cannot be written: {error.strerror}", "choose another place"
+        ) from error
+    with os.fdopen(handle, "wb", buffering=0) as file:
+        file.write(line)
+        os.fsync(file.fileno())
+    _sync_folder(path.parent)
+
+
+class AccountFile:
+    """An account in use: nobody else has it open.
+
+    A line that a crash cut off is dropped: what it announced was not performed.
+
+    Args:
+        path: of the file, which exists.
+        owner: whose key it must be.
+        tip: of this machine; None where the key is the run's own and ends with it.
+        adopt: the owner's word that this is the whole account and its only copy.
+
+    Raises:
+        ConfigError: it is missing, in use, damaged, somebody else's, rolled back or from another machine.
+        RunAbortedError: the tip cannot be written.
+    """
+
+    def __init__(self, path: Path, owner: PublicIdentity, tip: Tip | None, *, adopt: bool = False) -> None:
+        self._path = path
+        self._tip = tip
+        self._handle = _locked(path, owner)
+        try:
+            self.entries, self._hashes, self._whole = self._read(owner)
+            self._check_place(adopt=adopt)
+        except BaseException:
+            os.close(self._handle)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self._handle)
+
+    def append(self, entry: Entry) -> None:
+        """Write an entry durably, then the tip.
+
+        Raises:
+            RunAbortedError: it cannot be written; the caller must not go on. The file is as it was before.
+        """
+        line = line_of(entry, self._hashes[-1])
+        try:
+            _append(self._handle, self._whole, line)
+        except OSError as error:
+            raise RunAbortedError(
+                f"account {self._path}: {error.strerror or error} (nothing was released;"
+                " free some space and start again)"
+            ) from error
+        self._whole += len(line)
+        self._hashes = (*self._hashes, hash_of(line))
+        self.entries = (*self.entries, entry)
+        self._note_tip()
+
+    def _note_tip(self) -> None:
+        if self._tip is not None:
+            self._tip.write(len(self._hashes), self._hashes[-1])
+
+    def _read(self, owner: PublicIdentity) -> tuple[tuple[Entry, ...], tuple[str, ...], int]:
+        with open(self._handle, "rb", closefd=False) as file:
+            raw = file.read()
+        whole = raw.rfind(b"\n") + 1
+        entries, hashes = read_lines(str(self._path), raw[:whole].splitlines(keepends=True))
+        if not entries:
+            raise ConfigError(str(self._path), "is empty", "restore the file; it says what was given away")
+        first = entries[0]
+        if isinstance(first, Begun) and first.key != key_digest(owner):
+            raise ConfigError(
+                str(self._path),
+                f"is the account of another key, of {first.name}",
+                f"that of {owner.name}'s key",
+            )
+        return entries, hashes, whole
+
+    def _check_place(self, *, adopt: bool) -> None:
+        """Refuse an account that is behind the tip, off its line, or from another machine."""
+        if self._tip is None:
+            return
+        here = machine_name()
+        kept = [entry.machine for entry in self.entries if isinstance(entry, Kept)]
+        tip = None if adopt else self._tip.read()
+        if adopt or not (kept or tip):
+            self.append(Kept(machine=here))
+            return
+        remedy = "restore the newest one, or, if it is this: securefl account --adopt"
+        if tip is None or (kept and kept[-1] != here):
+            where = (
+                "on another machine" if kept and kept[-1] != here else "and this machine has no record of it"
+            )
+            raise ConfigError(
+                str(self._path),
+                f"was last used {where}: a copy could give the same away twice",
+                "if it was moved, and no other copy is in use: securefl account --adopt",
+            )
+        lines, last = tip
+        if len(self._hashes) < lines:
+            raise ConfigError(
+                str(self._path),
+                f"was rolled back: {count(len(self._hashes), 'line')}, and it had {lines}",
+                remedy,
+            )
+        if self._hashes[lines - 1] != last:
+            raise ConfigError(
+                str(self._path), f"is another one than was in use, from line {lines} on", remedy
+            )
+        self._note_tip()
+
+
+def _locked(path: Path, owner: PublicIdentity) -> int:
+    try:
+        handle = os.open(path, _FLAGS)
+    except FileNotFoundError:
+        raise ConfigError(
+            str(path),
+            f"is missing: what {owner.name}'s key has given away is not known",
+            "restore it; if the key is new, or nothing was ever released with it: securefl account --begin",
+        ) from None
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be opened: {error.strerror}", "check its owner") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if isinstance(error, BlockingIOError):
+            raise ConfigError(
+                str(path),
+                f"is in use: another process runs with {owner.name}'s key",
+                "wait for its end; one key is one process",
+            ) from None
+        raise ConfigError(
+            str(path), f"cannot be locked: {error.strerror}", "keep it on another file system"
+        ) from error
+    return handle
+
+
+def _append(handle: int, at: int, line: bytes) -> None:
+    """Write the line after ``at`` bytes and wait for the disk, or leave the file with those."""
+    try:
+        os.ftruncate(handle, at)
+        os.lseek(handle, at, os.SEEK_SET)
+        written = 0
+        while written < len(line):
+            written += os.write(handle, line[written:])
+        os.fsync(handle)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(handle, at)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new file's name is durable only once its folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,135 @@
+"""Meaning of an account's entries: sums given, updates submitted, epsilon spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from securefl.base.crypto import PublicIdentity, Roster, digest
+from securefl.base.ids import PartyId, RunId
+from securefl.methods.leakage import NOTHING_GIVEN, Given, joined
+from securefl.methods.privacy import Ledger, ReleaseEvent
+from securefl.methods.privacy import Unit as PrivacyUnit
+from securefl.runtime.account.entries import Entry, Run, Sums, Update
+
+
+@dataclass(frozen=True, slots=True)
+class RunAccount:
+    """One run's part of an account, of all times that the party was started for it."""
+
+    run: Run
+    rounds: tuple[int, ...]
+    """Rounds of which masked inputs may have left, ascending."""
+    updates: int
+    """Releases, by the privacy budget: one for each local work of those rounds."""
+    opened: int
+    """Sums that shares may have left for."""
+    models: frozenset[str]
+    """Digests of the models that those were about."""
+    atom_seed: bytes
+    """Seed of the run's atoms; empty without any."""
+
+
+def key_digest(identity: PublicIdentity) -> str:
+    """Digest of an identity's keys, whatever its name: 64 hexadecimal digits."""
+    return digest("account key", identity.verify_key, identity.seal_key).hex()
+
+
+def by_run(entries: Sequence[Entry]) -> tuple[RunAccount, ...]:
+    """What the account says of each run, in the order in which they were first joined.
+
+    A run is its id and its server's key: an id that comes again with another server is another run.
+    """
+    found: dict[tuple[str, str], tuple[Run, dict[int, Update], list[Sums]]] = {}
+    for run, entry in _with_runs(entries):
+        _, updates, sums = found.setdefault((run.run, run.server), (run, {}, []))
+        if isinstance(entry, Update):
+            updates[entry.round] = entry
+        elif isinstance(entry, Sums):
+            sums.append(entry)
+    return tuple(
+        RunAccount(
+            run,
+            tuple(sorted(updates)),
+            sum(one.count for one in updates.values()),
+            sum(len(rows) for one in sums for rows in one.sums.values()),
+            frozenset(model for one in sums for model in one.sums),
+            next((bytes.fromhex(one.atom_seed) for one in updates.values() if one.atom_seed), b""),
+        )
+        for run, updates, sums in found.values()
+    )
+
+
+def of_run(entries: Sequence[Entry], run: RunId, server: str) -> RunAccount | None:
+    """One run's part; None where the account does not know it."""
+    return next((one for one in by_run(entries) if (one.run.run, one.run.server) == (run, server)), None)
+
+
+def given_of(entries: Sequence[Entry], roster: Roster) -> Given:
+    """All sums of the account, with the names that this roster has for the keys of their members.
+
+    Keys that it does not know keep a name of their own: two of them are two parties.
+    """
+    names = {key_digest(identity): name for name, identity in roster.parties.items()}
+    given = NOTHING_GIVEN
+    for run, entry in _with_runs(entries):
+        if isinstance(entry, Sums):
+            members = [names.get(key, PartyId(f"key {key[:16]}")) for key in run.parties]
+            rows = {
+                bytes.fromhex(model): tuple(tuple(sorted(members[place] for place in row)) for row in sums)
+                for model, sums in entry.sums.items()
+            }
+            given = joined(given, rows)
+    return given
+
+
+def sums_entry(round_: int, given: Given, roster: Roster) -> Sums:
+    """The entry of sums that a party gives its shares for."""
+    places = {name: place for place, name in enumerate(sorted(roster.parties))}
+    rows = {
+        model.hex(): tuple(tuple(places[member] for member in row) for row in sums)
+        for model, sums in given.items()
+    }
+    return Sums(round=round_, sums=rows)
+
+
+def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: tuple[str, str] | None = None) -> float:
+    """Epsilon of all releases of the account together, at the smallest delta of their runs.
+
+    Infinite where one was without noise, or hides single records only and ``unit`` is the whole party.
+
+    Args:
+        entries: of the account.
+        unit: whose presence it is to hide.
+        but: id and server of a run that does not count: the one that goes on, which counts its own.
+
+    Raises:
+        ConfigError: dp_accounting is missing.
+    """
+    events: list[ReleaseEvent] = []
+    deltas: list[float] = []
+    for one in by_run(entries):
+        if not one.updates or (one.run.run, one.run.server) == but:
+            continue
+        event = one.run.event
+        if event is None or (event.unit == "record" and unit == "party"):
+            return math.inf
+        events.append(event.times(one.updates))
+        deltas.append(one.run.delta)
+    if not events:
+        return 0.0
+    relations = {event.relation for event in events}
+    total = 0.0
+    for relation in sorted(relations):
+        alike = tuple(event for event in events if event.relation == relation)
+        total += Ledger(unit=unit, relation=relation, delta=min(deltas), events=alike).epsilon()
+    return total
+
+
+def _with_runs(entries: Sequence[Entry]) -> Iterator[tuple[Run, Entry]]:
+    run: Run | None = None
+    for entry in entries:
+        run = entry if isinstance(entry, Run) else run
+        if run is not None:
+            yield run, entry

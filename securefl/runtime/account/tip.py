@@ -1,0 +1,99 @@
+"""The tip of an account: how far it had come, kept on the machine and not beside the account.
+
+An account that was rolled back, from a backup or by an editor, is behind the tip; one that was copied from
+another machine has none here. What the tip cannot see is a machine that was rolled back as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from securefl.base.crypto import digest
+from securefl.base.errors import ConfigError, RunAbortedError
+
+STATE_VARIABLE = "SECUREFL_STATE"
+_MACHINE_ID = Path("/etc/machine-id")
+
+
+def state_folder() -> Path:
+    """Where this machine keeps tips: ``$SECUREFL_STATE``, else ``securefl`` in the user's state folder."""
+    if chosen := os.environ.get(STATE_VARIABLE):
+        return Path(chosen)
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "securefl"
+
+
+def machine_name() -> str:
+    """A digest of this machine's id and host name, 32 hexadecimal digits: it tells nobody which it is."""
+    try:
+        own = _MACHINE_ID.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        own = ""
+    return digest("machine", own, socket.gethostname()).hex()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """One key's tip.
+
+    Args:
+        path: of its file.
+    """
+
+    path: Path
+
+    @classmethod
+    def of(cls, key: str) -> Tip:
+        """That of the key with this digest, on this machine."""
+        return cls(state_folder() / f"{key[:32]}.tip")
+
+    def read(self) -> tuple[int, str] | None:
+        """Number of lines and hash of the last one; None where this machine knows of no account.
+
+        Raises:
+            ConfigError: it cannot be read, or is damaged.
+        """
+        try:
+            said = json.loads(self.path.read_bytes())
+            lines, last = said["lines"], said["last"]
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise ConfigError(str(self.path), f"cannot be read: {error.strerror}", _KEEP) from error
+        except (ValueError, KeyError, TypeError, RecursionError):
+            lines = last = None
+        if not isinstance(lines, int) or not isinstance(last, str):
+            raise ConfigError(str(self.path), "is no tip of an account", _KEEP)
+        return lines, last
+
+    def forget(self) -> None:
+        """Know of no account any more: the owner begins a new one."""
+        self.path.unlink(missing_ok=True)
+
+    def write(self, lines: int, last: str) -> None:
+        """Keep it durably, in place of the one before.
+
+        Raises:
+            RunAbortedError: it cannot be written; the caller must not go on.
+        """
+        new = self.path.with_suffix(".new")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with new.open("wb", buffering=0) as file:
+                file.write(json.dumps({"lines": lines, "last": last}).encode("ascii"))
+                os.fsync(file.fileno())
+            new.replace(self.path)
+        except OSError as error:
+            raise RunAbortedError(
+                f"tip of the account {self.path}: {error.strerror or error} (nothing was released; set"
+                f" {STATE_VARIABLE} to a folder that can be written)"
+            ) from error
+
+
+_KEEP = (
+    f"if the account beside the key is whole, adopt it (securefl account --adopt), or set {STATE_VARIABLE}"
+)

@@ -1,0 +1,68 @@
+"""A party's durable memory: the journal of its run, and the account of its key and data over all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from securefl.base.crypto import Identity
+from securefl.methods.clustering import works_of
+from securefl.methods.leakage import NOTHING_GIVEN, Given
+from securefl.protocol.round import RunPlan
+from securefl.runtime.account import AccountFile, RunBook, Tip, key_digest
+from securefl.runtime.process.journal import FileJournal
+from securefl.runtime.process.privacy import own_releases
+from securefl.runtime.process.settings import ProcessSettings
+from securefl.training.data import Shard
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a party knows of itself when it starts, and where it writes on."""
+
+    journal: FileJournal
+    book: RunBook | None
+    """None for a key that ends with the run: then the journal says all there is to know."""
+    releases: int
+    """Updates that it has released in this run."""
+    allowed: int | None
+    """Updates that its own budget allows in this run; None without one."""
+
+    @property
+    def spent(self) -> int:
+        """Last round that it has begun; -1 for none."""
+        return max(self.journal.spent, *(self.book.rounds if self.book else ()), -1)
+
+    @property
+    def atom_seed(self) -> bytes:
+        """Seed of the run's atoms in which updates may have left; empty for none."""
+        return self.journal.atom_seed or (self.book.atom_seed if self.book else b"")
+
+    @property
+    def given(self) -> Given:
+        """Sums that it gave shares for, in all runs."""
+        return self.book.given if self.book else NOTHING_GIVEN
+
+
+@contextmanager
+def remembered(
+    settings: ProcessSettings, identity: Identity, plan: RunPlan, shard: Shard
+) -> Iterator[Memory]:
+    """A party's memory, its account held against other processes of its key meanwhile.
+
+    Raises:
+        ConfigError: journal or account cannot be read or believed, or too little is left of the budget.
+        RunAbortedError: the account cannot be written.
+    """
+    journal = FileJournal(settings.out / f"{settings.name}.journal", settings.run)
+    works = works_of(plan.scenario.clustering)
+    if settings.account is None:
+        allowed = own_releases(plan, settings.own_budget, settings.own_spent)
+        yield Memory(journal, None, len(journal.submitted) * works, allowed)
+        return
+    tip = Tip.of(key_digest(identity.public))
+    with AccountFile(settings.account, identity.public, tip) as file:
+        book = RunBook(file, plan, shard)
+        allowed = own_releases(plan, settings.own_budget, settings.own_spent, book.spent)
+        yield Memory(journal, book, len(journal.submitted | book.rounds) * works, allowed)

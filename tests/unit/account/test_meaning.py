@@ -1,0 +1,169 @@
+"""What an account's entries mean: sums of all runs under one name, updates, epsilon."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from securefl.base.crypto.identity import Identity
+from securefl.base.crypto.roster import Roster
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.methods.leakage.repeats import NOTHING_GIVEN
+from securefl.methods.privacy.accountant import epsilon
+from securefl.methods.privacy.release import ReleaseEvent
+from securefl.protocol.kernel.effects import SumsGiven, UpdateGiven
+from securefl.runtime.account.book import RunBook
+from securefl.runtime.account.entries import Entry, Run, Update
+from securefl.runtime.account.file import AccountFile, begin_account
+from securefl.runtime.account.meaning import (
+    by_run,
+    given_of,
+    key_digest,
+    spent_epsilon,
+    sums_entry,
+)
+from securefl.training.data.shards import Shard
+from tests.simulation.world import World, scenario
+
+A, B = b"\x01" * 32, b"\x02" * 32
+NOISE = ReleaseEvent(noise_multiplier=2.0, steps=5, unit="record", sampler="poisson", records=100, batch=10)
+SHARD = Shard(np.zeros((4, 2), np.float32), np.zeros(4, np.int64), 2, (2,))
+
+
+def identities(*names: str, salt: int = 0) -> dict[PartyId, Identity]:
+    root = InsecureSeededEntropy(salt)
+    return {PartyId(n): Identity.generate(PartyId(n), root.child(n)) for n in (*names, SERVER)}
+
+
+def roster_of(made: dict[PartyId, Identity], **renamed: str) -> Roster:
+    parties = {}
+    for name, one in made.items():
+        if name != SERVER:
+            other = PartyId(renamed.get(name, name))
+            parties[other] = type(one.public)(other, one.public.verify_key, one.public.seal_key)
+    return Roster(made[PartyId(SERVER)].public, parties)
+
+
+def joined(roster: Roster, run: str = "first", event: ReleaseEvent | None = None, delta: float = 1e-5) -> Run:
+    return Run(
+        run=run,
+        scenario="s",
+        server=key_digest(roster.server),
+        parties=tuple(key_digest(roster.parties[name]) for name in sorted(roster.parties)),
+        data="dd",
+        samples=4,
+        event=event,
+        delta=delta if event else 0.0,
+    )
+
+
+def test_sums_come_back_as_they_were_given() -> None:
+    roster = roster_of(identities("p00", "p01", "p02"))
+    given = {A: ((PartyId("p00"), PartyId("p02")), (PartyId("p01"),)), B: ((PartyId("p01"), PartyId("p02")),)}
+    assert given_of((joined(roster), sums_entry(0, given, roster)), roster) == given
+
+
+def test_keys_say_who_was_in_a_sum_whatever_they_are_called_now() -> None:
+    made = identities("p00", "p01", "p02")
+    then = roster_of(made)
+    now = roster_of(made, p00="anna", p01="p00", p02="berta")
+    entries = (joined(then), sums_entry(0, {A: ((PartyId("p00"), PartyId("p01")),)}, then))
+    assert given_of(entries, now) == {A: ((PartyId("anna"), PartyId("p00")),)}
+
+
+def test_whoever_left_keeps_a_column_of_its_own() -> None:
+    then = roster_of(identities("p00", "p01", "p02"))
+    entries = (joined(then), sums_entry(0, {A: ((PartyId("p00"), PartyId("p01"), PartyId("p02")),)}, then))
+    ((row,),) = given_of(entries, roster_of(identities("p00", salt=9))).values()
+    assert len(set(row)) == 3
+    assert PartyId("p00") not in row, "the same name with another key is another party"
+
+
+def test_a_run_counts_rounds_once_however_often_its_party_was_started() -> None:
+    roster = roster_of(identities("p00", "p01"))
+    run, other = joined(roster), joined(roster, "second")
+    rows: tuple[Entry, ...] = (
+        run,
+        Update(round=0, count=2),
+        run,
+        Update(round=0, count=2),
+        Update(round=3, count=2, atom_seed="0102"),
+        other,
+        Update(round=0, count=1),
+    )
+    first, second = by_run(rows)
+    assert (first.run.run, first.rounds, first.updates, first.atom_seed) == ("first", (0, 3), 4, b"\x01\x02")
+    assert (second.rounds, second.updates, second.atom_seed) == ((0,), 1, b"")
+
+
+def test_an_id_that_comes_again_with_another_server_is_another_run() -> None:
+    one, other = (joined(roster_of(identities("p00", salt=salt))) for salt in (1, 2))
+    assert len(by_run((one, Update(round=0, count=1), other, Update(round=0, count=1)))) == 2
+
+
+class TestSpentEpsilon:
+    def test_is_of_all_releases_together(self) -> None:
+        roster = roster_of(identities("p00", "p01"))
+        rows: list[Entry] = []
+        for number, run in enumerate(("a", "b", "c")):
+            rows += [joined(roster, run, NOISE), *(Update(round=r, count=1) for r in range(number + 1))]
+        assert spent_epsilon(rows, "record") == pytest.approx(epsilon([NOISE.times(6)], 1e-5), rel=1e-6)
+        assert spent_epsilon(rows, "record") < 3 * epsilon([NOISE.times(2)], 1e-5)
+
+    def test_does_not_count_the_run_that_goes_on(self) -> None:
+        roster = roster_of(identities("p00", "p01"))
+        rows = (joined(roster, "a", NOISE), Update(round=0, count=1))
+        assert spent_epsilon(rows, "record", but=("a", key_digest(roster.server))) == 0.0
+        assert spent_epsilon(rows, "record", but=("b", key_digest(roster.server))) > 0.0
+
+    def test_is_infinite_after_a_release_without_noise(self) -> None:
+        roster = roster_of(identities("p00", "p01"))
+        assert spent_epsilon((joined(roster),), "record") == 0.0
+        assert math.isinf(spent_epsilon((joined(roster), Update(round=0, count=1)), "record"))
+
+    def test_of_a_whole_party_is_infinite_where_only_records_were_hidden(self) -> None:
+        rows = (joined(roster_of(identities("p00", "p01")), "a", NOISE), Update(round=0, count=1))
+        assert math.isinf(spent_epsilon(rows, "party"))
+
+    def test_takes_the_smallest_delta(self) -> None:
+        roster = roster_of(identities("p00", "p01"))
+        rows = (
+            joined(roster, "a", NOISE, 1e-7),
+            Update(round=0, count=1),
+            joined(roster, "b", NOISE, 1e-5),
+            Update(round=0, count=1),
+        )
+        assert spent_epsilon(rows, "record") == pytest.approx(epsilon([NOISE.times(2)], 1e-7), rel=1e-6)
+
+
+class TestRunBook:
+    def open(self, folder: Path, world: World) -> tuple[AccountFile, RunBook]:
+        path, owner = folder / "p00.account", world.plan.roster.parties[PartyId("p00")]
+        if not path.exists():
+            begin_account(path, owner)
+        file = AccountFile(path, owner, None)
+        return file, RunBook(file, world.plan, SHARD)
+
+    def test_leaves_no_trace_of_a_run_that_it_gave_nothing_to(self, tmp_path: Path) -> None:
+        file, book = self.open(tmp_path, World(scenario()))
+        file.close()
+        assert len(file.entries) == 1
+        assert (book.rounds, book.atom_seed, book.given) == (frozenset(), b"", NOTHING_GIVEN)
+
+    def test_knows_when_started_again_what_it_had_entered(self, tmp_path: Path) -> None:
+        world = World(scenario())
+        file, book = self.open(tmp_path, world)
+        rows = {A: ((PartyId("p00"), PartyId("p01")),)}
+        book.enter(UpdateGiven(2, 1, b"seed"))
+        book.enter(SumsGiven(2, rows))
+        file.close()
+        file, again = self.open(tmp_path, world)
+        again.enter(UpdateGiven(3, 1))
+        file.close()
+        assert (set(again.rounds), again.atom_seed, dict(again.given)) == ({2}, b"seed", rows)
+        assert sum(isinstance(entry, Run) for entry in file.entries) == 1
+        assert by_run(file.entries)[0].run.run == RunId("test")

@@ -1,0 +1,97 @@
+"""Sums on models that come again."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from hypothesis import given as holds_for
+from hypothesis import strategies as st
+
+from securefl.base.ids import PartyId
+from securefl.methods.leakage.limits import LeakageLimits
+from securefl.methods.leakage.repeats import (
+    NOTHING_GIVEN,
+    REPEATED_LEVERAGE,
+    Given,
+    crossed_together,
+    joined,
+    repeated,
+)
+
+P = [PartyId(f"p{number:02d}") for number in range(6)]
+FIRST, OTHER = b"a model", b"another"
+EXPOSED = LeakageLimits(group=2)
+WHOLE = ((P[0], P[1], P[2]), (P[3], P[4], P[5]))
+WITHOUT_ONE = ((P[1], P[2]), (P[3], P[4], P[5]))
+
+
+def test_the_same_cluster_without_one_party_is_its_update_if_the_model_is_the_same() -> None:
+    before: Given = {FIRST: WHOLE}
+    (crossing,) = crossed_together(before, {FIRST: WITHOUT_ONE}, EXPOSED, b"seed")
+    assert (crossing.party, crossing.kind) == (P[0], "exposed")
+    assert crossed_together(before, {OTHER: WITHOUT_ONE}, EXPOSED, b"seed") == ()
+
+
+def test_the_same_sums_again_say_nothing_new() -> None:
+    before: Given = {FIRST: WHOLE}
+    assert repeated(before, {FIRST: WHOLE}) == {}
+    assert crossed_together(before, {FIRST: WHOLE}, EXPOSED, b"seed") == ()
+    assert joined(before, {FIRST: WHOLE}) == before
+
+
+def test_who_demands_nothing_withholds_nothing() -> None:
+    nothing = LeakageLimits(group=1)
+    assert crossed_together({FIRST: WHOLE}, {FIRST: WITHOUT_ONE}, nothing, b"seed") == ()
+
+
+def test_works_of_one_round_are_one_update_once_the_model_repeats() -> None:
+    """A round's works alone are never judged together: they are updates of their own."""
+    two_works: Given = {FIRST: (*WHOLE, *WITHOUT_ONE)}
+    assert crossed_together(NOTHING_GIVEN, two_works, EXPOSED, b"seed") == ()
+    assert crossed_together({FIRST: WHOLE[1:]}, two_works, EXPOSED, b"seed")
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> list[tuple[tuple[PartyId, ...], ...]]:
+    found = []
+    for _ in range(draw(st.integers(2, 4))):
+        order = draw(st.permutations(P))
+        cut = draw(st.integers(2, 4))
+        gone = draw(st.sets(st.sampled_from(P), max_size=1))
+        rows = (tuple(sorted(set(part) - gone)) for part in (order[:cut], order[cut:]))
+        found.append(tuple(row for row in rows if row))
+    return found
+
+
+@holds_for(rounds())
+def test_exactly_the_exposed_are_found(sums: list[tuple[tuple[PartyId, ...], ...]]) -> None:
+    """Against ranks in floating point, which are exact for matrices as small as these."""
+    given: Given = NOTHING_GIVEN
+    for row in sums:
+        found = crossed_together(given, {FIRST: row}, EXPOSED, b"seed")
+        together = joined(given, {FIRST: row})
+        if repeated(given, {FIRST: row}):
+            matrix = np.array([[float(p in one) for p in P] for one in together[FIRST]])
+            rank = np.linalg.matrix_rank(matrix)
+            exposed = {
+                p
+                for p, unit in zip(P, np.eye(len(P)), strict=True)
+                if np.linalg.matrix_rank(np.vstack([matrix, unit])) == rank
+            }
+            assert {one.party for one in found if one.kind == "exposed"} == exposed
+            if not exposed:
+                leverage = np.diag(np.linalg.pinv(matrix) @ matrix)
+                over = {p for p, share in zip(P, leverage, strict=True) if share > REPEATED_LEVERAGE + 1e-9}
+                assert {one.party for one in found} == over
+        given = together
+
+
+@holds_for(rounds())
+def test_joining_forgets_nothing_and_keeps_the_order(sums: list[tuple[tuple[PartyId, ...], ...]]) -> None:
+    given: Given = NOTHING_GIVEN
+    for number, rows in enumerate(sums):
+        given = joined(given, {FIRST: rows, bytes([number]): rows})
+    assert set(given[FIRST]) == set(itertools.chain.from_iterable(sums))
+    assert len(given[FIRST]) == len(set(given[FIRST]))
+    assert set(given) == {FIRST, *(bytes([number]) for number in range(len(sums)))}
