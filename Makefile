@@ -10,10 +10,10 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check unit live examples search unchanged bench clean
+.PHONY: help setup demo test quick check unit live examples search mutants mutants-changed unchanged bench clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 setup: $(STAMP)  ## make the virtual environment and install the tested versions
 
@@ -58,6 +58,12 @@ live: setup  ## only the live tests: real processes over real brokers
 
 search: setup  ## property tests and fuzzing with fresh examples, other ones each time
 	$(TEST) -m hypothesis --hypothesis-profile search -n auto --dist worksteal $(ARGS)
+
+mutants: setup  ## break what protects the parties, line by line: a test must notice each; writes docs/results/mutants.md
+	$(BIN)/python tools/mutants.py --write docs/results/mutants.md $(ARGS)
+
+mutants-changed: setup  ## the same for what differs from BASE (origin/main unless given)
+	$(BIN)/python tools/mutants.py --changed $(BASE) $(ARGS)
 
 unchanged: setup  ## models, frames and verdicts are the bits that are committed
 	$(BIN)/python tools/unchanged.py $(ARGS)

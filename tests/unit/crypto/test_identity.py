@@ -7,6 +7,7 @@ from Crypto.Protocol import DH
 from Crypto.Protocol.KDF import HKDF
 from Crypto.PublicKey import ECC
 from Crypto.Signature import eddsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,6 +55,17 @@ def test_signatures_by_or_for_others_do_not_verify() -> None:
 def test_no_flipped_bit_of_a_signature_verifies(bit: int) -> None:
     signature = int.from_bytes(ALICE.sign(b"message"), "big") ^ 1 << bit
     assert not ALICE.public.verify(b"message", signature.to_bytes(SIGNATURE, "big"))
+
+
+def test_a_key_that_the_library_refuses_verifies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes every 32 bytes today and refuses when it verifies; others refuse at once."""
+
+    def refuse(_raw: bytes) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(Ed25519PublicKey, "from_public_bytes", refuse)
+    public = PublicIdentity(ALICE.name, ALICE.public.verify_key, ALICE.public.seal_key)
+    assert not public.verify(b"message", ALICE.sign(b"message"))
 
 
 @given(st.binary(max_size=100), st.binary(max_size=40))

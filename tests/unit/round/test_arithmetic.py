@@ -25,6 +25,7 @@ from securefl.protocol.round.shared.statement import (
     model_digest,
     release_context,
     round_statement,
+    slots_statement,
 )
 from securefl.scenario.scenario import ServerOptimiser
 from tests.simulation.world import RUN, scenario
@@ -87,6 +88,9 @@ class TestStatement:
         assert lists_statement([(0, 1, b"x"), (1, 0, b"y")]) == lists_statement([(1, 0, b"y"), (0, 1, b"x")])
         assert lists_statement([(0, 1, b"x")]) != lists_statement([(1, 0, b"x")])
         assert release_context(b"s", A) != release_context(b"s", B)
+        assert release_context(b"s", A) != release_context(b"t", A)
+        told = {slots_statement(b"s", (1, 2)), slots_statement(b"s", (1, 3)), slots_statement(b"t", (1, 2))}
+        assert len(told) == 3
 
     def test_the_model_digest_is_of_the_bytes_sent(self) -> None:
         params = np.array([1, 2], dtype=np.float32)
