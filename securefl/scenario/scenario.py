@@ -167,6 +167,9 @@ class Deadlines(_Section, frozen=True, kw_only=True):
     shares: Seconds = 20.0
     training: Seconds = 300.0
     """For local training and the masked inputs."""
+    submit: Seconds | None = None
+    """After the draw of the clusters: then every masked input leaves, not before. A training that has not
+    ended sends zeros. None: an input leaves once it is there, and so tells how long its training took."""
     certify: Seconds = 15.0
     release: Seconds = 15.0
     quorum: Seconds = 600.0

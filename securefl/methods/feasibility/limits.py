@@ -65,11 +65,18 @@ def check(scenario: Scenario) -> DerivedLimits:
 
 
 def check_deadlines(scenario: Scenario) -> None:
-    """Refuse a ``least`` that colluders reach among themselves, or that nobody ever reaches.
+    """Refuse inputs that leave too late, and a ``least`` that colluders or nobody ever reaches.
 
     Raises:
         ConfigError: with the bound.
     """
+    submit, training = scenario.deadlines.submit, scenario.deadlines.training
+    if submit is not None and submit >= training:
+        raise ConfigError(
+            "deadlines.submit",
+            f"inputs leave after {submit:g} s, and the server waits for {training:g} s",
+            "less, with time for the inputs on their way, or a longer deadlines.training",
+        )
     least, colluders = scenario.deadlines.least, scenario.secure_sum.colluders
     if least is None:
         return

@@ -87,7 +87,7 @@ class DealerMachine:
             case DeadlinePassed():
                 return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
             case Offline() | Online():
-                return phase, linked(event, self._patience)
+                return phase, linked(event, event.now + self._patience)
             case Trained() | Chosen() | Evaluated() | Consulted() | AllSent() | PresenceHint() | Heard():
                 return phase, ()
             case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import assert_never
 
 from securefl.base.errors import PeerError
@@ -74,7 +75,7 @@ from securefl.protocol.round.party.phases import (
 )
 from securefl.protocol.round.party.release import on_certificate, on_freeze
 from securefl.protocol.round.party.shares import on_counts
-from securefl.protocol.round.party.sums import on_instance_message, on_trained
+from securefl.protocol.round.party.sums import on_instance_message, on_submit, on_trained
 from securefl.protocol.round.shared.allowance import extra
 from securefl.protocol.round.shared.presence import FIRST, linked
 from securefl.protocol.round.shared.reports import SatOut
@@ -145,18 +146,36 @@ class PartyMachine:
             case Chosen():
                 return on_chosen(self._ctx, phase, event) if isinstance(phase, Choosing) else (phase, ())
             case DeadlinePassed():
-                return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
+                return self._woken(phase, event.now)
             case Evaluated() | Consulted() | AllSent() | PresenceHint() | Heard() | Offline() | Online():
-                return phase, linked(event, self._patience) if isinstance(event, Offline | Online) else ()
+                return phase, (
+                    linked(event, self._wake(phase, event.now)) if isinstance(event, Offline | Online) else ()
+                )
             case _:
                 assert_never(event)
+
+    def _woken(self, phase: PartyPhase, now: float) -> tuple[PartyPhase, Effects]:
+        """It is time to submit, or the server has been silent for too long."""
+        if isinstance(phase, Working) and phase.submit_at is not None and now >= phase.submit_at:
+            submitted, effects = on_submit(self._ctx, phase, now)
+            return submitted, (*effects, WakeAt(now + self._patience))
+        return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
 
     def _from_network(self, phase: PartyPhase, event: Received[AnyMessage]) -> tuple[PartyPhase, Effects]:
         after, effects = guarded(lambda: self._received(phase, event), phase)
         refused = after is phase and effects and isinstance(effects[0], Reject)
         if refused or isinstance(after, Ended):
             return after, effects
-        return after, (*effects, WakeAt(event.now + self._patience))
+        submit = self._ctx.plan.scenario.deadlines.submit
+        if submit is not None and isinstance(after, Working) and not isinstance(phase, Working):
+            after = replace(after, submit_at=event.now + submit)
+        return after, (*effects, WakeAt(self._wake(after, event.now)))
+
+    def _wake(self, phase: PartyPhase, now: float) -> float:
+        """When to be woken: to submit, or having heard of nobody for too long."""
+        patience = now + self._patience
+        due = phase.submit_at if isinstance(phase, Working) else None
+        return patience if due is None else min(due, patience)
 
     def _join(self) -> Send[AnyMessage]:
         return Send(SERVER, Place(-1), Join(config_digest=self._ctx.plan.config_digest()))

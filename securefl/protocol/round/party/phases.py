@@ -156,6 +156,8 @@ class Working:
     groupless: str = field(default="", repr=False)
     seat: int = field(default=-1, repr=False)
     """Of a hidden group, once the update is there."""
+    submit_at: float | None = None
+    """When its masked inputs leave (``deadlines.submit``); None where each leaves once it is there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,24 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     return current, tuple(effect for group in effects for effect in group)
 
 
+def on_submit(ctx: PartyContext, phase: Working, now: float) -> tuple[Working, Effects]:
+    """Let all masked inputs leave at the time that is the same for everybody (``deadlines.submit``).
+
+    Zeros stand for works that have not ended: how long training takes is an answer about the data, too.
+    """
+    current, effects = replace(phase, submit_at=None), list[Effects]()
+    for work in range(len(phase.uploads), works_of(ctx.plan.scenario.clustering)):
+        late = Trained(now, phase.round, work, None, "training had not ended by deadlines.submit")
+        after, more = on_trained(ctx, current, late)
+        if isinstance(after, Working):
+            current = after
+        effects.append(tuple(effect for effect in more if not isinstance(effect, Train)))
+    for key in current.instances:
+        current, sent = _submit(ctx, current, key)
+        effects.append(sent)
+    return current, tuple(effect for group in effects for effect in group)
+
+
 def _sendable(ctx: PartyContext, phase: Working, event: Trained) -> tuple[F64, str]:
     """The update to send of a training, f64 ``(d,)``, and why it is nothing where it is."""
     nothing = np.zeros(ctx.plan.length, dtype=np.float64)
@@ -151,7 +169,7 @@ def _check_retry(
 
 def _submit(ctx: PartyContext, phase: Working, key: ClusterKey) -> tuple[Working, Effects]:
     instance, work = phase.instances[key], upload_of(ctx.plan.scenario, key[0])
-    if work >= len(phase.uploads) or instance is None:
+    if work >= len(phase.uploads) or instance is None or phase.submit_at is not None:
         return phase, ()
     without = ctx.seams.without(instance.setup.certain, phase.round)
     entropy = instance_entropy(ctx.entropy, instance.setup.place)

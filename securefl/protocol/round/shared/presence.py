@@ -25,8 +25,13 @@ def back(event: Online, to: PartyId) -> Effects:
     return (Report(ConnectionBack(event.connection, event.kept)), Send(to, Place(-1), here))
 
 
-def linked(event: Offline | Online, patience: float) -> Effects:
-    """Do what a process does that only waits for the server: offline, its patience does not run."""
+def linked(event: Offline | Online, wake: float) -> Effects:
+    """Do what a process does that only waits for the server: offline, its patience does not run.
+
+    Args:
+        event: a change of its connection.
+        wake: when to be woken once it is online.
+    """
     if isinstance(event, Offline):
         return (*lost(), WakeAt(None))
-    return (*back(event, SERVER), WakeAt(event.now + patience))
+    return (*back(event, SERVER), WakeAt(wake))

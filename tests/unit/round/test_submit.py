@@ -1,0 +1,77 @@
+"""``deadlines.submit``: nothing that leaves a party tells how long its training took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.methods.feasibility.limits import check
+from securefl.protocol.kernel.effects import Send
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.round.shared.reports import NothingLearned, RoundDone, RunEffect
+from tests.simulation.world import Node, World, scenario
+
+P1 = PartyId("p01")
+NEVER = 200.0
+Left = list[tuple[float, str, int]]
+
+
+def run(seconds: float, **sets: str) -> tuple[World, Left]:
+    """All that leaves p01 whose training takes so long: when, what and of which round."""
+    left: Left = []
+    world = World(scenario(6, **{"rounds": "2"} | sets))
+    world.working[P1] = seconds
+
+    def note(node: Node, _was: object, event: Any, _is: object, effects: tuple[RunEffect, ...]) -> None:
+        # Not the cluster: from the second round on it follows from a model, and so from zeros that were sent.
+        for effect in effects if node.name == P1 else ():
+            if isinstance(effect, Send):
+                left.append((event.now, type(effect.message).__name__, effect.place.round))
+
+    world.observers.append(note)
+    world.run()
+    return world, left
+
+
+KINDS = [
+    {},
+    {"reclusterings": "2"},
+    {"reclusterings": "2", "clustering__new_work": "true"},
+    {"secure_sum__kind": "crypten", "threshold": "3", "min_survivors": "3"},
+    {"server": "active", "threshold": "4", "min_survivors": "5", "size": "6"},
+]
+
+
+@pytest.mark.parametrize("sets", KINDS, ids=["masking", "reclustered", "new-work", "crypten", "active"])
+def test_what_leaves_and_when_is_the_same_however_long_training_takes(sets: dict[str, str]) -> None:
+    submit = {"deadlines__submit": "30", "deadlines__training": "60"}
+    world, quick = run(1.0, **sets, **submit)
+    for seconds in (9.0, NEVER):
+        other, left = run(seconds, **sets, **submit)
+        assert left == quick
+        assert [done.survivors for done in other.reports(RoundDone)] == [
+            done.survivors for done in world.reports(RoundDone)
+        ]
+    assert all(len(done.survivors) == 6 for done in world.reports(RoundDone))
+
+
+def test_without_it_the_time_of_an_input_is_the_time_of_training() -> None:
+    _, quick = run(1.0)
+    _, slow = run(9.0)
+    times = [[at for at, kind, _ in left if kind == MaskedInput.__name__] for left in (quick, slow)]
+    assert times[1][0] - times[0][0] == pytest.approx(8.0, abs=0.5)
+
+
+def test_a_training_that_has_not_ended_sends_zeros_and_its_party_knows() -> None:
+    world, _ = run(NEVER, deadlines__submit="30", deadlines__training="60")
+    reasons = [note.reason for note in world.reports(NothingLearned, P1)]
+    assert reasons == ["training had not ended by deadlines.submit"] * 2
+    assert [done.accuracy for done in world.reports(RoundDone)] == pytest.approx([5 / 6, 10 / 6], abs=1e-3)
+
+
+def test_inputs_that_would_leave_too_late_are_refused() -> None:
+    with pytest.raises(ConfigError, match="inputs leave after 60 s, and the server waits for 60 s"):
+        check(scenario(6, deadlines__submit="60", deadlines__training="60"))
