@@ -59,9 +59,9 @@ def account(
             return
         tip = Tip.of(key_digest(identity.public))
         with AccountFile(path, identity.public, tip, adopt=adopt) as opened:
-            runs = [one for one in by_run(opened.entries) if one.updates]
+            runs = [one for one in by_run(opened.entries) if one.updates or one.choices]
             _show(path, identity, runs)
-            for line in _spent(opened, runs, budget):
+            for line in (*_chosen(runs), *_spent(opened, [one for one in runs if one.updates], budget)):
                 say(line)
 
 
@@ -84,6 +84,16 @@ def _show(path: Path, identity: Identity, runs: Sequence[RunAccount]) -> None:
         named = (one.run.run, one.run.scenario, one.run.server[:16], one.run.data[:8])
         table.add_row(*map(Text, (*named, *map(str, numbers), noise)))
     Terminal(soft_wrap=True).print(table)
+
+
+def _chosen(runs: Sequence[RunAccount]) -> Iterator[str]:
+    """Yield what its choices of task groups tell of its data."""
+    told = [one.choice_epsilon for one in runs if one.choices]
+    if told:
+        yield (
+            f"task groups: named {count(sum(len(one.choices) for one in runs), 'time')}, epsilon"
+            f" {math.fsum(told):.4g}, pure and of all its data, besides what follows"
+        )
 
 
 def _spent(opened: AccountFile, runs: Sequence[RunAccount], budget: float | None) -> Iterator[str]:

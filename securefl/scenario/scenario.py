@@ -64,6 +64,11 @@ class Groups(_Section, frozen=True, kw_only=True):
     """Rounds in which all learn one model, which is then parted; 0: k models drawn at random."""
     pace: Positive = 2
     """Rounds from one model that is parted off to the next, until there are ``count``."""
+    choice_epsilon: Annotated[float, Meta(gt=0, le=20)] | None = None
+    """``open``: a choice is told by randomised response with this epsilon, and kept until the next one is
+    due. None: the true one, in every round."""
+    choices: Positive = 1
+    """With ``choice_epsilon``: choices from the round on in which all models are there, one a round."""
     screen: PositiveReal | None = None
     """Sums are left out whose means are longer than so many times the median over all models; None: none."""
     tasks: Literal["given", "rotations"] = "given"

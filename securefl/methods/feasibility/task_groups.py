@@ -33,6 +33,12 @@ def check_groups(scenario: Scenario) -> None:
     if groups.sizes:
         _check_sizes(scenario)
     _check_pace(groups)
+    if groups.choices != Groups().choices and groups.choice_epsilon is None:
+        raise ConfigError(
+            "groups.choices",
+            "without groups.choice_epsilon parties choose in every round",
+            "leave it out, or give an epsilon for each choice",
+        )
     _check_company(scenario)
     if clustering.reclusterings > 1:
         raise ConfigError(
@@ -114,12 +120,19 @@ def _check_company(scenario: Scenario) -> None:
 
 def _check_open(scenario: Scenario) -> None:
     groups, clustering, sums = scenario.groups, scenario.clustering, scenario.secure_sum
-    if sums.server == "active":
+    if sums.server == "active" and groups.choice_epsilon is None:
         raise ConfigError(
-            "groups.mode",
-            "a party tells in each round which model fits its data best, and an active server makes the"
-            " models: it reads the data from the choices",
-            'secure_sum.server = "curious", or one group',
+            "groups.choice_epsilon",
+            "without it a party tells in each round which model fits its data best, and an active server"
+            " makes the models: it reads the data from the choices",
+            'an epsilon for each choice, as 2, or secure_sum.server = "curious"',
+        )
+    if sums.server == "active" and sums.colluders_per_cluster < sums.colluders:
+        raise ConfigError(
+            "secure_sum.colluders_per_cluster",
+            f"{sums.colluders_per_cluster}, and all q = {sums.colluders} colluders can name the group of one"
+            " party and be in its cluster",
+            f"{sums.colluders}",
         )
     needed = sums.colluders + sums.k_anonymity
     if sums.colluders and sums.min_survivors < needed and scenario.leakage.mode == "veto":
@@ -162,6 +175,12 @@ def _check_open(scenario: Scenario) -> None:
 
 def _check_hidden(scenario: Scenario) -> None:
     clustering = scenario.clustering
+    if scenario.groups.choice_epsilon is not None:
+        raise ConfigError(
+            "groups.choice_epsilon",
+            "hidden groups are told to nobody",
+            'leave it out, or groups.mode = "open"',
+        )
     if scenario.secure_sum.server == "active":
         raise ConfigError(
             "groups.mode",

@@ -44,6 +44,8 @@ from .release import Relation as Relation
 from .release import ReleaseEvent as ReleaseEvent
 from .release import Sampler as Sampler
 from .release import Unit as Unit
+from .response import randomised_response as randomised_response
+from .response import truth_probability as truth_probability
 from .roots import falling_root as falling_root
 from .rounding import BoundedRounding as BoundedRounding
 from .sensitivity import planned_releases as planned_releases

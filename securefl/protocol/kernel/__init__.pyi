@@ -1,6 +1,8 @@
 from .effects import ATOMS as ATOMS
+from .effects import CHOSE as CHOSE
 from .effects import Aborted as Aborted
 from .effects import AwaitSent as AwaitSent
+from .effects import ChoiceGiven as ChoiceGiven
 from .effects import Choose as Choose
 from .effects import Consult as Consult
 from .effects import Enter as Enter

@@ -33,6 +33,10 @@ ATOMS = "atoms "
 """How the step of a journal entry begins that keeps the seed of the run's atoms."""
 
 
+CHOSE = "chose "
+"""How the step of a journal entry begins that keeps the task group that a party names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Journal:
     """Write durably (fsync) that this round was reached or released, before any later effect.
@@ -43,7 +47,8 @@ class Journal:
 
     round: int
     step: str
-    """What is reached; :data:`ATOMS` and 64 hexadecimal digits for the seed of the run's atoms."""
+    """What is reached; :data:`ATOMS` and 64 hexadecimal digits for the seed of the run's atoms; :data:`CHOSE`
+    with the number of choices and the group that is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,19 @@ class SumsGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class ChoiceGiven:
+    """A task group that is about to be named."""
+
+    round: int
+    epsilon: float
+    """Of the randomised response."""
+    made: int
+    """Number of choices up to it."""
+    group: int
+    """The one that is named."""
+
+
+@dataclass(frozen=True, slots=True)
 class Enter:
     """Write durably (fsync) in the party's account what it is about to give away, before any later effect.
 
@@ -73,7 +91,7 @@ class Enter:
     with :class:`Journal`.
     """
 
-    entry: UpdateGiven | SumsGiven
+    entry: UpdateGiven | SumsGiven | ChoiceGiven
 
 
 @dataclass(frozen=True, slots=True)

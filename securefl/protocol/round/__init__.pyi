@@ -45,6 +45,12 @@ from .shared.budget import Releases as Releases
 from .shared.budget import is_spent as is_spent
 from .shared.budget import spent_by as spent_by
 from .shared.budget import with_round as with_round
+from .shared.choices import NO_CHOICE as NO_CHOICE
+from .shared.choices import KeptChoice as KeptChoice
+from .shared.choices import answer as answer
+from .shared.choices import choices_due as choices_due
+from .shared.choices import chooses as chooses
+from .shared.choices import told_epsilon as told_epsilon
 from .shared.draw import Draw as Draw
 from .shared.draw import clusters_of as clusters_of
 from .shared.draw import draw_round as draw_round
@@ -53,7 +59,6 @@ from .shared.draw import shortage as shortage
 from .shared.draw import unfit as unfit
 from .shared.draw import usable_samples as usable_samples
 from .shared.groups import NO_GROUPS as NO_GROUPS
-from .shared.groups import any_group as any_group
 from .shared.groups import likeliest_group as likeliest_group
 from .shared.groups import model_of as model_of
 from .shared.leakage import Question as Question

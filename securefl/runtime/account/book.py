@@ -8,9 +8,9 @@ import numpy as np
 
 from securefl.base.crypto import Roster
 from securefl.methods.privacy import Unit
-from securefl.protocol.kernel import SumsGiven, UpdateGiven
-from securefl.protocol.round import RunPlan
-from securefl.runtime.account.entries import Run, Update
+from securefl.protocol.kernel import ChoiceGiven, SumsGiven, UpdateGiven
+from securefl.protocol.round import NO_CHOICE, KeptChoice, RunPlan
+from securefl.runtime.account.entries import GroupNamed, Run, Update
 from securefl.runtime.account.file import AccountFile
 from securefl.runtime.account.meaning import given_of, key_digest, of_run, spent_epsilon, sums_entry
 from securefl.training.data import Shard
@@ -37,10 +37,13 @@ class RunBook:
         """Rounds of this run in which a masked input may have left."""
         self.atom_seed = known.atom_seed if known else b""
         """Seed of the atoms in which it may have left; empty for none."""
+        told = known.choices if known else ()
+        self.choice = KeptChoice(told[-1].made, told[-1].group) if told else NO_CHOICE
+        """The task group that may have been named last in this run."""
         runs = [entry for entry in file.entries if isinstance(entry, Run)]
         self._joining = None if runs and _told(runs[-1]) == _told(joined) else joined
 
-    def enter(self, entry: UpdateGiven | SumsGiven) -> None:
+    def enter(self, entry: UpdateGiven | SumsGiven | ChoiceGiven) -> None:
         """Write durably what is about to leave.
 
         Raises:
@@ -53,8 +56,11 @@ class RunBook:
         if isinstance(entry, UpdateGiven):
             seed = entry.atom_seed.hex()
             self._file.append(Update(round=entry.round, count=entry.count, atom_seed=seed))
-        else:
+        elif isinstance(entry, SumsGiven):
             self._file.append(sums_entry(entry.round, entry.sums, self._roster))
+        else:
+            named = GroupNamed(round=entry.round, epsilon=entry.epsilon, made=entry.made, group=entry.group)
+            self._file.append(named)
 
     def spent(self, unit: Unit) -> float:
         """Epsilon of all other runs of the account together.

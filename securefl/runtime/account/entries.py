@@ -76,7 +76,17 @@ class Sums(_Entry, tag="sums", frozen=True, kw_only=True):
     """By digest of the model: the members of each, by their place in the run's roster."""
 
 
-Entry = Begun | Kept | Run | Update | Sums
+class GroupNamed(_Entry, tag="group", frozen=True, kw_only=True):
+    """A task group that may have been named, by randomised response."""
+
+    round: int
+    epsilon: float
+    made: _Number
+    """Number of choices of the run up to it."""
+    group: _Number
+
+
+Entry = Begun | Kept | Run | Update | Sums | GroupNamed
 
 _DECODER = msgspec.json.Decoder(Entry)
 
@@ -114,7 +124,7 @@ def read_lines(where: str, lines: Iterable[bytes]) -> tuple[tuple[Entry, ...], t
             )
         if isinstance(entry, Begun) != (number == 1):
             raise _damaged(f"{where}:{number}", "an account begins once, with its first line")
-        if isinstance(entry, Update | Sums) and not any(isinstance(one, Run) for one in entries):
+        if isinstance(entry, Update | Sums | GroupNamed) and not any(isinstance(one, Run) for one in entries):
             raise _damaged(f"{where}:{number}", "belongs to no run")
         entries.append(entry)
         hashes.append(hash_of(line))

@@ -11,7 +11,7 @@ from securefl.base.ids import PartyId, RunId
 from securefl.methods.leakage import NOTHING_GIVEN, Given, joined
 from securefl.methods.privacy import Ledger, ReleaseEvent
 from securefl.methods.privacy import Unit as PrivacyUnit
-from securefl.runtime.account.entries import Entry, Run, Sums, Update
+from securefl.runtime.account.entries import Entry, GroupNamed, Run, Sums, Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,13 @@ class RunAccount:
     """Digests of the models that those were about."""
     atom_seed: bytes
     """Seed of the run's atoms; empty without any."""
+    choices: tuple[GroupNamed, ...] = ()
+    """Task groups that may have been named, in order."""
+
+    @property
+    def choice_epsilon(self) -> float:
+        """Epsilon of all named task groups together, pure and of the party's whole data."""
+        return math.fsum(one.epsilon for one in self.choices)
 
 
 def key_digest(identity: PublicIdentity) -> str:
@@ -41,13 +48,15 @@ def by_run(entries: Sequence[Entry]) -> tuple[RunAccount, ...]:
 
     A run is its id and its server's key: an id that comes again with another server is another run.
     """
-    found: dict[tuple[str, str], tuple[Run, dict[int, Update], list[Sums]]] = {}
+    found: dict[tuple[str, str], tuple[Run, dict[int, Update], list[Sums], list[GroupNamed]]] = {}
     for run, entry in _with_runs(entries):
-        _, updates, sums = found.setdefault((run.run, run.server), (run, {}, []))
+        _, updates, sums, choices = found.setdefault((run.run, run.server), (run, {}, [], []))
         if isinstance(entry, Update):
             updates[entry.round] = entry
         elif isinstance(entry, Sums):
             sums.append(entry)
+        elif isinstance(entry, GroupNamed):
+            choices.append(entry)
     return tuple(
         RunAccount(
             run,
@@ -56,8 +65,9 @@ def by_run(entries: Sequence[Entry]) -> tuple[RunAccount, ...]:
             sum(len(rows) for one in sums for rows in one.sums.values()),
             frozenset(model for one in sums for model in one.sums),
             next((bytes.fromhex(one.atom_seed) for one in updates.values() if one.atom_seed), b""),
+            tuple(choices),
         )
-        for run, updates, sums in found.values()
+        for run, updates, sums, choices in found.values()
     )
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import RunId
-from securefl.protocol.kernel import ATOMS
+from securefl.protocol.kernel import ATOMS, CHOSE
+from securefl.protocol.round import NO_CHOICE, KeptChoice
 
 
 class FileJournal:
@@ -32,6 +33,8 @@ class FileJournal:
         self._torn = False
         self.atom_seed = b""
         """Seed of the atoms in which updates may have left; empty for none."""
+        self.choice = NO_CHOICE
+        """The task group that was named last; none yet where no choice is kept."""
         self.submitted: frozenset[int] = frozenset()
         """Rounds in which a masked input may have left: each counts against the privacy budget."""
         self.spent = self._last_round()
@@ -75,6 +78,8 @@ class FileJournal:
                 run, round_ = entry["run"], entry["round"]
                 step = entry["step"]
                 atom_seed = bytes.fromhex(step.removeprefix(ATOMS)) if step.startswith(ATOMS) else b""
+                chose = step.removeprefix(CHOSE).split() if step.startswith(CHOSE) else ()
+                choice = KeptChoice(*map(int, chose))
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 run = round_ = None
             if not isinstance(run, str) or not isinstance(round_, int):
@@ -83,7 +88,9 @@ class FileJournal:
                     "is no journal entry",
                     "the journal says which rounds must not be repeated; restore it, or join a new run",
                 )
-            if run == self._run:
+            if run == self._run and chose:
+                self.choice = choice
+            elif run == self._run:
                 last = max(last, round_)
                 self.submitted |= {round_}
                 self.atom_seed = atom_seed or self.atom_seed

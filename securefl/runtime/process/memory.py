@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from securefl.base.crypto import Identity
 from securefl.methods.clustering import works_of
 from securefl.methods.leakage import NOTHING_GIVEN, Given
-from securefl.protocol.round import RunPlan
+from securefl.protocol.round import NO_CHOICE, KeptChoice, RunPlan
 from securefl.runtime.account import AccountFile, RunBook, Tip, key_digest
 from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.privacy import own_releases
@@ -38,6 +38,12 @@ class Memory:
     def atom_seed(self) -> bytes:
         """Seed of the run's atoms in which updates may have left; empty for none."""
         return self.journal.atom_seed or (self.book.atom_seed if self.book else b"")
+
+    @property
+    def choice(self) -> KeptChoice:
+        """The task group that it has named last."""
+        known = self.book.choice if self.book else NO_CHOICE
+        return max(self.journal.choice, known)
 
     @property
     def given(self) -> Given:

@@ -88,6 +88,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
             atom_seed=memory.atom_seed,
             allowed=memory.allowed,
             given=memory.given,
+            choice=memory.choice,
             prepared=plan.sums.prepared(),
         )
         transport, frame_limit = await open_transport(settings)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from securefl.base.arrays import F32, F64
-from securefl.protocol.kernel import Send, SumsGiven, Train, UpdateGiven
+from securefl.protocol.kernel import ChoiceGiven, Send, SumsGiven, Train, UpdateGiven
 from securefl.protocol.messages import AnyMessage
 from securefl.protocol.round import AnyReport
 from securefl.protocol.wire import Delivery
@@ -75,7 +75,7 @@ class DurableJournal(Protocol):
 class DurableAccount(Protocol):
     """The store that ``Enter`` effects are written to."""
 
-    def enter(self, entry: UpdateGiven | SumsGiven) -> None:
+    def enter(self, entry: UpdateGiven | SumsGiven | ChoiceGiven) -> None:
         """Write durably."""
         ...
 

@@ -15,7 +15,8 @@ from securefl.methods.clustering import (
     planned_atoms,
 )
 from securefl.methods.feasibility import norm_test_of, p_atoms_held, unheard
-from securefl.methods.privacy import ATTACK_FACTOR, HONEST_SHARE, accepted_at
+from securefl.methods.privacy import ATTACK_FACTOR, HONEST_SHARE, accepted_at, truth_probability
+from securefl.protocol.round import choices_due, told_epsilon
 from securefl.scenario import Scenario, SecureSum
 
 _RATES = (0.01, 0.05, 0.1)
@@ -62,6 +63,22 @@ def on_atoms(scenario: Scenario, tolerated: tuple[int, ...]) -> Iterator[str]:
     yield f"dropouts: by dropout rate, a given atom and a given cluster are lost in a round at {rates}"
 
 
+def _on_choices(scenario: Scenario) -> str:
+    groups, told = scenario.groups, told_epsilon(scenario)
+    if groups.choice_epsilon is None or told is None:
+        return (
+            "groups: EACH CHOICE TELLS WHICH MODEL FITS A PARTY'S DATA BEST, and nothing bounds what a server"
+            " that made models to ask with would learn (groups.choice_epsilon)"
+        )
+    times = choices_due(groups, scenario.stop.rounds - 1)
+    true = truth_probability(groups.choice_epsilon, groups.count)
+    return (
+        f"groups: named by randomised response, epsilon {groups.choice_epsilon:g} each, the true one of"
+        f" {groups.count} with {true:.0%}; {count(times, 'time')} in the run, kept between: epsilon {told:g}"
+        " in all, pure, of all data of a party"
+    )
+
+
 def on_groups(scenario: Scenario) -> Iterator[str]:
     """Yield lines of the header."""
     groups, sums = scenario.groups, scenario.secure_sum
@@ -82,6 +99,7 @@ def on_groups(scenario: Scenario) -> Iterator[str]:
             f"groups: {groups.count}, told to everybody in each round; clusters lie inside groups, and one"
             f" of fewer than {scenario.clustering.size} waits"
         )
+        yield _on_choices(scenario)
         return
     least = sums.colluders_per_cluster + sums.k_anonymity
     yield (

@@ -85,6 +85,12 @@ def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[Standi
             "momentum goes on from each party's own upload, which no checkpoint holds",
             "begin anew, with another --out",
         )
+    if plan.scenario.groups.choice_epsilon is not None:
+        raise ConfigError(
+            "--resume",
+            "parties keep the task group that they named, which no checkpoint holds",
+            "begin anew, with another --out",
+        )
     if not path.is_file():
         reason = "there is no checkpoint: no round of it has ended"
         raise ConfigError(str(path), reason, "leave --resume out, with another --out")

@@ -16,7 +16,7 @@ from securefl.protocol.round import (
     Occasion,
     RunPlan,
     Upload,
-    any_group,
+    answer,
     carries,
     draw_seat,
     instance_entropy,
@@ -73,9 +73,9 @@ class SimulatedParty:
         """The nonce of a draw, 32 bytes."""
         return nonce_entropy(self._own, round_, draw).draw(32)
 
-    def any_group(self, round_: int, groups: int) -> int:
-        """The one of so many task groups that it draws where it cannot choose."""
-        return any_group(self._own, round_, groups)
+    def answer(self, plan: RunPlan, round_: int, preferred: int | None) -> int:
+        """The task group that it names, having chosen; None for no model of finite loss."""
+        return answer(plan, round_, preferred, self._own)
 
     def silence(self, round_: int) -> tuple[Phase, bool] | None:
         """The moment when it is to fall silent in this round, and whether for good; None when it is not."""

@@ -16,6 +16,7 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import COUNTS, hides_groups
 from securefl.protocol.kernel import Aborted, Finished, Place
 from securefl.protocol.round import (
+    NO_CHOICE,
     NO_GRADIENTS,
     AnyReport,
     ClusterKey,
@@ -24,6 +25,7 @@ from securefl.protocol.round import (
     Draw,
     InstanceLost,
     InstanceRetried,
+    KeptChoice,
     ModelFinal,
     ModelStepped,
     PartiesJoined,
@@ -39,6 +41,8 @@ from securefl.protocol.round import (
     after_sums,
     carries,
     checks_of,
+    choices_due,
+    chooses,
     draw_round,
     drawn_report,
     failed,
@@ -112,6 +116,7 @@ class SimulatedRounds:
         self._dead = set(dead)
         self._own: dict[PartyId, F64] = {}
         self._history = ModelHistory(self._plan)
+        self._choices: dict[PartyId, KeptChoice] = {}
 
     def run(self, evaluate: Callable[[F32], Evaluation]) -> Finished | Aborted:
         """Go through all rounds that are left; return how the run ends.
@@ -203,14 +208,18 @@ class SimulatedRounds:
         self, round_: int, present: Mapping[PartyId, SimulatedParty], params: F32
     ) -> tuple[Mapping[PartyId, int], frozenset[PartyId]]:
         """Everybody's task group, and who has drawn it since no loss was finite; the first without groups."""
-        there = models_at(self._plan, round_)
-        if there == 1:
-            return dict.fromkeys(present, 0), frozenset()
-        some = params[: there * self._plan.length]
-        found = {n: _chosen(c, some) for n, c in self._federation.choosers.items() if n in present}
+        plan, kept = self._plan, self._choices
+        asked = [n for n in self._federation.choosers if n in present]
+        asked = [n for n in asked if chooses(plan, round_, kept.get(n, NO_CHOICE))]
+        some = params[: models_at(plan, round_) * plan.length]
+        found = {n: _chosen(self._federation.choosers[n], some) for n in asked}
         groupless = frozenset(name for name, group in found.items() if group is None)
-        drawn = {name: present[name].any_group(round_, there) for name in groupless}
-        return {name: group for name, group in found.items() if group is not None} | drawn, groupless
+        named = {name: present[name].answer(plan, round_, group) for name, group in found.items()}
+        if plan.scenario.groups.choice_epsilon is not None:
+            due = choices_due(plan.scenario.groups, round_)
+            self._choices |= {name: KeptChoice(due, group) for name, group in named.items()}
+            named = {name: kept.get(name, NO_CHOICE).group for name in present}
+        return dict.fromkeys(present, 0) | named, groupless
 
     def _carry(self, standing: Standing) -> None:
         """Say what per-example momentum goes on from in this round, as every party of a run finds it."""

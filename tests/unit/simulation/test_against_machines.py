@@ -352,6 +352,34 @@ def test_noise_of_failing_parties_is_the_same(placement: str) -> None:
     assert [len(done.survivors) for done in lab.rounds_done()] == [9, 8]
 
 
+@pytest.mark.parametrize("epsilon", ["0.5", "3.0"])
+@pytest.mark.parametrize("server", ["curious", "active"])
+def test_task_groups_that_are_named_by_chance_and_kept_are_the_same(server: str, epsilon: str) -> None:
+    """Three models, one after the other: parties choose anew as each begins, and once more."""
+    config = scenario(
+        18,
+        rounds="7",
+        size="3",
+        threshold="3",
+        min_survivors="3",
+        server=server,
+        groups__count="3",
+        groups__warmup="1",
+        groups__choices="2",
+        groups__choice_epsilon=epsilon,
+        weighting__mode="ignore",
+    )
+    groups = {name: None if name == "p04" else int(name[1:]) % 2 for name in party_names(18)}
+    lab = Lab(config, {}, length=4)
+    lab.choose = lambda party, _round: groups[party]
+    lab.run()
+    choosers = {name: _Torn(group) for name, group in groups.items()}
+    assert_ends_alike(lab, dataclasses.replace(federation_of(lab, {}), choosers=choosers))  # type: ignore[arg-type]
+    named = [report.groups for report in lab.reports(ClustersDrawn)]
+    assert named[1] == named[2] != named[3], "kept for two rounds, and chosen anew among three models"
+    assert named[4] == named[5] == named[6]
+
+
 @pytest.mark.parametrize("mode", ["open", "hidden"])
 def test_parties_that_can_neither_choose_nor_train_are_the_same(mode: str) -> None:
     hidden = {"threshold": "4", "min_survivors": "4", "size": "4", "clustering__atoms": "4"}

@@ -12,7 +12,18 @@ from securefl.base.arrays import F32
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import MAX_DRAWS, commitment, tells_groups, works_of
-from securefl.protocol.kernel import Choose, Chosen, Place, Report, Send, Train
+from securefl.protocol.kernel import (
+    CHOSE,
+    ChoiceGiven,
+    Choose,
+    Chosen,
+    Enter,
+    Journal,
+    Place,
+    Report,
+    Send,
+    Train,
+)
 from securefl.protocol.messages import (
     NO_GROUP,
     Announce,
@@ -42,8 +53,9 @@ from securefl.protocol.round.party.phases import (
 from securefl.protocol.round.server.group_start import models_at
 from securefl.protocol.round.shared.atom_seed import atom_seed_of
 from securefl.protocol.round.shared.budget import allowed_of, is_spent
+from securefl.protocol.round.shared.choices import KeptChoice, answer, choices_due, chooses
 from securefl.protocol.round.shared.draw import Draw, draw_round, drawn_report, shortage, usable_samples
-from securefl.protocol.round.shared.groups import any_group, fits_groups, model_of
+from securefl.protocol.round.shared.groups import fits_groups, model_of
 from securefl.protocol.round.shared.randomness import instance_entropy, nonce_entropy
 from securefl.protocol.round.shared.reports import RunEffect, SatOut
 from securefl.protocol.round.shared.statement import announced_digest, mask_binding, model_digest
@@ -110,12 +122,12 @@ def on_invite(
         return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")
     if isinstance(phase, Choosing):
         return replace(phase, draw=place.attempt), ()
-    there = models_at(ctx.plan, phase.round)
-    if isinstance(phase, Informed) and there > 1:
+    if isinstance(phase, Informed) and chooses(ctx.plan, phase.round, phase.past.choice):
+        there = models_at(ctx.plan, phase.round)
         choosing = Choosing(phase.past, phase.round, place.attempt, phase.params, phase.model)
         return choosing, (Choose(phase.round, phase.params[: there * ctx.plan.length]),)
     if isinstance(phase, Informed):
-        return _greet(ctx, phase, place.attempt, 0)
+        return _greet(ctx, phase, place.attempt, phase.past.choice.group)
     return _greet(ctx, phase, place.attempt, phase.group, phase.groupless)
 
 
@@ -132,10 +144,21 @@ def on_chosen(ctx: PartyContext, phase: Choosing, event: Chosen) -> tuple[PartyP
     """
     if event.round != phase.round:
         return phase, ()
-    if event.group is not None:
-        return _greet(ctx, phase, phase.draw, event.group)
-    group = any_group(ctx.entropy, phase.round, models_at(ctx.plan, phase.round))
-    return _greet(ctx, phase, phase.draw, group, event.failure or "no task group was chosen")
+    group = answer(ctx.plan, phase.round, event.group, ctx.entropy)
+    groupless = "" if event.group is not None else event.failure or "no task group was chosen"
+    epsilon = ctx.plan.scenario.groups.choice_epsilon
+    if epsilon is None:
+        return _greet(ctx, phase, phase.draw, group, groupless)
+    # Durable before it is said: a restarted party must not answer the same question twice.
+    kept = KeptChoice(choices_due(ctx.plan.scenario.groups, phase.round), group)
+    noted: Effects = (
+        Enter(ChoiceGiven(phase.round, epsilon, kept.made, kept.group)),
+        Journal(phase.round, CHOSE + f"{kept.made} {kept.group}"),
+    )
+    after, effects = _greet(
+        ctx, replace(phase, past=replace(phase.past, choice=kept)), phase.draw, group, groupless
+    )
+    return after, (*noted, *effects)
 
 
 def _greet(

@@ -114,7 +114,7 @@ class PartyMachine:
     def start(self, now: float) -> tuple[PartyPhase, Effects]:
         """Join the run."""
         ctx = self._ctx
-        past = Past(ctx.spent, ctx.releases, atom_seed=ctx.atom_seed, given=ctx.given)
+        past = Past(ctx.spent, ctx.releases, atom_seed=ctx.atom_seed, given=ctx.given, choice=ctx.choice)
         return Outside(past), (Send(SERVER, Place(-1), FIRST), self._join(), WakeAt(now + self._patience))
 
     def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:

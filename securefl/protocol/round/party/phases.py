@@ -21,6 +21,7 @@ from securefl.methods.clustering import Assignment
 from securefl.methods.leakage import NOTHING_GIVEN, Admission, Given
 from securefl.protocol.messages import Hello
 from securefl.protocol.round.party.upload import HONEST, Seams, Upload
+from securefl.protocol.round.shared.choices import NO_CHOICE, KeptChoice
 from securefl.protocol.round.shared.leakage import Question
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
@@ -47,6 +48,8 @@ class PartyContext:
     """Updates that the party's own budget allows in this run; None without one."""
     given: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
     """Sums that it gave shares for before it was started, by its account."""
+    choice: KeptChoice = NO_CHOICE
+    """The task group that it had named before it was started, by its journal."""
     prepared: SecureSum | None = field(default=None, repr=False)
     """The kind of sum with what members compute with; None where they need nothing."""
 
@@ -72,6 +75,8 @@ class Past:
     """Seed of the run's atoms, kept from the first draw that this party saw; empty before, or without."""
     given: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
     """Sums that it has given shares for, in this run and in all that its account knows."""
+    choice: KeptChoice = NO_CHOICE
+    """The task group that it has named, where that is kept (``groups.choice_epsilon``)."""
 
 
 @dataclass(frozen=True, slots=True)

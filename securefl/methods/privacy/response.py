@@ -1,0 +1,61 @@
+"""Randomised response: a choice among k that is told, as pure differential privacy of the whole data set.
+
+Whoever prefers one of k options names it with probability e^eps / (e^eps + k - 1), and each other one with
+1 / (e^eps + k - 1) (Warner 1965; for k options Kairouz et al. 2014, the best that any mechanism does for
+small k). Whatever the data are, no answer is more than e^eps times as likely as under other data.
+"""
+
+from __future__ import annotations
+
+import math
+
+from securefl.base.entropy import Entropy
+from securefl.base.errors import UsageError
+
+MAX_CHOICE_EPSILON = 20.0
+_UNIT = 1 << 32
+_DRAW_BYTES = 16
+
+
+def truthful_weight(epsilon: float) -> int:
+    """Weight of the true option where each other one has 2^32: e^epsilon of that, never rounded up.
+
+    Raises:
+        UsageError: epsilon is not in (0, 20].
+    """
+    if not 0 < epsilon <= MAX_CHOICE_EPSILON:
+        raise UsageError(f"randomised response with epsilon {epsilon}")
+    # The exponential is right to 2^-52; what is taken off is more than it can be too large by.
+    return max(_UNIT, math.floor(math.exp(epsilon) * (1 - 2.0**-50) * _UNIT))
+
+
+def truth_probability(epsilon: float, options: int) -> float:
+    """P(the answer is the true option)."""
+    weight = truthful_weight(epsilon)
+    return weight / (weight + (options - 1) * _UNIT)
+
+
+def randomised_response(preferred: int, options: int, epsilon: float, entropy: Entropy) -> int:
+    """Answer for one of ``options``, exact on integers: the answers' odds are 2^32 to the truthful weight.
+
+    Args:
+        preferred: the true option, from 0.
+        options: how many there are, >= 1.
+        epsilon: of this answer, in (0, 20].
+        entropy: drawn from until a number is within a multiple of all weights, nearly always once.
+
+    Raises:
+        UsageError: no such option, or an epsilon out of range.
+    """
+    if not 0 <= preferred < options:
+        raise UsageError(f"option {preferred} of {options}")
+    truthful = truthful_weight(epsilon)
+    total = truthful + (options - 1) * _UNIT
+    limit = (1 << 8 * _DRAW_BYTES) // total * total
+    while (drawn := int.from_bytes(entropy.draw(_DRAW_BYTES), "big")) >= limit:
+        pass
+    place = drawn % total
+    if place < truthful:
+        return preferred
+    other = (place - truthful) // _UNIT
+    return other + (other >= preferred)

@@ -1,0 +1,75 @@
+"""Choices of task groups that are told: when they are made, and what is answered (docs/adr/0041).
+
+An open choice is a release: the server makes the models, and asks with each set of them which fits best.
+With ``groups.choice_epsilon`` a party answers by randomised response, at a few rounds that follow from the
+scenario, and keeps its answer between them. Their epsilons add up.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from securefl.base.entropy import Entropy
+from securefl.methods.privacy import randomised_response
+from securefl.protocol.round.server.group_start import models_at
+from securefl.protocol.round.shared.groups import any_group
+from securefl.protocol.round.shared.plan import RunPlan
+from securefl.protocol.round.shared.randomness import group_entropy
+from securefl.scenario import Groups, Scenario
+
+
+class KeptChoice(NamedTuple):
+    """A party's last answer."""
+
+    made: int = 0
+    """Choices up to it, the rounds that it was away for included: none of those is made up for."""
+    group: int = 0
+
+
+NO_CHOICE = KeptChoice()
+
+
+def choices_due(groups: Groups, round_: int) -> int:
+    """The number of choices that parties of a scenario have to make up to a round, this one included.
+
+    One whenever a further model has begun, and ``groups.choices`` from the round on in which all are there.
+    """
+    partings = groups.count - 2 if groups.warmup else 0
+    since = round_ - groups.warmup - partings * groups.pace
+    if since >= 0:
+        return partings + min(since + 1, groups.choices)
+    return 0 if round_ < groups.warmup else 1 + (round_ - groups.warmup) // groups.pace
+
+
+def chooses(plan: RunPlan, round_: int, kept: KeptChoice) -> bool:
+    """Whether a party chooses in a round; otherwise it names the group that it named before."""
+    if models_at(plan, round_) == 1:
+        return False
+    return plan.scenario.groups.choice_epsilon is None or kept.made < choices_due(
+        plan.scenario.groups, round_
+    )
+
+
+def answer(plan: RunPlan, round_: int, preferred: int | None, own: Entropy) -> int:
+    """The group that a party names, having chosen; any, where no model has a finite loss.
+
+    Args:
+        plan: of the run.
+        round_: the round's number.
+        preferred: the model that fits its data best; None where none is finite.
+        own: the party's entropy.
+    """
+    there, epsilon = models_at(plan, round_), plan.scenario.groups.choice_epsilon
+    if preferred is None:
+        return any_group(own, round_, there)
+    if epsilon is None:
+        return preferred
+    return randomised_response(preferred, there, epsilon, group_entropy(own, round_).child("response"))
+
+
+def told_epsilon(scenario: Scenario) -> float | None:
+    """Epsilon of all task groups that a party names in a run, pure and of its whole data; None: unbounded."""
+    groups = scenario.groups
+    if groups.choice_epsilon is None:
+        return None
+    return groups.choice_epsilon * choices_due(groups, scenario.stop.rounds - 1)
