@@ -57,7 +57,7 @@ def on_leakage(scenario: Scenario) -> Iterator[str]:
 
 
 def _on_repeats(scenario: Scenario) -> Iterator[str]:
-    """Yield a line on a server that gives parties the same model again: the ledger counts by rounds."""
+    """Yield a line on a server that gives parties the same model again (docs/adr/0043)."""
     enough, again = leaks_all_at(scenario), scenario.clustering.reclusterings
     if scenario.secure_sum.server == "curious" or scenario.clustering.fixed or enough is None:
         return
@@ -68,6 +68,11 @@ def _on_repeats(scenario: Scenario) -> Iterator[str]:
             "repeated model: where updates stay the same while the server repeats a model, the sums of"
             f" {count(rounds, 'round')} as a rule determine {what}; small batches, or noise, blur them"
         )
+        if scenario.leakage.mode == "veto" and scenario.clustering.atoms == 1:
+            yield (
+                "repeated model: by their accounts parties give no shares that far; A SERVER THAT CHANGES ONE"
+                " BIT OF THE MODEL EVADES THAT, and only clustering.atoms or noise withstands it"
+            )
 
 
 def _on_atoms(scenario: Scenario) -> Iterator[str]:
