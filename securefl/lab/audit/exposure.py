@@ -16,6 +16,7 @@ from securefl.lab.audit.exposure_plots import exhibits
 from securefl.lab.audit.exposure_theory import Expectation, expectation
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, holds, note
 from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.repeated_models import repeated_models
 from securefl.lab.audit.slots import slotted
 from securefl.methods.clustering import hides_groups, leakage_colluders
 from securefl.methods.leakage import Combination, LeakageLedger, UpdateVersion
@@ -38,6 +39,7 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
     if recorded.colluders:
         findings.append(_pooled(recorded, versions))
     findings += [*_supports(recorded, versions), *_thresholds(recorded, theory), *_across(recorded, versions)]
+    findings += repeated_models(recorded, versions, AUDIT)
     findings += [*slotted(recorded, AUDIT), *atoms_checked(recorded, AUDIT), *_unpredicted(recorded)]
     return Chapter(
         audit=AUDIT,

@@ -1,0 +1,53 @@
+"""Audits of runs in which a model came more than once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from securefl.lab.audit.exposed import exposed_in
+from securefl.lab.audit.finding import Finding, Severity
+from securefl.lab.audit.load import load
+from securefl.lab.audit.repeated_models import repeated_models
+from securefl.protocol.round.server import opening as server_open
+from securefl.protocol.round.server import stepping
+from tests.simulation.world import scenario
+from tests.unit.audit.runs import record
+
+
+def found(out: Path, *, repeats: bool, mode: str, rounds: int = 6) -> list[Finding]:
+    """Nine parties in clusters of three; with ``repeats`` the server sends its first model in every round."""
+    honest = stepping.after_evaluation
+
+    def again(plan: Any, standing: Any, accuracy: float) -> Any:
+        after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), accuracy)
+        return replace(after, params=np.zeros_like(after.params)), outcome
+
+    config = scenario(9, rounds=str(rounds), leakage__mode=f'"{mode}"')
+    with patch.object(server_open, "after_evaluation", again if repeats else honest):
+        record(out, config, length=8)
+    recorded = load(out)
+    return list(repeated_models(recorded, exposed_in(recorded), "exposure"))
+
+
+def test_what_rounds_on_one_model_determine_together_is_a_breach(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, repeats=True, mode="report")
+    assert finding.severity is Severity.BREACH
+    assert finding.claim.startswith("Rounds 0, 1, 2, 3, 4, 5 had one model")
+    assert len(finding.parties) == 9
+    assert "clustering.atoms" in finding.remedy
+
+
+def test_with_their_accounts_parties_stop_before(tmp_path: Path) -> None:
+    findings = found(tmp_path, repeats=True, mode="veto")
+    assert all(finding.severity is Severity.HOLDS for finding in findings)
+
+
+@pytest.mark.parametrize("mode", ["veto", "report"])
+def test_models_that_move_on_are_not_spoken_of(tmp_path: Path, mode: str) -> None:
+    assert found(tmp_path, repeats=False, mode=mode) == []
