@@ -7,27 +7,30 @@ changes no later message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import numpy as np
 import pytest
 from _pytest.mark.structures import ParameterSet
 
 from securefl.base.arrays import F32
 from securefl.base.ids import SERVER, PartyId
-from securefl.protocol.kernel.effects import Choose, Train
+from securefl.protocol.kernel.effects import Choose, Send, Train
 from securefl.protocol.kernel.events import Trained
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.messages.rounds import Certificate, Freeze, InstanceAttempt
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.messages.validation import Held
 from securefl.protocol.round.server import opening as server_open
 from securefl.protocol.round.server import stepping
-from securefl.protocol.round.shared.reports import SatOut
+from securefl.protocol.round.shared.reports import RunEffect, SatOut
 from tests.simulation.test_silence_oracle import falls_silent
 from tests.simulation.world import Node, Op, World, scenario
 from tests.vectors.test_transcripts import CRYPTEN, MODES, PARTY_NOISE
@@ -52,6 +55,8 @@ SETTINGS = MODES | {
     "truncated": {"weighting__mode": "truncate", "weighting__alpha": "0.1"},
     "crypten, ignored weights": CRYPTEN | {"weighting__mode": "ignore"},
     "record noise": RECORD,
+    "record noise, threshold": RECORD | {"privacy__placement": "threshold"},
+    "record noise, removable": RECORD | {"privacy__placement": "dropout-exact"},
     "local noise, two reclusterings": PARTY_NOISE | {"reclusterings": "2", "leakage__mode": "report"},
 }
 SERVERS: dict[str, tuple[float, tuple[Op, ...]]] = {
@@ -66,6 +71,52 @@ SERVERS: dict[str, tuple[float, tuple[Op, ...]]] = {
     "dead in shares": (0.0, (Op("crash", "p02", "Hello"), Op("crash", "p04", "Receipt"))),
 }
 """By name: all coordinates of each model, and what is lost."""
+
+
+def _freeze_without(message: AnyMessage, _to: PartyId) -> AnyMessage:
+    if not isinstance(message, Freeze):
+        return message
+    return msgspec.structs.replace(message, survivors=message.survivors[:-1])
+
+
+def _freeze_with_a_stranger(message: AnyMessage, _to: PartyId) -> AnyMessage:
+    if not isinstance(message, Freeze):
+        return message
+    return msgspec.structs.replace(message, survivors=(*message.survivors, "p99"))
+
+
+def _freeze_without_receipts(message: AnyMessage, _to: PartyId) -> AnyMessage:
+    return msgspec.structs.replace(message, receipts=()) if isinstance(message, Freeze) else message
+
+
+def _freeze_of_another_attempt(message: AnyMessage, _to: PartyId) -> AnyMessage:
+    if not isinstance(message, Freeze):
+        return message
+    attempt = InstanceAttempt(reclustering=0, cluster=0, attempt=1)
+    return msgspec.structs.replace(message, attempts=(attempt,))
+
+
+def _two_freezes(message: AnyMessage, to: PartyId) -> AnyMessage:
+    """The victim and those before it in the alphabet are told another survivor set than the others."""
+    return _freeze_without(message, to) if to > VICTIM else message
+
+
+def _half_a_certificate(message: AnyMessage, _to: PartyId) -> AnyMessage:
+    if not isinstance(message, Certificate):
+        return message
+    return msgspec.structs.replace(message, endorsements=message.endorsements[::2])
+
+
+LIES: dict[str, Callable[[AnyMessage, PartyId], AnyMessage]] = {
+    "freeze without a member": _freeze_without,
+    "freeze with a stranger": _freeze_with_a_stranger,
+    "freeze without receipts": _freeze_without_receipts,
+    "freeze of another attempt": _freeze_of_another_attempt,
+    "two freezes": _two_freezes,
+    "half a certificate": _half_a_certificate,
+}
+"""Servers that change what they send: the message and to whom it goes, to another message."""
+SERVERS |= dict.fromkeys(LIES, (0.0, ()))
 
 
 def _one(params: F32) -> F32 | None:
@@ -121,6 +172,8 @@ class Seen(World):
         self.spoilt = SPOILT.get(data)
         self.asked: list[object] = []
         self.observers.append(self._keep)
+        if server in LIES:
+            self.server.seam = partial(_told, LIES[server])
 
     def _keep(self, node: Node, _before: object, _event: object, _after: object, effects: Any) -> None:
         if node.name == VICTIM:
@@ -167,6 +220,15 @@ class Seen(World):
                 if s.sender not in {VICTIM, SERVER}
             ],
         }
+
+
+def _told(
+    lie: Callable[[AnyMessage, PartyId], AnyMessage], _event: object, effects: tuple[RunEffect, ...]
+) -> tuple[RunEffect, ...]:
+    return tuple(
+        replace(effect, message=lie(effect.message, effect.to)) if isinstance(effect, Send) else effect
+        for effect in effects
+    )
 
 
 def _open(message: object) -> object:
