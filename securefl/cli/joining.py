@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId, RunId, is_name
-from securefl.cli.options import BrokerFiles, InsecureOption, SeedOption, SetOption
+from securefl.cli.options import BrokerFiles, InsecureOption, SetOption
 from securefl.methods.feasibility import check
 from securefl.runtime.launch import broker_url
 from securefl.runtime.process import ProcessSettings
@@ -58,7 +59,13 @@ class MemberOptions(JoinOptions):
         Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML); the same for all processes.")
     ]
     overrides: SetOption = None
-    seed: SeedOption = 0
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Fixes what is public, as the initial model; the same for all. From --run unless given.",
+            min=0,
+        ),
+    ] = None
     insecure_seeded_entropy: InsecureOption = False
 
     def settings(self, name: PartyId, key: Path, data: Path = Path(), **own: Any) -> ProcessSettings:
@@ -67,6 +74,7 @@ class MemberOptions(JoinOptions):
         Raises:
             ConfigError: an option is refused.
         """
+        seed = public_seed(self.run_id) if self.seed is None else self.seed
         settings = ProcessSettings(
             scenario=load_scenario(self.scenario, tuple(self.overrides or ())),
             run=self.run_id,
@@ -76,8 +84,8 @@ class MemberOptions(JoinOptions):
             broker=self.url,
             data_file=data,
             out=self.out,
-            seed=self.seed,
-            insecure_seed=self.seed if self.insecure_seeded_entropy else None,
+            seed=seed,
+            insecure_seed=seed if self.insecure_seeded_entropy else None,
             **own,
         )
         check(settings.scenario)
@@ -86,6 +94,15 @@ class MemberOptions(JoinOptions):
         except OSError as error:
             raise ConfigError(str(self.out), f"cannot be created: {error.strerror}") from error
         return settings
+
+
+def public_seed(run: RunId) -> int:
+    """The public seed of a run that names none, below 2^31: each run begins with a model of its own.
+
+    Two runs that began with one model would ask for sums of the same updates, and parties' accounts stop
+    that (docs/adr/0043).
+    """
+    return int.from_bytes(digest("public seed", run)[:4], "big") >> 1
 
 
 def party_id(text: str) -> PartyId:

@@ -207,7 +207,10 @@ def after_evaluation(
     """
     stop = plan.scenario.stop
     if standing.fruitless_rounds >= MAX_FRUITLESS:
-        return standing, Aborted(f"no sum could be used in {MAX_FRUITLESS} rounds in a row")
+        reason = f"no sum could be used in {MAX_FRUITLESS} rounds in a row"
+        if not standing.updates:
+            reason += "; if an earlier run began with the same model, give another --seed (docs/privacy.md)"
+        return standing, Aborted(reason)
     if without_quorum(plan, standing):
         seconds = plan.scenario.deadlines.quorum
         return standing, Aborted(f"too few parties for a round in {seconds:g} s online (deadlines.quorum)")
