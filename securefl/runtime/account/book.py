@@ -94,5 +94,5 @@ def _data_digest(shard: Shard) -> str:
     state = hashlib.sha256(b"securefl/1 account data")
     for array in (shard.x, shard.y):
         state.update(f"{array.dtype.str} {array.shape}".encode("ascii"))
-        state.update(np.ascontiguousarray(array).tobytes())
+        state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return state.hexdigest()

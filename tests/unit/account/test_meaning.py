@@ -167,3 +167,28 @@ class TestRunBook:
         assert (set(again.rounds), again.atom_seed, dict(again.given)) == ({2}, b"seed", rows)
         assert sum(isinstance(entry, Run) for entry in file.entries) == 1
         assert by_run(file.entries)[0].run.run == RunId("test")
+
+    def test_names_the_data_by_what_they_are(self, tmp_path: Path) -> None:
+        """Another value, label, shape or type is other data; where they lie in memory is not."""
+        world, entered = World(scenario()), []
+        x = np.arange(8, dtype=np.float32).reshape(4, 2)
+        y = np.zeros(4, np.int64)
+        turned = np.asfortranarray(x)
+        for number, shard in enumerate(
+            (
+                Shard(x, y, 2, (2,)),
+                Shard(turned, y, 2, (2,)),
+                Shard(x + 1, y, 2, (2,)),
+                Shard(x, y + 1, 2, (2,)),
+                Shard(x.reshape(4, 2, 1), y, 2, (2, 1)),
+                Shard(x.astype(np.int64), y, 2, (2,)),
+            )
+        ):
+            path = tmp_path / f"{number}.account"
+            owner = world.plan.roster.parties[PartyId("p00")]
+            begin_account(path, owner)
+            with AccountFile(path, owner, None) as file:
+                RunBook(file, world.plan, shard).enter(UpdateGiven(0, 1))
+                entered.append(by_run(file.entries)[0].run.data)
+        assert entered[0] == entered[1]
+        assert len(set(entered)) == 5
