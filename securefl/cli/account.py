@@ -61,7 +61,7 @@ def account(
         with AccountFile(path, identity.public, tip, adopt=adopt) as opened:
             runs = [one for one in by_run(opened.entries) if one.updates or one.choices]
             _show(path, identity, runs)
-            for line in (*_chosen(runs), *_spent(opened, [one for one in runs if one.updates], budget)):
+            for line in (*_besides(runs), *_spent(opened, [one for one in runs if one.updates], budget)):
                 say(line)
 
 
@@ -86,14 +86,16 @@ def _show(path: Path, identity: Identity, runs: Sequence[RunAccount]) -> None:
     Terminal(soft_wrap=True).print(table)
 
 
-def _chosen(runs: Sequence[RunAccount]) -> Iterator[str]:
-    """Yield what its choices of task groups tell of its data."""
-    told = [one.choice_epsilon for one in runs if one.choices]
-    if told:
+def _besides(runs: Sequence[RunAccount]) -> Iterator[str]:
+    """Yield what its choices of task groups, and verdicts on its updates, tell of its data."""
+    named = [choice.epsilon for one in runs for choice in one.choices]
+    if named:
         yield (
-            f"task groups: named {count(sum(len(one.choices) for one in runs), 'time')}, epsilon"
-            f" {math.fsum(told):.4g}, pure and of all its data, besides what follows"
+            f"task groups: named {count(len(named), 'time')}, epsilon {math.fsum(named):.4g}, pure and of all"
+            " its data, besides what follows"
         )
+    if bits := sum(one.bits for one in runs):
+        yield f"validated sums: {count(bits, 'bit')} of an evaluator's choice, had one deviated each time"
 
 
 def _spent(opened: AccountFile, runs: Sequence[RunAccount], budget: float | None) -> Iterator[str]:

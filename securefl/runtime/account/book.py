@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 
+import msgspec
 import numpy as np
 
 from securefl.base.crypto import Roster
 from securefl.methods.privacy import Unit
 from securefl.protocol.kernel import ChoiceGiven, SumsGiven, UpdateGiven
 from securefl.protocol.round import NO_CHOICE, KeptChoice, RunPlan
-from securefl.runtime.account.entries import GroupNamed, Run, Update
+from securefl.runtime.account.entries import NOTHING, GroupNamed, Run, Update
 from securefl.runtime.account.file import AccountFile
 from securefl.runtime.account.meaning import given_of, key_digest, of_run, spent_epsilon, sums_entry
 from securefl.training.data import Shard
@@ -82,12 +83,13 @@ def _run_of(plan: RunPlan, shard: Shard) -> Run:
         samples=len(shard.y),
         event=None if mechanism is None else mechanism.event,
         delta=0.0 if mechanism is None else mechanism.delta,
+        validated=0 if plan.scenario.secure_sum.validated is None else plan.scenario.clustering.reclusterings,
     )
 
 
-def _told(run: Run) -> tuple[object, ...]:
+def _told(run: Run) -> Run:
     """What it says, wherever it stands."""
-    return run.run, run.scenario, run.server, run.parties, run.data, run.samples, run.event, run.delta
+    return msgspec.structs.replace(run, before=NOTHING)
 
 
 def _data_digest(shard: Shard) -> str:

@@ -57,6 +57,8 @@ class Run(_Entry, tag="run", frozen=True, kw_only=True):
     event: ReleaseEvent | None = None
     """One release, as an accountant counts it; None without privacy noise."""
     delta: float = 0.0
+    validated: _Number = 0
+    """Sums in a round of which members measure the party's input: each verdict may tell one of them a bit."""
 
 
 class Update(_Entry, tag="update", frozen=True, kw_only=True):

@@ -33,9 +33,9 @@ class RunAccount:
     """Task groups that may have been named, in order."""
 
     @property
-    def choice_epsilon(self) -> float:
-        """Epsilon of all named task groups together, pure and of the party's whole data."""
-        return math.fsum(one.epsilon for one in self.choices)
+    def bits(self) -> int:
+        """Bits of its choice that evaluators of validated sums could learn, if one deviated each time."""
+        return self.run.validated * len(self.rounds)
 
 
 def key_digest(identity: PublicIdentity) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from securefl.base.crypto.keyfiles import read_identity
 from securefl.methods.privacy.release import ReleaseEvent
-from securefl.runtime.account.entries import Entry, Run, Sums, Update
+from securefl.runtime.account.entries import Entry, GroupNamed, Run, Sums, Update
 from securefl.runtime.account.file import AccountFile
 from securefl.runtime.account.meaning import key_digest
 from securefl.runtime.account.tip import Tip
@@ -64,6 +65,15 @@ def test_it_shows_what_each_run_was_given(key: Path) -> None:
     assert "epsilon, record: " in shown.stdout
     assert "spent at delta 1e-05; " in shown.stdout
     assert " of 30 left" in shown.stdout
+
+
+def test_it_counts_answers_and_bits_besides(key: Path) -> None:
+    run = msgspec.structs.replace(joined("spring"), validated=2)
+    named = GroupNamed(round=1, epsilon=1.5, made=1, group=0)
+    write(key, run, named, Update(round=1, count=1), Update(round=2, count=1))
+    shown = call("account", "--key", key)
+    assert "task groups: named 1 time, epsilon 1.5, pure and of all its data" in shown.stdout
+    assert "validated sums: 4 bits of an evaluator's choice" in shown.stdout
 
 
 def test_updates_without_noise_have_no_epsilon(key: Path) -> None:
