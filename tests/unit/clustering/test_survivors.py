@@ -98,3 +98,11 @@ def test_nobody_is_closed() -> None:
     assert is_closed({(0, 0): (A, B)}, frozenset(), 2)
     assert not is_closed({(0, 0): (A, B)}, frozenset({A}), 2)
     assert survivor_set({}, {}, 2) == frozenset()
+
+
+def test_an_atom_is_counted_whole_or_not_at_all() -> None:
+    instances: Instances = {(0, 0): (A, B, C), (0, 1): (D, E, F)}
+    submitted: Instances = {(0, 0): (A, B), (0, 1): (D, E, F)}
+    assert survivor_set(instances, submitted, 1) == {A, B, D, E, F}
+    assert survivor_set(instances, submitted, 1, [(A,), (B, C), (D, E, F)]) == {A, D, E, F}
+    assert survivor_set(instances, submitted, 1, [(A, B, C), (D, E, F)]) == {D, E, F}

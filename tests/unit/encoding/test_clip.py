@@ -31,6 +31,12 @@ def test_an_update_outside_is_scaled_to_the_bound() -> None:
     np.testing.assert_array_equal(update, [3.0, -4.0])
 
 
+@pytest.mark.parametrize("excess", [1e-9, 1e-3, 0.01, 0.5])
+def test_an_update_a_little_too_long_is_clipped(excess: float) -> None:
+    clipped = clip_l2(np.array([3.0, -4.0]) * (1 + excess), 5.0)
+    np.testing.assert_allclose(clipped, [3.0, -4.0], rtol=1e-14)
+
+
 @settings(deadline=None)
 @given(arrays(np.float64, st.integers(1, 20), elements=REALS), st.floats(1e-6, 1e6))
 def test_norm_is_bounded_and_direction_kept(update: np.ndarray, bound: float) -> None:

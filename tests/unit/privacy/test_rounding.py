@@ -93,6 +93,14 @@ def test_gives_up_after_bounded_tries_and_rounds_towards_zero(byte: int) -> None
         assert rounded.tolist() == once.tolist()
 
 
+def test_giving_up_rounds_towards_zero_and_not_to_the_nearest() -> None:
+    rounding, values, grid = BoundedRounding(0.671, 2, 0.75), np.array([0.6, -0.3]), FixedPoint(0, 4.0)
+    assert rounding.squared == 1
+    up = [byte for byte in range(60) if np.square(grid.encode(values, SameKey(byte)).values).sum() == 2]
+    assert up
+    assert all(rounding.round(values, SameKey(byte)).tolist() == [0, 0] for byte in up)
+
+
 def test_some_of_these_keys_do_fail() -> None:
     grid = FixedPoint(0, 4.0)
     values = np.array([0.42, -0.42])

@@ -108,6 +108,30 @@ def test_drawn_clusters_agree(
     assert abs(float(np.mean(hits)) - best.chance) <= max(error, 3e-4)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "first", "best"),
+    [((31, 27, 8, 4, 4), 0.376, 0.743), ((34, 30, 2, 6, 7), 0.079, 0.402), ((28, 26, 5, 5, 9), 0.472, 0.745)],
+)
+def test_a_worse_presence_is_not_where_the_search_ends(
+    numbers: tuple[int, ...], first: float, best: float
+) -> None:
+    """Chances fall and rise again: with more parties there, more inputs can be lost."""
+    parties, participants, colluders, size, largest = numbers
+    game = Game(parties=parties, participants=participants, colluders=colluders, size=size, largest=largest)
+
+    def least(size: int, drawn: int) -> int:
+        return min(max(2, size - (drawn - game.quorum)) - 1, 2)
+
+    chances = [
+        game._chance(n, drawn, least)
+        for n in range(max(game.quorum, size), parties + 1)
+        if (drawn := game.drawn(n))
+    ]
+    falls = next(k for k in range(1, len(chances)) if 0 < chances[k] <= chances[k - 1])
+    assert max(chances[:falls]) == pytest.approx(first, abs=1e-3)
+    assert game.alone(2, 2).chance == max(chances) == pytest.approx(best, abs=1e-3)
+
+
 @given(data=st.data())
 def test_no_other_presence_is_better(data: st.DataObject) -> None:
     """The search stops early; a search of everything finds nothing better."""

@@ -1,0 +1,124 @@
+"""What a party knows when it starts again: by its journal, and where that is lost by its account."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.ids import PartyId
+from securefl.methods.privacy.accountant import epsilon
+from securefl.protocol.kernel.effects import Enter, Finished, Journal, SumsGiven, UpdateGiven
+from securefl.runtime.account.book import RunBook
+from securefl.runtime.account.file import AccountFile, begin_account
+from securefl.runtime.account.meaning import key_digest
+from securefl.runtime.account.tip import Tip
+from securefl.runtime.process.journal import FileJournal
+from securefl.runtime.process.memory import remembered
+from securefl.runtime.process.privacy import own_releases
+from securefl.runtime.process.settings import ProcessSettings
+from securefl.runtime.transport.base import parse_broker_url
+from tests.simulation.world import RUN, World, scenario
+from tests.unit.account.test_meaning import SHARD
+from tests.unit.privacy.scenarios import PARTY
+from tests.unit.process.test_privacy import plan
+from tests.unit.process.test_shell import Line, Script, play, shell
+
+ME = PartyId("p00")
+SEED = b"\x07" * 32
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[World, ProcessSettings]:
+    """A party that has submitted in rounds 0 and 2 of a run, by its account."""
+    monkeypatch.setenv("SECUREFL_STATE", str(tmp_path / "state"))
+    world = World(scenario())
+    settings = ProcessSettings(
+        scenario=world.scenario,
+        run=RUN,
+        name=ME,
+        identity=world.identities[ME],
+        roster_file=tmp_path / "roster",
+        broker=parse_broker_url("mqtt://localhost"),
+        data_file=tmp_path / "data",
+        out=tmp_path,
+        account=tmp_path / "p00.account",
+    )
+    assert settings.account is not None
+    owner = world.identities[ME].public
+    begin_account(settings.account, owner)
+    with AccountFile(settings.account, owner, Tip.of(key_digest(owner))) as file:
+        book = RunBook(file, world.plan, SHARD)
+        book.enter(UpdateGiven(0, 1, SEED))
+        book.enter(UpdateGiven(2, 1, SEED))
+    return world, settings
+
+
+def test_a_lost_journal_forgets_nothing_that_the_account_knows(
+    made: tuple[World, ProcessSettings],
+) -> None:
+    world, settings = made
+    with remembered(settings, world.identities[ME], world.plan, SHARD) as memory:
+        assert memory.journal.spent == -1
+        assert (memory.spent, memory.releases, memory.atom_seed) == (2, 2, SEED)
+
+
+def test_rounds_that_both_know_count_once(made: tuple[World, ProcessSettings]) -> None:
+    world, settings = made
+    journal = FileJournal(settings.out / "p00.journal", RUN)
+    for round_ in (2, 3):
+        journal.note(round_, "submitted")
+    with remembered(settings, world.identities[ME], world.plan, SHARD) as memory:
+        assert (memory.spent, memory.releases) == (3, 3)
+
+
+def test_the_shell_enters_what_is_given_in_the_account_and_stops_where_it_cannot() -> None:
+    class Book:
+        def __init__(self, left: int) -> None:
+            self.left = left
+            self.entered: list[UpdateGiven | SumsGiven] = []
+
+        def enter(self, entry: UpdateGiven | SumsGiven) -> None:
+            if not self.left:
+                raise RunAbortedError("account: full")
+            self.left -= 1
+            self.entered.append(entry)
+
+    update, sums = UpdateGiven(0, 1), SumsGiven(0, {})
+    effects = (Enter(update), Enter(sums), Finished("done"))
+    book = Book(2)
+    assert play(lambda: shell(Script(effects), Line(), account=book, me=ME)) == Finished("done")
+    assert book.entered == [update, sums]
+
+    class Notes:
+        def __init__(self) -> None:
+            self.noted: list[int] = []
+
+        def note(self, round_: int, _step: str) -> None:
+            self.noted.append(round_)
+
+    full, notes = Book(1), Notes()
+    after = (Enter(update), Enter(sums), Journal(0, "released"))
+    with pytest.raises(RunAbortedError, match="full"):
+        play(lambda: shell(Script(after), Line(), account=full, journal=notes, me=ME))
+    assert notes.noted == []
+
+
+class TestOwnBudget:
+    def test_epsilon_in_the_account_comes_off_it(self) -> None:
+        made = plan(*PARTY, "privacy.multiplier=2", "privacy.budget=20", "stop.rounds=8")
+        mechanism = made.mechanism
+        assert mechanism is not None
+        three = epsilon((mechanism.event.times(3),), mechanism.delta) + 0.01
+        assert own_releases(made, three, 0.0, lambda _unit: 0.0) == 3
+        for limit, budget in ((None, 20.0), (three + 9.0, three + 9.0)):
+            earlier = budget - three
+            assert own_releases(made, limit, 0.0, lambda _unit, e=earlier: e) == 3  # type: ignore[misc]
+            assert own_releases(made, limit, 1.0, lambda _unit, e=earlier: e - 1) == 3  # type: ignore[misc]
+
+    def test_nothing_is_left_after_a_release_without_noise(self) -> None:
+        made = plan(*PARTY, "privacy.multiplier=2", "privacy.budget=20")
+        with pytest.raises(ConfigError, match="without noise that hides a whole party: no epsilon bounds"):
+            own_releases(made, None, 0.0, lambda _unit: math.inf)
