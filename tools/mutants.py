@@ -202,9 +202,12 @@ def page(outcomes: Sequence[Outcome]) -> str:
             f"| [{area}](#{area}) | {own.total()} | {own['killed'] + own['timeout']} | {own['equivalent']} |"
         )
     for area in areas:
+        about = (ROOT / DATA / f"{area}.toml").read_text().split("\n", 1)[0].removeprefix("# ")
         lines += [
             "",
             f"## {area}",
+            "",
+            about,
             "",
             "| mutant | module | why it matters | noticed by |",
             "|---|---|---|---|",
