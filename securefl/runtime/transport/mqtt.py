@@ -36,6 +36,9 @@ from securefl.runtime.transport.base import (
 from securefl.runtime.transport.connecting import Connection, explain
 
 _MQTT_LIMIT = 268_435_400
+_FIRST_TRIES = 3
+"""Connections that may end before they are subscribed until the first attempt fails: the embedded broker ends
+some right after they are made when many come at once."""
 
 
 @dataclass(eq=False, slots=True)
@@ -207,6 +210,7 @@ class MqttTransport:
         """Converse, reconnect, converse, until closed or given up."""
         loop = asyncio.get_running_loop()
         troubled_since: float | None = None
+        first_tries = 0
         try:
             while self._connection is not None:
                 opened = loop.time()
@@ -214,8 +218,12 @@ class MqttTransport:
                 connection, self._connection = self._connection, None
                 await connection.end(self._limits.close_within)
                 if not self._ready.done():
-                    self._ready.set_exception(trouble)
-                    return
+                    first_tries += 1
+                    if first_tries == _FIRST_TRIES or not isinstance(trouble, RunAbortedError):
+                        self._ready.set_exception(trouble)
+                        return
+                    self._connection = await self._reopen(loop.time(), trouble)
+                    continue
                 if self._ended is not None:
                     return
                 self._tell(Link(up=False))
@@ -224,9 +232,14 @@ class MqttTransport:
                     troubled_since = now
                 self._connection = await self._reopen(troubled_since, trouble)
         except RunAbortedError as error:
-            self._end(error)
+            self._give_up(error)
         except Exception as error:
-            self._end(RunAbortedError(f"the connection to {self._url} failed inside securefl: {error!r}"))
+            self._give_up(RunAbortedError(f"the connection to {self._url} failed inside securefl: {error!r}"))
+
+    def _give_up(self, error: RunAbortedError) -> None:
+        if not self._ready.done():
+            self._ready.set_exception(error)
+        self._end(error)
 
     def _tell(self, link: Link) -> None:
         if link.up != self._link.up:
