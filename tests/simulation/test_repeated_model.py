@@ -220,6 +220,21 @@ def test_without_accounts_three_runs_find_everybodys() -> None:
     assert max(errors(opened, updates).values()) < 0.2
 
 
+def test_noise_that_is_accounted_for_in_each_round_needs_no_limit() -> None:
+    """It is fresh, and rounds that checks leave without an update must not end a run."""
+    world = Repeater(
+        rounds="4",
+        encoding__clip="1.0",
+        encoding__scale_bits="12",
+        privacy__unit="party",
+        privacy__multiplier="0.5",
+        privacy__delta="0.04",
+    )
+    world.run()
+    assert {round_ for round_, *_ in world.opened()} == {0, 1, 2, 3}
+    assert min(server_finds(world).values()) > NEARLY_KNOWN
+
+
 def test_models_that_move_on_cost_nothing() -> None:
     """What an honest federation does: each round has a model of its own, and nobody sits out."""
     world = Repeater(rounds="6")

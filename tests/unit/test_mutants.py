@@ -112,7 +112,7 @@ def test_what_becomes_of_mutants(tmp_path: Path) -> None:
     subprocess.run(("git", "init", "-q"), cwd=tmp_path, check=True)
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = (sys.executable, "tools/mutants.py", "--timeout", "3", *words)
+        command = (sys.executable, "tools/mutants.py", "--timeout", "15", *words)
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     every, good = run(), run("--only", "sample/killed", "sample/equivalent")

@@ -62,8 +62,8 @@ from .shared.groups import NO_GROUPS as NO_GROUPS
 from .shared.groups import likeliest_group as likeliest_group
 from .shared.groups import model_of as model_of
 from .shared.leakage import Question as Question
-from .shared.leakage import demands as demands
 from .shared.leakage import drawn_lines as drawn_lines
+from .shared.leakage import repeat_limits as repeat_limits
 from .shared.leakage import sums_given as sums_given
 from .shared.leakage import tried_draws as tried_draws
 from .shared.leakage import withheld as withheld

@@ -145,12 +145,11 @@ class AccountFile:
             return
         remedy = "restore the newest one, or, if it is this: securefl account --adopt"
         if tip is None or (kept and kept[-1] != here):
-            where = (
-                "on another machine" if kept and kept[-1] != here else "and this machine has no record of it"
-            )
+            moved = kept and kept[-1] != here
+            where = "last used on another machine" if moved else "in use before, and not on this machine"
             raise ConfigError(
                 str(self._path),
-                f"was last used {where}: a copy could give the same away twice",
+                f"was {where}: a copy could give the same away twice",
                 "if it was moved, and no other copy is in use: securefl account --adopt",
             )
         lines, last = tip

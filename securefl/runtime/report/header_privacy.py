@@ -68,7 +68,8 @@ def _on_repeats(scenario: Scenario) -> Iterator[str]:
             "repeated model: where updates stay the same while the server repeats a model, the sums of"
             f" {count(rounds, 'round')} as a rule determine {what}; small batches, or noise, blur them"
         )
-        if scenario.leakage.mode == "veto" and scenario.clustering.atoms == 1:
+        noisy, sheltered = scenario.privacy.unit != "none", scenario.clustering.atoms > 1
+        if scenario.leakage.mode == "veto" and not noisy and not sheltered:
             yield (
                 "repeated model: by their accounts parties give no shares that far; A SERVER THAT CHANGES ONE"
                 " BIT OF THE MODEL EVADES THAT, and only clustering.atoms or noise withstands it"

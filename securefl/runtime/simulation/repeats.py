@@ -14,7 +14,7 @@ from securefl.base.arrays import F32
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
 from securefl.methods.leakage import NOTHING_GIVEN, Given, crossed_together, joined
-from securefl.protocol.round import RunPlan, demands, sums_given
+from securefl.protocol.round import RunPlan, repeat_limits, sums_given
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ModelHistory:
         """Take what a round would open; return those who find it too much with what they know of earlier."""
         now = self._now = sums_given(self._plan, params, assignment, survivors, admitted)
         self._rounds = [one for one in self._rounds if any(model in one.given for model in now)]
-        own = demands({PartyId("own"): self._plan.published_limits}).get(PartyId("own"))
+        own = repeat_limits(self._plan)
         if own is None or not self._rounds:
             return frozenset()
         verdicts: dict[tuple[int, ...], bool] = {}

@@ -126,7 +126,7 @@ def test_a_backup_that_went_on_elsewhere_is_refused(place: Place) -> None:
     place.write(*MORE[2:])
     shutil.copy(place.path.with_suffix(".backup"), place.path)
     place.tip.path.unlink()
-    with pytest.raises(ConfigError, match="this machine has no record of it"):
+    with pytest.raises(ConfigError, match="was in use before, and not on this machine"):
         place.open()
 
 

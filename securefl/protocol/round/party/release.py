@@ -22,8 +22,8 @@ from securefl.protocol.round.party.sums import submitted_instances
 from securefl.protocol.round.shared.leakage import (
     Question,
     certified_prime_seed,
-    demands,
     first_crossing,
+    repeat_limits,
     sums_given,
     withheld,
 )
@@ -156,7 +156,7 @@ def _crossed_by_repeats(ctx: PartyContext, before: Given, now: Given, round_: in
     so it changes nothing in what is certified, and whoever finds too much sits out. An honest server sends a
     model twice where a round gave no update; that is no misdeed, and nobody is blamed.
     """
-    own = demands({ctx.me: ctx.plan.published_limits}).get(ctx.me)
+    own = repeat_limits(ctx.plan)
     if own is None:
         return None
     found = crossed_together(before, now, own, ctx.entropy.child("ledger of repeats", round_).draw(32))

@@ -40,6 +40,17 @@ def demands(limits: Mapping[PartyId, Limits]) -> dict[PartyId, LeakageLimits]:
     }
 
 
+def repeat_limits(plan: RunPlan) -> LeakageLimits | None:
+    """Return what a party demands of sums on a model that repeats; None where it only reports.
+
+    None with privacy noise, too: that is drawn afresh in each round, and epsilon accounts for each of them,
+    whatever sums are combined. Checks that leave out all sums of a round keep its model, and would end such
+    runs.
+    """
+    me = PartyId("own")
+    return None if plan.mechanism is not None else demands({me: plan.published_limits}).get(me)
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question of what may be opened, answered from public signed data."""
