@@ -102,7 +102,8 @@ class MqttTransport:
 
         Raises:
             ConfigError: the broker refuses who we are, or is not who it should be.
-            RunAbortedError: the broker is out of reach. The first attempt is the only one.
+            RunAbortedError: the broker is out of reach, for which one attempt is enough, or ends three
+                connections before they are subscribed.
         """
         for topic_filter in subscriptions:
             check_filter(topic_filter)
