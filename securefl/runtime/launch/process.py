@@ -41,8 +41,15 @@ def _run(
         opened.append(ProcessWitness(settings, tell, ring_bits))
         return opened[-1]
 
+    async def to_the_end() -> Finished | Aborted:
+        outcome = await body(settings, open_witness)
+        # Here: behind the loop's end waits a training that nobody needs any more, for as long as it takes.
+        for witness in opened:
+            witness.close(outcome)
+        return outcome
+
     try:
-        outcome = asyncio.run(body(settings, open_witness))
+        return asyncio.run(to_the_end())
     except Exception as error:
         reason = str(error) if isinstance(error, SecureflError) else f"internal error: {error!r}"
         for witness in opened:
@@ -50,9 +57,6 @@ def _run(
             with contextlib.suppress(SecureflError, OSError):
                 witness.close(Aborted(reason))
         raise
-    for witness in opened:
-        witness.close(outcome)
-    return outcome
 
 
 def party(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:

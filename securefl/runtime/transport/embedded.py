@@ -13,6 +13,8 @@ fit:
   common name is the user. A session continues only under the user that began it.
 - A clean session outlives its connection for up to a second, and a lasting one that begins meanwhile would
   be that one: nothing would be kept for it. Here it begins anew (MQTT 3.1.1, 3.1.2.4).
+- It iterates over the table of subscriptions across awaits; a subscription that somebody makes meanwhile
+  ended another client's connection, or kept a frame from those further down. Here it goes through a copy.
 - It ends a connection at the keep-alive time, not at one and a half times that (MQTT 3.1.1, 3.1.2.10).
 - No ``$SYS`` topics, no packet log.
 """
@@ -24,6 +26,7 @@ import json
 import logging
 import ssl
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from amqtt.broker import Broker
@@ -58,12 +61,24 @@ class TopicRules(BaseTopicPlugin):  # type: ignore[misc] # amqtt is untyped
         return permits(session.username or "", "write" if action == Action.PUBLISH else "read", topic)
 
 
+class Subscriptions(dict[str, list[Any]]):
+    """By filter, (session, QoS) of each subscriber. Whoever goes through it goes through what was there."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self.keys()))
+
+    def items(self) -> Any:
+        """All filters and their subscribers, as they are now."""
+        return [(topic_filter, tuple(self[topic_filter])) for topic_filter in self]
+
+
 class EmbeddedBroker(Broker):  # type: ignore[misc] # amqtt is untyped
     """amqtt's broker, strict about client certificates."""
 
     def __init__(self, config: BrokerConfig) -> None:
         super().__init__(config)
         self._owners: dict[str, str] = {}
+        self._subscriptions = Subscriptions()
 
     @staticmethod
     def _create_ssl_context(listener: ListenerConfig) -> ssl.SSLContext:

@@ -36,9 +36,6 @@ from securefl.runtime.transport.base import (
 from securefl.runtime.transport.connecting import Connection, explain
 
 _MQTT_LIMIT = 268_435_400
-_FIRST_TRIES = 3
-"""Connections that may end before they are subscribed until the first attempt fails: the embedded broker ends
-some right after they are made when many come at once."""
 
 
 @dataclass(eq=False, slots=True)
@@ -102,8 +99,7 @@ class MqttTransport:
 
         Raises:
             ConfigError: the broker refuses who we are, or is not who it should be.
-            RunAbortedError: the broker is out of reach, for which one attempt is enough, or ends three
-                connections before they are subscribed.
+            RunAbortedError: the broker is out of reach. The first attempt is the only one.
         """
         for topic_filter in subscriptions:
             check_filter(topic_filter)
@@ -211,7 +207,6 @@ class MqttTransport:
         """Converse, reconnect, converse, until closed or given up."""
         loop = asyncio.get_running_loop()
         troubled_since: float | None = None
-        first_tries = 0
         try:
             while self._connection is not None:
                 opened = loop.time()
@@ -219,12 +214,8 @@ class MqttTransport:
                 connection, self._connection = self._connection, None
                 await connection.end(self._limits.close_within)
                 if not self._ready.done():
-                    first_tries += 1
-                    if first_tries == _FIRST_TRIES or not isinstance(trouble, RunAbortedError):
-                        self._ready.set_exception(trouble)
-                        return
-                    self._connection = await self._reopen(loop.time(), trouble)
-                    continue
+                    self._ready.set_exception(trouble)
+                    return
                 if self._ended is not None:
                     return
                 self._tell(Link(up=False))
@@ -233,14 +224,9 @@ class MqttTransport:
                     troubled_since = now
                 self._connection = await self._reopen(troubled_since, trouble)
         except RunAbortedError as error:
-            self._give_up(error)
+            self._end(error)
         except Exception as error:
-            self._give_up(RunAbortedError(f"the connection to {self._url} failed inside securefl: {error!r}"))
-
-    def _give_up(self, error: RunAbortedError) -> None:
-        if not self._ready.done():
-            self._ready.set_exception(error)
-        self._end(error)
+            self._end(RunAbortedError(f"the connection to {self._url} failed inside securefl: {error!r}"))
 
     def _tell(self, link: Link) -> None:
         if link.up != self._link.up:

@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 import pytest
 from amqtt.broker import Broker
-from amqtt.contexts import Action, ListenerConfig
+from amqtt.contexts import Action, BrokerConfig, ListenerConfig
 from amqtt.errors import AMQTTError
 
-from securefl.runtime.transport.embedded import EmbeddedBroker, TopicRules, Welcome
+from securefl.runtime.transport.embedded import EmbeddedBroker, Subscriptions, TopicRules, Welcome
 from securefl.runtime.transport.local_tls import make_local_tls
 
 
@@ -80,3 +80,26 @@ def test_a_client_id_stays_with_the_user_that_had_it_first() -> None:
         assert asyncio.run(comes("p00"))[1] == "p00"
     with pytest.raises(AMQTTError, match="belongs to another user"):
         asyncio.run(comes("p01"))
+
+
+def test_subscriptions_that_come_meanwhile_end_nobodys_connection() -> None:
+    """amqtt goes through the table and awaits in between."""
+    table = Subscriptions({"a": [1, 2], "b": [3]})
+    for topic_filter in table:
+        table[topic_filter + topic_filter] = [4]
+    assert set(table) == {"a", "b", "aa", "bb"}
+    seen: list[tuple[str, int]] = []
+    for topic_filter, subscribers in table.items():
+        for one in subscribers:
+            seen.append((topic_filter, one))
+            table["a"].clear()
+            table[f"{one}"] = []
+    assert seen == [("a", 1), ("a", 2), ("b", 3), ("aa", 4), ("bb", 4)], "nobody is left out"
+
+
+def test_the_broker_goes_through_a_copy_of_its_table() -> None:
+    async def table() -> object:
+        listener = ListenerConfig(bind="127.0.0.1:1")
+        return EmbeddedBroker(BrokerConfig(listeners={"default": listener}, plugins={})).subscriptions
+
+    assert isinstance(asyncio.run(table()), Subscriptions)
