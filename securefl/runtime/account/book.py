@@ -30,7 +30,7 @@ class RunBook:
         self._file = file
         self._roster: Roster = plan.roster
         joined = _run_of(plan, shard)
-        self._run = joined.run, joined.server
+        self._run = joined
         self.given = given_of(file.entries, plan.roster)
         """Sums of all runs before, and of this one before it was started again."""
         known = of_run(file.entries, plan.run, joined.server)
@@ -64,7 +64,7 @@ class RunBook:
             self._file.append(named)
 
     def spent(self, unit: Unit) -> float:
-        """Epsilon of all other runs of the account together.
+        """Epsilon of all other runs of the account together, and of this one where its noise was another.
 
         Raises:
             ConfigError: dp_accounting is missing.

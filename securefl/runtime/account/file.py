@@ -75,11 +75,13 @@ class AccountFile:
         self._path = path
         self._tip = tip
         self._handle = _locked(path, owner)
+        self._held: int | None = None
         try:
+            self._held = None if tip is None else _held(tip, path, owner)
             self.entries, self._hashes, self._whole = self._read(owner)
             self._check_place(adopt=adopt)
         except BaseException:
-            os.close(self._handle)
+            self.close()
             raise
 
     def __enter__(self) -> Self:
@@ -93,6 +95,8 @@ class AccountFile:
     def close(self) -> None:
         """Let go of it."""
         os.close(self._handle)
+        if self._held is not None:
+            os.close(self._held)
 
     def append(self, entry: Entry) -> None:
         """Write an entry durably, then the tip.
@@ -182,15 +186,27 @@ def _locked(path: Path, owner: PublicIdentity) -> int:
     except OSError as error:
         os.close(handle)
         if isinstance(error, BlockingIOError):
-            raise ConfigError(
-                str(path),
-                f"is in use: another process runs with {owner.name}'s key",
-                "wait for its end; one key is one process",
-            ) from None
+            raise _in_use(path, owner) from None
         raise ConfigError(
             str(path), f"cannot be locked: {error.strerror}", "keep it on another file system"
         ) from error
     return handle
+
+
+def _held(tip: Tip, path: Path, owner: PublicIdentity) -> int:
+    """Hold the key too: a copy of the file beside it has a lock of its own."""
+    handle = tip.hold()
+    if handle is None:
+        raise _in_use(path, owner)
+    return handle
+
+
+def _in_use(path: Path, owner: PublicIdentity) -> ConfigError:
+    return ConfigError(
+        str(path),
+        f"is in use: another process runs with {owner.name}'s key",
+        "wait for its end; one key is one process",
+    )
 
 
 def _append(handle: int, at: int, line: bytes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from securefl.base.crypto import PublicIdentity, Roster, digest
@@ -46,11 +46,17 @@ def key_digest(identity: PublicIdentity) -> str:
 def by_run(entries: Sequence[Entry]) -> tuple[RunAccount, ...]:
     """What the account says of each run, in the order in which they were first joined.
 
-    A run is its id and its server's key: an id that comes again with another server is another run.
+    A run is its id and its server's key: an id that comes again with another server is another run. So is one
+    that comes again with other noise or other sums, as its releases count by what they were made with.
     """
-    found: dict[tuple[str, str], tuple[Run, dict[int, Update], list[Sums], list[GroupNamed]]] = {}
+    return _parts(entries, lambda run: (*_release(run), run.validated))
+
+
+def _parts(entries: Sequence[Entry], same: Callable[[Run], Hashable]) -> tuple[RunAccount, ...]:
+    """Parts of an account, one for all runs that are the same."""
+    found: dict[Hashable, tuple[Run, dict[int, Update], list[Sums], list[GroupNamed]]] = {}
     for run, entry in _with_runs(entries):
-        _, updates, sums, choices = found.setdefault((run.run, run.server), (run, {}, [], []))
+        _, updates, sums, choices = found.setdefault(same(run), (run, {}, [], []))
         if isinstance(entry, Update):
             updates[entry.round] = entry
         elif isinstance(entry, Sums):
@@ -72,8 +78,9 @@ def by_run(entries: Sequence[Entry]) -> tuple[RunAccount, ...]:
 
 
 def of_run(entries: Sequence[Entry], run: RunId, server: str) -> RunAccount | None:
-    """One run's part; None where the account does not know it."""
-    return next((one for one in by_run(entries) if (one.run.run, one.run.server) == (run, server)), None)
+    """One run's part, whatever its noise was; None where the account does not know it."""
+    parts = _parts(entries, lambda one: (one.run, one.server))
+    return next((one for one in parts if (one.run.run, one.run.server) == (run, server)), None)
 
 
 def given_of(entries: Sequence[Entry], roster: Roster) -> Given:
@@ -104,7 +111,7 @@ def sums_entry(round_: int, given: Given, roster: Roster) -> Sums:
     return Sums(round=round_, sums=rows)
 
 
-def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: tuple[str, str] | None = None) -> float:
+def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: Run | None = None) -> float:
     """Epsilon of all releases of the account together, at the smallest delta of their runs.
 
     Infinite where one was without noise, or hides single records only and ``unit`` is the whole party.
@@ -112,7 +119,8 @@ def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: tuple[str, s
     Args:
         entries: of the account.
         unit: whose presence it is to hide.
-        but: id and server of a run that does not count: the one that goes on, which counts its own.
+        but: a run that does not count: the one that goes on, which counts its own. What left under its id
+            with other noise counts.
 
     Raises:
         ConfigError: dp_accounting is missing.
@@ -120,9 +128,9 @@ def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: tuple[str, s
     events: list[ReleaseEvent] = []
     deltas: list[float] = []
     for one in by_run(entries):
-        if not one.updates or (one.run.run, one.run.server) == but:
-            continue
         event = one.run.event
+        if not one.updates or (but is not None and _release(one.run) == _release(but)):
+            continue
         if event is None or (event.unit == "record" and unit == "party"):
             return math.inf
         events.append(event.times(one.updates))
@@ -135,6 +143,11 @@ def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: tuple[str, s
         alike = tuple(event for event in events if event.relation == relation)
         total += Ledger(unit=unit, relation=relation, delta=min(deltas), events=alike).epsilon()
     return total
+
+
+def _release(run: Run) -> tuple[Hashable, ...]:
+    """What the releases of a run that goes on have in common."""
+    return run.run, run.server, run.event, run.delta
 
 
 def _with_runs(entries: Sequence[Entry]) -> Iterator[tuple[Run, Entry]]:

@@ -6,6 +6,7 @@ another machine has none here. What the tip cannot see is a machine that was rol
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -70,6 +71,29 @@ class Tip:
             raise ConfigError(str(self.path), "is no tip of an account", _KEEP)
         return lines, last
 
+    def hold(self) -> int | None:
+        """Lock the key on this machine, wherever its account lies: a copy of the file is another file.
+
+        Returns:
+            A handle that holds the lock until it is closed; None where another process has it.
+
+        Raises:
+            RunAbortedError: it cannot be written; the caller must not go on.
+        """
+        handle = None
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            handle = os.open(self.path.with_suffix(".lock"), flags, 0o600)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if handle is not None:
+                os.close(handle)
+            if isinstance(error, BlockingIOError):
+                return None
+            raise self._unwritable(error) from error
+        return handle
+
     def forget(self) -> None:
         """Know of no account any more: the owner begins a new one."""
         self.path.unlink(missing_ok=True)
@@ -88,10 +112,13 @@ class Tip:
                 os.fsync(file.fileno())
             new.replace(self.path)
         except OSError as error:
-            raise RunAbortedError(
-                f"tip of the account {self.path}: {error.strerror or error} (nothing was released; set"
-                f" {STATE_VARIABLE} to a folder that can be written)"
-            ) from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> RunAbortedError:
+        return RunAbortedError(
+            f"tip of the account {self.path}: {error.strerror or error} (nothing was released; set"
+            f" {STATE_VARIABLE} to a folder that can be written)"
+        )
 
 
 _KEEP = (

@@ -164,6 +164,15 @@ def test_a_second_process_is_refused_while_the_first_one_runs(place: Place) -> N
     place.open().close()
 
 
+def test_a_second_process_with_a_copy_of_the_file_is_refused(place: Place, tmp_path: Path) -> None:
+    place.write(*MORE)
+    copy = tmp_path / "copy.account"
+    shutil.copy(place.path, copy)
+    with place.open(), pytest.raises(ConfigError, match="is in use: another process runs with p00's key"):
+        AccountFile(copy, OWNER, place.tip)
+    AccountFile(copy, OWNER, place.tip).close()
+
+
 def spoil(raw: bytes, number: int, change: Callable[[dict[str, object]], object]) -> bytes:
     lines = raw.splitlines(keepends=True)
     entry = json.loads(lines[number])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from securefl.runtime.account.meaning import (
     by_run,
     given_of,
     key_digest,
+    of_run,
     spent_epsilon,
     sums_entry,
 )
@@ -117,8 +119,30 @@ class TestSpentEpsilon:
     def test_does_not_count_the_run_that_goes_on(self) -> None:
         roster = roster_of(identities("p00", "p01"))
         rows = (joined(roster, "a", NOISE), Update(round=0, count=1))
-        assert spent_epsilon(rows, "record", but=("a", key_digest(roster.server))) == 0.0
-        assert spent_epsilon(rows, "record", but=("b", key_digest(roster.server))) > 0.0
+        assert spent_epsilon(rows, "record", but=joined(roster, "a", NOISE)) == 0.0
+        assert spent_epsilon(rows, "record", but=joined(roster, "b", NOISE)) > 0.0
+
+    def test_counts_each_release_of_one_run_id_by_its_own_noise(self) -> None:
+        roster = roster_of(identities("p00", "p01"))
+        loud, faint = joined(roster, "a", NOISE), joined(roster, "a", replace(NOISE, noise_multiplier=0.7))
+        rows = (loud, Update(round=0, count=1), faint, Update(round=1, count=1))
+        both = epsilon([replace(NOISE, noise_multiplier=0.7), NOISE], 1e-5)
+        assert spent_epsilon(rows, "record") == pytest.approx(both, rel=1e-3)
+        assert spent_epsilon(rows, "record", but=loud) > epsilon([NOISE.times(2)], 1e-5)
+
+    def test_is_infinite_after_a_run_id_went_on_without_noise(self) -> None:
+        roster = roster_of(identities("p00", "p01"))
+        rows = (
+            joined(roster, "a", NOISE),
+            Update(round=0, count=1),
+            joined(roster, "a"),
+            Update(round=1, count=1),
+        )
+        assert math.isinf(spent_epsilon(rows, "record"))
+        assert math.isinf(spent_epsilon(rows, "record", but=joined(roster, "a", NOISE)))
+        both = of_run(rows, RunId("a"), key_digest(roster.server))
+        assert both is not None
+        assert both.rounds == (0, 1)
 
     def test_is_infinite_after_a_release_without_noise(self) -> None:
         roster = roster_of(identities("p00", "p01"))
