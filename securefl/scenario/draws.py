@@ -20,7 +20,7 @@ from securefl.scenario.scenario import Scenario, SecureSum, Stop
 DEFAULTS_VERSION: Final = 1
 """Raised with any change of a default; ``tests/vectors/defaults.json`` holds them all."""
 _DOMAIN: Final = b"securefl/1 draw\n"
-_HOW_SUMS_ARE_MADE: Final = ("kind", "mask_source", "validate")
+_HOW_SUMS_ARE_MADE: Final = ("kind", "mask_source", "validate", "verify", "committee")
 _REQUIRED_ONCE: Final = (
     (Scenario, "secure_sum"),
     (Scenario, "stop"),
@@ -35,8 +35,8 @@ def drawn_digest(scenario: Scenario) -> bytes:
     """SHA-256 (32 bytes) of what clusters are drawn under: the fields away from their default.
 
     It leaves out what :func:`securefl.scenario.resolved.scenario_digest` leaves out, and how the sums of
-    clusters are made: a masked run and its twin with CrypTen sums have the same clusters and, with seeded
-    entropy, the same bits.
+    clusters are made and verified: a masked run and its twins with CrypTen sums, or verified rounds, have the
+    same clusters and, with seeded entropy, the same bits.
     """
     chosen = chosen_fields(scenario)
     for field in NOT_AGREED_UPON:

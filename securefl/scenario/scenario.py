@@ -97,6 +97,10 @@ class SecureSum(_Section, frozen=True, kw_only=True):
     validate: Validate | Literal["none"] = "none"
     """``crypten`` only: leave out members whose update is too long, before the sum is opened (ADR 0024)."""
     server: Literal["curious", "active"] = "curious"
+    verify: Literal["off", "committee", "all"] = "off"
+    """``active`` only: who repeats what the server makes of a round, before anybody trains on it."""
+    committee: Positive | None = None
+    """Parties that repeat the step of a round; None: as few as fail in a run with probability 1e-6."""
     threshold: Positive = 2
     """t: members needed to open."""
     min_survivors: Positive = 2
@@ -111,6 +115,11 @@ class SecureSum(_Section, frozen=True, kw_only=True):
     """Attempts per instance, the first included; retries happen before the freeze only."""
     spool_megabytes: Positive = 1024
     """The server keeps masked inputs in memory up to this size and spools them to disk above it."""
+
+    @property
+    def verified(self) -> bool:
+        """Whether openings and steps are verified."""
+        return self.verify != "off"
 
     @property
     def validated(self) -> Validate | None:
@@ -177,6 +186,8 @@ class Deadlines(_Section, frozen=True, kw_only=True):
     ended sends zeros. None: an input leaves once it is there, and so tells how long its training took."""
     certify: Seconds = 15.0
     release: Seconds = 15.0
+    verify: Seconds = 30.0
+    """``secure_sum.verify`` only: for those who repeat a round, once everybody else has answered."""
     quorum: Seconds = 600.0
     """Online with too few parties for a round: after so long in a row the run ends."""
     least: Positive | None = None

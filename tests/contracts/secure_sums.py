@@ -27,6 +27,7 @@ from securefl.protocol.secure_sum import collecting, port
 from securefl.protocol.secure_sum.crypten import member
 from securefl.protocol.secure_sum.crypten import server as crypten
 from securefl.protocol.secure_sum.crypten.engine import CryptenEngine
+from securefl.protocol.secure_sum.crypten.kind import SharesServer
 from securefl.protocol.secure_sum.crypten.member import MaskSource
 from securefl.protocol.secure_sum.masking import client, opening, server
 from securefl.protocol.secure_sum.masking.kind import Masking
@@ -215,7 +216,7 @@ class MaskingCluster:
         """Check all releases and open."""
         for name, release in releases.items():
             opening.check_release(self.inputs, survivors, name, release)
-        return opening.open_sum(self.inputs, survivors, releases, self.store)
+        return Masking().server.open(self.inputs, survivors, releases, self.store)
 
 
 class MaskingSum:
@@ -355,7 +356,7 @@ class CryptenCluster:
             assert isinstance(phase, member.Submitted)
             releases[name] = member.seed_for(phase, self.inputs.submitted)
             crypten.check_seed(self.inputs, name, releases[name])
-        return crypten.open_shares(self.inputs, releases, self.store)
+        return SharesServer().open(self.inputs, self.inputs.submitted, releases, self.store)
 
 
 class CryptenSum:

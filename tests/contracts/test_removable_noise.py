@@ -18,6 +18,7 @@ from securefl.base.ids import Instance, PartyId
 from securefl.protocol.secure_sum import collecting
 from securefl.protocol.secure_sum.crypten import member
 from securefl.protocol.secure_sum.masking import client, opening
+from securefl.protocol.secure_sum.masking.kind import Masking
 from securefl.protocol.secure_sum.removal import Removable, components_from, secret_chain
 from tests.contracts.secure_sums import NAMES, RUN, STEPS, Case, CryptenCluster, MaskingCluster, Step
 
@@ -177,7 +178,7 @@ def test_another_secret_than_the_advertised_one_is_found() -> None:
     forged = msgspec.structs.replace(advert, noise_digests=(bytes(32),))
     tampered = replace(cluster.inputs, adverts={**cluster.inputs.adverts, 0: forged})
     with pytest.raises(PeerError, match="another noise secret") as caught:
-        opening.open_sum(tampered, survivors, releases, cluster.store)
+        Masking().server.open(tampered, survivors, releases, cluster.store)
     assert caught.value.culprit == NAMES[0]
 
 

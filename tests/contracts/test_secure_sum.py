@@ -23,6 +23,7 @@ from securefl.protocol.messages.rounds import InstanceShares
 from securefl.protocol.secure_sum import collecting
 from securefl.protocol.secure_sum.crypten import member
 from securefl.protocol.secure_sum.masking import client, opening
+from securefl.protocol.secure_sum.masking.kind import Masking
 from securefl.protocol.secure_sum.setup import self_mask_key
 from tests.contracts.secure_sums import (
     KINDS,
@@ -297,7 +298,7 @@ class TestShares:
         everybody = frozenset(case.names)
         releases = {n: cluster.release(n, everybody) for n in case.names}
         with pytest.raises(PeerError, match="another self-mask seed") as caught:
-            opening.open_sum(tampered, everybody, releases, cluster.store)
+            Masking().server.open(tampered, everybody, releases, cluster.store)
         assert caught.value.culprit == NAMES[2]
 
     @settings(max_examples=30, deadline=None)
@@ -346,7 +347,7 @@ class TestShares:
         with pytest.raises(UsageError, match="threshold"):
             cluster.open(everybody, releases)
         with pytest.raises(UsageError, match="min_survivors"):
-            opening.open_sum(cluster.inputs, frozenset(CASE.names[:2]), {}, cluster.store)
+            Masking().server.open(cluster.inputs, frozenset(CASE.names[:2]), {}, cluster.store)
 
 
 class TestBoxes:
@@ -408,5 +409,5 @@ class TestBoxes:
         cluster = submitted(CASE)
         phase = cluster.phases[NAMES[0]]
         assert isinstance(phase, client.Submitted)
-        assert set(phase.__slots__) == {"setup", "me", "held", "lists_digest"}
+        assert set(phase.__slots__) == {"setup", "me", "held", "lists_digest", "input_digest"}
         assert "held" not in repr(phase)

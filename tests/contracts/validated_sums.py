@@ -27,6 +27,7 @@ from securefl.protocol.messages.validation import (
 from securefl.protocol.secure_sum import collecting
 from securefl.protocol.secure_sum.crypten import member
 from securefl.protocol.secure_sum.crypten import server as crypten
+from securefl.protocol.secure_sum.crypten.kind import SharesServer
 from securefl.protocol.secure_sum.setup import Setup
 from securefl.protocol.secure_sum.store import MemoryStore
 from securefl.protocol.secure_sum.validated import evaluation as validated_check
@@ -181,7 +182,7 @@ class ValidatedCluster:
             assert isinstance(phase, member.Submitted)
             releases[name] = member.seed_for(phase, self.server.submitted)
             crypten.check_seed(self.server, name, releases[name])
-        return crypten.open_shares(self.server, releases, self.store)
+        return SharesServer().open(self.server, self.server.submitted, releases, self.store)
 
     @property
     def accepted(self) -> tuple[PartyId, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.dealer.machine import DealerMachine, DealerPhase, Dealing
-from securefl.protocol.round.party.draw import Effects
+from securefl.protocol.round.shared.reports import Effects
 from securefl.runtime.launch import process
 from securefl.runtime.process import dealer_process
 from securefl.runtime.process.settings import ProcessSettings

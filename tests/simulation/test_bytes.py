@@ -17,6 +17,7 @@ from securefl.methods.encoding.ring import from_ring, to_wire
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.round.shared.reports import SumOpened
 from securefl.protocol.secure_sum.masking import opening
+from securefl.protocol.secure_sum.setup import Setup
 from tests.simulation.leaves import Leaves
 from tests.simulation.spy import Spy, spying
 from tests.simulation.world import Node, Op, World, scenario
@@ -121,10 +122,8 @@ def at_server(kind: str) -> AtServer:
     leaves, secrets = Leaves(), set()
     honest = opening._combine
 
-    def combine(
-        threshold: int, owner: int, shares: Mapping[int, Mapping[int, bytes]], name: PartyId
-    ) -> bytes:
-        secret = honest(threshold, owner, shares, name)
+    def combine(setup: Setup, owner: int, shares: Mapping[int, Mapping[int, bytes]]) -> bytes:
+        secret = honest(setup, owner, shares)
         secrets.add(secret)
         return secret
 

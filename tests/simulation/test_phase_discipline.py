@@ -47,6 +47,7 @@ from securefl.protocol.round.server import phases as server_phases
 from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import ServerPhase
 from securefl.protocol.secure_sum.store import MemoryStore
+from tests.simulation.lying import verified
 from tests.simulation.world import Node, Op, World, scenario
 
 KINDS = [kind.__name__ for kind in get_args(AnyMessage)]
@@ -70,12 +71,13 @@ DUE = {
         "Goodbye",
         "Invite",
         "Announce",
+        "ChainedAnnounce",
         "Reveals",
         "Certificate",
     },
     "Informed": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Invite"},
-    "Choosing": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Invite", "Announce"},
-    "Greeted": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Invite", "Announce"},
+    "Choosing": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Invite", "Announce", "ChainedAnnounce"},
+    "Greeted": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Invite", "Announce", "ChainedAnnounce"},
     "Revealed": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Invite", "Reveals"},
     "Working": {
         "Here",
@@ -91,6 +93,7 @@ DUE = {
         "Verdicts",
         "Retry",
         "Freeze",
+        "BindingFreeze",
         "Certificate",
     },
     "Endorsed": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Certificate"},
@@ -101,11 +104,21 @@ DUE = {
 
 GROUPED = ("Choosing", "Counted")
 """Phases of runs with hidden task groups."""
+VERIFIED = (
+    "VectorReceipt",
+    "BindingFreeze",
+    "ChainedAnnounce",
+    "ChainedReveal",
+    "OpeningProof",
+    "StepProof",
+    "Attest",
+)
+"""Messages of runs with verified rounds."""
 
 SERVER_DUE = {
     "Joining": {"Here", "Join"},
     "Greeting": {"Here", "Join", "Hello"},
-    "Revealing": {"Here", "Join", "Reveal"},
+    "Revealing": {"Here", "Join", "Reveal", "ChainedReveal"},
     "Summing": {
         "Here",
         "Join",
@@ -113,6 +126,7 @@ SERVER_DUE = {
         "ShareBoxes",
         "MaskedInput",
         "Receipt",
+        "VectorReceipt",
         "Complaint",
         "PeerBox",
         "Dealt",
@@ -123,6 +137,7 @@ SERVER_DUE = {
     "Certifying": {"Here", "Join", "Endorse"},
     "Releasing": {"Here", "Join", "Release"},
     "Consulting": {"Here", "Join"},
+    "Attesting": {"Here", "Join", "Attest"},
     "Evaluating": {"Here", "Join"},
     "Ended": set[str](),
 }
@@ -153,9 +168,13 @@ def _nothing_is_discarded() -> Iterator[None]:
 class Recorded:
     """All phases of one run, at one party and at the server, and all messages that anybody received."""
 
-    def __init__(self, *, grouped: bool = False) -> None:
+    def __init__(self, *, grouped: bool = False, confirmed: bool = False) -> None:
         self._seen: dict[tuple[PartyId, str], list[object]] = {}
         self.events: dict[str, list[Received[AnyMessage]]] = {}
+        if confirmed:
+            self._run(World(verified(rounds="2"), length=4))
+            self.me = PartyId("p00")
+            return
         if grouped:
             self._run(World(scenario(8, rounds="2", **HIDDEN), length=4))
             self.me = PartyId("p00")
@@ -178,6 +197,8 @@ class Recorded:
             self.events[type(message).__name__] = [
                 replace(event, message=message) for event in self.events["BoxList"]
             ]
+        # Nor is it verified.
+        self.events |= {kind: verifying().events[kind] for kind in VERIFIED}
         # Nor has it hidden groups.
         self.events["SlotCounts"] = [
             replace(event, message=SlotCounts(seats=(6,))) for event in self.events["Freeze"]
@@ -219,8 +240,15 @@ def grouped() -> Recorded:
     return Recorded(grouped=True)
 
 
+@lru_cache(maxsize=1)
+def verifying() -> Recorded:
+    return Recorded(confirmed=True)
+
+
 def record_of(at: str) -> Recorded:
-    """The run in which a party comes to a phase."""
+    """The run in which a machine comes to a phase."""
+    if at == "Attesting":
+        return verifying()
     return grouped() if at in GROUPED else recorded()
 
 
@@ -296,9 +324,9 @@ def unchanged(before: Any, after: Any) -> bool:
 @pytest.mark.parametrize("at", SERVER_PHASES)
 def test_server(at: str, kind: str) -> None:
     """``step`` may also close what was due at that time, so the handler is asked about the phase."""
-    machine = recorded().node("server").machine
+    machine = record_of(at).node("server").machine
     assert isinstance(machine, ServerMachine)
-    for phase in spread(recorded().phases("server", at), 6):
+    for phase in spread(record_of(at).phases("server", at), 6):
         for event in received(kind, at):
             machine.step(phase, event)  # type: ignore[arg-type]
             if at == "Ended":

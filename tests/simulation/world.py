@@ -58,6 +58,7 @@ from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.party.upload import HONEST, Seams
 from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import ServerContext
+from securefl.protocol.round.shared.chain import ChainLink, first_of
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import AnyReport, RunEffect
 from securefl.protocol.secure_sum.store import MemoryStore
@@ -203,6 +204,8 @@ class World:
                         root.child("party", n),
                         (seams or {}).get(n, HONEST),
                         given=given(self.plan, n),
+                        identity=identities[n],
+                        first=self.first_link(start),
                         prepared=self.plan.sums.prepared(),
                     )
                 ),
@@ -224,6 +227,10 @@ class World:
                 Outbox(RUN, identities[DEALER], root.child("outbox", DEALER)),
                 Inbox(RUN, DEALER, roster, max_message=64 * 1024 * 1024),
             )
+
+    def first_link(self, initial: F32) -> ChainLink | None:
+        """What the chain of models begins with, where rounds are verified."""
+        return first_of(self.plan, initial)
 
     @property
     def server(self) -> Node:

@@ -7,7 +7,7 @@ What tells them apart is whether it was sent, and whether the server's own trans
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from securefl.base.ids import SERVER, PartyId
@@ -43,12 +43,12 @@ def _voided(recorded: Recorded, audit: str, entry: Entry, evidence: Evidence) ->
     blamed = tuple(map(PartyId, fields["withheld"]))
     came = {
         who: where
-        for who, at, where in _received(recorded, "Reveal", entry)
+        for who, at, where in _received(recorded, _REVEALS, entry)
         if who in blamed and (at[0], at[3]) == (round_, draw)
     }
     sent = {
         who: where
-        for who, at, where in _sent(recorded, "Reveal")
+        for who, at, where in _sent(recorded, _REVEALS)
         if who in blamed and (at[0], at[3]) == (round_, draw)
     }
     claim = (
@@ -66,8 +66,8 @@ def _dropped(recorded: Recorded, audit: str, frozen: Entry, evidence: Evidence) 
         return
     clusters = {(r, j): m for r, row in enumerate(drawn[-1]["clusters"]) for j, m in enumerate(row)}
     least = recorded.scenario.secure_sum.min_survivors
-    came = _submitted(round_, (_received(recorded, kind, frozen) for kind in ("MaskedInput", "Receipt")))
-    sent = _submitted(round_, (_sent(recorded, kind) for kind in ("MaskedInput", "Receipt")))
+    came = _submitted(round_, (_received(recorded, kinds, frozen) for kinds in _INPUTS))
+    sent = _submitted(round_, (_sent(recorded, kinds) for kinds in _INPUTS))
     for inputs in (*came.values(), *sent.values()):
         # Left out by the checks of the others, not for silence; their shares of the others' updates came.
         for party in _refused_updates(recorded, round_) & inputs.keys():
@@ -97,23 +97,28 @@ def _refused_updates(recorded: Recorded, round_: int) -> frozenset[PartyId]:
     return frozenset(PartyId(name) for group in names for name in group)
 
 
+_REVEALS = ("Reveal", "ChainedReveal")
+_INPUTS = (("MaskedInput",), ("Receipt", "VectorReceipt"))
+"""Kinds of messages that say the same, with and without verified rounds."""
 _Message = tuple[PartyId, Any, Evidence]
 """Sender, place, and where it stands."""
 
 
-def _received(recorded: Recorded, kind: str, before: Entry) -> Iterator[_Message]:
+def _received(recorded: Recorded, kinds: Collection[str], before: Entry) -> Iterator[_Message]:
     """Yield what the server took in before it said so; not of parties of which it had refused something."""
     refused = {e.fields["culprit"] for e, _ in recorded.of(SERVER, "refused") if e.n < before.n}
-    for entry, where in recorded.messages(SERVER, "received", kind):
-        sender = PartyId(str(entry.fields["from"]))
-        if entry.n < before.n and sender not in refused:
-            yield sender, entry.fields["place"], where
+    for kind in kinds:
+        for entry, where in recorded.messages(SERVER, "received", kind):
+            sender = PartyId(str(entry.fields["from"]))
+            if entry.n < before.n and sender not in refused:
+                yield sender, entry.fields["place"], where
 
 
-def _sent(recorded: Recorded, kind: str) -> Iterator[_Message]:
+def _sent(recorded: Recorded, kinds: Collection[str]) -> Iterator[_Message]:
     for party in recorded.watched:
-        for entry, where in recorded.messages(party, "sent", kind):
-            yield party, entry.fields["place"], where
+        for kind in kinds:
+            for entry, where in recorded.messages(party, "sent", kind):
+                yield party, entry.fields["place"], where
 
 
 def _submitted(

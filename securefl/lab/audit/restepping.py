@@ -26,6 +26,7 @@ from securefl.protocol.round import (
     RunPlan,
     ServerContext,
     ServerMachine,
+    first_of,
     party_entropy,
     server_entropy,
 )
@@ -157,7 +158,10 @@ def _machine(
         return ServerMachine(context)
     own, seams = party_entropy(stage.root, vantage), truth_seams(truth, vantage)
     samples, sums = _samples(recorded, vantage), stage.plan.sums.prepared()
-    return PartyMachine(PartyContext(stage.plan, vantage, samples, own, seams, prepared=sums))
+    identity, first = stage.identities[vantage], first_of(stage.plan, stage.first)
+    return PartyMachine(
+        PartyContext(stage.plan, vantage, samples, own, seams, identity=identity, first=first, prepared=sums)
+    )
 
 
 def _hints(recorded: Recorded) -> Iterator[PresenceHint]:

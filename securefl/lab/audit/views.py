@@ -98,7 +98,12 @@ def _sightings(recorded: Recorded) -> Sightings:
 
 
 def _seen_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[str, int, int, str, Evidence]]:
-    messages = {"ModelAnnounce": "model", "Announce": "hellos", "Certificate": "certificate"}
+    messages = {
+        "ModelAnnounce": "model",
+        "Announce": "hellos",
+        "ChainedAnnounce": "hellos",
+        "Certificate": "certificate",
+    }
     direction = "sent" if party == SERVER else "received"
     for message, topic in messages.items():
         for entry, evidence in recorded.messages(party, direction, message):

@@ -201,7 +201,7 @@ class _Sum:
                 masking.opening.check_release(phase, survivors, name, shares)
                 releases[name] = shares
         with self.server.meter.stage("open"):
-            return masking.opening.open_sum(phase, survivors, releases, self.store)
+            return masking.Masking().server.open(phase, survivors, releases, self.store)
 
     def _release(self, end: _End, held: masking.client.Submitted, frames: list[bytes]) -> list[bytes]:
         freeze = _of(Freeze, end.receive(frames))

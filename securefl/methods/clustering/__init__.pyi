@@ -6,6 +6,10 @@ from .atoms import draw_unions as draw_unions
 from .atoms import form_atoms as form_atoms
 from .atoms import splits as splits
 from .atoms import whole as whole
+from .committee import attests_needed as attests_needed
+from .committee import committee_failure as committee_failure
+from .committee import committee_of as committee_of
+from .committee import committee_size as committee_size
 from .fixed import fixed_assignment as fixed_assignment
 from .fixed import fixed_seed as fixed_seed
 from .game import Game as Game

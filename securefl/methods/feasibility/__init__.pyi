@@ -4,6 +4,7 @@ from .derived import DerivedLimits as DerivedLimits
 from .dp_checks import evidence_of as evidence_of
 from .leakage import all_exposed_at as all_exposed_at
 from .limits import check as check
+from .limits import largest_sum as largest_sum
 from .new_work import check_new_work as check_new_work
 from .task_groups import judged_together as judged_together
 from .task_groups import unheard as unheard

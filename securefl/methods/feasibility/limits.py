@@ -26,6 +26,7 @@ from securefl.methods.feasibility.dp_checks import check_checks
 from securefl.methods.feasibility.leakage import check_leakage
 from securefl.methods.feasibility.task_groups import check_groups
 from securefl.methods.feasibility.validation import check_validation
+from securefl.methods.feasibility.verification import check_verification
 from securefl.methods.feasibility.weighting import check_weighting
 from securefl.methods.privacy import check_privacy, noise_of
 from securefl.scenario import Scenario
@@ -51,6 +52,7 @@ def check(scenario: Scenario) -> DerivedLimits:
     _check_secure_sum(scenario, sizes)
     check_crypten(scenario, min(sizes))
     check_validation(scenario, sizes)
+    check_verification(scenario)
     check_leakage(scenario)
     ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
     check_aggregation(scenario, len(sizes))
@@ -235,6 +237,11 @@ def _check_survivors(scenario: Scenario, smallest: int) -> None:
         )
 
 
+def largest_sum(scenario: Scenario, members: int) -> int:
+    """Return how large a coordinate of so many members' sum can be, noise included, in steps."""
+    return members * (steps_of(scenario) + noise_of(scenario))
+
+
 def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
     """The narrowest allowed ring in which no sum, noise included, wraps: members x steps < 2^(bits - 1)."""
     steps, wanted, noise = steps_of(scenario), scenario.encoding.ring_bits, noise_of(scenario)
@@ -243,7 +250,7 @@ def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
         size += f", with noise {steps + noise}"
     if not 1 <= steps <= MAX_STEPS - noise:
         raise ConfigError("encoding.range", f"{size}, outside 1 to 2^53 - 1", "change range or scale_bits")
-    reached = members * (steps + noise)
+    reached = largest_sum(scenario, members)
     if wanted != 64 and reached < 1 << 31 and scenario.secure_sum.validated is None:
         return 32
     if wanted == 32:

@@ -1,5 +1,6 @@
 from .effects import ATOMS as ATOMS
 from .effects import CHOSE as CHOSE
+from .effects import ROOT as ROOT
 from .effects import Aborted as Aborted
 from .effects import AwaitSent as AwaitSent
 from .effects import ChoiceGiven as ChoiceGiven

@@ -32,7 +32,8 @@ class WakeAt:
 ATOMS = "atoms "
 """How the step of a journal entry begins that keeps the seed of the run's atoms."""
 
-
+ROOT = "root "
+"""How the step of a journal entry begins that keeps the last root of the chain of models."""
 CHOSE = "chose "
 """How the step of a journal entry begins that keeps the task group that a party names."""
 

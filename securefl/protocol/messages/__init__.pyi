@@ -18,10 +18,12 @@ from .masking import Receipt as Receipt
 from .masking import Retry as Retry
 from .masking import ShareBoxes as ShareBoxes
 from .masking import SharePair as SharePair
+from .masking import VectorReceipt as VectorReceipt
 from .rounds import MILLION as MILLION
 from .rounds import NO_GROUP as NO_GROUP
 from .rounds import SEATS as SEATS
 from .rounds import Announce as Announce
+from .rounds import BindingFreeze as BindingFreeze
 from .rounds import Certificate as Certificate
 from .rounds import Endorse as Endorse
 from .rounds import Freeze as Freeze
@@ -55,3 +57,11 @@ from .validation import SketchNonces as SketchNonces
 from .validation import UpdateShareBox as UpdateShareBox
 from .validation import Verdict as Verdict
 from .validation import Verdicts as Verdicts
+from .verification import Attest as Attest
+from .verification import ChainedAnnounce as ChainedAnnounce
+from .verification import ChainedReveal as ChainedReveal
+from .verification import Opened as Opened
+from .verification import OpeningProof as OpeningProof
+from .verification import RoundClaim as RoundClaim
+from .verification import Step as Step
+from .verification import StepProof as StepProof

@@ -99,3 +99,10 @@ class Receipt(Message, frozen=True, kw_only=True):
 
     lists_digest: Digest
     """Hash of the key list and of the set of members that the masks are shared with."""
+
+
+class VectorReceipt(Receipt, frozen=True, kw_only=True):
+    """A receipt where sums are verified: it also states which vector its sender has sent."""
+
+    input_digest: Digest
+    """Hash of the masked input (:func:`securefl.protocol.secure_sum.evidence.input_digest`)."""

@@ -109,6 +109,14 @@ class Freeze(Message, frozen=True, kw_only=True):
     """The signed ``Receipt`` of every survivor in each of the recipient's instances."""
 
 
+class BindingFreeze(Freeze, frozen=True, kw_only=True):
+    """A freeze where sums are verified: it fixes every sum of the round before anything opens."""
+
+    commitments: Annotated[tuple[Digest, ...], Meta(max_length=MAX_PARTIES)]
+    """One for each instance that may be opened, by reclustering and cluster
+    (:func:`securefl.protocol.secure_sum.evidence.commitment_of`)."""
+
+
 class Endorse(Message, frozen=True, kw_only=True):
     """Party to server: I saw this model, configuration, assignment and survivor set, and no other."""
 

@@ -15,9 +15,11 @@ from securefl.protocol.messages.masking import (
     Receipt,
     Retry,
     ShareBoxes,
+    VectorReceipt,
 )
 from securefl.protocol.messages.rounds import (
     Announce,
+    BindingFreeze,
     Certificate,
     Endorse,
     Freeze,
@@ -40,9 +42,16 @@ from securefl.protocol.messages.validation import (
     Verdict,
     Verdicts,
 )
+from securefl.protocol.messages.verification import (
+    Attest,
+    ChainedAnnounce,
+    ChainedReveal,
+    OpeningProof,
+    StepProof,
+)
 
 MaskingMessage: TypeAlias = (
-    KeyAdvert | KeyList | ShareBoxes | BoxList | Complaint | Retry | MaskedInput | Receipt
+    KeyAdvert | KeyList | ShareBoxes | BoxList | Complaint | Retry | MaskedInput | Receipt | VectorReceipt
 )
 RoundMessage: TypeAlias = (
     Invite
@@ -52,6 +61,7 @@ RoundMessage: TypeAlias = (
     | Reveal
     | Reveals
     | Freeze
+    | BindingFreeze
     | Endorse
     | Certificate
     | Release
@@ -60,8 +70,17 @@ RoundMessage: TypeAlias = (
 ValidationMessage: TypeAlias = (
     DealRequest | Dealt | DealtTo | Held | HeldList | SketchNonce | SketchNonces | Verdict | Verdicts
 )
+VerificationMessage: TypeAlias = ChainedAnnounce | ChainedReveal | OpeningProof | StepProof | Attest
 AnyMessage: TypeAlias = (
-    Here | RollCall | Join | Goodbye | RoundMessage | MaskingMessage | PeerBox | ValidationMessage
+    Here
+    | RollCall
+    | Join
+    | Goodbye
+    | RoundMessage
+    | MaskingMessage
+    | PeerBox
+    | ValidationMessage
+    | VerificationMessage
 )
 
 SumToMember: TypeAlias = KeyList | BoxList | PeerBox | DealtTo | HeldList | SketchNonces | Verdicts
@@ -71,6 +90,7 @@ SumToServer: TypeAlias = (
     | ShareBoxes
     | MaskedInput
     | Receipt
+    | VectorReceipt
     | Complaint
     | PeerBox
     | Dealt
@@ -79,7 +99,9 @@ SumToServer: TypeAlias = (
     | Verdict
 )
 """What members of a sum, and its dealer, say to the server."""
-NotForParties: TypeAlias = SumToServer | Join | Hello | Reveal | Endorse | Release | DealRequest
+NotForParties: TypeAlias = (
+    SumToServer | Join | Hello | Reveal | ChainedReveal | Endorse | Release | DealRequest | Attest
+)
 """What nobody says to a party, but for what it is passed on."""
 PassedOn: TypeAlias = PeerBox | DealtTo
 """Of what comes to a member: what somebody else has said, when it was said."""

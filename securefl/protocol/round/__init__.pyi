@@ -40,11 +40,13 @@ from .server.suspicion import groups_of as groups_of
 from .server.suspicion import needed as needed
 from .server.suspicion import weighed as weighed
 from .server.trust import Trust as Trust
+from .shared.allowance import proof_bytes as proof_bytes
 from .shared.budget import NO_RELEASES as NO_RELEASES
 from .shared.budget import Releases as Releases
 from .shared.budget import is_spent as is_spent
 from .shared.budget import spent_by as spent_by
 from .shared.budget import with_round as with_round
+from .shared.chain import first_of as first_of
 from .shared.choices import NO_CHOICE as NO_CHOICE
 from .shared.choices import KeptChoice as KeptChoice
 from .shared.choices import answer as answer
@@ -77,6 +79,8 @@ from .shared.randomness import server_entropy as server_entropy
 from .shared.randomness import training_entropy as training_entropy
 from .shared.randomness import update_entropy as update_entropy
 from .shared.reports import AnyReport as AnyReport
+from .shared.reports import ClaimConfirmed as ClaimConfirmed
+from .shared.reports import ClaimRefused as ClaimRefused
 from .shared.reports import ClusterKey as ClusterKey
 from .shared.reports import ClustersDrawn as ClustersDrawn
 from .shared.reports import ConnectionBack as ConnectionBack
@@ -85,12 +89,14 @@ from .shared.reports import ConsultingFailed as ConsultingFailed
 from .shared.reports import DrawVoided as DrawVoided
 from .shared.reports import InstanceLost as InstanceLost
 from .shared.reports import InstanceRetried as InstanceRetried
+from .shared.reports import LinkFollowed as LinkFollowed
 from .shared.reports import ModelFinal as ModelFinal
 from .shared.reports import ModelSent as ModelSent
 from .shared.reports import ModelStepped as ModelStepped
 from .shared.reports import NothingLearned as NothingLearned
 from .shared.reports import PartiesJoined as PartiesJoined
 from .shared.reports import QuorumAwaited as QuorumAwaited
+from .shared.reports import Repeated as Repeated
 from .shared.reports import RoundDone as RoundDone
 from .shared.reports import RoundSkipped as RoundSkipped
 from .shared.reports import RoundStarted as RoundStarted

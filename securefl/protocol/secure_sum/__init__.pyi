@@ -11,6 +11,9 @@ from .crypten.member import MaskSource as MaskSource
 from .crypten.progress import Done as Done
 from .crypten.progress import Incoming as Incoming
 from .crypten.zeros import ZeroShares as ZeroShares
+from .evidence import OpenedSecrets as OpenedSecrets
+from .evidence import commitment_of as commitment_of
+from .evidence import stated_input as stated_input
 from .kinds import sums_of as sums_of
 from .port import InputSent as InputSent
 from .port import MemberPhase as MemberPhase
@@ -21,6 +24,9 @@ from .port import SecureSum as SecureSum
 from .removal import Removable as Removable
 from .removal import components_from as components_from
 from .removal import noise_secret as noise_secret
+from .repeated import Repeatable as Repeatable
+from .repeated import repeat_opening as repeat_opening
+from .repeated import repeatable as repeatable
 from .setup import Setup as Setup
 from .store import MemoryStore as MemoryStore
 from .store import VectorStore as VectorStore

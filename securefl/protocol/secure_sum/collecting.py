@@ -18,6 +18,7 @@ from securefl.base.ids import PartyId
 from securefl.base.text import count
 from securefl.protocol.messages import KeyAdvert, KeyList, MaskedInput, Receipt
 from securefl.protocol.secure_sum.adverts import check_advert
+from securefl.protocol.secure_sum.evidence import FixedSum, Vectors, commitment_of, input_digest, stated_input
 from securefl.protocol.secure_sum.setup import Setup, key_list_digest
 from securefl.protocol.secure_sum.store import VectorStore
 
@@ -64,6 +65,10 @@ class CollectingInputs:
     inputs: Mapping[int, int] = field(default_factory=dict)
     """Member number to handle in the vector store."""
     receipts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    """The adverts, as signed; kept where sums are verified."""
+    digests: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    """Of the inputs, as the receipts state or the inputs have them, whichever came first."""
 
     @property
     def answered(self) -> frozenset[int]:
@@ -111,6 +116,23 @@ class CollectingInputs:
     def needed(self, survivors: Collection[PartyId]) -> int:
         """Return how many of the holders it takes."""
         return self.setup.needed(len(self.alive(survivors)))
+
+    def added(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
+        """Return the numbers of the members whose vectors the sum adds up, ascending."""
+        return self.alive(survivors)
+
+    def vectors(self, store: VectorStore) -> Vectors:
+        """Return what looks up a member's vector."""
+        return lambda index: store.get(self.inputs[index])
+
+    def fixed(self, survivors: Collection[PartyId]) -> FixedSum:
+        """Return the instance as it stands before it opens."""
+        return FixedSum(self.setup, self.adverts, self.key_list, self.sharers, self.alive(survivors))
+
+    def commitment(self, survivors: Collection[PartyId]) -> bytes:
+        """Return what fixes the sum."""
+        inputs = {i: self.digests[i] for i in self.added(survivors)}
+        return commitment_of(self.setup, self.lists_digest, inputs)
 
     def names(self, numbers: Collection[int]) -> frozenset[PartyId]:
         """Return the members of these numbers."""
@@ -164,7 +186,8 @@ def on_input(phase: InputsT, sender: PartyId, message: MaskedInput, store: Vecto
     """Take one masked input (kept in ``store``).
 
     Raises:
-        PeerError: not a sharing member, a second time, or a vector of the wrong length.
+        PeerError: not a sharing member, a second time, a vector of the wrong length, or another one than its
+            receipt states.
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.sharers or index in phase.inputs:
@@ -172,21 +195,35 @@ def on_input(phase: InputsT, sender: PartyId, message: MaskedInput, store: Vecto
     expected = setup.length * setup.ring_bits // 8
     if len(message.vector) != expected:
         raise PeerError(sender, f"masked input of {len(message.vector)} bytes, expected {expected}")
-    return replace(phase, inputs={**phase.inputs, index: store.put(message.vector)})
+    digests = _stated(phase, sender, input_digest(setup, index, message.vector) if setup.verified else b"")
+    return replace(phase, inputs={**phase.inputs, index: store.put(message.vector)}, digests=digests)
 
 
 def on_receipt(phase: InputsT, sender: PartyId, message: Receipt, signed: bytes) -> InputsT:
     """Take the receipt of a masked input.
 
     Raises:
-        PeerError: out of turn, or masked under other lists than this server relayed.
+        PeerError: out of turn, masked under other lists than this server relayed, or of another vector than
+            the sender's.
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.sharers or index in phase.receipts or not signed:
         raise PeerError(sender, f"sends a receipt out of turn in {setup.describe()}")
     if message.lists_digest != phase.lists_digest:
         raise PeerError(sender, f"masked its input under other lists in {setup.describe()}")
-    return replace(phase, receipts={**phase.receipts, index: signed})
+    digests = _stated(phase, sender, stated_input(message))
+    return replace(phase, receipts={**phase.receipts, index: signed}, digests=digests)
+
+
+def _stated(phase: CollectingInputs, sender: PartyId, stated: bytes) -> Mapping[int, bytes]:
+    """The digests of inputs with the sender's, which receipt and vector have to agree on.
+
+    Whoever states another one could keep its cluster's sum from being verified.
+    """
+    setup, index = phase.setup, phase.setup.index(sender)
+    if bool(stated) != setup.verified or phase.digests.get(index, stated) != stated:
+        raise PeerError(sender, f"states another masked input than it sends in {setup.describe()}")
+    return {**phase.digests, index: stated} if stated else phase.digests
 
 
 def retry(phase: ServerPhase, excluded: frozenset[PartyId], max_attempts: int) -> CollectingKeys | Lost:

@@ -39,6 +39,7 @@ from securefl.protocol.secure_sum.collecting import (
     on_input,
     on_receipt,
 )
+from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors
 from securefl.protocol.secure_sum.setup import Setup
 from securefl.protocol.secure_sum.store import VectorStore
 from securefl.scenario import Deadlines
@@ -66,7 +67,16 @@ class InputSent(MemberPhase, Protocol):
 
     @property
     def lists_digest(self) -> bytes:
-        """The digest that this member's receipt states."""
+        """The digest of lists that this member's receipt states."""
+        ...
+
+    @property
+    def input_digest(self) -> bytes:
+        """The digest of the masked input that it states, where sums are verified; nothing elsewhere."""
+        ...
+
+    def added(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
+        """Return the numbers of the members whose vectors the sum adds up, ascending."""
         ...
 
 
@@ -206,6 +216,24 @@ class ServerEnd(ABC):
         """
 
     @abstractmethod
+    def recovered(
+        self, phase: CollectingInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, Opening]
+    ) -> OpenedSecrets:
+        """Return the secrets that open the sum, from as many releases as are needed.
+
+        Raises:
+            PeerError: somebody has shared what is no secret.
+            UsageError: there are too few releases or survivors.
+        """
+
+    @abstractmethod
+    def sum_of(self, fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
+        """Return the ring sum, shape (d,): for the server, and for whoever verifies that it opened it right.
+
+        Raises:
+            PeerError: somebody's secret is another one than it advertised.
+        """
+
     def open(
         self,
         phase: CollectingInputs,
@@ -213,11 +241,13 @@ class ServerEnd(ABC):
         releases: Mapping[PartyId, Opening],
         store: VectorStore,
     ) -> Ring:
-        """Return the ring sum, shape (d,), of the survivors' updates, from as many releases as are needed.
+        """Return the ring sum, shape (d,), of the survivors' updates.
 
         Raises:
-            PeerError: somebody's secret is another one than it advertised.
+            PeerError: as :meth:`recovered` and :meth:`sum_of`.
         """
+        secrets = self.recovered(phase, survivors, releases)
+        return self.sum_of(phase.fixed(survivors), secrets, phase.vectors(store))
 
     def complaint(
         self, phase: ServerPhase, sender: PartyId, accused: PartyId, *, over: bool
@@ -277,6 +307,19 @@ class SecureSum(ABC):
     def checking(self, _deadlines: Deadlines) -> float:
         """Seconds that steps between shares and inputs may take."""
         return 0.0
+
+    def lists_digest(
+        self, setup: Setup, key_list: bytes, sharers: frozenset[int], _alive: Collection[int]
+    ) -> bytes:
+        """Return what receipts of a sum state of lists, for whoever verifies that it is about these.
+
+        Args:
+            setup: of the attempt.
+            key_list: digest of the list of adverts.
+            sharers: numbers of the members between whom masks or shares exist.
+            _alive: numbers of the members whose updates the sum holds.
+        """
+        return setup.lists_digest(key_list, sharers)
 
     def check_run(self) -> None:
         """Refuse to run, other than to simulate, what protects nobody.

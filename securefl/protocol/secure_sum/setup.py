@@ -30,6 +30,8 @@ class Setup:
     """Noise that the released shares take out of the sum again, where there is such."""
     everyone: bool = False
     """Whether all members on the key list are needed to open, not any ``threshold``."""
+    verified: bool = False
+    """Whether receipts state digests of the masked vectors, so that others can repeat the opening."""
 
     def __post_init__(self) -> None:
         """Refuse what can only be our own mistake: the loader has proved feasibility."""

@@ -19,6 +19,7 @@ from securefl.protocol.messages import (
     Receipt,
     Release,
     ShareBoxes,
+    VectorReceipt,
 )
 from securefl.protocol.round import ClusterKey, SharesReleased
 from securefl.runtime.misbehaviour.faults import Crash, Presence, ResendLast, SendRaw
@@ -30,6 +31,7 @@ _STAGES: dict[type[object], int] = {
     ShareBoxes: 2,
     MaskedInput: 3,
     Receipt: 3,
+    VectorReceipt: 3,
     Endorse: 4,
     Release: 4,
 }

@@ -11,7 +11,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER
 from securefl.methods.feasibility import check
 from securefl.protocol.messages import MAX_FRAME
-from securefl.protocol.round import RunPlan
+from securefl.protocol.round import RunPlan, proof_bytes
 from securefl.protocol.secure_sum import sums_of
 from securefl.protocol.wire import Inbox, topics
 from securefl.runtime.process.publisher import GONE
@@ -73,7 +73,8 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: by
 def make_inbox(plan: RunPlan, settings: ProcessSettings) -> Inbox:
     """Return an inbox that takes whatever this run can legitimately need, and no more."""
     per_party = 2_048
-    largest = plan.broadcast * plan.limits.ring_bits // 8 + per_party * len(plan.roster.parties) + 64 * 1024
+    vectors = max(plan.broadcast * plan.limits.ring_bits // 8, *proof_bytes(plan))
+    largest = vectors + per_party * len(plan.roster.parties) + 64 * 1024
     # Parties hear vectors from the server only, and from it one after the other.
     budget = None if settings.name == SERVER else 4 * largest
     # A large message is under way for as long as the stated rate makes it, and others share the connection.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import RunId
-from securefl.protocol.kernel import ATOMS, CHOSE
+from securefl.protocol.kernel import ATOMS, CHOSE, ROOT
 from securefl.protocol.round import NO_CHOICE, KeptChoice
 
 
@@ -35,6 +35,8 @@ class FileJournal:
         """Seed of the atoms in which updates may have left; empty for none."""
         self.choice = NO_CHOICE
         """The task group that was named last; none yet where no choice is kept."""
+        self.root = b""
+        """The last root of the chain of models that was seen confirmed; empty for none."""
         self.submitted: frozenset[int] = frozenset()
         """Rounds in which a masked input may have left: each counts against the privacy budget."""
         self.spent = self._last_round()
@@ -78,6 +80,7 @@ class FileJournal:
                 run, round_ = entry["run"], entry["round"]
                 step = entry["step"]
                 atom_seed = bytes.fromhex(step.removeprefix(ATOMS)) if step.startswith(ATOMS) else b""
+                root = bytes.fromhex(step.removeprefix(ROOT)) if step.startswith(ROOT) else b""
                 chose = step.removeprefix(CHOSE).split() if step.startswith(CHOSE) else ()
                 choice = KeptChoice(*map(int, chose))
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -90,6 +93,8 @@ class FileJournal:
                 )
             if run == self._run and chose:
                 self.choice = choice
+            elif run == self._run and root:
+                self.root = root
             elif run == self._run:
                 last = max(last, round_)
                 self.submitted |= {round_}

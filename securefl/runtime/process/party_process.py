@@ -11,7 +11,7 @@ from securefl.base.ids import SERVER
 from securefl.methods.attacks import behaviours_of, check_on_data
 from securefl.methods.feasibility import check_new_work
 from securefl.protocol.kernel import Aborted, Finished, Train
-from securefl.protocol.round import PartyContext, PartyMachine, party_entropy, training_entropy
+from securefl.protocol.round import PartyContext, PartyMachine, first_of, party_entropy, training_entropy
 from securefl.protocol.wire import Outbox
 from securefl.runtime.misbehaviour import Chain, nobody_tells, party_behaviour
 from securefl.runtime.process.accomplice import accomplice_of
@@ -31,7 +31,7 @@ from securefl.runtime.process.shell import Shell
 from securefl.training.data import load_shard
 from securefl.training.models import build_model, dimension, frozen_digest, limit_threads, pick_device
 from securefl.training.rounds import RoundTrainer
-from securefl.training.sgd import Chooser
+from securefl.training.sgd import Chooser, initial_models
 
 
 async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witness]) -> Finished | Aborted:
@@ -89,6 +89,9 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
             allowed=memory.allowed,
             given=memory.given,
             choice=memory.choice,
+            identity=identity,
+            first=first_of(plan, initial_models(scenario, module, shard, seed)),
+            root=memory.journal.root,
             prepared=plan.sums.prepared(),
         )
         transport, frame_limit = await open_transport(settings)

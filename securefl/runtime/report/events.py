@@ -6,6 +6,8 @@ from typing import assert_never
 
 from securefl.protocol.round import (
     AnyReport,
+    ClaimConfirmed,
+    ClaimRefused,
     ClustersDrawn,
     ConnectionBack,
     ConnectionLost,
@@ -13,12 +15,14 @@ from securefl.protocol.round import (
     DrawVoided,
     InstanceLost,
     InstanceRetried,
+    LinkFollowed,
     ModelFinal,
     ModelSent,
     ModelStepped,
     NothingLearned,
     PartiesJoined,
     QuorumAwaited,
+    Repeated,
     RoundDone,
     RoundSkipped,
     RoundStarted,
@@ -39,10 +43,13 @@ from securefl.runtime.report.text import counted, listed, percent, printable, se
 from securefl.scenario import Groups
 
 Silent = (
-    ClustersDrawn
+    ClaimConfirmed
+    | ClustersDrawn
+    | LinkFollowed
     | ModelFinal
     | ModelSent
     | ModelStepped
+    | Repeated
     | RoundSkipped
     | RoundStarted
     | SharesReleased
@@ -69,6 +76,8 @@ def event_text(report: AnyReport) -> str | None:
             text = _on_round(report)
         case SumsWithheld():
             text = _on_withheld(report)
+        case ClaimRefused(round=round_, reason=reason):
+            text = f"round {round_}: its step is void: {printable(reason)}"
         case ConnectionLost() | ConnectionBack() | QuorumAwaited():
             text = _on_absence(report)
         case RoundDone():

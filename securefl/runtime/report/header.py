@@ -18,7 +18,13 @@ from securefl.methods.clustering import (
 from securefl.methods.feasibility import DerivedLimits, judged_together
 from securefl.methods.privacy import noise_of
 from securefl.runtime.report.header_privacy import on_checks, on_leakage, on_noise, on_server_data, on_shares
-from securefl.runtime.report.header_sums import on_atoms, on_crypten, on_groups, on_validation
+from securefl.runtime.report.header_sums import (
+    on_atoms,
+    on_crypten,
+    on_groups,
+    on_validation,
+    on_verification,
+)
 from securefl.scenario import Behaviour, FalseCount, Poisoning, Scenario, UpdateAttack, Weighting
 
 
@@ -35,6 +41,7 @@ def scenario_header(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...
         *_on_privacy(scenario, limits),
         *on_noise(scenario),
         *on_validation(scenario),
+        *on_verification(scenario),
         *on_checks(scenario),
         *_on_robustness(scenario, limits),
         *on_shares(scenario),

@@ -8,6 +8,9 @@ from securefl.base.text import count, percent
 from securefl.methods.clustering import (
     atom_sizes,
     atoms_per_cluster,
+    attests_needed,
+    committee_failure,
+    committee_size,
     group_sizes,
     hides_groups,
     odds,
@@ -154,4 +157,24 @@ def on_validation(scenario: Scenario) -> Iterator[str]:
         "  not stopped: an evaluator that deviates can frame, admit a friend, or spoil the sum; and make who"
         f" is refused tell one bit of its choice about each update, {bits:,} in the run at most, to its"
         " cluster and the server"
+    )
+
+
+def on_verification(scenario: Scenario) -> Iterator[str]:
+    """Header lines on verified rounds: who repeats what, at which odds, and what is left to the server."""
+    sums = scenario.secure_sum
+    if not sums.verified:
+        return
+    members, f = committee_size(scenario), sums.colluders_per_cluster
+    who = "all who take part" if sums.verify == "all" else f"a committee of {members}, drawn in each round,"
+    fails = committee_failure(scenario)
+    odds_of = "never" if fails == 0 else f"with probability {percent(fails)} in the run"
+    yield (
+        f"verified rounds: {f + 1} members of each cluster repeat its opening, and {who} repeat the step;"
+        f" {attests_needed(scenario, members)} must attest it before anybody trains on the model"
+    )
+    yield f"  colluders are enough to attest a model of the server's choice {odds_of}, redraws included"
+    yield (
+        "  left to an active server: whether a round counts (1 bit a round), and in which round the run ends;"
+        f" a cluster of more than f = {f} colluders may choose its sum after the others"
     )

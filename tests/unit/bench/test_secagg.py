@@ -55,14 +55,14 @@ def test_fewer_than_three_rows_cannot_be_fitted() -> None:
 
 
 def test_a_wrong_sum_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = opening.open_sum
+    right = opening.sum_of
 
     def wrong(*args: Any) -> Ring:
         total = right(*args)
         total[0] += np.uint32(1)
         return total
 
-    monkeypatch.setattr(opening, "open_sum", wrong)
+    monkeypatch.setattr("securefl.protocol.secure_sum.masking.kind.sum_of", wrong)
     with pytest.raises(UsageError, match="wrong sum"):
         run_secagg((BenchRow(3, 10),), 1, InsecureSeededEntropy(1))
 

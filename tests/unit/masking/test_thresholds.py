@@ -12,7 +12,8 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
 from securefl.protocol.messages.masking import BoxList, KeyAdvert, KeyList
 from securefl.protocol.secure_sum import collecting
-from securefl.protocol.secure_sum.masking import client, opening, server
+from securefl.protocol.secure_sum.masking import client, server
+from securefl.protocol.secure_sum.masking.kind import Masking
 from tests.contracts.secure_sums import NAMES, Case, MaskingCluster, roster
 from tests.contracts.test_secure_sum import vectors
 
@@ -113,5 +114,5 @@ def test_a_dropout_that_shared_another_mask_key_is_named() -> None:
     survivors = frozenset[PartyId](CASE.names[:3])
     releases = {name: cluster.release(name, survivors) for name in CASE.names[:3]}
     with pytest.raises(PeerError, match="another mask key") as caught:
-        opening.open_sum(tampered, survivors, releases, cluster.store)
+        Masking().server.open(tampered, survivors, releases, cluster.store)
     assert caught.value.culprit == NAMES[3]

@@ -11,7 +11,7 @@ import pytest
 
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId, RunId
-from securefl.protocol.kernel.effects import ATOMS
+from securefl.protocol.kernel.effects import ATOMS, ROOT
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import Outside, Past
 from securefl.runtime.process.journal import FileJournal
@@ -41,6 +41,18 @@ def test_another_runs_entries_are_kept(tmp_path: Path) -> None:
     FileJournal(path, RUN).note(1, "submitted")
     assert FileJournal(path, RunId("first")).spent == 7
     assert FileJournal(path, RUN).spent == 1
+
+
+def test_the_last_root_of_a_run_is_kept_and_is_no_round(tmp_path: Path) -> None:
+    path = tmp_path / "p00.journal"
+    journal = FileJournal(path, RUN)
+    journal.note(0, "submitted")
+    for round_, root in enumerate((b"\1" * 32, b"\2" * 32)):
+        journal.note(round_, ROOT + root.hex())
+    again = FileJournal(path, RUN)
+    assert again.root == b"\2" * 32
+    assert (again.spent, again.submitted) == (0, frozenset({0})), "to follow a model is not to submit"
+    assert FileJournal(path, RunId("another")).root == b""
 
 
 def test_the_atoms_of_a_run_are_kept(tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ from securefl.protocol.kernel.effects import ATOMS, Finished, Send
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.rounds import Freeze, Hello, Limits
 from securefl.protocol.messages.union import AnyMessage
-from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.shared.atom_seed import atom_seed_of, forgotten
 from securefl.protocol.round.shared.draw import shortage
 from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
+    Effects,
     RoundDone,
     RoundSkipped,
     RunEffect,

@@ -17,12 +17,17 @@ from securefl.protocol.kernel.events import Trained
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.union import AnyMessage
-from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyPhase, Working
 from securefl.protocol.round.party.sums import on_trained
 from securefl.protocol.round.shared.randomness import training_entropy, update_entropy
-from securefl.protocol.round.shared.reports import NothingLearned, RoundDone, SumOpened, UpdateEncoded
+from securefl.protocol.round.shared.reports import (
+    Effects,
+    NothingLearned,
+    RoundDone,
+    SumOpened,
+    UpdateEncoded,
+)
 from securefl.protocol.secure_sum.masking.client import Submitted
 from securefl.runtime.misbehaviour.seam import Action
 from securefl.scenario.scenario import Scenario

@@ -14,9 +14,9 @@ from securefl.protocol.kernel.effects import Aborted, Finished, Send
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.rounds import Hello
 from securefl.protocol.messages.union import AnyMessage
-from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
+    Effects,
     QuorumAwaited,
     RoundDone,
     RoundSkipped,

@@ -24,7 +24,6 @@ from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.control import Here
 from securefl.protocol.messages.rounds import Hello, Invite, ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
-from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.party.machine import WITHOUT_IT, PartyMachine, patience
 from securefl.protocol.round.party.phases import Greeted
 from securefl.protocol.round.server.phases import Greeting, ServerPhase
@@ -32,7 +31,14 @@ from securefl.protocol.round.server.waiting import GRACE, RETURN, Pace, due, lea
 from securefl.protocol.round.shared.allowance import allowed, vector_bytes
 from securefl.protocol.round.shared.online import OTHERS_RETURN, OnlineClock
 from securefl.protocol.round.shared.presence import FIRST
-from securefl.protocol.round.shared.reports import ModelSent, QuorumAwaited, RoundDone, RoundSkipped, SatOut
+from securefl.protocol.round.shared.reports import (
+    Effects,
+    ModelSent,
+    QuorumAwaited,
+    RoundDone,
+    RoundSkipped,
+    SatOut,
+)
 from tests.simulation.world import Op, World, scenario
 from tests.unit.round.samples import plan_of
 

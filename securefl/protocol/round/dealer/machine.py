@@ -31,12 +31,11 @@ from securefl.protocol.kernel import (
     guarded,
 )
 from securefl.protocol.messages import AnyMessage, DealRequest, Goodbye, Join, RollCall
-from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.party.machine import patience
 from securefl.protocol.round.shared.plan import dealer_digest
 from securefl.protocol.round.shared.presence import FIRST, linked
 from securefl.protocol.round.shared.randomness import instance_entropy
-from securefl.protocol.round.shared.reports import TriplesDealt
+from securefl.protocol.round.shared.reports import Effects, TriplesDealt
 from securefl.protocol.secure_sum import SecureSum, sums_of
 from securefl.scenario import Scenario
 

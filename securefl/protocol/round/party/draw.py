@@ -28,6 +28,7 @@ from securefl.protocol.messages import (
     NO_GROUP,
     Announce,
     AnyMessage,
+    ChainedReveal,
     Hello,
     Invite,
     KeyAdvert,
@@ -50,6 +51,7 @@ from securefl.protocol.round.party.phases import (
     sit_out,
     spent_in,
 )
+from securefl.protocol.round.party.verifying import accepted, follow, vouched
 from securefl.protocol.round.server.group_start import models_at
 from securefl.protocol.round.shared.atom_seed import atom_seed_of
 from securefl.protocol.round.shared.budget import allowed_of, is_spent
@@ -57,7 +59,7 @@ from securefl.protocol.round.shared.choices import KeptChoice, answer, choices_d
 from securefl.protocol.round.shared.draw import Draw, draw_round, drawn_report, shortage, usable_samples
 from securefl.protocol.round.shared.groups import fits_groups, model_of
 from securefl.protocol.round.shared.randomness import instance_entropy, nonce_entropy
-from securefl.protocol.round.shared.reports import RunEffect, SatOut
+from securefl.protocol.round.shared.reports import Effects, SatOut
 from securefl.protocol.round.shared.statement import announced_digest, mask_binding, model_digest
 from securefl.protocol.secure_sum import MemberPhase
 from securefl.protocol.wire import open_relayed
@@ -65,7 +67,7 @@ from securefl.protocol.wire import open_relayed
 MAX_REDRAWS = MAX_DRAWS - 1
 """Draws of nonces after the first one in a round."""
 
-Effects = tuple[RunEffect, ...]
+UNSEEN = "it was away when the model was confirmed, and too few others say that they were not"
 _DRAWING = Informed | Choosing | Greeted
 """Phases in which nothing of a round is decided but its model."""
 SaidT = TypeVar("SaidT", Hello, Reveal)
@@ -200,8 +202,15 @@ def on_announce(
             raise PeerError(SERVER, f"announces {party} in group {hello.group}, which there is not")
     if shortage(ctx.plan, hellos.keys(), _atom_seed_of(ctx, phase.past, hellos)) is not None:
         raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
+    reveal: Reveal = Reveal(nonce=phase.nonce)
+    noted: Effects = ()
+    past, unseen = phase.past, None
+    if ctx.plan.scenario.secure_sum.verified:
+        past, link, sure, noted = follow(ctx, past, message, phase.model)
+        reveal = ChainedReveal(nonce=phase.nonce, root=link.root if sure else b"")
+        unseen = None if sure else link
     revealed = Revealed(
-        phase.past,
+        past,
         phase.round,
         phase.draw,
         phase.params,
@@ -209,8 +218,9 @@ def on_announce(
         hellos,
         phase.group,
         phase.groupless,
+        unseen,
     )
-    return revealed, (Send(SERVER, Place(phase.round, attempt=phase.draw), Reveal(nonce=phase.nonce)),)
+    return revealed, (*noted, Send(SERVER, Place(phase.round, attempt=phase.draw), reveal))
 
 
 def on_reveals(
@@ -218,12 +228,18 @@ def on_reveals(
 ) -> tuple[PartyPhase, Effects]:
     """Recompute seed and clusters, draw keys for each of this party's instances, and start the first work."""
     at = Place(phase.round, attempt=phase.draw)
-    nonces = {p: r.nonce for p, r in read_said(ctx, at, place, message.reveals, Reveal).items()}
+    reveals = read_said(ctx, at, place, message.reveals, Reveal)
+    nonces = {p: r.nonce for p, r in reveals.items()}
     certified = certified_draw(ctx, phase, nonces)
     assignment = certified.assignment
     samples = {party: hello.samples for party, hello in phase.hellos.items()}
     drawn = Report(drawn_report(phase.round, certified, samples))
     past = replace(phase.past, atom_seed=certified.atom_seed)
+    noted: Effects = ()
+    if phase.unseen is not None:
+        if not vouched(ctx, phase.unseen, reveals):
+            return sit_out(phase, past), (drawn, Report(SatOut(phase.round, UNSEEN)))
+        past, noted = accepted(past, phase.unseen)
     if ctx.me not in assignment.participants:
         return sit_out(phase, past), (drawn, Report(SatOut(phase.round, _not_drawn(ctx))))
     announced = announced_digest(phase.hellos)
@@ -244,16 +260,15 @@ def on_reveals(
         phase.round,
         phase.params,
         phase.model,
-        assignment,
+        certified,
         phase.hellos,
-        certified.weights,
         samples_used,
         instances,
         group=phase.group,
         groupless=phase.groupless,
     )
     own = model_of(ctx.plan, phase.params, phase.group)
-    return working, (drawn, *adverts, Train(phase.round, 0, own, past.carry, samples_used))
+    return working, (drawn, *noted, *adverts, Train(phase.round, 0, own, past.carry, samples_used))
 
 
 def begin_instance(

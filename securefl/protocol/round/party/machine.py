@@ -42,15 +42,16 @@ from securefl.protocol.messages import (
     Join,
     ModelAnnounce,
     NotForParties,
+    OpeningProof,
     Retry,
     Reveals,
     RollCall,
     SlotCounts,
+    StepProof,
     SumToMember,
 )
 from securefl.protocol.round.party.draw import (
     MAX_REDRAWS,
-    Effects,
     invited_before,
     on_announce,
     on_chosen,
@@ -76,9 +77,10 @@ from securefl.protocol.round.party.phases import (
 from securefl.protocol.round.party.release import on_certificate, on_freeze
 from securefl.protocol.round.party.shares import on_counts
 from securefl.protocol.round.party.sums import on_instance_message, on_submit, on_trained
+from securefl.protocol.round.party.verifying import on_proof
 from securefl.protocol.round.shared.allowance import extra
 from securefl.protocol.round.shared.presence import FIRST, linked
-from securefl.protocol.round.shared.reports import SatOut
+from securefl.protocol.round.shared.reports import Effects, SatOut
 from securefl.protocol.secure_sum import Running, sums_of
 from securefl.scenario import Scenario
 
@@ -114,7 +116,14 @@ class PartyMachine:
     def start(self, now: float) -> tuple[PartyPhase, Effects]:
         """Join the run."""
         ctx = self._ctx
-        past = Past(ctx.spent, ctx.releases, atom_seed=ctx.atom_seed, given=ctx.given, choice=ctx.choice)
+        past = Past(
+            ctx.spent,
+            ctx.releases,
+            atom_seed=ctx.atom_seed,
+            given=ctx.given,
+            choice=ctx.choice,
+            link=None if ctx.root else ctx.first,
+        )
         return Outside(past), (Send(SERVER, Place(-1), FIRST), self._join(), WakeAt(now + self._patience))
 
     def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:
@@ -204,8 +213,19 @@ class PartyMachine:
                 assert_never(event.message)
 
 
+def _verifying(
+    ctx: PartyContext, phase: PartyPhase, place: Place, message: Proof
+) -> tuple[PartyPhase, Effects]:
+    """Take a proof, whatever else this party is at."""
+    if isinstance(phase, Ended):
+        return phase, ()
+    past, effects = on_proof(ctx, phase.past, place, message)
+    return replace(phase, past=past), effects
+
+
 DrawMessage = Invite | Announce | Reveals
-SumMessage = SumToMember | Retry | Freeze | Certificate | SlotCounts
+Proof = OpeningProof | StepProof
+SumMessage = SumToMember | Retry | Freeze | Certificate | SlotCounts | Proof
 
 
 def _drawing(
@@ -232,7 +252,9 @@ def _drawing(
 def _summing(
     ctx: PartyContext, phase: PartyPhase, place: Place, message: SumMessage
 ) -> tuple[PartyPhase, Effects]:
-    """Take a message of the secure sums, from the key lists to the certificate."""
+    """Take a message of the secure sums, from the key lists to the proofs of what they came to."""
+    if isinstance(message, Proof):
+        return _verifying(ctx, phase, place, message)
     if isinstance(message, SumToMember | Retry):
         if not isinstance(phase, Working):
             raise _untimely(phase, place, message)

@@ -15,17 +15,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from securefl.base.arrays import F32, F64
+from securefl.base.crypto import Identity
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
 from securefl.methods.leakage import NOTHING_GIVEN, Admission, Given
 from securefl.protocol.messages import Hello
 from securefl.protocol.round.party.upload import HONEST, Seams, Upload
+from securefl.protocol.round.shared.chain import CertifiedRound, ChainLink
 from securefl.protocol.round.shared.choices import NO_CHOICE, KeptChoice
+from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.leakage import Question
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
-from securefl.protocol.secure_sum import InputSent, MemberPhase, SecureSum
+from securefl.protocol.secure_sum import InputSent, MemberPhase, Repeatable, SecureSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,12 @@ class PartyContext:
     """Sums that it gave shares for before it was started, by its account."""
     choice: KeptChoice = NO_CHOICE
     """The task group that it had named before it was started, by its journal."""
+    identity: Identity | None = field(default=None, repr=False)
+    """Opens what is sealed to this party; nothing is, unless rounds are verified."""
+    first: ChainLink | None = None
+    """What the chain of models begins with, where rounds are verified."""
+    root: bytes = b""
+    """The last root in the journal of a party that was started again."""
     prepared: SecureSum | None = field(default=None, repr=False)
     """The kind of sum with what members compute with; None where they need nothing."""
 
@@ -57,6 +66,19 @@ class PartyContext:
     def sums(self) -> SecureSum:
         """The run's kind of secure sum."""
         return self.prepared or self.plan.sums
+
+
+@dataclass(frozen=True, slots=True)
+class Verifying:
+    """A round that this party has helped to open, while what the server makes of it is to be verified."""
+
+    certified: CertifiedRound
+    params: F32 = field(repr=False)
+    """The round's models, f32 ``(k d,)``."""
+    instances: Mapping[ClusterKey, Repeatable]
+    """Its own sums."""
+    attested: bytes = b""
+    """The root that it has attested: one a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +99,10 @@ class Past:
     """Sums that it has given shares for, in this run and in all that its account knows."""
     choice: KeptChoice = NO_CHOICE
     """The task group that it has named, where that is kept (``groups.choice_epsilon``)."""
+    link: ChainLink | None = None
+    """The last link of the chain of models that this party has seen confirmed."""
+    verifying: Verifying | None = None
+    """The last round that it can verify."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +163,8 @@ class Revealed:
     hellos: Mapping[PartyId, Hello]
     group: int = field(default=0, repr=False)
     groupless: str = field(default="", repr=False)
+    unseen: ChainLink | None = None
+    """The link of the round's model, where this party was away when it was confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +175,8 @@ class Working:
     round: int
     params: F32 = field(repr=False)
     model: bytes
-    assignment: Assignment
+    drawn: Draw
     hellos: Mapping[PartyId, Hello]
-    weights: Mapping[PartyId, float]
-    """Of everybody who takes part, in (0, 1]."""
     samples: int | None
     """How many of its own samples the party trains on at most; None for all of them."""
     instances: Mapping[ClusterKey, MemberPhase | None]
@@ -163,6 +189,16 @@ class Working:
     """Of a hidden group, once the update is there."""
     submit_at: float | None = None
     """When its masked inputs leave (``deadlines.submit``); None where each leaves once it is there."""
+
+    @property
+    def assignment(self) -> Assignment:
+        """The round's clusters."""
+        return self.drawn.assignment
+
+    @property
+    def weights(self) -> Mapping[PartyId, float]:
+        """Of everybody who takes part, in (0, 1]."""
+        return self.drawn.weights
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,23 +13,37 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import is_closed, splits, sums_apart
 from securefl.methods.leakage import Admission, Given, crossed_together, joined
 from securefl.protocol.kernel import Place, Report, Send
-from securefl.protocol.messages import Certificate, Endorse, Freeze, Receipt
+from securefl.protocol.messages import BindingFreeze, Certificate, Endorse, Freeze, Receipt
 from securefl.protocol.round.party.carrying import carries, own_upload
-from securefl.protocol.round.party.draw import Effects
-from securefl.protocol.round.party.phases import Endorsed, PartyContext, PartyPhase, Working, sit_out
+from securefl.protocol.round.party.phases import (
+    Endorsed,
+    PartyContext,
+    PartyPhase,
+    Past,
+    Verifying,
+    Working,
+    sit_out,
+)
 from securefl.protocol.round.party.shares import release
 from securefl.protocol.round.party.sums import submitted_instances
+from securefl.protocol.round.shared.chain import CertifiedRound
 from securefl.protocol.round.shared.leakage import (
     Question,
     certified_prime_seed,
     first_crossing,
+    opened_keys,
     repeat_limits,
     sums_given,
     withheld,
 )
-from securefl.protocol.round.shared.reports import AnyReport, ClusterKey, SatOut, SurvivorsFrozen
-from securefl.protocol.round.shared.statement import announced_digest, lists_statement, round_statement
-from securefl.protocol.secure_sum import InputSent
+from securefl.protocol.round.shared.reports import AnyReport, ClusterKey, Effects, SatOut, SurvivorsFrozen
+from securefl.protocol.round.shared.statement import (
+    announced_digest,
+    bound_statement,
+    lists_statement,
+    round_statement,
+)
+from securefl.protocol.secure_sum import InputSent, commitment_of, repeatable, stated_input
 from securefl.protocol.wire import open_relayed
 
 
@@ -55,24 +69,17 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     given = sums_given(ctx.plan, phase.params, phase.assignment, survivors, admission.admitted)
     instances = {key: i for key, i in instances.items() if key[0] in admission.admitted}
     _check_attempts(instances, message)
-    _check_receipts(ctx, phase, instances, survivors, message, admission)
+    stated = _check_receipts(ctx, phase, instances, survivors, message, admission)
+    commitments = _commitments(ctx, phase, instances, survivors, message, admission, stated)
     if (repeats := _crossed_by_repeats(ctx, phase.past.given, given, phase.round)) is not None:
         return sit_out(phase), (frozen, Report(SatOut(phase.round, repeats)))
-    statement = round_statement(
-        ctx.plan.run,
-        phase.round,
-        phase.model,
-        ctx.plan.config_digest(),
-        announced_digest(phase.hellos),
-        phase.assignment,
-        survivors,
-    )
-    after = replace(phase.past, given=joined(phase.past.given, given))
-    if carries(ctx.plan, "own") and ctx.me in survivors:
-        after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me]))
+    statement = _statement(ctx, phase, survivors, commitments)
+    certified: CertifiedRound | None = None
+    if commitments is not None:
+        certified = CertifiedRound(phase.round, statement, phase.drawn, survivors, commitments)
     endorsed = Endorsed(
         phase.past,
-        after,
+        _after(ctx, phase, given, certified, instances, survivors),
         phase.round,
         statement,
         survivors,
@@ -91,6 +98,42 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     own_lists = lists_statement((r, j, i.lists_digest) for (r, j), i in instances.items())
     endorse = Endorse(statement=statement, lists=own_lists, ledger_head=admission.head())
     return endorsed, (*told, Send(SERVER, Place(phase.round), endorse))
+
+
+def _after(
+    ctx: PartyContext,
+    phase: Working,
+    given: Given,
+    certified: CertifiedRound | None,
+    instances: Mapping[ClusterKey, InputSent],
+    survivors: frozenset[PartyId],
+) -> Past:
+    """The past of a party that has released."""
+    after = replace(phase.past, given=joined(phase.past.given, given))
+    if certified is not None:
+        sums = {key: repeatable(instance, survivors) for key, instance in instances.items()}
+        after = replace(after, verifying=Verifying(certified, phase.params, sums))
+    if carries(ctx.plan, "own") and ctx.me in survivors:
+        after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me]))
+    return after
+
+
+def _statement(
+    ctx: PartyContext,
+    phase: Working,
+    survivors: frozenset[PartyId],
+    commitments: Mapping[ClusterKey, bytes] | None,
+) -> bytes:
+    statement = round_statement(
+        ctx.plan.run,
+        phase.round,
+        phase.model,
+        ctx.plan.config_digest(),
+        announced_digest(phase.hellos),
+        phase.assignment,
+        survivors,
+    )
+    return statement if commitments is None else bound_statement(statement, commitments.values())
 
 
 def _helps(
@@ -204,8 +247,8 @@ def _check_receipts(
     survivors: frozenset[PartyId],
     message: Freeze,
     admission: Admission,
-) -> None:
-    """Every survivor of our instances was masked under the lists that we saw.
+) -> dict[tuple[ClusterKey, PartyId], Receipt]:
+    """Every survivor of our instances was masked under the lists that we saw; return what was stated.
 
     Without it, a server could tell one member that it shares masks with colluders only, and have the honest
     others release the seed of that member's self mask. "Every survivor" means of the cluster as assigned: one
@@ -223,15 +266,48 @@ def _check_receipts(
         if len(alive) < instance.setup.min_survivors:
             raise PeerError(SERVER, f"counts fewer than min_survivors in {instance.setup.describe()}")
         for party in alive - {ctx.me}:
-            if stated.get((key, party)) != instance.lists_digest:
+            receipt = stated.get((key, party))
+            if receipt is None or receipt.lists_digest != instance.lists_digest:
                 raise PeerError(SERVER, f"{party} was not shown our lists in {instance.setup.describe()}")
+    return stated
+
+
+def _commitments(
+    ctx: PartyContext,
+    phase: Working,
+    instances: Mapping[ClusterKey, InputSent],
+    survivors: frozenset[PartyId],
+    message: Freeze,
+    admission: Admission,
+    stated: Mapping[tuple[ClusterKey, PartyId], Receipt],
+) -> dict[ClusterKey, bytes] | None:
+    """What fixes each sum of the round before anything opens; None where sums are not verified.
+
+    From here on nobody can change a sum, not even its members. What others are told of our own instances is
+    what we have receipts for.
+    """
+    if not ctx.plan.scenario.secure_sum.verified:
+        return None
+    keys = opened_keys(phase.assignment, survivors, admission.admitted)
+    if not isinstance(message, BindingFreeze) or len(message.commitments) != len(keys):
+        raise PeerError(SERVER, "freezes a round without fixing each of its sums")
+    commitments = dict(zip(keys, message.commitments, strict=True))
+    for key, instance in instances.items():
+        inputs = {instance.setup.index(ctx.me): instance.input_digest}
+        for (of, party), receipt in stated.items():
+            if of == key:
+                inputs[instance.setup.index(party)] = stated_input(receipt)
+        whole = sorted(inputs) == list(instance.added(survivors)) and all(inputs.values())
+        if not whole or commitment_of(instance.setup, instance.lists_digest, inputs) != commitments[key]:
+            raise PeerError(SERVER, f"fixes another sum of {instance.setup.describe()} than its receipts do")
+    return commitments
 
 
 def _stated(
     ctx: PartyContext, instances: Mapping[ClusterKey, InputSent], message: Freeze, admission: Admission
-) -> dict[tuple[ClusterKey, PartyId], bytes]:
-    """The lists that members say they were shown, from receipts that they signed: one of each."""
-    stated: dict[tuple[ClusterKey, PartyId], bytes] = {}
+) -> dict[tuple[ClusterKey, PartyId], Receipt]:
+    """What members say they were shown, and have sent, in receipts that they signed: one of each."""
+    stated: dict[tuple[ClusterKey, PartyId], Receipt] = {}
     for frame in message.receipts:
         delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
         key = (delivery.place.reclustering, delivery.place.cluster)
@@ -248,5 +324,5 @@ def _stated(
             raise PeerError(
                 SERVER, f"relays two receipts of {delivery.sender} in {instance.setup.describe()}"
             )
-        stated[key, delivery.sender] = delivery.message.lists_digest
+        stated[key, delivery.sender] = delivery.message
     return stated

@@ -9,9 +9,8 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import COUNTS, hides_groups
 from securefl.protocol.kernel import Enter, Journal, Place, Report, Send, SumsGiven
 from securefl.protocol.messages import Release, ReleasedShares, SlotCounts
-from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.party.phases import Counted, Endorsed, Outside, PartyContext, PartyPhase, sit_out
-from securefl.protocol.round.shared.reports import ClusterKey, SharesReleased, SlotsCounted
+from securefl.protocol.round.shared.reports import ClusterKey, Effects, SharesReleased, SlotsCounted
 from securefl.protocol.round.shared.slots import FIRST_SLOT, counts_at, least_in_slot, open_slots
 from securefl.protocol.round.shared.statement import release_context, slots_statement
 from securefl.protocol.secure_sum import InputSent

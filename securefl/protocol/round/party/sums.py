@@ -23,12 +23,12 @@ from securefl.protocol.kernel import (
     UpdateGiven,
 )
 from securefl.protocol.messages import PassedOn, Retry, SumToMember
-from securefl.protocol.round.party.draw import Effects, begin_instance
+from securefl.protocol.round.party.draw import begin_instance
 from securefl.protocol.round.party.phases import PartyContext, PartyPhase, Working
 from securefl.protocol.round.party.upload import Occasion, make_upload
 from securefl.protocol.round.shared.groups import model_of
 from securefl.protocol.round.shared.randomness import instance_entropy, update_entropy
-from securefl.protocol.round.shared.reports import ClusterKey, NothingLearned, UpdateEncoded
+from securefl.protocol.round.shared.reports import ClusterKey, Effects, NothingLearned, UpdateEncoded
 from securefl.protocol.round.shared.slots import draw_seat, slot_uploads
 from securefl.protocol.secure_sum import InputSent, MemberPhase, MemberStep
 

@@ -8,11 +8,16 @@ from dataclasses import replace
 from securefl.base.ids import PartyId
 from securefl.protocol.kernel import Received, Reject, Report, Send
 from securefl.protocol.messages import AnyMessage, Complaint, Retry
-from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.server.freeze import eligible
 from securefl.protocol.round.server.phases import ServerContext, Summing
 from securefl.protocol.round.server.waiting import due, least_answers
-from securefl.protocol.round.shared.reports import AnyReport, ClusterKey, InstanceLost, InstanceRetried
+from securefl.protocol.round.shared.reports import (
+    AnyReport,
+    ClusterKey,
+    Effects,
+    InstanceLost,
+    InstanceRetried,
+)
 from securefl.protocol.secure_sum import CollectingInputs, Lost, ServerPhase, Setup, retry
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from msgspec import structs
+
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import sums_apart, survivor_set
 from securefl.protocol.kernel import Place, Report, Send
-from securefl.protocol.messages import Freeze, InstanceAttempt
-from securefl.protocol.round.party.draw import Effects
+from securefl.protocol.messages import BindingFreeze, Freeze, InstanceAttempt
 from securefl.protocol.round.server.phases import (
     Certifying,
     Frozen,
@@ -18,9 +19,9 @@ from securefl.protocol.round.server.phases import (
     Standing,
     Summing,
 )
-from securefl.protocol.round.shared.leakage import Question, withheld
-from securefl.protocol.round.shared.reports import ClusterKey, StepReached, SurvivorsFrozen
-from securefl.protocol.round.shared.statement import round_statement
+from securefl.protocol.round.shared.leakage import Question, opened_keys, withheld
+from securefl.protocol.round.shared.reports import ClusterKey, Effects, StepReached, SurvivorsFrozen
+from securefl.protocol.round.shared.statement import bound_statement, round_statement
 from securefl.protocol.secure_sum import CollectingInputs
 
 
@@ -60,12 +61,11 @@ def freeze(ctx: ServerContext, phase: Summing, now: float) -> tuple[Certifying |
     statement = round_statement(
         plan.run, standing.round, view.model, plan.config_digest(), view.announced, view.assignment, survivors
     )
-    alive = {
-        k: i
-        for k, i in waiting.items()
-        if k[0] in admission.admitted and survivors.intersection(i.setup.members)
-    }
-    frozen = Frozen(survivors, statement, admission.head(), alive)
+    alive = {key: waiting[key] for key in opened_keys(view.assignment, survivors, admission.admitted)}
+    commitments = {key: i.commitment(survivors) for key, i in sorted(alive.items()) if i.setup.verified}
+    if plan.scenario.secure_sum.verified:
+        statement = bound_statement(statement, commitments.values())
+    frozen = Frozen(survivors, statement, admission.head(), alive, commitments)
     dropped = tuple(p for p in view.assignment.participants if p not in able)
     # Whose update was refused has answered in time, and holds shares that the others' sum needs.
     late = standing.late | (frozenset(dropped) - frozen.holders)
@@ -92,15 +92,17 @@ def _freeze_messages(standing: Standing, frozen: Frozen) -> Effects:
     receipts: dict[PartyId, list[bytes]] = {party: [] for party in frozen.holders}
     for instance in frozen.instances.values():
         members = instance.setup.members
-        alive = instance.alive(frozen.survivors)
+        # Who verifies a sum needs to know of every vector in it.
+        told = instance.added if instance.setup.verified else instance.alive
+        others = told(frozen.survivors)
         for index in instance.holders(frozen.survivors):
-            receipts[members[index]] += [instance.receipts[other] for other in alive if other != index]
-    names = tuple(sorted(frozen.survivors))
+            receipts[members[index]] += [instance.receipts[other] for other in others if other != index]
+    freeze = Freeze(survivors=tuple(sorted(frozen.survivors)), attempts=attempts, receipts=())
+    if frozen.commitments:
+        fixed = tuple(frozen.commitments.values())
+        freeze = BindingFreeze(survivors=freeze.survivors, attempts=attempts, receipts=(), commitments=fixed)
+    place = Place(standing.round)
     return tuple(
-        Send(
-            party,
-            Place(standing.round),
-            Freeze(survivors=names, attempts=attempts, receipts=tuple(receipts[party])),
-        )
+        Send(party, place, structs.replace(freeze, receipts=tuple(receipts[party])))
         for party in sorted(receipts)
     )

@@ -9,8 +9,9 @@ from securefl.base.ids import EVERYONE, PartyId
 from securefl.methods.clustering import commitment
 from securefl.protocol.kernel import Aborted, AllSent, AwaitSent, Evaluate, Place, Report, Send
 from securefl.protocol.messages import Announce, Goodbye, Hello, Invite, ModelAnnounce, Reveal, Reveals
-from securefl.protocol.round.party.draw import MAX_REDRAWS, Effects
+from securefl.protocol.round.party.draw import MAX_REDRAWS
 from securefl.protocol.round.server.phases import (
+    Attesting,
     Ended,
     Evaluating,
     Greeting,
@@ -21,6 +22,7 @@ from securefl.protocol.round.server.phases import (
     Standing,
     Summing,
 )
+from securefl.protocol.round.server.proving import attesting_time, chained
 from securefl.protocol.round.server.stepping import alone_for, waits_of, without_clusters, without_quorum
 from securefl.protocol.round.server.suspicion import voided as lost_bets
 from securefl.protocol.round.server.waiting import Pace
@@ -30,6 +32,7 @@ from securefl.protocol.round.shared.draw import draw_round, drawn_report, shorta
 from securefl.protocol.round.shared.groups import fits_groups
 from securefl.protocol.round.shared.reports import (
     DrawVoided,
+    Effects,
     ModelSent,
     QuorumAwaited,
     RoundSkipped,
@@ -139,6 +142,9 @@ def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[Serve
         if lacking is not None and not phase.excluded:
             return _wait_on(ctx, phase, tuple(present), reason, now)
         return skip_round(ctx, phase.standing, tuple(present), reason)
+    if phase.standing.pending is not None:
+        # Nobody is to train on what is not confirmed: hellos have come meanwhile, so that it costs no time.
+        return Attesting(phase.standing, now + attesting_time(ctx), phase), ()
     late = frozenset(ctx.plan.roster.parties) - frozenset(present)
     standing = replace(phase.standing, late=late, present=len(present), lone_rounds=0, lone_seconds=0.0)
     revealing = Revealing(
@@ -150,10 +156,10 @@ def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[Serve
         {},
         now + ctx.plan.scenario.deadlines.reveal,
     )
-    frames = tuple(phase.hellos[party][1] for party in present)
+    announce = chained(standing, Announce(hellos=tuple(phase.hellos[party][1] for party in present)))
     return revealing, (
         Report(StepReached(phase.standing.round, "reveal")),
-        Send(EVERYONE, Place(phase.standing.round, attempt=phase.draw), Announce(hellos=frames)),
+        Send(EVERYONE, Place(phase.standing.round, attempt=phase.draw), announce),
     )
 
 

@@ -31,6 +31,7 @@ from securefl.protocol.kernel import (
 )
 from securefl.protocol.messages import (
     AnyMessage,
+    Attest,
     Dealt,
     Endorse,
     Goodbye,
@@ -42,7 +43,6 @@ from securefl.protocol.messages import (
     RollCall,
     SumToServer,
 )
-from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.server.gather import (
     abort,
     begin_round,
@@ -54,6 +54,7 @@ from securefl.protocol.round.server.gather import (
     on_reveal,
 )
 from securefl.protocol.round.server.opening import (
+    close_attesting,
     close_certifying,
     close_releasing,
     on_consulted,
@@ -63,6 +64,7 @@ from securefl.protocol.round.server.opening import (
 )
 from securefl.protocol.round.server.phases import (
     NOBODY_GONE,
+    Attesting,
     Certifying,
     Consulting,
     Ended,
@@ -77,6 +79,7 @@ from securefl.protocol.round.server.phases import (
     Standing,
     Summing,
 )
+from securefl.protocol.round.server.proving import awaited_attests, on_attest
 from securefl.protocol.round.server.sums import (
     advance,
     awaited_members,
@@ -86,9 +89,10 @@ from securefl.protocol.round.server.sums import (
 )
 from securefl.protocol.round.server.waiting import GRACE, Pace, due, least_answers
 from securefl.protocol.round.shared.budget import spent_by
+from securefl.protocol.round.shared.chain import Attested, first_of
 from securefl.protocol.round.shared.draw import shortage
 from securefl.protocol.round.shared.presence import FIRST, back, lost
-from securefl.protocol.round.shared.reports import PartiesJoined
+from securefl.protocol.round.shared.reports import Effects, PartiesJoined
 
 _STEPS = (Joining, Greeting, Revealing, Certifying, Releasing)
 """Phases in which parties answer one by one, outside of sums."""
@@ -105,6 +109,8 @@ class ServerMachine:
         ctx = self._ctx
         standing = Standing(0, ctx.initial, np.zeros(ctx.plan.broadcast, dtype=np.float64))
         standing = replace(standing, pace=Pace(now))
+        if (first := first_of(ctx.plan, ctx.initial)) is not None:
+            standing = replace(standing, chain=Attested(first))
         deadline = now + ctx.plan.scenario.deadlines.join
         joining = Joining(standing, frozenset(), deadline)
         here: Send[AnyMessage] = Send(EVERYONE, Place(-1), FIRST)
@@ -154,23 +160,29 @@ class ServerMachine:
         deals = sender == ctx.plan.sums.dealer and isinstance(event.message, Dealt | Join | Here)
         if sender not in ctx.plan.roster.parties and not deals:
             raise PeerError(sender, "is not a party of this run")
+        if isinstance(event.message, Here | Join):
+            return self._on_here(phase, sender, event.message)
         if isinstance(event.message, SumToServer) and isinstance(phase, Summing):
             return on_instance_message(ctx, phase, event, event.message)
+        after: RunningPhase
+        effects: Effects = ()
         match event.message, phase:
-            case (Here() | Join()) as message, _:
-                return self._on_here(phase, sender, message)
             case Hello() as message, Greeting():
-                return on_hello(ctx, phase, sender, place, message, event.signed), ()
+                after = on_hello(ctx, phase, sender, place, message, event.signed)
             case Reveal() as message, Revealing():
-                return on_reveal(ctx, phase, sender, place, message, event.signed), ()
+                after = on_reveal(ctx, phase, sender, place, message, event.signed)
             case Endorse() as message, Certifying():
-                return on_endorse(phase, sender, place, message, event.signed), ()
+                after = on_endorse(phase, sender, place, message, event.signed)
             case Release() as message, Releasing():
-                return on_release(ctx, phase, sender, place, message)
+                after, effects = on_release(ctx, phase, sender, place, message)
+            case Attest() as message, _:
+                standing = on_attest(ctx, phase.standing, sender, place, message, event.signed)
+                after = replace(phase, standing=standing)
             case message, _:
                 kind, at = type(message).__name__, type(phase).__name__.lower()
                 late = "too late" if place.round <= phase.standing.round else "too early"
                 raise PeerError(sender, f"{kind} of round {place.round} came {late}, the server is {at}")
+        return after, effects
 
     def _too_late(self, phase: Ended, event: Event[AnyMessage]) -> Effects:
         """Tell a party that joins after the end how the run has ended."""
@@ -208,6 +220,12 @@ class ServerMachine:
                 continue
             if isinstance(phase, Consulting | Evaluating | Ended):
                 return phase, (*effects, WakeAt(None))
+            if isinstance(phase, Attesting):
+                if self.awaited(phase) and now < phase.deadline:
+                    return phase, (*effects, WakeAt(phase.deadline))
+                phase, more = close_attesting(self._ctx, phase, now)
+                effects += more
+                continue
             missing = self._missing(phase)
             until = self._due(phase, missing)
             if missing and now < until:
@@ -271,6 +289,8 @@ class ServerMachine:
         match phase:
             case Summing():
                 return awaited_members(phase)
+            case Attesting(standing=Standing(pending=pending)):
+                return () if pending is None else awaited_attests(self._ctx, pending)
             case Consulting() | Evaluating() | Ended():
                 return ()
             case _:

@@ -20,16 +20,17 @@ from securefl.protocol.kernel import (
     Consulted,
     Evaluate,
     Evaluated,
+    Finished,
     Place,
     Reject,
     Report,
     Send,
 )
 from securefl.protocol.messages import Certificate, Endorse, Goodbye, Release, ReleasedShares, SlotCounts
-from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.server.checking import checks_of, failed
-from securefl.protocol.round.server.gather import abort, begin_round
+from securefl.protocol.round.server.gather import abort, begin_round, close_hellos, skip_round
 from securefl.protocol.round.server.phases import (
+    Attesting,
     Certifying,
     Consulting,
     Ended,
@@ -40,6 +41,15 @@ from securefl.protocol.round.server.phases import (
     ServerPhase,
     Standing,
 )
+from securefl.protocol.round.server.proving import (
+    Unmasked,
+    attesting_time,
+    claim_step,
+    confirmation,
+    confirmed,
+    unconfirmed,
+    without_claim,
+)
 from securefl.protocol.round.server.stacking import NO_GRADIENTS, ClusterSum
 from securefl.protocol.round.server.stepping import after_evaluation, after_sums, to_consult
 from securefl.protocol.round.server.suspicion import weighed
@@ -47,8 +57,10 @@ from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import (
     AnyReport,
+    ClaimRefused,
     ClusterKey,
     ConsultingFailed,
+    Effects,
     InstanceLost,
     ModelFinal,
     StepReached,
@@ -56,7 +68,7 @@ from securefl.protocol.round.shared.reports import (
 )
 from securefl.protocol.round.shared.slots import counted, least_in_slot, opened_slots, totals_of
 from securefl.protocol.round.shared.statement import release_context, slots_statement
-from securefl.protocol.secure_sum import Opening
+from securefl.protocol.secure_sum import OpenedSecrets, Opening
 from securefl.protocol.wire import decode_struct
 
 
@@ -102,10 +114,11 @@ def ask_slots(
     return asking, (*map(Report, found), Report(StepReached(round_, "release")), *tell)
 
 
-def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], Effects]:
+def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[Unmasked, Effects]:
     """Open every sum that is due, as far as its releases allow; what is lost is reported."""
     frozen, round_, server = phase.frozen, phase.standing.round, ctx.plan.sums.server
     sums: list[ClusterSum] = []
+    opened_by: dict[ClusterKey, OpenedSecrets] = {}
     effects: list[Report[AnyReport] | Reject] = []
     due = due_now(ctx.plan, phase)
     for key, instance in sorted(frozen.instances.items()):
@@ -117,7 +130,8 @@ def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], 
             effects.append(Report(InstanceLost(round_, *key, reason)))
             continue
         try:
-            ring = server.open(instance, frozen.survivors, releases, ctx.store)
+            secrets = server.recovered(instance, frozen.survivors, releases)
+            ring = server.sum_of(instance.fixed(frozen.survivors), secrets, instance.vectors(ctx.store))
         except PeerError as error:
             effects += [
                 Reject(error.culprit, error.reason),
@@ -132,9 +146,11 @@ def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[list[ClusterSum], 
         alive = tuple(members[i] for i in instance.alive(frozen.survivors))
         opened = ClusterSum(*key, members=members, survivors=alive, ring=ring)
         sums.append(opened)
+        if instance.setup.verified:
+            opened_by[key] = secrets
         if not is_count(ctx.plan, key):
             effects.append(Report(SumOpened(round_, opened)))
-    return sums, tuple(effects)
+    return Unmasked(tuple(sums), opened_by), tuple(effects)
 
 
 def on_endorse(
@@ -232,23 +248,40 @@ def close_releasing(ctx: ServerContext, phase: Releasing, now: float) -> tuple[S
 
     With hidden groups the counts come first, and if any slot may be opened its shares are waited for.
     """
-    sums, effects = unmask_all(ctx, phase)
+    unmasked, effects = unmask_all(ctx, phase)
     if phase.counts is None and hides_groups(ctx.plan.scenario.groups):
-        asking, more = ask_slots(ctx, phase, sums, now)
+        asking, more = ask_slots(ctx, phase, unmasked.sums, now)
         if asking.awaited:
             return asking, (*effects, *more)
-        phase, sums, effects = asking, [], (*effects, *more)
+        phase, unmasked, effects = asking, Unmasked(), (*effects, *more)
+    if ctx.plan.scenario.secure_sum.verified and len(unmasked.sums) < len(phase.frozen.instances):
+        # The server is to have no choice among subsets: all certified sums count, or there is no step.
+        lost = len(phase.frozen.instances) - len(unmasked.sums)
+        reason = f"{count(lost, 'certified sum')} did not open, and a step takes all of them"
+        unmasked, effects = Unmasked(), (*effects, Report(ClaimRefused(phase.standing.round, reason)))
+    evaluating, more = _close_opened(ctx, phase, unmasked)
     ctx.store.discard_all()
+    return evaluating, (*effects, *more)
+
+
+def _close_opened(
+    ctx: ServerContext, phase: Releasing, unmasked: Unmasked
+) -> tuple[Evaluating | Consulting, Effects]:
+    sums = unmasked.sums
     standing, drawn, survivors = phase.standing, phase.view.drawn, phase.frozen.survivors
     checked = checks_of(ctx.plan, standing.round, sums)
-    effects, excluded = (*effects, *map(Report, checked)), failed(checked)
+    effects: Effects = tuple(map(Report, checked))
+    excluded = failed(checked)
     standing = replace(standing, suspicion=weighed(ctx.plan, standing.suspicion, drawn, sums, checked))
     asked = to_consult(ctx.plan, sums, excluded)
     if not asked:
         totals = None if phase.counts is None else totals_of(phase.counts)
         evaluating, more = _step(ctx, standing, drawn, survivors, sums, excluded, totals=totals)
-        return evaluating, (*effects, *more)
-    consulting = Consulting(standing, drawn, survivors, tuple(sums), excluded, asked)
+        if evaluating.standing.updates == standing.updates:
+            return evaluating, (*effects, *more)
+        claimed, proofs = claim_step(ctx, standing, evaluating.standing, phase.view, phase.frozen, unmasked)
+        return replace(evaluating, standing=claimed), (*effects, *proofs, *more)
+    consulting = Consulting(standing, drawn, survivors, sums, excluded, asked)
     consult = Consult(standing.round, standing.params, asked)
     return consulting, (*effects, Report(StepReached(standing.round, "consult")), consult)
 
@@ -300,9 +333,43 @@ def on_evaluated(ctx: ServerContext, phase: Evaluating, event: Evaluated) -> tup
     if outcome is None:
         greeting, effects = begin_round(ctx, standing, event.now)
         return greeting, (done, *effects)
+    if isinstance(outcome, Finished) and standing.pending is not None:
+        return Attesting(standing, event.now + attesting_time(ctx), outcome), (done,)
+    ended, effects = _end(without_claim(standing), outcome)
+    return ended, (done, *effects)
+
+
+def close_attesting(ctx: ServerContext, phase: Attesting, now: float) -> tuple[ServerPhase, Effects]:
+    """Go on with the model that verifiers confirm, or without the round that made it."""
+    standing, pending = phase.standing, phase.standing.pending
+    if pending is None:
+        raise UsageError("nothing is claimed")
+    lacks = unconfirmed(ctx, pending)
+    told: Report[AnyReport]
+    if lacks is None:
+        standing, told = confirmed(ctx, standing), Report(confirmation(pending))
+    else:
+        standing, told = without_claim(standing), Report(ClaimRefused(pending.certified.round, lacks))
+    if isinstance(phase.then, Finished):
+        outcome = (
+            phase.then if standing.updates else Aborted(f"{phase.then.reason}, and no update was confirmed")
+        )
+        ended, effects = _end(standing, outcome)
+        return ended, (told, *effects)
+    greeting = replace(phase.then, standing=standing)
+    if lacks is None:
+        after, effects = close_hellos(ctx, greeting, now)
+    else:
+        after, effects = skip_round(
+            ctx, standing, tuple(sorted(greeting.hellos)), f"nobody trains on it: {lacks}"
+        )
+    return after, (told, *effects)
+
+
+def _end(standing: Standing, outcome: Finished | Aborted) -> tuple[ServerPhase, Effects]:
     final = Report(ModelFinal(standing.round, standing.params))
     if isinstance(outcome, Aborted):
         ended, effects = abort(outcome.reason)
-        return ended, (done, final, *effects)
+        return ended, (final, *effects)
     goodbye = Goodbye(reason=outcome.reason, aborted=False)
-    return Ended(goodbye), (done, final, Send(EVERYONE, Place(-1), goodbye), outcome)
+    return Ended(goodbye), (final, Send(EVERYONE, Place(-1), goodbye), outcome)

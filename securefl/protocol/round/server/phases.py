@@ -2,7 +2,7 @@
 
 ::
 
-    Joining -> Greeting -> Revealing -> Summing -> (Certifying ->) Releasing (-> Consulting)
+    Joining -> Greeting (-> Attesting) -> Revealing -> Summing -> (Certifying ->) Releasing (-> Consulting)
                   ^------------'  a withheld nonce voids the draw    -> Evaluating -> Greeting ...
                                                                                    -> Ended
 """
@@ -18,12 +18,14 @@ from securefl.base.crypto import Identity
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
+from securefl.protocol.kernel import Finished, Place
 from securefl.protocol.messages import Endorse, Goodbye, Hello, Limits, Reveal
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.server.suspicion import NO_SUSPICION, Suspicion
 from securefl.protocol.round.server.trust import NO_TRUST, Trust
 from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared.budget import NO_RELEASES, Releases
+from securefl.protocol.round.shared.chain import Attested, CertifiedRound, ChainLink
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.online import OnlineClock
 from securefl.protocol.round.shared.plan import RunPlan
@@ -45,6 +47,20 @@ class ServerContext:
     initial: F32 = field(repr=False)
     """Parameters before the first round, shape (d,)."""
     entropy: Entropy = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A claim that is not confirmed yet."""
+
+    link: ChainLink
+    certified: CertifiedRound
+    before: Standing
+    """Where the round goes back to if the claim is not confirmed."""
+    asked: Mapping[Place, frozenset[PartyId]]
+    """Who is to attest what: a sum, or the step."""
+    attests: Mapping[Place, Mapping[PartyId, bytes]] = field(default_factory=dict, repr=False)
+    """Signed frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +103,10 @@ class Standing:
     """Rounds in a row for which too few were there."""
     lone_seconds: float = 0.0
     """Seconds that the server has waited for more in these, online."""
+    chain: Attested | None = None
+    """The last confirmed link of the chain of models, where rounds are verified."""
+    pending: Pending | None = None
+    """The claim of the last round, until it is confirmed or given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +191,8 @@ class Frozen:
     ledger: bytes
     """Head of the leakage ledger, as every survivor signs it."""
     instances: Mapping[ClusterKey, CollectingInputs]
+    commitments: Mapping[ClusterKey, bytes] = field(default_factory=dict)
+    """What fixes each sum, in the order of their keys; nothing where sums are not verified."""
 
     @property
     def holders(self) -> frozenset[PartyId]:
@@ -228,6 +250,16 @@ class Consulting:
 
 
 @dataclass(frozen=True, slots=True)
+class Attesting:
+    """Everything else is there; waiting for those who repeat what the last round came to."""
+
+    standing: Standing
+    deadline: float
+    then: Greeting | Finished
+    """What goes on if they confirm it: the next round, or the end."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluating:
     """The model has stepped; waiting for its accuracy."""
 
@@ -244,5 +276,7 @@ class Ended:
     """What everybody was told, and whoever joins late is told again."""
 
 
-RunningPhase = Joining | Greeting | Revealing | Summing | Certifying | Releasing | Consulting | Evaluating
+RunningPhase = (
+    Joining | Greeting | Revealing | Summing | Certifying | Releasing | Consulting | Attesting | Evaluating
+)
 ServerPhase = RunningPhase | Ended

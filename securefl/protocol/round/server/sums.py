@@ -8,7 +8,6 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
 from securefl.protocol.kernel import Received, Report, Send
 from securefl.protocol.messages import AnyMessage, Complaint, SumToServer
-from securefl.protocol.round.party.draw import Effects
 from securefl.protocol.round.server.attempts import (
     asked_again,
     due_in,
@@ -22,7 +21,7 @@ from securefl.protocol.round.server.attempts import (
 from securefl.protocol.round.server.freeze import freeze
 from securefl.protocol.round.server.phases import Certifying, Releasing, ServerContext, Summing
 from securefl.protocol.round.shared.allowance import allowed
-from securefl.protocol.round.shared.reports import UpdatesValidated
+from securefl.protocol.round.shared.reports import Effects, UpdatesValidated
 from securefl.protocol.secure_sum import CollectingKeys, Lost, ServerPhase
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from securefl.methods.clustering import COUNTS, hides_groups
+from securefl.methods.clustering import COUNTS, hides_groups, planned_sizes
 from securefl.protocol.round.shared.plan import RunPlan
 
-Step = Literal["hello", "shares", "training"]
+Step = Literal["hello", "shares", "training", "verify"]
 """Steps in which vectors travel: the model, what members of a sum send each other, and what they submit."""
 
 _MEGABYTE = 1e6
@@ -22,11 +22,13 @@ def allowed(plan: RunPlan, step: Step) -> float:
 def vector_bytes(plan: RunPlan, step: Step) -> int:
     """Bytes of vectors that pass one party's connection in a step, at most.
 
-    In ``hello`` the models come, four bytes a parameter. In the others there are words for each coordinate of
-    each of its sums, as many times as the kind of sum says.
+    In ``hello`` the models come, four bytes a parameter; in ``verify`` proofs. In the others there are words
+    for each coordinate of each of its sums, as many times as the kind of sum says.
     """
     if step == "hello":
         return 4 * plan.broadcast
+    if step == "verify":
+        return sum(proof_bytes(plan))
     words = plan.scenario.clustering.reclusterings * plan.length
     if hides_groups(plan.scenario.groups):
         words = plan.words(COUNTS) + plan.broadcast
@@ -34,7 +36,22 @@ def vector_bytes(plan: RunPlan, step: Step) -> int:
     return words * plan.limits.ring_bits // 8 * vectors
 
 
+def proof_bytes(plan: RunPlan) -> tuple[int, int]:
+    """Bytes of vectors in the proof of one opening, and in that of a step, at most; 0 where nobody verifies.
+
+    All vectors of a cluster; all sums of a round, and the optimiser's velocity, eight bytes a parameter.
+    """
+    scenario, word = plan.scenario, plan.limits.ring_bits // 8
+    if not scenario.secure_sum.verified:
+        return 0, 0
+    sums = scenario.clustering.reclusterings * len(planned_sizes(scenario))
+    return (
+        plan.limits.max_cluster_size * plan.length * word,
+        sums * plan.length * word + 8 * plan.broadcast,
+    )
+
+
 def extra(plan: RunPlan) -> float:
     """Seconds by which a round may exceed the sum of its deadlines, for its vectors."""
-    steps: tuple[Step, ...] = ("hello", "shares", "training")
+    steps: tuple[Step, ...] = ("hello", "shares", "training", "verify")
     return sum(allowed(plan, step) - float(getattr(plan.scenario.deadlines, step)) for step in steps)

@@ -23,7 +23,7 @@ from securefl.methods.leakage import (
 from securefl.protocol.messages import MILLION, Limits
 from securefl.protocol.round.shared.groups import model_of
 from securefl.protocol.round.shared.plan import RunPlan, published_limits
-from securefl.protocol.round.shared.reports import SumsWithheld
+from securefl.protocol.round.shared.reports import ClusterKey, SumsWithheld
 from securefl.protocol.round.shared.statement import model_digest
 from securefl.scenario import Scenario
 
@@ -81,6 +81,19 @@ class Question:
         )
 
 
+def opened_keys(
+    assignment: Assignment, survivors: Collection[PartyId], admitted: Collection[int]
+) -> tuple[ClusterKey, ...]:
+    """The instances that may be opened: those with survivors, of reclusterings that are admitted."""
+    alive = frozenset(survivors)
+    return tuple(
+        (r, j)
+        for r in sorted(admitted)
+        for j, members in enumerate(assignment.clusters[r])
+        if alive.intersection(members)
+    )
+
+
 def sums_given(
     plan: RunPlan,
     params: F32,
@@ -102,11 +115,9 @@ def sums_given(
         group: model_digest(model_of(plan, params, group) if tasks else params) for group in {*tasks, 0}
     }
     given: dict[bytes, list[tuple[PartyId, ...]]] = {}
-    for r in sorted(admitted):
-        for j, members in enumerate(assignment.clusters[r]):
-            row = tuple(sorted(alive.intersection(members)))
-            if row:
-                given.setdefault(models[tasks[j] if tasks else 0], []).append(row)
+    for r, j in opened_keys(assignment, survivors, admitted):
+        row = tuple(sorted(alive.intersection(assignment.clusters[r][j])))
+        given.setdefault(models[tasks[j] if tasks else 0], []).append(row)
     return {model: tuple(dict.fromkeys(rows)) for model, rows in given.items()}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from securefl.protocol.kernel import WakeAt
-from securefl.protocol.round.party.draw import Effects
+from securefl.protocol.round.shared.reports import Effects
 
 OTHERS_RETURN: Final = 6.0
 """Seconds within which everybody notices that a broker is back: who waits tries every 5, at the least.

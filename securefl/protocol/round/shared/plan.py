@@ -135,6 +135,7 @@ class RunPlan:
             ring_bits=self.limits.ring_bits,
             removable=self.removable,
             everyone=self.sums.everyone,
+            verified=sums.verified,
         )
 
     @property

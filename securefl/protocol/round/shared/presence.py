@@ -7,8 +7,7 @@ from typing import Final
 from securefl.base.ids import SERVER, PartyId
 from securefl.protocol.kernel import Offline, Online, Place, Report, Send, WakeAt
 from securefl.protocol.messages import Here
-from securefl.protocol.round.party.draw import Effects
-from securefl.protocol.round.shared.reports import ConnectionBack, ConnectionLost
+from securefl.protocol.round.shared.reports import ConnectionBack, ConnectionLost, Effects
 
 FIRST: Final = Here(connection=1, kept=False)
 """Said as a machine starts, when its first connection stands."""

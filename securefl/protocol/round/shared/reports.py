@@ -328,6 +328,43 @@ class SatOut:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A party has repeated an opening, or the step, and it comes to what the server claims."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    """-1 both for the step."""
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFollowed:
+    """A party goes on with a model of which it knows that the chain confirms it."""
+
+    round: int
+    """Whose step made the model; -1 for the first."""
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimConfirmed:
+    """Verifiers have confirmed what the server made of a round."""
+
+    round: int
+    root: bytes
+    verifiers: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRefused:
+    """The server's step is void: not all certified sums opened, or verifiers have not confirmed it."""
+
+    round: int
+    reason: str
+
+
 AnyReport: TypeAlias = (
     PartiesJoined
     | ConnectionLost
@@ -356,12 +393,18 @@ AnyReport: TypeAlias = (
     | NothingLearned
     | SharesReleased
     | SatOut
+    | Repeated
+    | LinkFollowed
+    | ClaimConfirmed
+    | ClaimRefused
 )
 """The closed set: whatever is not in this union is no report."""
 
 
 RunEffect: TypeAlias = Effect[AnyMessage, AnyReport]
 """What a machine of a run asks of its shell."""
+Effects: TypeAlias = tuple[RunEffect, ...]
+"""The same of one step, in order."""
 
 
 def is_report(item: object) -> TypeGuard[AnyReport]:

@@ -8,6 +8,7 @@ from securefl.base.arrays import F32
 from securefl.base.crypto import digest
 from securefl.base.ids import PartyId, RunId
 from securefl.methods.clustering import Assignment
+from securefl.protocol.kernel import Place
 from securefl.protocol.messages import Hello
 from securefl.protocol.wire import encode
 
@@ -51,6 +52,11 @@ def round_statement(
     )
 
 
+def bound_statement(statement: bytes, commitments: Iterable[bytes]) -> bytes:
+    """Return what a party endorses where sums are verified: the statement, and what fixes every sum."""
+    return digest("bound statement", statement, *commitments)
+
+
 def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
     """Return the hash of a party's own key and share lists: (reclustering, cluster, lists digest) each."""
     fields: list[int | bytes] = []
@@ -67,3 +73,8 @@ def slots_statement(statement: bytes, seats: Iterable[int]) -> bytes:
 def release_context(statement: bytes, party: PartyId) -> bytes:
     """Return what a sealed release is bound to."""
     return digest("release", statement, party)
+
+
+def proof_context(root: bytes, place: Place, party: PartyId) -> bytes:
+    """Return what a proof that is sealed to a verifier is bound to."""
+    return digest("proof", root, *place, party)

@@ -35,9 +35,11 @@ from securefl.protocol.secure_sum.crypten.server import (
     BlindedShares,
     check_seed,
     close_keys,
-    open_shares,
+    recovered,
     relay,
+    sum_of,
 )
+from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors
 from securefl.protocol.secure_sum.port import (
     Closed,
     InputSent,
@@ -177,13 +179,12 @@ class SharesServer(ServerEnd):
             )
         check_seed(phase, holder, release)
 
-    def open(
-        self,
-        phase: CollectingInputs,
-        _survivors: frozenset[PartyId],
-        releases: Mapping[PartyId, Opening],
-        store: VectorStore,
-    ) -> Ring:
+    def recovered(
+        self, phase: CollectingInputs, _survivors: frozenset[PartyId], releases: Mapping[PartyId, Opening]
+    ) -> OpenedSecrets:
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
-        seeds = {party: item for party, item in releases.items() if isinstance(item, InstanceSeed)}
-        return open_shares(phase, seeds, store)
+        return recovered(phase, {p: one for p, one in releases.items() if isinstance(one, InstanceSeed)})
+
+    def sum_of(self, fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
+        """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
+        return sum_of(fixed, secrets, vectors)

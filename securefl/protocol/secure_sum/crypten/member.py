@@ -28,7 +28,7 @@ from securefl.base.crypto import BadKeyError, KeyPair, Roster, add_masks, digest
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.encoding import ring_dtype, to_wire
+from securefl.methods.encoding import ring_dtype
 from securefl.protocol.messages import InstanceSeed, KeyAdvert, KeyList, MaskedInput, PeerBox, Receipt
 from securefl.protocol.secure_sum.adverts import read_key_list
 from securefl.protocol.secure_sum.crypten.peers import Peers
@@ -42,6 +42,7 @@ from securefl.protocol.secure_sum.crypten.progress import (
     Progress,
 )
 from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
+from securefl.protocol.secure_sum.evidence import input_with_receipt, stated_input
 from securefl.protocol.secure_sum.removal import components_from, noise_secret
 from securefl.protocol.secure_sum.setup import Setup, self_mask_key
 
@@ -115,6 +116,14 @@ class Submitted:
     sharers: frozenset[int]
     """Numbers of the members that the sum holds, if it opens."""
     lists_digest: bytes
+    listed: frozenset[int] = frozenset()
+    """Numbers of all members that the sum has a part of."""
+    input_digest: bytes = b""
+    """Of the blinded share, where sums are verified."""
+
+    def added(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
+        """All members: each exports a part of the sum."""
+        return tuple(sorted(self.listed))
 
 
 MemberPhase = Advertised | Listed | Computing | Spoiled | Submitted
@@ -231,10 +240,12 @@ def _after(phase: Listed, computation: Computation[Ring], progress: Progress[Rin
         return Step(Computing(replace(phase, early=()), computation), boxes)
     share = progress.result.copy()
     add_masks(share, [(self_mask_key(phase.seed, phase.context), 1)])
-    submitted = Submitted(phase.setup, phase.me, phase.seed, frozenset(phase.listed), phase.lists_digest)
-    return Step(
-        submitted, boxes, (MaskedInput(vector=to_wire(share)), Receipt(lists_digest=phase.lists_digest))
+    said = input_with_receipt(phase.setup, phase.me, share, phase.lists_digest)
+    listed = frozenset(phase.listed)
+    submitted = Submitted(
+        phase.setup, phase.me, phase.seed, listed, phase.lists_digest, listed, stated_input(said[1])
     )
+    return Step(submitted, boxes, said)
 
 
 def _boxed(phase: Listed, out: Outgoing, entropy: Entropy) -> PeerBox:

@@ -20,8 +20,8 @@ from securefl.base.ids import PartyId
 from securefl.methods.encoding import add_wire, zeros
 from securefl.protocol.messages import InstanceSeed, KeyList, PeerBox
 from securefl.protocol.secure_sum.collecting import CollectingInputs, CollectingKeys, Lost, listed
+from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors
 from securefl.protocol.secure_sum.setup import self_mask_key
-from securefl.protocol.secure_sum.store import VectorStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,10 @@ class BlindedShares(CollectingInputs):
         waiting = self.sharers - self.answered
         return self.names(waiting - least_said(waiting, self.said))
 
+    def added(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
+        """All members: each exports a part of the sum."""
+        return tuple(sorted(self.sharers))
+
 
 def least_said(waiting: Collection[int], said: Mapping[int, int]) -> frozenset[int]:
     """Of members that compute together and have not ended, those that hold up the others, as it seems."""
@@ -56,7 +60,7 @@ def close_keys(phase: CollectingKeys) -> tuple[BlindedShares | Lost, KeyList | N
     adverts, digest, key_list = found
     sharers = frozenset(adverts)
     lists = phase.setup.lists_digest(digest, sharers)
-    return BlindedShares(phase.setup, adverts, digest, lists, sharers), key_list
+    return BlindedShares(phase.setup, adverts, digest, lists, sharers, frames=phase.frames), key_list
 
 
 BlindedT = TypeVar("BlindedT", bound=BlindedShares)
@@ -87,25 +91,35 @@ def check_seed(phase: CollectingInputs, holder: PartyId, release: InstanceSeed) 
         raise PeerError(holder, f"released another seed than it advertised in {setup.describe()}")
 
 
-def open_shares(
-    phase: CollectingInputs, releases: Mapping[PartyId, InstanceSeed], store: VectorStore
-) -> Ring:
-    """Return the ring sum (shape (d,)) of all listed members' encoded updates.
-
-    ``releases`` holds only what :func:`check_seed` accepted.
+def recovered(phase: CollectingInputs, releases: Mapping[PartyId, InstanceSeed]) -> OpenedSecrets:
+    """Return the seeds of all blinds; ``releases`` holds only what :func:`check_seed` accepted.
 
     Raises:
         UsageError: a listed member's share or seed is missing.
     """
     setup = phase.setup
-    context = setup.keys_context(phase.key_list)
-    total = zeros(setup.length, setup.ring_bits)
-    terms: list[tuple[bytes, Sign]] = []
     for index in sorted(phase.sharers):
         name = setup.members[index]
         if name not in releases or index not in phase.inputs:
             raise UsageError(f"{setup.describe()} opens with all members only, {name} is missing")
-        add_wire(total, store.get(phase.inputs[index]), name)
-        terms.append((self_mask_key(releases[name].seed, context), -1))
+    return OpenedSecrets({setup.index(name): release.seed for name, release in releases.items()})
+
+
+def sum_of(fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
+    """Return the ring sum, shape (d,), for the server and for verifiers; every listed member has a part.
+
+    Raises:
+        PeerError: a seed is another one than its member advertised.
+    """
+    setup = fixed.setup
+    context = setup.keys_context(fixed.key_list)
+    total = zeros(setup.length, setup.ring_bits)
+    terms: list[tuple[bytes, Sign]] = []
+    for index in sorted(fixed.sharers):
+        name, seed = setup.members[index], secrets.seed(index)
+        if setup.seed_digest(index, seed) != fixed.adverts[index].seed_digest:
+            raise PeerError(name, f"released another seed than it advertised in {setup.describe()}")
+        add_wire(total, vectors(index), name)
+        terms.append((self_mask_key(seed, context), -1))
     add_masks(total, terms)
     return total

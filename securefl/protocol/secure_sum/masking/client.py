@@ -32,7 +32,7 @@ from securefl.base.crypto import (
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.encoding import ring_dtype, to_wire
+from securefl.methods.encoding import ring_dtype
 from securefl.protocol.messages import (
     BoxList,
     InstanceShares,
@@ -44,6 +44,7 @@ from securefl.protocol.messages import (
     SharePair,
 )
 from securefl.protocol.secure_sum.adverts import read_key_list
+from securefl.protocol.secure_sum.evidence import input_with_receipt, stated_input
 from securefl.protocol.secure_sum.removal import components_from, noise_secret, secret_chain
 from securefl.protocol.secure_sum.setup import Setup, self_mask_key, share_kinds, share_leaf
 from securefl.protocol.wire import decode_struct, encode
@@ -161,11 +162,17 @@ class Submitted:
     me: int
     held: Mapping[int, SharePair] = field(repr=False)
     lists_digest: bytes
+    input_digest: bytes = b""
+    """Of the masked input, where sums are verified."""
 
     @property
     def sharers(self) -> frozenset[int]:
         """Numbers of the members that masks are shared with, its own included."""
         return frozenset(self.held)
+
+    def added(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
+        """Members whose vectors the sum adds up: those that survive."""
+        return tuple(i for i in sorted(self.held) if self.setup.members[i] in survivors)
 
 
 MemberPhase = Advertised | Boxed | Ready | Submitted
@@ -255,8 +262,9 @@ def mask(phase: Ready, encoded: Ring, without: int = 0) -> tuple[Submitted, Mask
         for component in islice(components, without, None):
             masked += component
     add_masks(masked, phase.terms)
-    submitted = Submitted(setup, phase.me, phase.held, phase.lists_digest)
-    return submitted, MaskedInput(vector=to_wire(masked)), Receipt(lists_digest=phase.lists_digest)
+    vector, receipt = input_with_receipt(setup, phase.me, masked, phase.lists_digest)
+    submitted = Submitted(setup, phase.me, phase.held, phase.lists_digest, stated_input(receipt))
+    return submitted, vector, receipt
 
 
 def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> InstanceShares:

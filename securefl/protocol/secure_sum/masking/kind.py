@@ -26,6 +26,7 @@ from securefl.protocol.secure_sum.collecting import (
     Lost,
     ServerPhase,
 )
+from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors
 from securefl.protocol.secure_sum.masking.client import (
     Advertised,
     BadBoxError,
@@ -39,7 +40,7 @@ from securefl.protocol.secure_sum.masking.client import (
     on_key_list,
     shares_for,
 )
-from securefl.protocol.secure_sum.masking.opening import check_release, open_sum
+from securefl.protocol.secure_sum.masking.opening import check_release, recovered, sum_of
 from securefl.protocol.secure_sum.masking.server import (
     CollectingBoxes,
     MaskedInputs,
@@ -152,12 +153,11 @@ class _Server(ServerEnd):
             )
         check_release(own(phase, MaskedInputs), survivors, holder, release)
 
-    def open(
-        self,
-        phase: CollectingInputs,
-        survivors: frozenset[PartyId],
-        releases: Mapping[PartyId, Opening],
-        store: VectorStore,
-    ) -> Ring:
+    def recovered(
+        self, phase: CollectingInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, Opening]
+    ) -> OpenedSecrets:
         shares = {party: item for party, item in releases.items() if isinstance(item, InstanceShares)}
-        return open_sum(own(phase, MaskedInputs), survivors, shares, store)
+        return recovered(own(phase, MaskedInputs), survivors, shares)
+
+    def sum_of(self, fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
+        return sum_of(fixed, secrets, vectors)

@@ -10,11 +10,10 @@ from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.encoding import add_wire, zeros
 from securefl.protocol.messages import InstanceShares
+from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors, remove_noise
 from securefl.protocol.secure_sum.masking.client import pairwise_key, pairwise_sign
 from securefl.protocol.secure_sum.masking.server import MaskedInputs
-from securefl.protocol.secure_sum.removal import components_from
-from securefl.protocol.secure_sum.setup import self_mask_key, share_kinds
-from securefl.protocol.secure_sum.store import VectorStore
+from securefl.protocol.secure_sum.setup import Setup, self_mask_key, share_kinds
 
 
 def check_release(
@@ -46,81 +45,70 @@ def check_release(
                 raise PeerError(holder, f"released a wrong {kinds[column]} share in {setup.describe()}")
 
 
-def open_sum(
-    phase: MaskedInputs,
-    survivors: frozenset[PartyId],
-    releases: Mapping[PartyId, InstanceShares],
-    store: VectorStore,
-) -> Ring:
-    """Return the ring sum (shape (d,)) of the survivors' encoded updates.
-
-    ``releases`` holds only what :func:`check_release` accepted.
+def recovered(
+    phase: MaskedInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, InstanceShares]
+) -> OpenedSecrets:
+    """Return the secrets that the released shares make; ``releases`` holds only what was checked.
 
     Raises:
         UsageError: fewer releases than the threshold, or fewer survivors than ``min_survivors``.
-        PeerError: a member had shared another secret than it advertised.
+        PeerError: a member had shared what is no secret.
     """
-    setup = phase.setup
-    alive = phase.alive(survivors)
+    setup, alive = phase.setup, phase.alive(survivors)
     if len(alive) < setup.min_survivors:
         raise UsageError(
             f"{setup.describe()} has {len(alive)} survivors, min_survivors is {setup.min_survivors}"
         )
     if len(releases) < setup.threshold:
         raise UsageError(f"{setup.describe()} has {len(releases)} releases, threshold is {setup.threshold}")
+    seeds = {setup.index(h): dict(r.seed_shares) for h, r in releases.items()}
+    keys = {setup.index(h): dict(r.key_shares) for h, r in releases.items()}
+    noise = {setup.index(h): dict(r.noise_shares) for h, r in releases.items()}
+    superfluous = setup.superfluous(len(alive))
+    return OpenedSecrets(
+        {index: _combine(setup, index, seeds) for index in alive},
+        {index: _combine(setup, index, keys) for index in sorted(phase.sharers - set(alive))},
+        {index: _combine(setup, index, noise) for index in alive if superfluous},
+    )
+
+
+def sum_of(fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
+    """Return the ring sum, shape (d,), of the survivors' encoded updates: for the server and for verifiers.
+
+    Raises:
+        PeerError: a secret is another one than its member advertised.
+    """
+    setup = fixed.setup
     total = zeros(setup.length, setup.ring_bits)
-    for index in alive:
-        add_wire(total, store.get(phase.inputs[index]), setup.members[index])
-    add_masks(total, _terms(phase, alive, releases))
-    _remove_noise(total, phase, alive, releases)
+    for index in fixed.alive:
+        add_wire(total, vectors(index), setup.members[index])
+    add_masks(total, _terms(fixed, secrets))
+    remove_noise(total, fixed, secrets)
     return total
 
 
-def _remove_noise(
-    total: Ring,
-    phase: MaskedInputs,
-    alive: tuple[int, ...],
-    releases: Mapping[PartyId, InstanceShares],
-) -> None:
-    """Take out of the sum what noise so many survivors do not need, in place."""
-    setup, removable = phase.setup, phase.setup.removable
-    if removable is None:
-        return
-    held = {setup.index(holder): dict(release.noise_shares) for holder, release in releases.items()}
-    for number in setup.superfluous(len(alive)):
-        for index in alive:
-            secret = _combine(setup.threshold, index, held, setup.members[index])
-            if setup.noise_digest(index, number, secret) != phase.adverts[index].noise_digests[number]:
-                raise PeerError(setup.members[index], "shared another noise secret than it advertised")
-            for component in components_from(removable, setup.instance, index, secret, number):
-                total -= component
-
-
-def _terms(
-    phase: MaskedInputs, alive: tuple[int, ...], releases: Mapping[PartyId, InstanceShares]
-) -> list[tuple[bytes, Sign]]:
-    setup, context = phase.setup, phase.setup.keys_context(phase.key_list)
-    seed_shares = {setup.index(h): dict(r.seed_shares) for h, r in releases.items()}
-    key_shares = {setup.index(h): dict(r.key_shares) for h, r in releases.items()}
+def _terms(fixed: FixedSum, secrets: OpenedSecrets) -> list[tuple[bytes, Sign]]:
+    setup, context = fixed.setup, fixed.setup.keys_context(fixed.key_list)
     terms: list[tuple[bytes, Sign]] = []
-    for index in alive:
-        seed = _combine(setup.threshold, index, seed_shares, setup.members[index])
-        if setup.seed_digest(index, seed) != phase.adverts[index].seed_digest:
+    for index in fixed.alive:
+        seed = secrets.seed(index)
+        if setup.seed_digest(index, seed) != fixed.adverts[index].seed_digest:
             raise PeerError(setup.members[index], "shared another self-mask seed than it advertised")
         terms.append((self_mask_key(seed, context), -1))
-    for index in sorted(phase.sharers - set(alive)):
-        pair = KeyPair.from_private(_combine(setup.threshold, index, key_shares, setup.members[index]))
-        if pair.public != phase.adverts[index].mask_key:
+    for index in sorted(fixed.sharers - set(fixed.alive)):
+        pair = KeyPair.from_private(secrets.key(index))
+        if pair.public != fixed.adverts[index].mask_key:
             raise PeerError(setup.members[index], "shared another mask key than it advertised")
-        for other in alive:
-            key = pairwise_key(pair, phase.adverts[other].mask_key, index, other, context)
+        for other in fixed.alive:
+            key = pairwise_key(pair, fixed.adverts[other].mask_key, index, other, context)
             terms.append((key, pairwise_sign(index, other)))
     return terms
 
 
-def _combine(threshold: int, owner: int, shares: Mapping[int, Mapping[int, bytes]], name: PartyId) -> bytes:
+def _combine(setup: Setup, owner: int, shares: Mapping[int, Mapping[int, bytes]]) -> bytes:
     # Shamir points are numbered from 1, members from 0.
+    held = {holder + 1: of[owner] for holder, of in shares.items()}
     try:
-        return combine({holder + 1: held[owner] for holder, held in shares.items()}, threshold)
+        return combine(held, setup.threshold)
     except BadShareError as error:
-        raise PeerError(name, f"shared an impossible secret ({error})") from error
+        raise PeerError(setup.members[owner], f"shared an impossible secret ({error})") from error

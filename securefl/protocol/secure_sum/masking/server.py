@@ -30,6 +30,8 @@ class CollectingBoxes:
     setup: Setup
     adverts: Mapping[int, KeyAdvert]
     key_list: bytes
+    frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    """The adverts, as signed."""
     boxes: Mapping[int, ShareBoxes] = field(default_factory=dict)
 
     @property
@@ -55,7 +57,7 @@ def close_keys(phase: CollectingKeys) -> tuple[CollectingBoxes | Lost, KeyList |
     if isinstance(found, Lost):
         return found, None
     adverts, digest, key_list = found
-    return CollectingBoxes(phase.setup, adverts, digest), key_list
+    return CollectingBoxes(phase.setup, adverts, digest, phase.frames), key_list
 
 
 def on_boxes(phase: CollectingBoxes, sender: PartyId, message: ShareBoxes) -> CollectingBoxes:
@@ -92,6 +94,12 @@ def close_boxes(phase: CollectingBoxes) -> tuple[MaskedInputs | Lost, dict[Party
     digests = {owner: message.share_digests for owner, message in phase.boxes.items()}
     lists_digest = setup.lists_digest(phase.key_list, frozenset(digests))
     inputs = MaskedInputs(
-        setup, phase.adverts, phase.key_list, lists_digest, frozenset(digests), share_digests=digests
+        setup,
+        phase.adverts,
+        phase.key_list,
+        lists_digest,
+        frozenset(digests),
+        frames=phase.frames,
+        share_digests=digests,
     )
     return inputs, lists

@@ -6,7 +6,7 @@ A sum opens as a masked one does: whoever has submitted is in it, and ``threshol
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import ClassVar, Final
 
@@ -15,13 +15,11 @@ from securefl.base.crypto import Roster, digest
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.encoding import add_wire, ring_dtype, to_wire, zeros
+from securefl.methods.encoding import add_wire, ring_dtype, zeros
 from securefl.protocol.messages import (
     InstanceSeed,
     KeyAdvert,
     KeyList,
-    MaskedInput,
-    Receipt,
     SumToMember,
 )
 from securefl.protocol.secure_sum.adverts import read_key_list
@@ -31,6 +29,14 @@ from securefl.protocol.secure_sum.collecting import (
     Lost,
     ServerPhase,
     listed,
+)
+from securefl.protocol.secure_sum.evidence import (
+    FixedSum,
+    OpenedSecrets,
+    Vectors,
+    input_with_receipt,
+    remove_noise,
+    stated_input,
 )
 from securefl.protocol.secure_sum.port import (
     Closed,
@@ -45,7 +51,6 @@ from securefl.protocol.secure_sum.port import (
 )
 from securefl.protocol.secure_sum.removal import components_from, noise_secret, secret_chain
 from securefl.protocol.secure_sum.setup import Setup
-from securefl.protocol.secure_sum.store import VectorStore
 from securefl.scenario import Scenario
 
 NOTHING: Final = bytes(32)
@@ -93,6 +98,11 @@ class Among:
     sharers: frozenset[int]
     lists_digest: bytes
     sent: bool = False
+    input_digest: bytes = b""
+
+    def added(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
+        """Members whose vectors the sum adds up: those that survive."""
+        return tuple(i for i in sorted(self.sharers) if self.setup.members[i] in survivors)
 
 
 class _Member(MemberEnd):
@@ -129,10 +139,8 @@ class _Member(MemberEnd):
             components = components_from(setup.removable, setup.instance, phase.me, phase.noise, 0)
             for component in islice(components, without, None):
                 words += component
-        sent = Among(setup, phase.me, phase.noise, phase.sharers, phase.lists_digest, sent=True)
-        return MemberStep(
-            sent, (MaskedInput(vector=to_wire(words)), Receipt(lists_digest=phase.lists_digest))
-        )
+        said = input_with_receipt(setup, phase.me, words, phase.lists_digest)
+        return MemberStep(replace(phase, sent=True, input_digest=stated_input(said[1])), said)
 
     def sent(self, phase: MemberPhase) -> InputSent | None:
         return phase if isinstance(phase, Among) and phase.sent else None
@@ -153,7 +161,8 @@ class _Server(ServerEnd):
             return Closed(found)
         adverts, key_list, message = found
         lists = keys.setup.lists_digest(key_list, frozenset(adverts))
-        inputs = CollectingInputs(keys.setup, adverts, key_list, lists, frozenset(adverts))
+        sharers = frozenset(adverts)
+        inputs = CollectingInputs(keys.setup, adverts, key_list, lists, sharers, frames=keys.frames)
         said = tuple((keys.setup.members[i], message) for i in adverts)
         return Closed(inputs, "training", vectors=True, said=said)
 
@@ -170,22 +179,20 @@ class _Server(ServerEnd):
         if not right:
             raise PeerError(holder, f"released a wrong seed share in {setup.describe()}")
 
-    def open(
-        self,
-        phase: CollectingInputs,
-        survivors: frozenset[PartyId],
-        releases: Mapping[PartyId, Opening],
-        store: VectorStore,
-    ) -> Ring:
-        setup, alive = phase.setup, phase.alive(survivors)
+    def recovered(
+        self, phase: CollectingInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, Opening]
+    ) -> OpenedSecrets:
+        setup = phase.setup
+        alive = phase.alive(survivors)
+        seeds = {name: item.seed for name, item in releases.items() if isinstance(item, InstanceSeed)}
+        if setup.superfluous(len(alive)) and (late := [i for i in alive if setup.members[i] not in seeds]):
+            raise PeerError(setup.members[late[0]], "has not released what takes its noise out")
+        return OpenedSecrets({}, noise={setup.index(name): seed for name, seed in seeds.items()})
+
+    def sum_of(self, fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
+        setup = fixed.setup
         total = zeros(setup.length, setup.ring_bits)
-        for index in alive:
-            add_wire(total, store.get(phase.inputs[index]), setup.members[index])
-        for number in setup.superfluous(len(alive)) if setup.removable is not None else ():
-            for index in alive:
-                release = releases.get(setup.members[index])
-                if not isinstance(release, InstanceSeed) or setup.removable is None:
-                    raise PeerError(setup.members[index], "has not released what takes its noise out")
-                for noise in components_from(setup.removable, setup.instance, index, release.seed, number):
-                    total -= noise
+        for index in fixed.alive:
+            add_wire(total, vectors(index), setup.members[index])
+        remove_noise(total, fixed, secrets)
         return total

@@ -74,7 +74,7 @@ from securefl.protocol.secure_sum.validated.server import (
     CheckedShares,
     ValidatedPhase,
 )
-from securefl.protocol.secure_sum.validated.validation import Validation, is_too_long
+from securefl.protocol.secure_sum.validated.validation import Validation, is_too_long, validated_lists
 from securefl.scenario import Deadlines, Scenario
 
 
@@ -137,6 +137,12 @@ class ValidatedSums(SecureSum):
     def checking(self, deadlines: Deadlines) -> float:
         """See :class:`securefl.protocol.secure_sum.SecureSum`: nonces, checks, and the shares of the sum."""
         return 2 * deadlines.shares + deadlines.training
+
+    def lists_digest(
+        self, setup: Setup, key_list: bytes, sharers: frozenset[int], alive: Collection[int]
+    ) -> bytes:
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`: it also says whose updates passed."""
+        return validated_lists(setup.lists_digest(key_list, sharers), frozenset(alive))
 
     def check_machine(self) -> None:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""

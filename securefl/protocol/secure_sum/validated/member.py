@@ -18,7 +18,6 @@ from securefl.base.crypto import BadKeyError, Roster, add_masks, digest
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.encoding import to_wire
 from securefl.methods.privacy import NormTest
 from securefl.protocol.messages import (
     Dealt,
@@ -26,9 +25,7 @@ from securefl.protocol.messages import (
     Held,
     KeyAdvert,
     KeyList,
-    MaskedInput,
     PeerBox,
-    Receipt,
     UpdateShareBox,
     Verdicts,
 )
@@ -36,6 +33,7 @@ from securefl.protocol.secure_sum.adverts import read_key_list
 from securefl.protocol.secure_sum.crypten import member
 from securefl.protocol.secure_sum.crypten.peers import Peers
 from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
+from securefl.protocol.secure_sum.evidence import input_with_receipt, stated_input
 from securefl.protocol.secure_sum.setup import Setup, self_mask_key
 from securefl.protocol.secure_sum.validated.check import check_zeros
 from securefl.protocol.secure_sum.validated.dealer import read_deal
@@ -219,8 +217,10 @@ def on_verdicts(phase: Judged, message: Verdicts, roster: Roster) -> Step:
     share = released(phase.words, accepted, listed.zeros.arithmetic(setup.length))
     add_masks(share, [(self_mask_key(listed.seed, listed.context), 1)])
     lists = validated_lists(listed.lists_digest, accepted)
-    submitted = member.Submitted(setup, listed.me, listed.seed, accepted, lists)
-    return Step(submitted, (MaskedInput(vector=to_wire(share)), Receipt(lists_digest=lists)))
+    said = input_with_receipt(setup, listed.me, share, lists)
+    everyone, stated = frozenset(listed.listed), stated_input(said[1])
+    submitted = member.Submitted(setup, listed.me, listed.seed, accepted, lists, everyone, stated)
+    return Step(submitted, said)
 
 
 def _gathered(phase: Gathering, *said: PeerBox) -> Step:

@@ -297,7 +297,14 @@ def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, Verdi
     frames = tuple(frame for _, frame in sorted(phase.frames.items()))
     base, lists = phase.base, validated_lists(phase.base.lists_digest, accepted)
     checked = CheckedShares(
-        base.setup, base.adverts, base.key_list, lists, base.sharers, said=base.said, accepted=accepted
+        base.setup,
+        base.adverts,
+        base.key_list,
+        lists,
+        base.sharers,
+        frames=base.frames,
+        said=base.said,
+        accepted=accepted,
     )
     return checked, Verdicts(verdicts=frames)
 

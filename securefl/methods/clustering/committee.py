@@ -1,0 +1,80 @@
+"""The committee that repeats the server's step: drawn by a round's certified seed, and how likely it fails.
+
+A committee fails where colluders are a quorum of it: then they may attest a model of the server's choice. It
+is drawn from all participants, not from survivors: whose input is lost is the server's choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+from securefl.base.ids import PartyId
+from securefl.methods.clustering.assignment import shuffled
+from securefl.methods.clustering.odds import tail
+from securefl.methods.clustering.presence import fewest_participants
+from securefl.methods.clustering.sizes import MAX_DRAWS, quorum_of
+from securefl.scenario import Scenario
+
+ACCEPTED = 1e-6
+"""The most that a committee whose size is left open may fail with, in a whole run."""
+
+
+def committee_of(scenario: Scenario, seed: bytes, participants: Sequence[PartyId]) -> tuple[PartyId, ...]:
+    """Return who repeats the step of a round, sorted.
+
+    Args:
+        scenario: of the run.
+        seed: of the round, certified, 32 bytes.
+        participants: everybody who was drawn for it.
+    """
+    if scenario.secure_sum.verify == "all":
+        return tuple(sorted(participants))
+    return tuple(sorted(shuffled(sorted(participants), seed, "committee")[: committee_size(scenario)]))
+
+
+def attests_needed(scenario: Scenario, members: int) -> int:
+    """Return how many of so many members of a committee have to attest a step."""
+    sums = scenario.secure_sum
+    if sums.verify == "all":
+        return quorum_of(scenario.parties, sums.colluders)
+    return members // 2 + 1
+
+
+def committee_size(scenario: Scenario) -> int:
+    """Return how many parties repeat a step; where that is left open, as few as :data:`ACCEPTED` allows.
+
+    Twice the colluders and one more never fail.
+    """
+    sums = scenario.secure_sum
+    if sums.verify == "all":
+        return scenario.parties
+    if sums.committee is not None:
+        return sums.committee
+    return _size(fewest_participants(scenario), sums.colluders, MAX_DRAWS * scenario.stop.rounds)
+
+
+def committee_failure(scenario: Scenario) -> float:
+    """Return the probability that colluders are a quorum of some committee of a run, redraws included.
+
+    At the presence that suits the server best: as few parties as a round needs, all colluders among them.
+    """
+    sums, size = scenario.secure_sum, committee_size(scenario)
+    if sums.verify == "all":
+        return 0.0 if sums.colluders < attests_needed(scenario, size) else 1.0
+    return _failure(fewest_participants(scenario), sums.colluders, size, MAX_DRAWS * scenario.stop.rounds)
+
+
+@lru_cache(maxsize=64)
+def _size(present: int, colluders: int, draws: int) -> int:
+    size = 1
+    while size < min(present, 2 * colluders + 1) and _failure(present, colluders, size, draws) > ACCEPTED:
+        size += 2
+    return min(size, present)
+
+
+def _failure(present: int, colluders: int, size: int, draws: int) -> float:
+    size = min(size, present)
+    once = tail(present, min(colluders, present), size, size // 2 + 1)
+    return 1.0 if once >= 1.0 else -math.expm1(draws * math.log1p(-once))

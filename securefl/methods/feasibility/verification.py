@@ -1,0 +1,59 @@
+"""Limits of verified rounds: who may see what they show, and what nobody but the server could repeat."""
+
+from __future__ import annotations
+
+from securefl.base.errors import ConfigError
+from securefl.methods.clustering import (
+    committee_size,
+    fewest_present,
+    leakage_colluders,
+)
+from securefl.methods.robust import needs_server_gradient
+from securefl.scenario import Scenario
+
+
+def check_verification(scenario: Scenario) -> None:
+    """Refuse verified rounds that prove nothing, or show somebody more than it may know.
+
+    Raises:
+        ConfigError: with the field to change, the reason with its numbers, and the remedy.
+    """
+    sums = scenario.secure_sum
+    if sums.committee is not None and sums.verify != "committee":
+        raise ConfigError(
+            "secure_sum.committee",
+            f'is for verify = "committee", and verify is "{sums.verify}"',
+            "leave it out, or secure_sum.verify = committee",
+        )
+    if not sums.verified:
+        return
+    if sums.server != "active":
+        raise ConfigError(
+            "secure_sum.verify",
+            "without certificates nothing is fixed that could be verified",
+            "secure_sum.server = active, or secure_sum.verify = off",
+        )
+    if sums.kind == "plain":
+        raise ConfigError(
+            "secure_sum.verify", "plain sums prove nothing", "another secure_sum.kind, or verify = off"
+        )
+    if not sums.colluders_per_cluster or not leakage_colluders(scenario):
+        raise ConfigError(
+            "secure_sum.verify",
+            "who verifies a sum knows it, so that of two survivors each would know the other's update:"
+            " scenarios without colluders do not allow for that",
+            "secure_sum.colluders_per_cluster and leakage.colluders of 1 or more, or secure_sum.verify = off",
+        )
+    if needs_server_gradient(scenario.aggregation.rule):
+        raise ConfigError(
+            "secure_sum.verify",
+            "nobody can repeat a rule that looks at the server's own data",
+            "another aggregation.rule, or secure_sum.verify = off",
+        )
+    members, fewest = committee_size(scenario), fewest_present(scenario)
+    if sums.committee is not None and members > fewest:
+        raise ConfigError(
+            "secure_sum.committee",
+            f"{members} members, and a round may have {fewest} parties",
+            f"at most {fewest}, or none for as few as are enough",
+        )

@@ -1,0 +1,253 @@
+"""The server's part in verified rounds: it claims, proves, and collects what verifiers attest (ADR 0044)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from securefl.base.arrays import F64
+from securefl.base.errors import PeerError
+from securefl.base.ids import PartyId
+from securefl.methods.encoding import to_wire
+from securefl.protocol.kernel import Place, Send
+from securefl.protocol.messages import (
+    Announce,
+    AnyMessage,
+    Attest,
+    ChainedAnnounce,
+    Opened,
+    OpeningProof,
+    RoundClaim,
+    Step,
+    StepProof,
+)
+from securefl.protocol.round.server.phases import Frozen, Pending, RoundView, ServerContext, Standing
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.allowance import allowed
+from securefl.protocol.round.shared.chain import (
+    Attested,
+    CertifiedRound,
+    committee,
+    lacking,
+    link_of,
+    may_attest,
+    opening_attests,
+    state_digest,
+    sum_digest,
+)
+from securefl.protocol.round.shared.reports import ClaimConfirmed, ClusterKey, Effects
+from securefl.protocol.round.shared.statement import model_digest, proof_context
+from securefl.protocol.secure_sum import CollectingInputs, OpenedSecrets, VectorStore
+from securefl.protocol.wire import encode
+
+SPARE = 2
+"""Members of a cluster that are asked to repeat its opening, beyond those whose word it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unmasked:
+    """All sums of a round that opened, and the secrets that opened them."""
+
+    sums: tuple[ClusterSum, ...] = ()
+    secrets: Mapping[ClusterKey, OpenedSecrets] = field(default_factory=dict, repr=False)
+
+
+def certified_of(view: RoundView, frozen: Frozen, round_: int) -> CertifiedRound:
+    """Return what is certified of a round."""
+    return CertifiedRound(round_, frozen.statement, view.drawn, frozen.survivors, frozen.commitments)
+
+
+def claim_step(
+    ctx: ServerContext,
+    before: Standing,
+    after: Standing,
+    view: RoundView,
+    frozen: Frozen,
+    unmasked: Unmasked,
+) -> tuple[Standing, Effects]:
+    """RoundClaim what a round came to, and prove it to whoever is to attest it.
+
+    Args:
+        ctx: of the server.
+        before: what the round began with.
+        after: with the new model.
+        view: of the round.
+        frozen: its survivors and what fixes every sum.
+        unmasked: all of its sums.
+    """
+    run, round_, certified = ctx.plan.run, before.round, certified_of(view, frozen, before.round)
+    chain = before.chain
+    if chain is None:
+        return after, ()
+    claim = RoundClaim(
+        round=round_,
+        previous=chain.link.root,
+        statement=frozen.statement,
+        sums=tuple(sum_digest(run, round_, one.key, one.ring) for one in unmasked.sums),
+        state=state_digest(after.velocity),
+        model=model_digest(after.params),
+    )
+    link = link_of(run, claim)
+    proofs: list[Send[AnyMessage]] = []
+    for key, instance in sorted(frozen.instances.items()):
+        proofs += _prove_opening(ctx, certified, claim, key, instance, unmasked.secrets[key])
+    proofs += _prove_step(ctx, certified, claim, before.velocity, unmasked.sums)
+    asked: dict[Place, set[PartyId]] = {}
+    for proof in proofs:
+        asked.setdefault(proof.place, set()).add(proof.to)
+    pending = Pending(link, certified, before, {place: frozenset(of) for place, of in asked.items()})
+    return replace(after, pending=pending), tuple(proofs)
+
+
+def on_attest(
+    ctx: ServerContext, standing: Standing, sender: PartyId, place: Place, message: Attest, signed: bytes
+) -> Standing:
+    """Take one verifier's word.
+
+    Raises:
+        PeerError: nothing is to be attested, another root is, or not by this party, or not again.
+    """
+    pending = standing.pending
+    if pending is None:
+        if standing.chain is not None and message.root == standing.chain.link.root:
+            return standing  # enough others were faster
+        raise PeerError(sender, f"attests an outcome of round {place.round} that is not claimed")
+    if message.root != pending.link.root or not may_attest(ctx.plan, pending.certified, place, sender):
+        raise PeerError(sender, f"attests what it is not to attest in round {place.round}")
+    given = pending.attests.get(place, {})
+    if sender in given or not signed:
+        raise PeerError(sender, "attests out of turn")
+    attests = {**pending.attests, place: {**given, sender: signed}}
+    return replace(standing, pending=replace(pending, attests=attests))
+
+
+def unconfirmed(ctx: ServerContext, pending: Pending) -> str | None:
+    """Return what the claim lacks; None where it is confirmed."""
+    return lacking(ctx.plan, pending.certified, pending.link.claim, pending.attests)
+
+
+def awaited_attests(ctx: ServerContext, pending: Pending) -> Collection[PartyId]:
+    """Return for whom the claim waits: nobody once it is confirmed."""
+    if unconfirmed(ctx, pending) is None:
+        return frozenset()
+    given = pending.attests
+    return frozenset().union(*(of - given.get(place, {}).keys() for place, of in pending.asked.items()))
+
+
+def attesting_time(ctx: ServerContext) -> float:
+    """Return the seconds that verifiers have once everything else is there."""
+    return allowed(ctx.plan, "verify")
+
+
+def confirmation(pending: Pending) -> ClaimConfirmed:
+    """Return the report of a claim that is confirmed."""
+    verifiers = {party for given in pending.attests.values() for party in given}
+    return ClaimConfirmed(pending.certified.round, pending.link.root, len(verifiers))
+
+
+def without_claim(standing: Standing) -> Standing:
+    """Return the standing as if the step that nobody confirmed had not been made."""
+    pending = standing.pending
+    if pending is None:
+        return standing
+    before = pending.before
+    return replace(
+        standing,
+        params=before.params,
+        velocity=before.velocity,
+        trust=before.trust,
+        best_accuracy=before.best_accuracy,
+        stale_rounds=before.stale_rounds,
+        updates=before.updates,
+        fruitless_rounds=before.fruitless_rounds,
+        pending=None,
+    )
+
+
+def confirmed(ctx: ServerContext, standing: Standing) -> Standing:
+    """Return the standing with its claim as the last link, and no more attests than that takes."""
+    pending = standing.pending
+    if pending is None:
+        return standing
+    certified, frames = pending.certified, list[bytes]()
+    for place, given in sorted(pending.attests.items()):
+        needed = len(given)
+        if place.reclustering >= 0:
+            alive = certified.alive((place.reclustering, place.cluster))
+            needed = opening_attests(ctx.plan, len(alive))
+        frames += [frame for _, frame in sorted(given.items())][:needed]
+    return replace(standing, chain=Attested(pending.link, tuple(frames)), pending=None)
+
+
+def chained(standing: Standing, announce: Announce) -> Announce:
+    """Return the announcement with the last link and who attests it, where rounds are verified."""
+    chain = standing.chain
+    if chain is None:
+        return announce
+    return ChainedAnnounce(hellos=announce.hellos, claim=chain.link.claim, attests=chain.frames)
+
+
+def _prove_opening(
+    ctx: ServerContext,
+    certified: CertifiedRound,
+    claim: RoundClaim,
+    key: ClusterKey,
+    instance: CollectingInputs,
+    secrets: OpenedSecrets,
+) -> list[Send[AnyMessage]]:
+    added = instance.added(certified.survivors)
+    alive = certified.alive(key)
+    # Anybody does, as long as they are enough; it is another part of the cluster in each round.
+    start = certified.round % len(alive)
+    asked = (alive[start:] + alive[:start])[: opening_attests(ctx.plan, len(alive)) + SPARE]
+    vectors = _joined(ctx.store, [instance.inputs[index] for index in added])
+    opened = Opened(
+        seeds=tuple(sorted(secrets.seeds.items())),
+        keys=tuple(sorted(secrets.keys.items())),
+        noise=tuple(sorted(secrets.noise.items())),
+    )
+    return [
+        Send(
+            party,
+            Place(claim.round, *key),
+            OpeningProof(
+                claim=claim,
+                adverts=tuple(instance.frames[index] for index in sorted(instance.frames)),
+                receipts=tuple(instance.receipts[index] for index in added),
+                sealed=_sealed(ctx, claim, Place(claim.round, *key), party, encode(opened)),
+                vectors=vectors,
+            ),
+        )
+        for party in asked
+    ]
+
+
+def _prove_step(
+    ctx: ServerContext,
+    certified: CertifiedRound,
+    claim: RoundClaim,
+    velocity: F64,
+    sums: Sequence[ClusterSum],
+) -> list[Send[AnyMessage]]:
+    place = Place(claim.round)
+    step = Step(
+        velocity=velocity.astype("<f8", copy=False).tobytes(),
+        totals=(),
+        sums=b"".join(to_wire(one.ring) for one in sums),
+    )
+    plain = encode(step)
+    return [
+        Send(party, place, StepProof(claim=claim, sealed=_sealed(ctx, claim, place, party, plain)))
+        for party in committee(ctx.plan, certified)
+        if party in certified.survivors
+    ]
+
+
+def _sealed(ctx: ServerContext, claim: RoundClaim, place: Place, party: PartyId, plain: bytes) -> bytes:
+    context = proof_context(link_of(ctx.plan.run, claim).root, place, party)
+    entropy = ctx.entropy.child("proof", *place, party)
+    return ctx.plan.roster.parties[party].seal(plain, context, entropy)
+
+
+def _joined(store: VectorStore, handles: Sequence[int]) -> bytes:
+    return b"".join(store.get(handle) for handle in handles)

@@ -1,0 +1,164 @@
+"""The chain of models: a root for each round, over what its sums, its step and its model came to (ADR 0044).
+
+Server and parties compute it alike. A claim is a link that the server proposes; it is confirmed once enough
+members of each cluster attest their sum, and enough of a committee the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from securefl.base.arrays import F32, F64, Ring
+from securefl.base.crypto import digest
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.methods.clustering import attests_needed, committee_of
+from securefl.methods.encoding import to_wire
+from securefl.protocol.kernel import Place
+from securefl.protocol.messages import Attest, RoundClaim
+from securefl.protocol.round.shared.draw import Draw
+from securefl.protocol.round.shared.plan import RunPlan
+from securefl.protocol.round.shared.reports import ClusterKey
+from securefl.protocol.round.shared.statement import model_digest
+from securefl.protocol.wire import encode, open_relayed
+
+LOST = bytes(32)
+"""In place of the digest of a sum that did not open."""
+NO_LINK = bytes(32)
+"""The root before the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedRound:
+    """A round whose survivors and sums are certified, as server and survivors know it."""
+
+    round: int
+    statement: bytes
+    """What the certificate is about."""
+    drawn: Draw
+    survivors: frozenset[PartyId]
+    commitments: Mapping[ClusterKey, bytes]
+    """What fixes each sum that may be opened, by reclustering and cluster."""
+
+    def alive(self, key: ClusterKey) -> tuple[PartyId, ...]:
+        """Return the survivors of one cluster."""
+        members = self.drawn.assignment.clusters[key[0]][key[1]]
+        return tuple(party for party in members if party in self.survivors)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLink:
+    """A claim with its root."""
+
+    claim: RoundClaim
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Attested:
+    """A confirmed link, and the frames that confirm it."""
+
+    link: ChainLink
+    frames: tuple[bytes, ...] = field(default=(), repr=False)
+    """Of :class:`securefl.protocol.messages.verification.Attest`, as signed; none for the first model."""
+
+
+def link_of(run: RunId, claim: RoundClaim) -> ChainLink:
+    """Return the claim with its root."""
+    return ChainLink(claim, digest("claim", run, encode(claim)))
+
+
+def first_of(plan: RunPlan, params: F32) -> ChainLink | None:
+    """Return what the chain begins with, where rounds are verified: the first model, f32 ``(k d,)``."""
+    if not plan.scenario.secure_sum.verified:
+        return None
+    velocity = np.zeros(plan.broadcast, dtype=np.float64)
+    claim = RoundClaim(
+        round=-1,
+        previous=NO_LINK,
+        statement=digest("first link", plan.run, plan.config_digest()),
+        sums=(),
+        state=state_digest(velocity),
+        model=model_digest(params),
+    )
+    return link_of(plan.run, claim)
+
+
+def state_digest(velocity: F64) -> bytes:
+    """Return the digest of what a step goes on from besides the model: the velocity, f64 ``(k d,)``."""
+    return digest("state", velocity.astype("<f8", copy=False).tobytes())
+
+
+def sum_digest(run: RunId, round_: int, key: ClusterKey, ring: Ring) -> bytes:
+    """Return the digest of an opened sum, ring words of shape (d,)."""
+    return digest("opened sum", run, round_, *key, to_wire(ring))
+
+
+def opening_attests(plan: RunPlan, alive: int) -> int:
+    """Return how many members of a cluster have to attest its sum: one more than collude in it at most."""
+    return min(plan.scenario.secure_sum.colluders_per_cluster + 1, alive)
+
+
+def committee(plan: RunPlan, certified: CertifiedRound) -> tuple[PartyId, ...]:
+    """Return who repeats the round's step."""
+    drawn = certified.drawn
+    return committee_of(plan.scenario, drawn.seed, drawn.assignment.participants)
+
+
+def lacking(
+    plan: RunPlan, certified: CertifiedRound, claim: RoundClaim, by: Mapping[Place, Collection[PartyId]]
+) -> str | None:
+    """Return what a claim lacks to be confirmed; None where it is.
+
+    Args:
+        plan: of the run.
+        certified: the round that the claim is about.
+        claim: with one digest for each of its sums.
+        by: who has attested and may, by the place of a sum, or that of the round for its step.
+    """
+    for key, stated in zip(certified.commitments, claim.sums, strict=True):
+        found = len(by.get(Place(claim.round, *key), ()))
+        needed = opening_attests(plan, len(certified.alive(key)))
+        if stated != LOST and found < needed:
+            return (
+                f"{found} members attest the sum of reclustering {key[0]} cluster {key[1]}, needed: {needed}"
+            )
+    members = committee(plan, certified)
+    found, needed = len(by.get(Place(claim.round), ())), attests_needed(plan.scenario, len(members))
+    return f"{found} of its committee attest the step, needed: {needed}" if found < needed else None
+
+
+def may_attest(plan: RunPlan, certified: CertifiedRound, place: Place, party: PartyId) -> bool:
+    """Whether a party's word counts for a sum, or for the step."""
+    if place == Place(certified.round):
+        return party in committee(plan, certified)
+    key = (place.reclustering, place.cluster)
+    return (
+        place == Place(certified.round, *key)
+        and key in certified.commitments
+        and party in certified.alive(key)
+    )
+
+
+def check_attests(plan: RunPlan, certified: CertifiedRound, link: ChainLink, frames: Sequence[bytes]) -> None:
+    """Check that enough parties attest a claim.
+
+    Raises:
+        PeerError: something else than attests of this root by those who may, one twice, or too few.
+    """
+    by: dict[Place, set[PartyId]] = {}
+    for frame in frames:
+        delivery = open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
+        said = delivery.message
+        if not isinstance(said, Attest) or said.root != link.root:
+            raise PeerError(SERVER, "relays something else than attests of its claim")
+        attesting = by.setdefault(delivery.place, set())
+        if delivery.sender in attesting or not may_attest(plan, certified, delivery.place, delivery.sender):
+            raise PeerError(SERVER, f"relays an attest of {delivery.sender}, who has none to give")
+        attesting.add(delivery.sender)
+    missing = lacking(plan, certified, link.claim, by)
+    if missing is not None:
+        raise PeerError(SERVER, f"claims what nobody confirms: {missing}")

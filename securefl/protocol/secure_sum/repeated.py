@@ -1,0 +1,95 @@
+"""Repeating the opening of a sum from what the server publishes, for members that verify it (ADR 0044)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from securefl.base.arrays import Ring
+from securefl.base.crypto import Roster
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId
+from securefl.protocol.messages import Opened, OpeningProof, VectorReceipt
+from securefl.protocol.secure_sum.adverts import read_key_list
+from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, commitment_of, input_digest
+from securefl.protocol.secure_sum.port import InputSent, SecureSum
+from securefl.protocol.secure_sum.setup import Setup
+from securefl.protocol.wire import open_relayed
+
+
+@dataclass(frozen=True, slots=True)
+class Repeatable:
+    """What a member knows of its cluster's sum before it opens. It holds no secret."""
+
+    setup: Setup
+    lists_digest: bytes
+    """What all receipts state of lists."""
+    sharers: frozenset[int]
+    """Members between whom masks or shares exist."""
+    alive: tuple[int, ...]
+    """Members whose updates the sum holds, ascending."""
+    added: tuple[int, ...]
+    """Members whose vectors it adds up, ascending."""
+
+
+def repeatable(sent: InputSent, survivors: Sequence[PartyId] | frozenset[PartyId]) -> Repeatable:
+    """Return what a member that has submitted keeps of a sum, to verify it later."""
+    setup, added = sent.setup, sent.added(survivors)
+    alive = tuple(i for i in sorted(sent.sharers) if setup.members[i] in survivors)
+    sharers = frozenset(added) if setup.everyone else sent.sharers
+    return Repeatable(setup, sent.lists_digest, sharers, alive, added)
+
+
+def repeat_opening(
+    sums: SecureSum, known: Repeatable, commitment: bytes, proof: OpeningProof, opened: Opened, roster: Roster
+) -> Ring:
+    """Return the ring sum, shape (d,), that follows from what was fixed before anything opened.
+
+    Args:
+        sums: the run's kind.
+        known: of this member's cluster.
+        commitment: of its sum, as certified.
+        proof: from the server.
+        opened: what was sealed in it.
+        roster: of the run.
+
+    Raises:
+        PeerError: something else than was fixed, or not all of it: the server's fault; or a secret that its
+            member has not advertised: that member's.
+    """
+    setup = known.setup
+    adverts, key_list = read_key_list(setup, proof.adverts, roster)
+    if sums.lists_digest(setup, key_list, known.sharers, known.alive) != known.lists_digest:
+        raise PeerError(SERVER, f"proves {setup.describe()} with other adverts than were listed")
+    inputs = _stated(known, proof, roster)
+    if commitment_of(setup, known.lists_digest, inputs) != commitment:
+        raise PeerError(SERVER, f"proves {setup.describe()} with other inputs than were certified")
+    size = setup.length * setup.ring_bits // 8
+    if len(proof.vectors) != size * len(known.added):
+        raise PeerError(SERVER, f"proves {setup.describe()} with vectors of another length")
+    whole = memoryview(proof.vectors)
+    vectors = {index: whole[n * size : (n + 1) * size] for n, index in enumerate(known.added)}
+    for index, vector in vectors.items():
+        if input_digest(setup, index, vector) != inputs[index]:
+            raise PeerError(
+                SERVER, f"proves {setup.describe()} with another vector of {setup.members[index]}"
+            )
+    fixed = FixedSum(setup, adverts, key_list, known.sharers, known.alive)
+    secrets = OpenedSecrets(dict(opened.seeds), dict(opened.keys), dict(opened.noise))
+    return sums.server.sum_of(fixed, secrets, lambda index: vectors[index])
+
+
+def _stated(known: Repeatable, proof: OpeningProof, roster: Roster) -> dict[int, bytes]:
+    """What receipts state of the vectors, by member."""
+    setup, inputs = known.setup, dict[int, bytes]()
+    for frame in proof.receipts:
+        delivery = open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)
+        said = delivery.message
+        if delivery.place != setup.place or not isinstance(said, VectorReceipt):
+            raise PeerError(SERVER, f"proves {setup.describe()} with something else than its receipts")
+        if said.lists_digest != known.lists_digest:
+            raise PeerError(SERVER, f"proves {setup.describe()} with receipts of other lists")
+        inputs[setup.index(delivery.sender)] = said.input_digest
+    if tuple(sorted(inputs)) != known.added or len(proof.receipts) != len(known.added):
+        raise PeerError(SERVER, f"proves {setup.describe()} without one receipt for each vector")
+    return inputs

@@ -1,0 +1,59 @@
+"""Verified rounds over a broker: parties that are processes repeat what the server makes of each round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from securefl.training.models.checkpoint import load_model
+from tests.live.federated import BROKERS, Run, run, simulate
+from tests.live.scenarios import behaviour, write_scenario
+
+pytestmark = pytest.mark.live
+
+SEEDED = ("--insecure-seeded-entropy", "--seed", "7")
+VERIFIED = (
+    "secure_sum.verify=committee",
+    "secure_sum.colluders=2",
+    "secure_sum.colluders_per_cluster=1",
+    "aggregation.rule={type='median'}",
+    "server_optimiser.momentum=0.5",
+    "deadlines.verify=60",
+)
+SETTINGS = tuple(part for setting in VERIFIED for part in ("--set", setting))
+
+
+def scenario(folder: Path, behaviours: str = "", rounds: int = 3) -> Path:
+    return write_scenario(
+        folder, behaviours, parties=12, size=4, threshold=3, min_survivors=3, server="active", rounds=rounds
+    )
+
+
+def followed(ended: Run, party: str) -> list[int]:
+    """Rounds whose model a party went on with."""
+    return [int(str(e.fields["round"])) for e in ended.transcript(party).entries if e.kind == "link_followed"]
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_every_round_is_confirmed_and_has_the_bits_of_the_simulation(broker: str, tmp_path: Path) -> None:
+    path = scenario(tmp_path)
+    real = run(path, tmp_path / "run", *SEEDED, *SETTINGS, "--broker", broker)
+    twin = simulate(path, tmp_path / "simulation", *SEEDED, *SETTINGS)
+    assert (real.exit_code, twin.exit_code) == (0, 0), real.stderr
+    one, two = load_model(real.directory.model_file), load_model(twin.directory.model_file)
+    assert all(one[name].tobytes() == two[name].tobytes() for name in one)
+    confirmed = [e.fields["round"] for e in real.transcript("server").entries if e.kind == "claim_confirmed"]
+    assert confirmed == [0, 1, 2]
+    for number in range(12):
+        assert followed(real, f"p{number:02d}") == [0, 1]
+
+
+def test_a_member_that_dies_costs_no_round(tmp_path: Path) -> None:
+    """Before it signs anything: its cluster opens with three, and one of them repeats the opening for it."""
+    killed = behaviour("kill", "p03", phase="after-freeze", rounds=[0])
+    ended = run(scenario(tmp_path, killed), tmp_path / "run", *SEEDED, *SETTINGS)
+    assert ended.exit_code == 0, ended.stderr
+    entries = ended.transcript("server").entries
+    assert [e.fields["round"] for e in entries if e.kind == "claim_confirmed"] == [0, 1, 2]
+    assert followed(ended, "p00") == [0, 1]

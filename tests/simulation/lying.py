@@ -1,0 +1,157 @@
+"""Servers that lie about what a round came to, with whatever parties collude, against the real machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from securefl.base.arrays import F32
+from securefl.base.ids import SERVER, PartyId
+from securefl.protocol.kernel.effects import Send
+from securefl.protocol.kernel.events import Received
+from securefl.protocol.kernel.machine import Event
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.messages.verification import Attest, OpeningProof, RoundClaim, StepProof
+from securefl.protocol.round.server import opening, proving
+from securefl.protocol.round.server.proving import Unmasked
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.chain import link_of
+from securefl.protocol.round.shared.reports import ClaimConfirmed, ClaimRefused, RunEffect
+from securefl.protocol.secure_sum.evidence import OpenedSecrets
+from securefl.scenario.scenario import Scenario
+from tests.simulation.world import RUN, Op, World, scenario
+
+PARTIES = 12
+Trained = tuple[PartyId, int, bytes]
+
+
+def verified(**more: str) -> Scenario:
+    """Twelve parties in clusters of four, an active server, one colluder in a cluster and two in all."""
+    settings = {
+        "size": "4",
+        "threshold": "3",
+        "min_survivors": "3",
+        "server": "active",
+        "rounds": "3",
+        "secure_sum__verify": '"committee"',
+        "secure_sum__colluders": "2",
+        "secure_sum__colluders_per_cluster": "1",
+    }
+    return scenario(PARTIES, **{**settings, **more})
+
+
+def distinct(name: PartyId, round_: int, params: F32) -> F32:
+    """An update that has no symmetry: no two parties, rounds or coordinates have the same."""
+    drawn = np.random.default_rng([int(name[1:]), round_]).normal(0.0, 4.0, len(params))
+    return np.asarray(params + drawn.astype(np.float32), dtype=np.float32)
+
+
+@dataclass
+class Followed:
+    """A run, and every model that somebody trained on."""
+
+    world: World
+    trained: set[Trained]
+
+    def models(self, round_: int, honest: Collection[PartyId]) -> set[bytes]:
+        """What honest parties trained on in a round."""
+        return {params for party, at, params in self.trained if at == round_ and party in honest}
+
+    @property
+    def confirmed(self) -> list[int]:
+        """Rounds whose claim the server saw confirmed."""
+        return [one.round for one in self.world.reports(ClaimConfirmed)]
+
+    @property
+    def refused(self) -> list[tuple[int, str]]:
+        """Rounds whose step is void, and why."""
+        return [(one.round, one.reason) for one in self.world.reports(ClaimRefused)]
+
+    def reasons(self, honest: Collection[PartyId]) -> str:
+        """Why honest parties refused what the server sent."""
+        return "\n".join(r.reason for name in honest for r in self.world.nodes[name].rejects)
+
+
+def followed(
+    made: Scenario, corrupt: Collection[PartyId] = (), ops: Collection[Op] = (), **more: Any
+) -> Followed:
+    """Run the machines; ``corrupt`` parties attest whatever is claimed, unseen."""
+    trained: set[Trained] = set()
+
+    def train(party: PartyId, round_: int, params: F32) -> F32:
+        trained.add((party, round_, params.tobytes()))
+        return distinct(party, round_, params)
+
+    world = World(made, length=16, train=train, ops=ops, **more)
+    for name in corrupt:
+        world.nodes[name].seam = attesting
+    world.run()
+    return Followed(world, trained)
+
+
+def attesting(event: Event[AnyMessage], effects: tuple[RunEffect, ...]) -> tuple[RunEffect, ...]:
+    """A colluder's seam: it attests every claim that it is shown."""
+    if not isinstance(event, Received) or not isinstance(event.message, OpeningProof | StepProof):
+        return effects
+    kept = tuple(one for one in effects if not (isinstance(one, Send) and isinstance(one.message, Attest)))
+    root = link_of(RUN, event.message.claim).root
+    return (*kept, Send(SERVER, event.place, Attest(root=root)))
+
+
+Sums = tuple[ClusterSum, ...]
+
+
+@contextmanager
+def other_sums(change: Callable[[Sums], Sums]) -> Iterator[None]:
+    """The server takes other sums than it opened, and claims them."""
+    honest = opening.unmask_all
+
+    def unmask(*args: Any) -> Any:
+        unmasked, effects = honest(*args)
+        return replace(unmasked, sums=change(unmasked.sums)), effects
+
+    with patch.object(opening, "unmask_all", unmask):
+        yield
+
+
+@contextmanager
+def other_secrets(change: Callable[[OpenedSecrets], OpenedSecrets]) -> Iterator[None]:
+    """The server proves its sums with other secrets than members shared."""
+    honest = opening.unmask_all
+
+    def unmask(*args: Any) -> Any:
+        unmasked, effects = honest(*args)
+        secrets: Mapping[Any, OpenedSecrets] = {k: change(one) for k, one in unmasked.secrets.items()}
+        return Unmasked(unmasked.sums, secrets), effects
+
+    with patch.object(opening, "unmask_all", unmask):
+        yield
+
+
+@contextmanager
+def other_outcome(**changes: Callable[[Any], Any]) -> Iterator[None]:
+    """The server's step ends in another ``params`` or ``velocity`` than its sums make, and it claims that."""
+    honest = proving.claim_step
+
+    def claim(ctx: Any, before: Any, after: Any, *rest: Any) -> Any:
+        lied = {name: change(getattr(after, name)) for name, change in changes.items()}
+        return honest(ctx, before, replace(after, **lied), *rest)
+
+    with patch.object(opening, "claim_step", claim):
+        yield
+
+
+@contextmanager
+def other_claim(change: Callable[[RoundClaim], RoundClaim]) -> Iterator[None]:
+    """The server claims and proves something else about its round."""
+
+    def claim(**fields: Any) -> RoundClaim:
+        return change(RoundClaim(**fields))
+
+    with patch.object(proving, "RoundClaim", claim):
+        yield

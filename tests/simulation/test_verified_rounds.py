@@ -1,0 +1,324 @@
+"""Verified rounds: parties repeat what the server makes of a round, and train on nothing else (ADR 0044)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from securefl.base.arrays import F32, Ring
+from securefl.base.errors import PeerError
+from securefl.base.ids import PartyId
+from securefl.protocol.kernel.effects import Aborted, Finished, Send
+from securefl.protocol.kernel.events import Received
+from securefl.protocol.messages.masking import Receipt, VectorReceipt
+from securefl.protocol.messages.rounds import (
+    Announce,
+    BindingFreeze,
+    Freeze,
+    Reveal,
+)
+from securefl.protocol.messages.verification import (
+    Attest,
+    ChainedAnnounce,
+    ChainedReveal,
+    OpeningProof,
+    RoundClaim,
+    StepProof,
+)
+from securefl.protocol.round.party.phases import Past
+from securefl.protocol.round.party.verifying import follow, on_proof
+from securefl.protocol.round.shared.reports import (
+    ClustersDrawn,
+    LinkFollowed,
+    ModelFinal,
+    RoundDone,
+)
+from securefl.protocol.secure_sum.evidence import OpenedSecrets
+from securefl.scenario.scenario import Scenario
+from tests.simulation.lying import (
+    Sums,
+    distinct,
+    followed,
+    other_claim,
+    other_outcome,
+    other_secrets,
+    other_sums,
+    verified,
+)
+from tests.simulation.world import Node, Op, World
+
+P = [PartyId(f"p{i:02d}") for i in range(12)]
+START = np.zeros(16, dtype=np.float32).tobytes()
+VALIDATED = {
+    "secure_sum__kind": '"crypten"',
+    "secure_sum__validate": "{norm = 40.0}",
+    "encoding__clip": "30.0",
+    "rounds": "2",
+}
+MODES: dict[str, dict[str, str]] = {
+    "masking": {},
+    "two reclusterings": {"reclusterings": "2", "leakage__mode": '"report"'},
+    "everybody": {"secure_sum__verify": '"all"'},
+    "CrypTen": {"secure_sum__kind": '"crypten"', "rounds": "2"},
+    "momentum": {"server_optimiser__momentum": "0.9"},
+    "median": {"aggregation__rule": '{type = "median"}'},
+    "truncated weights": {"weighting__mode": '"truncate"', "weighting__cap": "5"},
+    "ring of 64 bits": {"encoding__ring_bits": "64"},
+    "validated": VALIDATED,
+    "atoms": {"size": "6", "clustering__atoms": "3", "threshold": "4", "min_survivors": "4"},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_round_is_confirmed_and_followed(mode: str) -> None:
+    made = verified(**MODES[mode])
+    run = followed(made)
+    rounds = made.stop.rounds
+    assert isinstance(run.world.server.outcome, Finished)
+    assert run.confirmed == list(range(rounds))
+    assert run.reasons(P) == ""
+    for round_ in range(rounds):
+        (model,) = run.models(round_, P)
+        assert model == run.world.models[round_].tobytes()
+    for name in P:
+        followed_by = [one.round for one in run.world.reports(LinkFollowed, name)]
+        assert followed_by == list(range(rounds - 1)), "of the last there is no next round"
+
+
+def test_the_models_are_those_of_a_run_that_verifies_nothing() -> None:
+    made = [verified(secure_sum__verify=f'"{how}"', **MODES["median"]) for how in ("off", "committee", "all")]
+    seen = [followed(one).world for one in made]
+    finals = [world.reports(ModelFinal)[0].params.tobytes() for world in seen]
+    assert len(set(finals)) == 1
+
+
+def test_nothing_more_is_said_where_nothing_is_verified() -> None:
+    world = followed(verified(secure_sum__verify='"off"')).world
+    for kind, base in (
+        (VectorReceipt, Receipt),
+        (BindingFreeze, Freeze),
+        (ChainedAnnounce, Announce),
+        (ChainedReveal, Reveal),
+    ):
+        assert not world.messages(kind)
+        assert world.messages(base)
+    for proof in (OpeningProof, StepProof, Attest):
+        assert not world.messages(proof)
+
+
+class TestDropouts:
+    @pytest.mark.parametrize(
+        "kind", ["KeyAdvert", "ShareBoxes", "MaskedInput", "Endorse", "Release", "Attest"]
+    )
+    def test_a_member_that_crashes_costs_no_round(self, kind: str) -> None:
+        run = followed(verified(), ops=[Op("crash", "p03", kind)])
+        assert run.confirmed == [0, 1, 2]
+        assert run.reasons(P) == ""
+
+    def test_one_that_was_away_for_a_round_believes_more_than_q_others(self) -> None:
+        run = followed(
+            verified(rounds="4"), ops=[Op("drop", "p05", "Hello", 1), Op("drop", "p05", "Endorse", 1)]
+        )
+        assert run.confirmed == [0, 1, 2, 3]
+        (last,) = run.models(3, [P[5]])
+        assert last == run.world.models[3].tobytes()
+
+    def test_without_attests_the_round_is_void_and_the_next_begins_where_it_began(self) -> None:
+        lost = [Op("drop", name, "Attest", nth) for name in P for nth in range(2)]
+        run = followed(verified(), ops=lost)
+        assert run.refused[0][0] == 0
+        assert run.models(1, P) == set(), "a round is skipped"
+        assert run.models(2, P) == {START}
+
+
+def one_more(sums: Sums, k: int = 0) -> Sums:
+    ring = sums[0].ring.copy()
+    ring[3:4] += ring.dtype.type(1 << k)
+    return (replace(sums[0], ring=ring), *sums[1:])
+
+
+def shifted(k: int) -> Callable[[Sums], Sums]:
+    return lambda sums: one_more(sums, k)
+
+
+def mapped(change: Callable[[Ring], Ring]) -> Callable[[Sums], Sums]:
+    return lambda sums: (replace(sums[0], ring=change(sums[0].ring)), *sums[1:])
+
+
+def swapped(sums: Sums) -> Sums:
+    return (replace(sums[0], ring=sums[1].ring), replace(sums[1], ring=sums[0].ring), *sums[2:])
+
+
+def negated(ring: Ring) -> Ring:
+    result = np.zeros_like(ring)
+    result -= ring
+    return result
+
+
+def rotated(ring: Ring) -> Ring:
+    result = ring.copy()
+    result[4:], result[:4] = ring[:-4], ring[-4:]
+    return result
+
+
+LIES: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "one step more in one coordinate": lambda: other_sums(one_more),
+    **{f"S + 2^{k}": partial(other_sums, shifted(k)) for k in (8, 16, 30, 31)},
+    "-S": lambda: other_sums(mapped(negated)),
+    "rotated blocks": lambda: other_sums(mapped(rotated)),
+    "zeros": lambda: other_sums(mapped(np.zeros_like)),
+    "swapped clusters": lambda: other_sums(swapped),
+    "all sums but one": lambda: other_sums(lambda sums: sums[1:]),
+    "one sum twice": lambda: other_sums(lambda sums: (*sums[:2], replace(sums[2], ring=sums[1].ring))),
+    "another model": lambda: other_outcome(params=one_further),
+    "a bit of the model": lambda: other_outcome(params=next_float),
+    "another state": lambda: other_outcome(velocity=one_further),
+    "another first model": lambda: other_claim(lambda claim: structs.replace(claim, previous=bytes(32))),
+    "another certificate": lambda: other_claim(uncertified),
+    "a sum that is said to be lost": lambda: other_claim(without_first),
+    "other seeds": lambda: other_secrets(lambda one: OpenedSecrets({k: bytes(32) for k in one.seeds})),
+    "no seeds": lambda: other_secrets(lambda _one: OpenedSecrets({})),
+}
+"""What a server may claim of every round in place of the truth."""
+
+
+def one_further(values: Any) -> Any:
+    return values + values.dtype.type(1)
+
+
+def next_float(model: F32) -> F32:
+    changed = model.copy()
+    changed[7] = np.nextafter(changed[7], np.float32(np.inf), dtype=np.float32)
+    return changed
+
+
+def uncertified(claim: RoundClaim) -> RoundClaim:
+    return structs.replace(claim, statement=bytes(32))
+
+
+def without_first(claim: RoundClaim) -> RoundClaim:
+    return structs.replace(claim, sums=(bytes(32), *claim.sums[1:]))
+
+
+@pytest.mark.parametrize("corrupt", [(), ("p02",), ("p02", "p07")], ids=["alone", "f", "q"])
+@pytest.mark.parametrize("lie", LIES)
+def test_nobody_honest_trains_on_a_lie(lie: str, corrupt: tuple[str, ...]) -> None:
+    """Colluders attest everything. In this run's clusters there is never more than one of them."""
+    honest = [name for name in P if name not in corrupt]
+    with LIES[lie]():
+        run = followed(verified(), corrupt=[PartyId(name) for name in corrupt])
+    assert run.confirmed == []
+    assert isinstance(run.world.server.outcome, Aborted)
+    for round_ in range(3):
+        assert run.models(round_, honest) <= {START}
+    assert run.models(0, honest) == {START}
+
+
+def test_a_first_model_that_does_not_follow_from_the_seed_is_refused() -> None:
+    made = verified()
+    other = np.ones(16, dtype=np.float32)
+
+    class Elsewhere(World):
+        def first_link(self, initial: F32) -> Any:
+            return super().first_link(np.zeros_like(initial))
+
+    world = Elsewhere(made, length=16, initial=other).run()
+    assert not world.reports(RoundDone)[0].survivors
+    assert all("another chain" in world.nodes[name].rejects[0].reason for name in P)
+
+
+def clusters(made: Scenario, round_: int = 0) -> tuple[tuple[PartyId, ...], ...]:
+    """The clusters of a round, which no lie about an earlier one changes in the first."""
+    (drawn,) = [one for one in followed(made).world.reports(ClustersDrawn) if one.round == round_]
+    return drawn.clusters[0]
+
+
+class TestMoreThanFInACluster:
+    """The cluster counts as Byzantine, for the rule as well; it may say later what it has sent."""
+
+    def test_they_choose_their_own_sum_as_late_as_they_like(self) -> None:
+        corrupt = clusters(verified())[0][:2]
+        with other_sums(one_more):
+            seen = followed(verified(), corrupt=corrupt)
+        assert 0 in seen.confirmed
+
+    def test_and_no_other(self) -> None:
+        corrupt = clusters(verified())[1][:2]
+        with other_sums(one_more):
+            assert followed(verified(), corrupt=corrupt).confirmed == []
+
+    def test_nor_one_that_no_members_could_send(self) -> None:
+        corrupt = clusters(verified())[0][:2]
+        with other_sums(shifted(31)):
+            seen = followed(verified(), corrupt=corrupt)
+        assert seen.confirmed == []
+        assert "beyond what its members can encode" in seen.reasons(P)
+
+
+@pytest.mark.parametrize(
+    "lie", ["one step more in one coordinate", "swapped clusters", "other seeds", "no seeds"]
+)
+@pytest.mark.parametrize("mode", ["CrypTen", "validated", "two reclusterings", "everybody", "momentum"])
+def test_nor_does_anybody_in_other_modes(mode: str, lie: str) -> None:
+    with LIES[lie]():
+        run = followed(verified(**MODES[mode]))
+    assert run.confirmed == []
+    assert run.models(1, P) | run.models(2, P) <= {START}
+
+
+def seen_by_a_verifier(made: Scenario, kind: type[Any]) -> list[tuple[Any, Past, Received[Any]]]:
+    """Context, past and event of every step in which a party takes such a message."""
+    seen: list[tuple[Any, Past, Received[Any]]] = []
+
+    def look(node: Node, before: Any, event: object, _after: object, _effects: object) -> None:
+        if isinstance(event, Received) and isinstance(event.message, kind) and node.name in P:
+            seen.append((cast("Any", node.machine)._ctx, before.past, event))
+
+    world = World(made, length=16, train=distinct)
+    world.observers.append(look)
+    world.run()
+    return seen
+
+
+def test_a_verifier_attests_one_root_a_round() -> None:
+    ctx, past, event = seen_by_a_verifier(verified(rounds="1"), OpeningProof)[0]
+    after, effects = on_proof(ctx, past, event.place, event.message)
+    assert any(isinstance(one, Send) for one in effects)
+    other = structs.replace(event.message, claim=structs.replace(event.message.claim, model=bytes(32)))
+    with pytest.raises(PeerError, match="two outcomes"):
+        on_proof(ctx, after, event.place, other)
+
+
+def test_an_earlier_link_is_no_answer() -> None:
+    announced = seen_by_a_verifier(verified(), ChainedAnnounce)
+    early = next(event.message for _, _, event in announced if event.place.round == 1)
+    ctx, past, last = next(one for one in announced if one[2].place.round == 2)
+    model = last.message.claim.model
+    assert follow(ctx, past, last.message, model)[2], "the true one"
+    with pytest.raises(PeerError, match="not of the chain"):
+        follow(ctx, past, early, model)
+    following, *_ = follow(ctx, past, last.message, model)
+    with pytest.raises(PeerError, match="earlier link"):
+        follow(ctx, following, early, early.claim.model)
+
+
+@pytest.mark.parametrize("keep", [0, -1, "twice", "another's"])
+def test_too_few_attests_confirm_nothing(keep: int | str) -> None:
+    announced = seen_by_a_verifier(verified(), ChainedAnnounce)
+    ctx, past, event = next(one for one in announced if one[2].place.round == 1)
+    said = event.message
+    frames = {
+        0: (),
+        -1: said.attests[:-1],
+        "twice": (*said.attests[:-1], said.attests[0]),
+        "another's": (*said.attests[:-1], said.hellos[0]),
+    }[keep]
+    with pytest.raises(PeerError):
+        follow(ctx, past, structs.replace(said, attests=frames), said.claim.model)
