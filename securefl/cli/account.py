@@ -23,6 +23,7 @@ from securefl.runtime.account import (
     account_beside,
     begin_account,
     by_run,
+    chosen_epsilon,
     key_digest,
     spent_epsilon,
 )
@@ -50,6 +51,8 @@ def account(
     with one_line_errors():
         if begin and adopt:
             raise ConfigError("account", "--begin and --adopt contradict each other", "choose one")
+        if budget is not None and not math.isfinite(budget):
+            raise ConfigError("--budget", f"is {budget}", "a number, or leave it out for no limit")
         identity = read_identity(key)
         path = file or account_beside(key)
         if begin:
@@ -61,7 +64,7 @@ def account(
         with AccountFile(path, identity.public, tip, adopt=adopt) as opened:
             runs = [one for one in by_run(opened.entries) if one.updates or one.choices]
             _show(path, identity, runs)
-            for line in (*_besides(runs), *_spent(opened, [one for one in runs if one.updates], budget)):
+            for line in (*_besides(runs), *_spent(opened, runs, budget)):
                 say(line)
 
 
@@ -92,7 +95,7 @@ def _besides(runs: Sequence[RunAccount]) -> Iterator[str]:
     if named:
         yield (
             f"task groups: named {count(len(named), 'time')}, epsilon {math.fsum(named):.4g}, pure and of all"
-            " its data, besides what follows"
+            " its data; it counts in what follows"
         )
     if bits := sum(one.bits for one in runs):
         yield f"validated sums: {count(bits, 'bit')} of an evaluator's choice, had one deviated each time"
@@ -100,9 +103,12 @@ def _besides(runs: Sequence[RunAccount]) -> Iterator[str]:
 
 def _spent(opened: AccountFile, runs: Sequence[RunAccount], budget: float | None) -> Iterator[str]:
     """Yield what is spent, and what is left of a budget."""
-    if not runs:
-        yield "epsilon: 0 spent" + (f", {budget:g} left" if budget is not None else "")
+    if not any(one.updates for one in runs):
+        spent = chosen_epsilon(opened.entries)
+        left = "" if budget is None else f", {max(budget - spent, 0.0):.4g} left"
+        yield f"epsilon: {spent:.4g} spent{left}"
         return
+    runs = [one for one in runs if one.updates]
     units = sorted({one.run.event.unit for one in runs if one.run.event is not None})
     if not units:
         yield "epsilon: updates left without noise of their own, and no epsilon bounds what is known of them"

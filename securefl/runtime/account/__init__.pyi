@@ -4,6 +4,7 @@ from .file import account_beside as account_beside
 from .file import begin_account as begin_account
 from .meaning import RunAccount as RunAccount
 from .meaning import by_run as by_run
+from .meaning import chosen_epsilon as chosen_epsilon
 from .meaning import key_digest as key_digest
 from .meaning import spent_epsilon as spent_epsilon
 from .tip import Tip as Tip

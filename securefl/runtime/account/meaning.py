@@ -115,6 +115,8 @@ def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: Run | None =
     """Epsilon of all releases of the account together, at the smallest delta of their runs.
 
     Infinite where one was without noise, or hides single records only and ``unit`` is the whole party.
+    Choices of task groups count with their own, which is pure and of all data of a party, whether or not
+    updates left in their runs: a server may void every round behind an answer.
 
     Args:
         entries: of the account.
@@ -127,6 +129,7 @@ def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: Run | None =
     """
     events: list[ReleaseEvent] = []
     deltas: list[float] = []
+    total = chosen_epsilon(entries, but)
     for one in by_run(entries):
         event = one.run.event
         if not one.updates or (but is not None and _release(one.run) == _release(but)):
@@ -135,14 +138,21 @@ def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: Run | None =
             return math.inf
         events.append(event.times(one.updates))
         deltas.append(one.run.delta)
-    if not events:
-        return 0.0
     relations = {event.relation for event in events}
-    total = 0.0
     for relation in sorted(relations):
         alike = tuple(event for event in events if event.relation == relation)
         total += Ledger(unit=unit, relation=relation, delta=min(deltas), events=alike).epsilon()
     return total
+
+
+def chosen_epsilon(entries: Sequence[Entry], but: Run | None = None) -> float:
+    """Epsilon of all choices of task groups together, but for those of a run that goes on."""
+    return math.fsum(
+        choice.epsilon
+        for one in by_run(entries)
+        for choice in one.choices
+        if but is None or (one.run.run, one.run.server) != (but.run, but.server)
+    )
 
 
 def _release(run: Run) -> tuple[Hashable, ...]:

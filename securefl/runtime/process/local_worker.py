@@ -20,6 +20,8 @@ class LocalWorker:
         self._work = work
         # A straggler may still be at the last round's training when the next one begins, with the same model.
         self._training = asyncio.Lock()
+        # Not the same: how long the last training takes must not tell in when the next hello leaves.
+        self._choosing = asyncio.Lock()
         self._newest = -1
 
     async def do(self, effect: Train | Choose | Evaluate | Consult) -> LocalResult | None:
@@ -63,7 +65,7 @@ class LocalWorker:
         if self._work.choose is None:
             raise UsageError("this process has no data to choose by")
         self._newest = max(self._newest, effect.round)
-        async with self._training:
+        async with self._choosing:
             if effect.round < self._newest:
                 return None
             try:

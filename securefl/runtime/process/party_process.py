@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Literal, cast
 
 from securefl.base.arrays import F32, F64
@@ -61,7 +62,8 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     module = build_model(scenario.model, shape, shard.classes, seed, tokens=shard.tokens)
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
     trainer = RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
-    chooser = Chooser(module, shard, device) if scenario.groups.count > 1 else None
+    # A module of its own: a party chooses while it may still be at the last round's training.
+    chooser = Chooser(deepcopy(module), shard, device) if scenario.groups.count > 1 else None
     plan = make_plan(settings, roster, dimension(module), frozen_digest(module))
     check_own_privacy(plan, len(shard.y), trusted=settings.accounted or root.insecure)
 

@@ -18,7 +18,7 @@ from securefl.methods.privacy.accountant import epsilon
 from securefl.methods.privacy.release import ReleaseEvent
 from securefl.protocol.kernel.effects import SumsGiven, UpdateGiven
 from securefl.runtime.account.book import RunBook
-from securefl.runtime.account.entries import Entry, Run, Update
+from securefl.runtime.account.entries import Entry, GroupNamed, Run, Update
 from securefl.runtime.account.file import AccountFile, begin_account
 from securefl.runtime.account.meaning import (
     by_run,
@@ -216,3 +216,18 @@ class TestRunBook:
                 entered.append(by_run(file.entries)[0].run.data)
         assert entered[0] == entered[1]
         assert len(set(entered)) == 5
+
+
+def test_choices_count_in_a_budget_whether_or_not_updates_left() -> None:
+    """A server that voids every round behind an answer gets another one in the next run."""
+    roster = roster_of(identities("a", "b"))
+    entries: list[Entry] = []
+    for number in range(50):
+        entries += [joined(roster, f"run-{number}"), GroupNamed(round=0, epsilon=8.0, made=1, group=1)]
+    assert spent_epsilon(entries, "record") == spent_epsilon(entries, "party") == 400.0
+    assert spent_epsilon(entries, "party", joined(roster, "run-7")) == 392.0, (
+        "the run that goes on has its own"
+    )
+    noisy: list[Entry] = [joined(roster, "noisy", NOISE), Update(round=0, count=1)]
+    alone = spent_epsilon(noisy, "record")
+    assert spent_epsilon([*noisy, *entries], "record") == pytest.approx(400.0 + alone)

@@ -9,7 +9,8 @@ import pytest
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.feasibility.limits import check
-from securefl.protocol.kernel.effects import Send
+from securefl.protocol.kernel.effects import Report, Send
+from securefl.protocol.kernel.events import DeadlinePassed
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.round.shared.reports import NothingLearned, RoundDone, RunEffect
 from tests.simulation.world import Node, World, scenario
@@ -56,6 +57,33 @@ def test_what_leaves_and_when_is_the_same_however_long_training_takes(sets: dict
             done.survivors for done in world.reports(RoundDone)
         ]
     assert all(len(done.survivors) == 6 for done in world.reports(RoundDone))
+
+
+@pytest.mark.parametrize("sets", KINDS, ids=["masking", "reclustered", "new-work", "crypten", "active"])
+def test_what_is_done_before_the_first_input_leaves_is_the_same(sets: dict[str, str]) -> None:
+    """Entries are synced to disk, which takes time: a late party has no more to do than one in time."""
+
+    def done(seconds: float) -> list[list[str]]:
+        steps: list[list[str]] = []
+        world = World(scenario(6, **{"rounds": "2"} | sets, deadlines__submit="30", deadlines__training="60"))
+        world.working[P1] = seconds
+
+        def note(node: Node, _was: object, event: Any, _is: object, effects: tuple[RunEffect, ...]) -> None:
+            if node.name == P1 and isinstance(event, DeadlinePassed):
+                # Why zeros are sent is the party's own to know.
+                steps.append([type(e).__name__ for e in effects if e not in learned(effects)])
+
+        def learned(effects: tuple[RunEffect, ...]) -> list[RunEffect]:
+            return [e for e in effects if isinstance(e, Report) and isinstance(e.item, NothingLearned)]
+
+        world.observers.append(note)
+        world.run()
+        return steps
+
+    quick = done(1.0)
+    assert len(quick) == 2, "one in each round"
+    assert {"Enter", "Journal", "Send"} <= set(quick[0])
+    assert done(NEVER) == quick
 
 
 def test_without_it_the_time_of_an_input_is_the_time_of_training() -> None:

@@ -20,6 +20,7 @@ from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
 from securefl.methods.leakage import NOTHING_GIVEN, Admission, Given
+from securefl.protocol.kernel import Trained
 from securefl.protocol.messages import Hello
 from securefl.protocol.round.party.upload import HONEST, Seams, Upload
 from securefl.protocol.round.shared.chain import CertifiedRound, ChainLink
@@ -189,6 +190,8 @@ class Working:
     """Of a hidden group, once the update is there."""
     submit_at: float | None = None
     """When its masked inputs leave (``deadlines.submit``); None where each leaves once it is there."""
+    trained: tuple[Trained, ...] = field(default=(), repr=False)
+    """What ended before that, by local work: encoded, entered and sent in one go."""
 
     @property
     def assignment(self) -> Assignment:

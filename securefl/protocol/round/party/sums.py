@@ -66,7 +66,11 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     then would answer it without any noise. Only public facts skip a round.
     """
     work = event.work
-    if event.round != phase.round or work != len(phase.uploads):
+    if event.round != phase.round:
+        return phase, ()
+    if phase.submit_at is not None:
+        return _kept(ctx, phase, event)
+    if work != len(phase.uploads):
         return phase, ()
     update, lost = _sendable(ctx, phase, event)
     own = model_of(ctx.plan, phase.params, phase.group)
@@ -103,15 +107,27 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     return current, tuple(effect for group in effects for effect in group)
 
 
+def _kept(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Working, Effects]:
+    """Keep what training ended in, and go on to the next work: nothing of it is done before it may leave."""
+    if event.work != len(phase.trained):
+        return phase, ()
+    current = replace(phase, trained=(*phase.trained, event))
+    if len(current.trained) == works_of(ctx.plan.scenario.clustering):
+        return current, ()
+    own = model_of(ctx.plan, phase.params, phase.group)
+    return current, (Train(phase.round, event.work + 1, own, phase.past.carry, phase.samples),)
+
+
 def on_submit(ctx: PartyContext, phase: Working, now: float) -> tuple[Working, Effects]:
     """Let all masked inputs leave at the time that is the same for everybody (``deadlines.submit``).
 
-    Zeros stand for works that have not ended: how long training takes is an answer about the data, too.
+    Zeros stand for works that have not ended: how long training takes is an answer about the data, too. Both
+    are encoded now, and entered in journal and account: what is done before a message leaves delays it.
     """
-    current, effects = replace(phase, submit_at=None), list[Effects]()
-    for work in range(len(phase.uploads), works_of(ctx.plan.scenario.clustering)):
+    current, effects = replace(phase, submit_at=None, trained=()), list[Effects]()
+    for work in range(works_of(ctx.plan.scenario.clustering)):
         late = Trained(now, phase.round, work, None, "training had not ended by deadlines.submit")
-        after, more = on_trained(ctx, current, late)
+        after, more = on_trained(ctx, current, phase.trained[work] if work < len(phase.trained) else late)
         if isinstance(after, Working):
             current = after
         effects.append(tuple(effect for effect in more if not isinstance(effect, Train)))
