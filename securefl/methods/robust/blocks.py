@@ -19,7 +19,7 @@ class Block(NamedTuple):
     at: slice
     """Which columns."""
     rows: F64
-    """Their values, contiguous, in the order of the rows."""
+    """Their values, contiguous, in the order of the rows, zeros without a sign."""
     ranked: F64
     """Their values, each column in ascending order."""
     scratch: F64
@@ -49,7 +49,8 @@ def column_blocks(array: F64, tagged: bool = False) -> Iterator[Block]:
         at = slice(start, min(start + width, columns))
         shape = (clusters, at.stop - start)
         rows, ranked, scratch = (flat[: shape[0] * shape[1]].reshape(shape) for flat in buffers)
-        rows[:] = array[:, at]
+        # Of zeros with and without a sign either may come first in a sort: there shall be one zero only.
+        np.add(array[:, at], 0.0, out=rows)
         if tagged:
             bits = np.bitwise_and(rows.view(np.int64), ~mask, out=ranked.view(np.int64))
             bits |= tags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cmp_to_key
 
@@ -9,20 +10,22 @@ import numpy as np
 
 from securefl.base.arrays import F64
 from securefl.base.stack import Stack
-from securefl.methods.robust.span import pieces
+from securefl.methods.robust.products import dots, gram
 
 
 def squared_distances(rows: F64) -> F64:
     """||x_i - x_j||^2 for all pairs of rows, f64 ``(c, c)``, symmetric, zero on the diagonal.
 
-    From one Gram matrix: G_ii + G_jj - 2 G_ij. The absolute error is about 1e-15 * (||x_i||^2 + ||x_j||^2):
-    differences below 1e-7 of the rows' norms drown, but a huge row spoils its own distances only. Distances
-    whose terms overflow float64 count as infinite.
+    From one Gram matrix, G_ii + G_jj - 2 G_ij, of rows that are rounded to 23 bits
+    (:func:`securefl.methods.robust.products.gram`): differences below 1e-7 of the rows' norms drown, but a
+    huge row spoils its own distances only, and identical rows are at distance 0 and equally far from all
+    others. Distances whose terms overflow float64 count as infinite. The bits are the same on every machine,
+    and for any order of the rows.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        gram = rows @ rows.T
-        norms = np.diagonal(gram)
-        squared: F64 = norms[:, np.newaxis] + norms - 2.0 * gram
+        products = gram(rows)
+        norms = np.diagonal(products)
+        squared: F64 = norms[:, np.newaxis] + norms - 2.0 * products
     squared[np.isnan(squared)] = np.inf
     np.maximum(squared, 0.0, out=squared)
     np.fill_diagonal(squared, 0.0)
@@ -60,7 +63,7 @@ _TRUSTED = 1e-290, 1e300
 def lengths(rows: F64) -> F64:
     """||x_i||, f64 ``(c,)``; infinite only if the length itself is beyond float64."""
     with np.errstate(over="ignore"):
-        squared: F64 = np.einsum("ij,ij->i", rows, rows)
+        (squared,) = dots(rows, rows)
         result = np.sqrt(squared)
         for index in _doubtful(squared):
             largest = _power(rows[index])
@@ -72,11 +75,9 @@ def polar(rows: F64, vector: F64) -> tuple[F64, F64]:
     """||x_i||, and the cosine of its angle to ``vector`` (0 where either is zero), f64 ``(c,)`` each."""
     vector = vector / _power(vector)
     length = _length(vector)
-    inner, squared, result = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
+    result = np.zeros(len(rows))
     with np.errstate(over="ignore", invalid="ignore"):
-        for at in pieces(rows):
-            inner += np.einsum("ij,j->i", rows[:, at], vector[at])
-            squared += np.einsum("ij,ij->i", rows[:, at], rows[:, at])
+        inner, squared = dots(rows, vector, rows)
         norms: F64 = np.sqrt(squared)
         np.divide(inner, norms * length, out=result, where=(squared > 0) & (length > 0))
         for index in _doubtful(squared):
@@ -84,7 +85,7 @@ def polar(rows: F64, vector: F64) -> tuple[F64, F64]:
             row = rows[index] / largest
             norms[index] = _length(row) * largest
             product = _length(row) * length
-            result[index] = float(np.einsum("j,j->", row, vector)) / product if product else 0.0
+            result[index] = float(dots(row[np.newaxis], vector)[0][0]) / product if product else 0.0
     return norms, np.clip(result, -1.0, 1.0)
 
 
@@ -94,10 +95,10 @@ def _doubtful(squared: F64) -> list[int]:
 
 
 def _length(vector: F64) -> float:
-    return float(np.sqrt(np.einsum("j,j->", vector, vector)))
+    return math.sqrt(dots(vector[np.newaxis], vector)[0][0])
 
 
 def _power(vector: F64) -> float:
     """A power of two of about the largest magnitude in ``vector``; 1 if that is zero."""
     largest = float(np.abs(vector).max(initial=0.0))
-    return float(2.0 ** (int(np.frexp(largest)[1]) - 1)) if largest else 1.0
+    return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest else 1.0

@@ -6,10 +6,12 @@ One Gram matrix answers that, so that an iteration costs O(c^2) instead of two p
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from securefl.base.arrays import F64
-from securefl.methods.robust.blocks import BLOCK_VALUES
+from securefl.methods.robust.products import combine, fold, gram, total
 
 _LARGEST_SQUARE = 1e300
 _SAFE_EXPONENT = 470
@@ -19,20 +21,21 @@ _SAFE_EXPONENT = 470
 class Span:
     """The rows relative to an origin, y_i = x_i - origin, and the points u = sum_i a_i y_i.
 
-    Distances are exact to about 1e-8 of the longest *honest* y_i: an enormous row has coefficients as small
-    as it is long in the rules that use this, and its products keep their relative precision. Rows whose
-    squares leave the range of float64 are scaled by a power of two first.
+    Distances are exact to about 1e-7 of the longest *honest* y_i, whose values are rounded to 23 bits
+    (:func:`securefl.methods.robust.products.gram`): an enormous row has coefficients as small as it is long
+    in the rules that use this, and its products keep their relative precision. Rows whose squares leave the
+    range of float64 are scaled by a power of two first.
     """
 
     def __init__(self, rows: F64, origin: F64 | None = None) -> None:
         self._rows = rows
         self._origin = origin
         self._unit = 1.0
-        self._products = _gram(rows, origin, 1.0)
+        self._products = gram(rows, origin)
         if not np.diagonal(self._products).max() <= _LARGEST_SQUARE:
             largest = max(float(np.abs(a).max()) for a in (rows, *(() if origin is None else (origin,))))
-            self._unit = float(2.0 ** (int(np.frexp(largest)[1]) - _SAFE_EXPONENT))
-            self._products = _gram(rows, origin, 1.0 / self._unit)
+            self._unit = math.ldexp(1.0, math.frexp(largest)[1] - _SAFE_EXPONENT)
+            self._products = gram(rows, origin, 1.0 / self._unit)
 
     def between_rows(self) -> F64:
         """||y_i - y_j||, f64 ``(c, c)``, rows' own unit, zero on the diagonal."""
@@ -43,42 +46,13 @@ class Span:
 
     def distances(self, coefficients: F64) -> F64:
         """||u - y_j|| for all rows, f64 ``(c,)``, rows' own unit."""
-        towards: F64 = self._products @ coefficients
-        squared: F64 = coefficients @ towards - 2.0 * towards + np.diagonal(self._products)
+        towards = fold(self._products * coefficients[:, np.newaxis])
+        squared: F64 = total(coefficients * towards) - 2.0 * towards + np.diagonal(self._products)
         return self._unit * np.sqrt(np.maximum(squared, 0.0))
 
     def point(self, coefficients: F64) -> F64:
         """Origin + u, f64 ``(d,)``: one pass over the rows."""
         vector = combine(coefficients, self._rows)
         if self._origin is not None:
-            vector += (1.0 - coefficients.sum()) * self._origin
+            vector += (1.0 - total(coefficients)) * self._origin
         return vector
-
-
-def combine(coefficients: F64, rows: F64) -> F64:
-    """``sum_i a_i x_i``, f64 ``(d,)``, added in the order of the rows, whatever the number of threads."""
-    vector = np.empty(rows.shape[1])
-    for at in pieces(rows):
-        np.einsum("i,ij->j", coefficients, rows[:, at], out=vector[at])
-    return vector
-
-
-def _gram(rows: F64, origin: F64 | None, factor: float) -> F64:
-    """The inner products of ``factor * (x_i - origin)``, f64 ``(c, c)``; O(c^2 + block) memory."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if origin is None and factor == 1.0:
-            whole: F64 = rows @ rows.T
-            return whole
-        products = np.zeros((len(rows), len(rows)))
-        for at in pieces(rows):
-            piece = rows[:, at] * factor
-            if origin is not None:
-                piece -= origin[at] * factor
-            products += piece @ piece.T
-    return products
-
-
-def pieces(rows: F64) -> list[slice]:
-    """All columns of ``rows`` in order, in slices of a few mebibytes."""
-    width = max(1, 8 * BLOCK_VALUES // len(rows))
-    return [slice(start, start + width) for start in range(0, rows.shape[1], width)]

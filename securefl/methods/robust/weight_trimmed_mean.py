@@ -9,6 +9,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
 from securefl.methods.robust.blocks import Block, column_blocks, tag_mask
+from securefl.methods.robust.products import fold, total
 
 Places = npt.NDArray[np.int64]
 
@@ -37,8 +38,8 @@ def weight_trimmed_mean(stack: Stack, beta: float) -> Aggregate:
     """
     if not 0 <= beta < 0.5:
         raise UsageError(f"a share of {beta} cannot be trimmed at both ends")
-    total = float(stack.weights.sum())
-    low, high = beta * total, (1 - beta) * total
+    whole = total(stack.weights)
+    low, high = beta * whole, (1 - beta) * whole
     vector = np.empty(stack.dimension)
     survived = np.zeros(stack.clusters, dtype=np.int64)
     mask = tag_mask(stack.clusters)
@@ -52,10 +53,11 @@ def weight_trimmed_mean(stack: Stack, beta: float) -> Aggregate:
         survived += [np.count_nonzero((row >= least) & (row <= most)) for row in block.rows]
         kept = block.scratch
         np.put_along_axis(kept, whose, share, axis=0)
-        mean = np.einsum("ij,ij->j", kept, block.rows)
-        mean /= kept.sum(axis=0)
+        mean = fold(np.multiply(kept, block.rows, out=block.rows))
+        mean /= fold(kept)
         # Rounding must not lead out of the values that count.
         np.clip(mean, least, most, out=vector[block.at])
+    vector += 0.0  # of two zeros of different sign clipping may take either
     return Aggregate(vector, 2 * survived >= (1 - 2 * beta) * stack.dimension)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from securefl.base.crypto import digest
 from securefl.base.errors import UsageError
 from securefl.base.stack import Places, Stack
-from securefl.methods.robust.span import combine
+from securefl.methods.robust.products import combine, total
 from securefl.scenario import Positive, PreAggregation
 
 
@@ -56,13 +57,13 @@ def bucket(stack: Stack, size: int, seed: bytes) -> tuple[Stack, Places]:
     means, noise = np.empty((len(buckets), stack.dimension)), 0.0
     for row, members in enumerate(buckets):
         place[members] = row
-        shares = stack.weights[members] / stack.weights[members].sum()
+        shares = stack.weights[members] / total(stack.weights[members])
         means[row] = combine(shares, stack.means[members])
-        noise = max(noise, float(np.linalg.norm(shares)))
+        noise = max(noise, math.sqrt(total(shares * shares)))
     mixed = replace(
         stack,
         means=means,
-        weights=np.array([stack.weights[members].sum() for members in buckets]),
+        weights=np.array([total(stack.weights[members]) for members in buckets]),
         survivors=np.array([stack.survivors[members].sum() for members in buckets], dtype=np.int64),
         noise_std=stack.noise_std * noise,
     )

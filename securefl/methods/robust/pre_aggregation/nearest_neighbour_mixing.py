@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Places, Stack
+from securefl.base.stack import Kept, Places, Stack
 from securefl.methods.robust.distances import squared_distances
+from securefl.methods.robust.products import subset_sums, total
 from securefl.scenario import NonNegative, PreAggregation
 
 
@@ -47,16 +49,29 @@ def mix_nearest(stack: Stack, byzantine: int) -> Stack:
     clusters = stack.clusters
     if byzantine < 0 or clusters <= 2 * byzantine:
         raise UsageError(f"{clusters} clusters have no majority over {byzantine}")
-    shares = _places(squared_distances(stack.means), clusters - byzantine) * stack.weights
-    shares /= shares.sum(axis=1, keepdims=True)
-    noise = float(np.linalg.norm(shares, axis=1).max())
-    return replace(stack, means=shares @ stack.means, noise_std=stack.noise_std * noise)
+    near, at_cut, part = _places(squared_distances(stack.means), clusters - byzantine)
+    # All weigh 1/256 together at most, so that no sum is beyond float64.
+    weights = stack.weights * math.ldexp(1.0, -9 - math.frexp(total(stack.weights))[1])
+    counted = (near + at_cut * part) * weights
+    whole = np.array([total(row) for row in counted])
+    means = subset_sums(near, stack.means, weights, whole)
+    (shared,) = np.nonzero(at_cut.any(axis=1))
+    if shared.size:
+        means[shared] += part[shared] * subset_sums(at_cut[shared], stack.means, weights, whole[shared])
+    noise = max(
+        math.sqrt(total(row * row)) / all_of_it
+        for row, all_of_it in zip(counted, whole.tolist(), strict=True)
+    )
+    return replace(stack, means=means, noise_std=stack.noise_std * noise)
 
 
-def _places(squared: F64, keep: int) -> F64:
-    """By row, which rows are among its ``keep`` nearest; a fraction where several compete for the last."""
+def _places(squared: F64, keep: int) -> tuple[Kept, Kept, F64]:
+    """By row, which rows have a place among its ``keep`` nearest, which of them share places, and how much.
+
+    Rows at the cut that fill their places exactly share nothing. The last is f64 ``(c, 1)``.
+    """
     cut = np.sort(squared, axis=1)[:, keep - 1 : keep]
-    nearer, at_cut = squared < cut, squared == cut
-    left = keep - nearer.sum(axis=1, keepdims=True)
-    places: F64 = nearer + at_cut * (left / at_cut.sum(axis=1, keepdims=True))
-    return places
+    near, at_cut = squared < cut, squared == cut
+    part = (keep - near.sum(axis=1, keepdims=True)) / at_cut.sum(axis=1, keepdims=True)
+    whole = part == 1.0
+    return near | (at_cut & whole), at_cut & ~whole, part

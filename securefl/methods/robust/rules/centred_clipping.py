@@ -6,6 +6,7 @@ import numpy as np
 
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack, everyone
+from securefl.methods.robust.products import total
 from securefl.methods.robust.span import Span
 from securefl.scenario import Positive, PositiveReal, Rule
 
@@ -39,7 +40,7 @@ def centred_clipping(stack: Stack, radius: float, iterations: int = 1) -> Aggreg
     long as the Byzantine ones weigh less than half, v is not driven away from the honest rows however many
     iterations there are; with equal weights these are floor((c - 1) / 2) clusters. The source's guarantee of
     an error in proportion to the honest variance takes at most a tenth, and a radius chosen for it.
-    Cost: one Gram matrix, O(c^2) an iteration, one pass; O(c^2 + d) memory. Distances are exact to 1e-8 of
+    Cost: one Gram matrix, O(c^2) an iteration, one pass; O(c^2 + d) memory. Distances are exact to 1e-7 of
     the differences' lengths.
     Source: Karimireddy, He, Jaggi 2021, "Learning from history for Byzantine robust optimization" (arXiv
     2012.10333), section 4.
@@ -49,9 +50,9 @@ def centred_clipping(stack: Stack, radius: float, iterations: int = 1) -> Aggreg
     """
     if not radius > 0 or iterations < 1:
         raise UsageError(f"cannot clip to {radius}, {iterations} times")
-    span, weights = Span(stack.means, stack.reference), stack.weights / stack.weights.sum()
+    span, weights = Span(stack.means, stack.reference), stack.weights / total(stack.weights)
     shares = np.zeros(stack.clusters)
     for _ in range(iterations):
         pull = weights * (radius / np.maximum(span.distances(shares), radius))
-        shares = (1.0 - pull.sum()) * shares + pull
+        shares = (1.0 - total(pull)) * shares + pull
     return Aggregate(span.point(shares), everyone(stack))

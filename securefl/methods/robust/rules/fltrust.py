@@ -6,7 +6,7 @@ import numpy as np
 
 from securefl.base.stack import Aggregate, Stack
 from securefl.methods.robust.distances import lengths, polar
-from securefl.methods.robust.span import combine
+from securefl.methods.robust.products import combine, total
 from securefl.scenario import Rule, ServerData
 
 
@@ -53,4 +53,4 @@ def fltrust(stack: Stack) -> Aggregate:
     target = float(lengths(gradient[np.newaxis])[0])
     shares = np.zeros(stack.clusters)
     np.divide(trust, norms, out=shares, where=kept)
-    return Aggregate(combine(shares * (target / trust.sum()), stack.means), kept)
+    return Aggregate(combine(shares * (target / total(trust)), stack.means), kept)

@@ -12,7 +12,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
 from securefl.base.stack import Aggregate, Kept, Stack
 from securefl.methods.robust.distances import in_row_order, lengths, polar
-from securefl.methods.robust.span import combine, pieces
+from securefl.methods.robust.products import combine, dots, total
 from securefl.methods.robust.tolerance import places
 from securefl.scenario import Fraction, PositiveReal, Rule, ServerData
 
@@ -89,7 +89,7 @@ def inner_product(stack: Stack, rule: InnerProduct) -> Aggregate:
     kept = _most(stack, trust, scores, places(rule.gamma, stack.clusters))
     weights = np.where(kept, stack.weights, 0.0)
     whole = stack.weights if rule.divide_by == "all" else weights
-    return Aggregate(combine(weights / whole.sum(), stack.means), kept)
+    return Aggregate(combine(weights / total(whole), stack.means), kept)
 
 
 def earned(stack: Stack, rule: InnerProduct) -> F64:
@@ -123,10 +123,8 @@ def products(stack: Stack, rule: InnerProduct) -> F64:
         _, scores = polar(stack.means, descent)
         with np.errstate(over="ignore"):
             return _finite(scores if rule.normalised == "both" else scores * length)
-    scores = np.zeros(stack.clusters)
     with np.errstate(over="ignore", invalid="ignore"):
-        for at in pieces(stack.means):
-            scores += np.einsum("ij,j->i", stack.means[:, at], descent[at])
+        (scores,) = dots(stack.means, descent)
         lost = ~np.isfinite(scores)
         if lost.any():
             norms, angles = polar(stack.means[lost], descent)
@@ -144,7 +142,7 @@ def above_mean(scores: F64, gamma: float) -> F64:
     """
     highest = np.sort(scores)[len(scores) - places(gamma, len(scores)) :]
     # Rounding may put the mean of equal numbers above all of them.
-    threshold = min(float(highest.mean()), float(highest[-1]))
+    threshold = min(total(highest) / len(highest), float(highest[-1]))
     return np.where(scores < threshold, 0.0, scores)
 
 

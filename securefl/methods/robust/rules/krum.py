@@ -8,6 +8,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
 from securefl.methods.robust.distances import in_row_order, squared_distances
+from securefl.methods.robust.products import fold
 from securefl.scenario import NonNegative, Rule
 
 
@@ -62,5 +63,4 @@ def krum_scores(squared: F64, neighbours: int) -> F64:
     others = squared.copy()
     np.fill_diagonal(others, np.inf)
     others.sort(axis=1)
-    scores: F64 = others[:, :neighbours].sum(axis=1)
-    return scores
+    return fold(others[:, :neighbours].T.copy()) if neighbours else np.zeros(len(squared))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from securefl.base.stack import Aggregate, Stack, everyone
+from securefl.methods.robust.products import combine
 from securefl.scenario import Rule
 
 
@@ -31,6 +30,6 @@ def weighted_mean(stack: Stack) -> Aggregate:
     Cost: O(c d) time, O(d) memory.
     Source: McMahan et al. 2017 (arXiv 1602.05629), algorithm 1.
     """
-    # einsum without optimisation adds in a fixed order; that of a BLAS product depends on the threads.
-    total = np.einsum("i,ij->j", stack.weights, stack.means, optimize=False)
-    return Aggregate(total / stack.weights.sum(), everyone(stack))
+    vector = combine(stack.weights, stack.means)
+    vector /= stack.weights.sum()
+    return Aggregate(vector, everyone(stack))

@@ -10,6 +10,7 @@ from securefl.base.arrays import F64, I64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
 from securefl.methods.robust.blocks import Block, column_blocks
+from securefl.methods.robust.products import fold
 from securefl.scenario import NonNegative, Rule
 
 
@@ -79,9 +80,11 @@ def mean_of_nearest(rows: F64, weights: F64, keep: int) -> tuple[F64, I64]:
         np.copyto(share, near)
         if shared is not None:
             share[:, tied] = shared
-        mean = np.einsum("i,ij,ij->j", weights, share, block.rows)
-        mean /= np.einsum("i,ij->j", weights, share)
+        share *= weights[:, np.newaxis]
+        mean = fold(np.multiply(block.rows, share, out=block.rows))
+        mean /= fold(share)
         np.clip(mean, median - radius, median + radius, out=vector[block.at])
+    vector += 0.0  # of two zeros of different sign clipping may take either
     return vector, counts
 
 

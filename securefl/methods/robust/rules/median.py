@@ -60,6 +60,7 @@ def weighted_median(stack: Stack) -> Aggregate:
             lower, upper = middle.find(block)
         np.add(lower, upper, out=vector[block.at])
     vector /= 2.0
+    vector += 0.0  # half of the smallest number below zero is a zero with a sign
     return Aggregate(vector, everyone(stack))
 
 

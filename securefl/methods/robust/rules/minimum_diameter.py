@@ -13,7 +13,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
 from securefl.methods.robust.distances import in_row_order, squared_distances
-from securefl.methods.robust.span import combine
+from securefl.methods.robust.products import combine, total
 from securefl.scenario import Rule
 
 MAX_DIAMETER_BYZANTINE = 20
@@ -67,7 +67,7 @@ def minimum_diameter(stack: Stack, byzantine: int) -> Aggregate:
         kept[:] = False
         kept[order[_tightest(squared, clusters - byzantine)]] = True
     weights = np.where(kept, stack.weights, 0.0)
-    return Aggregate(combine(weights / weights.sum(), stack.means), kept)
+    return Aggregate(combine(weights / total(weights), stack.means), kept)
 
 
 def _tightest(squared: F64, size: int) -> list[int]:

@@ -7,8 +7,8 @@ import numpy as np
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
 from securefl.methods.robust.distances import in_row_order, squared_distances
+from securefl.methods.robust.products import combine, total
 from securefl.methods.robust.rules.krum import krum_scores
-from securefl.methods.robust.span import combine
 from securefl.scenario import NonNegative, Positive, Rule
 
 
@@ -59,4 +59,4 @@ def multi_krum(stack: Stack, byzantine: int, keep: int | None = None) -> Aggrega
     tied = in_row_order(stack, np.flatnonzero(scores == last).tolist())
     kept[tied[: places - int(kept.sum())]] = True
     weights = np.where(kept, stack.weights, 0.0)
-    return Aggregate(combine(weights / weights.sum(), stack.means), kept)
+    return Aggregate(combine(weights / total(weights), stack.means), kept)

@@ -12,6 +12,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.stack import Aggregate, Stack
 from securefl.methods.robust.blocks import column_blocks
+from securefl.methods.robust.products import fold
 from securefl.methods.robust.weight_trimmed_mean import weight_trimmed_mean
 from securefl.scenario import NonNegative, Rule
 
@@ -87,10 +88,11 @@ def trimmed_mean(stack: Stack, trim: int) -> Aggregate:
             (cut,) = np.nonzero((ranked[trim - 1] == low) | (ranked[clusters - trim] == high))
             if cut.size:
                 share[:, cut] = _shares(rows[:, cut], low[cut], high[cut], trim)
-        total = np.einsum("i,ij->j", stack.weights, share)
-        mean = np.einsum("i,ij,ij->j", stack.weights, share, rows)
-        mean /= total
+        np.multiply(share, stack.weights[:, np.newaxis], out=share)
+        mean = fold(np.multiply(rows, share, out=rows))
+        mean /= fold(share)
         np.clip(mean, low, high, out=vector[at])
+    vector += 0.0  # of two zeros of different sign clipping may take either
     return Aggregate(vector, 2 * clusters * survived >= (clusters - 2 * trim) * stack.dimension)
 
 

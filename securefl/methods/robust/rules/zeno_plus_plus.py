@@ -11,7 +11,7 @@ import numpy as np
 from securefl.base.arrays import F64
 from securefl.base.stack import Aggregate, Stack
 from securefl.methods.robust.distances import lengths, polar
-from securefl.methods.robust.span import combine
+from securefl.methods.robust.products import combine, total
 from securefl.scenario import NonNegativeReal, Positive, PositiveReal, Rule, ServerData
 
 
@@ -86,7 +86,7 @@ def zeno_plus_plus(stack: Stack, rule: ZenoPlusPlus) -> Aggregate:
         return Aggregate(np.zeros(stack.dimension), accepted)
     weights = np.where(accepted, stack.weights, 0.0)
     whole = stack.weights if rule.divide_by == "all" else weights
-    return Aggregate(combine(weights / whole.sum(), stack.means), accepted)
+    return Aggregate(combine(weights / total(whole), stack.means), accepted)
 
 
 def zeno_scores(stack: Stack, rule: ZenoPlusPlus) -> F64:
@@ -104,7 +104,7 @@ def zeno_scores(stack: Stack, rule: ZenoPlusPlus) -> F64:
     if rule.scale == "normalised":
         scored = np.where(scored > 0, length, 0.0)
     elif rule.scale == "sum":
-        scored = scored * (stack.weights / stack.weights.sum())
+        scored = scored * (stack.weights / total(stack.weights))
     with np.errstate(over="ignore", invalid="ignore"):
         scores: F64 = -rule.eta * length * scored * angles - rule.rho * scored**2
     return np.where(np.isnan(scores), -np.inf, scores)
