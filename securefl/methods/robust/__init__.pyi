@@ -3,7 +3,6 @@ from .catalogue import aggregate_all as aggregate_all
 from .catalogue import earned_by as earned_by
 from .catalogue import prepare as prepare
 from .distances import lengths as lengths
-from .distances import squared_distances as squared_distances
 from .pre_aggregation.arc import AdaptiveClipping as AdaptiveClipping
 from .pre_aggregation.bucketing import Bucketing as Bucketing
 from .pre_aggregation.nearest_neighbour_mixing import NearestNeighbourMixing as NearestNeighbourMixing

@@ -15,7 +15,8 @@ from securefl.base.arrays import F64
 from securefl.base.crypto import prg
 from securefl.base.entropy import Entropy
 from securefl.base.stack import Stack
-from securefl.methods.robust import krum, krum_scores, squared_distances
+from securefl.methods.attacks.parts.min_max import squared_between
+from securefl.methods.robust import krum, krum_scores
 from securefl.scenario import InformedAttack
 
 STRETCH = 2.0
@@ -23,6 +24,8 @@ STRETCH = 2.0
 SMALLEST = 1e-5
 """The search for lambda ends here without success (section 3.2 of the paper)."""
 _REFINEMENTS = 20
+_MARGIN = 1e-4
+"""How far the crafted row's score is to be below the others': the rule rounds the rows that it compares."""
 
 
 class LocalModelPoisoning(InformedAttack, tag="local-model-poisoning", frozen=True, kw_only=True):
@@ -157,7 +160,7 @@ class _Election:
     def __init__(self, known: F64, signs: F64, copies: int) -> None:
         self._copies = copies
         self._neighbours = len(known) - 2
-        self._among = squared_distances(known)
+        self._among = squared_between(known)
         self._norms: F64 = np.einsum("ij,ij->i", known, known)
         self._along: F64 = known @ signs
         self._moved = max(1.0, float(signs @ signs))
@@ -181,4 +184,4 @@ class _Election:
         squared[:copies, copies:] = away
         squared[copies:, :copies] = away[:, np.newaxis]
         scores = krum_scores(squared, self._neighbours)
-        return bool(scores[0] < scores[copies:].min())
+        return bool(scores[0] < (1 - _MARGIN) * scores[copies:].min())

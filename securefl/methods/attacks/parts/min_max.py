@@ -8,7 +8,6 @@ import numpy as np
 
 from securefl.base.arrays import F64
 from securefl.base.entropy import Entropy
-from securefl.methods.robust import squared_distances
 from securefl.scenario import InformedAttack
 
 Direction = Literal["unit", "sign", "std"]
@@ -36,7 +35,7 @@ def min_max(known: F64, direction: Direction) -> F64:
     Source: Shejwalkar and Houmansadr 2021 (NDSS), Min-Max, agnostic to the rule.
     """
     mean, offsets = centred(known)
-    bound = float(squared_distances(offsets).max())
+    bound = float(squared_between(offsets).max())
     push = perturbation(known, direction)
     length = float(push @ push)
     if length == 0.0:
@@ -46,6 +45,18 @@ def min_max(known: F64, direction: Direction) -> F64:
     slack = bound - np.einsum("ij,ij->i", offsets, offsets)
     roots = (towards + np.sqrt(np.maximum(towards**2 + length * slack, 0.0))) / length
     return mean + max(0.0, float(roots.min())) * push
+
+
+def squared_between(rows: F64) -> F64:
+    """||x_i - x_j||^2, f64 ``(k, k)``, as near as one Gram matrix gives it.
+
+    Rules round the rows first, so that all get the same bits; nobody repeats what an attacker computes.
+    """
+    products = rows @ rows.T
+    norms = np.diagonal(products)
+    squared: F64 = norms[:, np.newaxis] + norms - 2.0 * products
+    np.fill_diagonal(squared, 0.0)
+    return np.maximum(squared, 0.0)
 
 
 def perturbation(known: F64, direction: Direction) -> F64:

@@ -8,8 +8,7 @@ import numpy as np
 
 from securefl.base.arrays import F64
 from securefl.base.entropy import Entropy
-from securefl.methods.attacks.parts.min_max import Direction, centred, perturbation
-from securefl.methods.robust import squared_distances
+from securefl.methods.attacks.parts.min_max import Direction, centred, perturbation, squared_between
 from securefl.scenario import InformedAttack
 
 
@@ -32,7 +31,7 @@ def min_sum(known: F64, direction: Direction) -> F64:
     Knows and source: as :func:`securefl.methods.attacks.parts.min_max.min_max`; Min-Sum.
     """
     mean, offsets = centred(known)
-    bound = float(squared_distances(offsets).sum(axis=1).max())
+    bound = float(squared_between(offsets).sum(axis=1).max())
     push = perturbation(known, direction)
     length = float(push @ push)
     if length == 0.0:
