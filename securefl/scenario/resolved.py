@@ -18,6 +18,7 @@ OF_EACH_MACHINE: Final = (
     ("training", "device"),
     ("secure_sum", "device"),
     ("secure_sum", "spool_megabytes"),
+    ("secure_sum", "verify_megabytes"),
 )
 """Table and field of what each machine decides for itself."""
 
@@ -32,8 +33,8 @@ def scenario_digest(scenario: Scenario) -> bytes:
 
     It leaves out ``description``, ``expect``, ``observer`` and ``behaviours`` (honest parties do not know
     who misbehaves), and what each machine decides for itself (``training.device``, ``secure_sum.device``,
-    ``secure_sum.spool_megabytes``). All other fields count, defaults included, whether the file spelled them
-    out or not: a program with other defaults does not join.
+    ``secure_sum.spool_megabytes``, ``secure_sum.verify_megabytes``). All other fields count, defaults
+    included, whether the file spelled them out or not: a program with other defaults does not join.
     """
     agreed = msgspec.to_builtins(scenario)
     for field in NOT_AGREED_UPON:

@@ -101,6 +101,8 @@ class SecureSum(_Section, frozen=True, kw_only=True):
     """``active`` only: who repeats what the server makes of a round, before anybody trains on it."""
     committee: Positive | None = None
     """Parties that repeat the step of a round; None: as few as fail in a run with probability 1e-6."""
+    verify_megabytes: Positive = 4096
+    """The most that the server is to send to verifiers in one round."""
     threshold: Positive = 2
     """t: members needed to open."""
     min_survivors: Positive = 2

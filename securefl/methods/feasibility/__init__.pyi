@@ -6,6 +6,10 @@ from .leakage import all_exposed_at as all_exposed_at
 from .limits import check as check
 from .limits import largest_sum as largest_sum
 from .new_work import check_new_work as check_new_work
+from .proofs import check_proofs as check_proofs
+from .proofs import most_parameters as most_parameters
+from .proofs import openers_asked as openers_asked
+from .proofs import proofs_of as proofs_of
 from .task_groups import judged_together as judged_together
 from .task_groups import unheard as unheard
 from .validation import LEAST_SIZE as LEAST_SIZE

@@ -9,7 +9,7 @@ from typing import TypeVar
 from securefl.base.crypto import Identity, Roster, read_identity, read_roster
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER
-from securefl.methods.feasibility import check
+from securefl.methods.feasibility import check, check_proofs
 from securefl.protocol.messages import MAX_FRAME
 from securefl.protocol.round import RunPlan, proof_bytes
 from securefl.protocol.secure_sum import sums_of
@@ -47,8 +47,8 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: by
     """Return the run's plan; d and the digest of what is frozen are those of the model as it was built.
 
     Raises:
-        ConfigError: an infeasible scenario, sums that hide nothing, noise that does not follow from it, a
-            roster of the wrong size.
+        ConfigError: an infeasible scenario, sums that hide nothing, noise that does not follow from it,
+            proofs beyond their budget, a roster of the wrong size.
     """
     limits = check(settings.scenario)
     if len(roster.parties) != settings.scenario.parties:
@@ -64,6 +64,7 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: by
             "lists no dealer, and validated sums take one",
             "keygen --party dealer, and make the roster with its .pub file",
         )
+    check_proofs(settings.scenario, limits.ring_bits, length)
     plan = RunPlan(settings.run, settings.scenario, limits, roster, length, frozen)
     # Refused here, if at all: later it would be a bug.
     _ = plan.mechanism

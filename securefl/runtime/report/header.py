@@ -22,6 +22,7 @@ from securefl.runtime.report.header_sums import (
     on_atoms,
     on_crypten,
     on_groups,
+    on_proofs,
     on_validation,
     on_verification,
 )
@@ -42,6 +43,7 @@ def scenario_header(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...
         *on_noise(scenario),
         *on_validation(scenario),
         *on_verification(scenario),
+        *on_proofs(scenario, limits),
         *on_checks(scenario),
         *_on_robustness(scenario, limits),
         *on_shares(scenario),

@@ -17,7 +17,14 @@ from securefl.methods.clustering import (
     participants_of,
     planned_atoms,
 )
-from securefl.methods.feasibility import norm_test_of, p_atoms_held, unheard
+from securefl.methods.feasibility import (
+    DerivedLimits,
+    most_parameters,
+    norm_test_of,
+    p_atoms_held,
+    proofs_of,
+    unheard,
+)
 from securefl.methods.privacy import ATTACK_FACTOR, HONEST_SHARE, accepted_at, truth_probability
 from securefl.protocol.round import choices_due, told_epsilon
 from securefl.scenario import Scenario, SecureSum
@@ -177,4 +184,17 @@ def on_verification(scenario: Scenario) -> Iterator[str]:
     yield (
         "  left to an active server: whether a round counts (1 bit a round), and in which round the run ends;"
         f" a cluster of more than f = {f} colluders may choose its sum after the others"
+    )
+
+
+def on_proofs(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
+    """Header line on what verifiers are sent in a round, whatever the size of the model."""
+    if not scenario.secure_sum.verified:
+        return
+    million = proofs_of(scenario, limits.ring_bits, 1_000_000)
+    yield (
+        f"  for each million parameters the server sends verifiers up to {million.total / 1e6:,.0f} MB a"
+        f" round ({million.openings / 1e6:,.0f} MB openings, {million.steps / 1e6:,.0f} MB steps); models of"
+        f" up to {most_parameters(scenario, limits.ring_bits):,} parameters fit into"
+        f" {scenario.secure_sum.verify_megabytes:,} MB (secure_sum.verify_megabytes)"
     )

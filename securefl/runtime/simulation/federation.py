@@ -22,7 +22,7 @@ from securefl.methods.attacks import (
     shares_updates,
     trigger_of,
 )
-from securefl.methods.feasibility import check, check_new_work
+from securefl.methods.feasibility import check, check_new_work, check_proofs
 from securefl.methods.privacy import settle
 from securefl.methods.robust import server_rule
 from securefl.protocol.round import Occasion, RunPlan, party_entropy, server_entropy, tried_draws
@@ -188,7 +188,9 @@ def assemble(
     )
     trainings = Trainings(crew.trainers, coalition.asks)
     coalition.connect(trainings)
-    plan = RunPlan(run, scenario, check(scenario), roster, dimension(module), frozen_digest(module))
+    limits = check(scenario)
+    check_proofs(scenario, limits.ring_bits, dimension(module))
+    plan = RunPlan(run, scenario, limits, roster, dimension(module), frozen_digest(module))
     # Noise that cannot be drawn is refused here.
     _ = plan.mechanism
     rule, consult = server_rule(scenario.aggregation.rule), None

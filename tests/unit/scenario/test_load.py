@@ -309,7 +309,13 @@ class TestDigest:
         assert scenario_digest(small()) == scenario_digest(parse_scenario(to_toml(small())))
 
     @pytest.mark.parametrize(
-        "override", ["training.device=cuda", "secure_sum.spool_megabytes=7", "observer=true"]
+        "override",
+        [
+            "training.device=cuda",
+            "secure_sum.spool_megabytes=7",
+            "secure_sum.verify_megabytes=7",
+            "observer=true",
+        ],
     )
     def test_what_a_machine_decides_for_itself_is_not_agreed_upon(self, override: str) -> None:
         assert scenario_digest(small()) == scenario_digest(small(override))

@@ -9,6 +9,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
 from securefl.methods.encoding import to_wire
+from securefl.methods.feasibility import openers_asked
 from securefl.protocol.kernel import Place, Send
 from securefl.protocol.messages import (
     Announce,
@@ -39,9 +40,6 @@ from securefl.protocol.round.shared.reports import ClaimConfirmed, ClusterKey, E
 from securefl.protocol.round.shared.statement import model_digest, proof_context
 from securefl.protocol.secure_sum import CollectingInputs, OpenedSecrets, VectorStore
 from securefl.protocol.wire import encode
-
-SPARE = 2
-"""Members of a cluster that are asked to repeat its opening, beyond those whose word it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +197,7 @@ def _prove_opening(
     alive = certified.alive(key)
     # Anybody does, as long as they are enough; it is another part of the cluster in each round.
     start = certified.round % len(alive)
-    asked = (alive[start:] + alive[:start])[: opening_attests(ctx.plan, len(alive)) + SPARE]
+    asked = (alive[start:] + alive[:start])[: openers_asked(ctx.plan.scenario, len(alive))]
     vectors = _joined(ctx.store, [instance.inputs[index] for index in added])
     opened = Opened(
         seeds=tuple(sorted(secrets.seeds.items())),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from securefl.methods.clustering import COUNTS, hides_groups, planned_sizes
+from securefl.methods.clustering import COUNTS, hides_groups
+from securefl.methods.feasibility import proofs_of
 from securefl.protocol.round.shared.plan import RunPlan
 
 Step = Literal["hello", "shares", "training", "verify"]
@@ -41,14 +42,8 @@ def proof_bytes(plan: RunPlan) -> tuple[int, int]:
 
     All vectors of a cluster; all sums of a round, and the optimiser's velocity, eight bytes a parameter.
     """
-    scenario, word = plan.scenario, plan.limits.ring_bits // 8
-    if not scenario.secure_sum.verified:
-        return 0, 0
-    sums = scenario.clustering.reclusterings * len(planned_sizes(scenario))
-    return (
-        plan.limits.max_cluster_size * plan.length * word,
-        sums * plan.length * word + 8 * plan.broadcast,
-    )
+    proofs = proofs_of(plan.scenario, plan.limits.ring_bits, plan.length)
+    return proofs.opening, proofs.step
 
 
 def extra(plan: RunPlan) -> float:

@@ -1,0 +1,122 @@
+"""Bytes that a server sends to those who verify its rounds, and the budget for them (ADR 0044)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from securefl.base.errors import ConfigError
+from securefl.methods.clustering import (
+    committee_size,
+    hides_groups,
+    max_cluster_size,
+    participants_of,
+    planned_sizes,
+)
+from securefl.scenario import Scenario
+
+SPARE = 2
+"""Members of a cluster that are asked to repeat its opening, beyond those whose word it takes."""
+MAX_PROOF = 8 * 64 * 1024 * 1024
+"""Most bytes of vectors in one proof: what one field of a message may hold."""
+_MEGABYTE = 1_000_000
+_VELOCITY = 8
+"""Bytes of a parameter in the optimiser's state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proofs:
+    """Bytes of vectors in the proofs of one round, at most; lists and headers come on top."""
+
+    opening: int
+    """In one proof of an opening: all vectors of a cluster."""
+    step: int
+    """In one proof of a step: all sums, and the optimiser's velocity."""
+    openings: int
+    """In all proofs of openings."""
+    steps: int
+    """In all proofs of the step."""
+
+    @property
+    def total(self) -> int:
+        """All that the server sends to verifiers."""
+        return self.openings + self.steps
+
+
+def openers_asked(scenario: Scenario, members: int) -> int:
+    """Return how many of a cluster's members are asked to repeat its opening: f + 3, or all of fewer."""
+    return min(scenario.secure_sum.colluders_per_cluster + 1 + SPARE, members)
+
+
+def proofs_of(scenario: Scenario, ring_bits: int, length: int) -> Proofs:
+    """Return what verifiers get in one round, whoever stays away; all 0 where nobody verifies.
+
+    Args:
+        scenario: a feasible one.
+        ring_bits: of its sums, 32 or 64.
+        length: d, parameters of one model.
+    """
+    if not scenario.secure_sum.verified:
+        return Proofs(0, 0, 0, 0)
+    vector, largest = length * ring_bits // 8, max_cluster_size(scenario)
+    hidden = hides_groups(scenario.groups)
+    vectors = scenario.groups.count if hidden else scenario.clustering.reclusterings
+    participants = participants_of(scenario)
+    step = vectors * len(planned_sizes(scenario)) * vector + _VELOCITY * scenario.groups.count * length
+    return Proofs(
+        opening=largest * vector,
+        step=step,
+        # Who is absent makes fewer clusters, and larger ones: their members are no more in all.
+        openings=vectors * participants * openers_asked(scenario, largest) * vector,
+        steps=min(committee_size(scenario), participants) * step,
+    )
+
+
+def most_parameters(scenario: Scenario, ring_bits: int) -> int:
+    """Return the largest d of which all proofs of a verified round fit into the budget."""
+    each = proofs_of(scenario, ring_bits, 1)
+    budget = scenario.secure_sum.verify_megabytes * _MEGABYTE
+    return min(budget // each.total, MAX_PROOF // max(each.opening, each.step))
+
+
+def check_proofs(scenario: Scenario, ring_bits: int, length: int) -> None:
+    """Refuse rounds of which verifiers would get more than the server is to send.
+
+    Args:
+        scenario: a feasible one.
+        ring_bits: of its sums, 32 or 64.
+        length: d, parameters of one model.
+
+    Raises:
+        ConfigError: with the field to change, the numbers and the remedy.
+    """
+    proofs, sums = proofs_of(scenario, ring_bits, length), scenario.secure_sum
+    for what, size in (("an opening", proofs.opening), ("a step", proofs.step)):
+        if size > MAX_PROOF:
+            raise ConfigError(
+                "secure_sum.verify",
+                f"the proof of {what} holds {_shown(size)} MB with {length:,} parameters, and a message"
+                f" {_shown(MAX_PROOF)} MB at most",
+                "a smaller model, fewer and smaller clusters, or secure_sum.verify = off",
+            )
+    budget = sums.verify_megabytes
+    if proofs.total <= budget * _MEGABYTE:
+        return
+    members = min(committee_size(scenario), participants_of(scenario))
+    smaller = (
+        "secure_sum.verify = committee in place of all"
+        if members == participants_of(scenario)
+        else f"a smaller secure_sum.committee than {members}"
+    )
+    raise ConfigError(
+        "secure_sum.verify_megabytes",
+        f"with {length:,} parameters the server sends verifiers up to {_shown(proofs.total)} MB a round"
+        f" (openings {_shown(proofs.openings)} MB, the step to {members} parties {_shown(proofs.steps)} MB),"
+        f" and is to send {budget:,} MB at most",
+        f"{-(-proofs.total // _MEGABYTE)} or more, {smaller}, or a smaller model",
+    )
+
+
+def _shown(size: int) -> str:
+    """Megabytes, rounded up: what is too much by a byte shall look it."""
+    return f"{math.ceil(10 * size / _MEGABYTE) / 10:,.1f}"
