@@ -18,6 +18,18 @@ _ROOM = MAX_FRAME - HEADER_ROOM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Verifiers:
+    """Who repeats a round, where rounds are verified."""
+
+    asked: int
+    """Members of a cluster that are asked to repeat its opening."""
+    needed: int
+    """Members of a cluster whose word its sum takes: f + 1."""
+    committee: int
+    """Parties that repeat the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
     """All that a round's messages depend on."""
 
@@ -46,11 +58,18 @@ class Cohort:
     """Of each update that is validated."""
     components: int = 0
     """Secrets of removable noise that each member shares."""
+    verifiers: Verifiers | None = None
+    """None where nobody repeats a round."""
     samples: int = 1000
     """That a party declares."""
     round: int = 1
     sequence: int = 1000
     """A sequence number as long as most of a run's."""
+
+    @property
+    def sums(self) -> int:
+        """Of a round."""
+        return self.reclusterings * self.clusters
 
 
 class Frames:

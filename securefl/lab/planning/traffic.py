@@ -17,8 +17,12 @@ from securefl.lab.planning.frames import Cohort, Frames, body_of
 from securefl.protocol.messages import (
     MILLION,
     Announce,
+    Attest,
+    BindingFreeze,
     BoxList,
     Certificate,
+    ChainedAnnounce,
+    ChainedReveal,
     CheckWords,
     Deals,
     Dealt,
@@ -43,11 +47,13 @@ from securefl.protocol.messages import (
     ReleasedShares,
     Reveal,
     Reveals,
+    RoundClaim,
     ShareBoxes,
     SharePair,
     SketchNonce,
     SketchNonces,
     UpdateShareBox,
+    VectorReceipt,
     Verdict,
     Verdicts,
 )
@@ -71,7 +77,7 @@ def member_says(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
         yield from _up(frames, _exchanges(cohort))
         yield frames.up(_verdict(cohort))
     yield frames.up(MaskedInput(vector=b""), cohort.parameters * cohort.word)
-    yield frames.up(Receipt(lists_digest=_HASH))
+    yield frames.up(receipt_of(cohort))
 
 
 def member_hears(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
@@ -173,15 +179,15 @@ def party_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
     """Kinds of messages that a party sends in one round, with the bytes of their frames."""
     whole, instances = Frames(cohort), [Frames(cohort, r) for r in range(cohort.reclusterings)]
     yield whole.up(_hello(cohort))
-    yield whole.up(Reveal(nonce=_HASH))
+    yield whole.up(_reveal(cohort))
     for frames in instances:
         if cohort.kind != "masking":
             yield from member_says(cohort, frames)
             continue
-        yield frames.up(_advert(cohort))
+        yield frames.up(advert_of(cohort))
         yield frames.up(_boxes(cohort))
         yield frames.up(MaskedInput(vector=b""), cohort.parameters * cohort.word)
-        yield frames.up(Receipt(lists_digest=_HASH))
+        yield frames.up(receipt_of(cohort))
     if cohort.quorum is not None:
         yield whole.up(_ENDORSE)
     yield whole.up(_release(cohort))
@@ -193,21 +199,59 @@ def server_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
     n, m = cohort.parties, cohort.members
     yield whole.down(EVERYONE, ModelAnnounce(params=b""), cohort.parameters * 4)
     yield whole.down(EVERYONE, Invite(model_digest=_HASH, config_digest=_HASH))
-    yield whole.down(EVERYONE, Announce(hellos=(whole.signed(_hello(cohort)),) * n))
-    yield whole.down(EVERYONE, Reveals(reveals=(whole.signed(Reveal(nonce=_HASH)),) * n))
+    yield whole.down(EVERYONE, _announce(cohort, whole))
+    yield whole.down(EVERYONE, Reveals(reveals=(whole.signed(_reveal(cohort)),) * n))
     for frames in instances:
         if cohort.kind != "masking":
             yield from member_hears(cohort, frames)
             continue
-        yield frames.down(cohort.party, KeyList(adverts=(frames.signed(_advert(cohort)),) * m))
+        yield frames.down(cohort.party, KeyList(adverts=(frames.signed(advert_of(cohort)),) * m))
         # All boxes for one member hold the path to its place in the others' trees; the first has the longest.
         box = bytes(_box_sizes(cohort)[0])
         yield frames.down(cohort.party, BoxList(boxes=tuple((index, box) for index in range(1, m))))
-    receipts = tuple(f.signed(Receipt(lists_digest=_HASH)) for f in instances for _ in range(m - 1))
-    yield whole.down(cohort.party, Freeze(survivors=(cohort.party,) * n, attempts=(), receipts=receipts))
+    yield whole.down(cohort.party, _freeze(cohort, instances))
     if cohort.quorum is not None:
         # The server relays all endorsements that it has, and it waits for everybody.
         yield whole.down(EVERYONE, Certificate(endorsements=(whole.signed(_ENDORSE),) * n))
+
+
+def receipt_of(cohort: Cohort) -> Receipt:
+    """A member's receipt; where rounds are verified it states the vector, too."""
+    if cohort.verifiers is None:
+        return Receipt(lists_digest=_HASH)
+    return VectorReceipt(lists_digest=_HASH, input_digest=_HASH)
+
+
+def claim_of(cohort: Cohort) -> RoundClaim:
+    """What the server says that a round came to."""
+    sums = (_HASH,) * cohort.sums
+    return RoundClaim(
+        round=cohort.round, previous=_HASH, statement=_HASH, sums=sums, state=_HASH, model=_HASH
+    )
+
+
+def _reveal(cohort: Cohort) -> Reveal:
+    return Reveal(nonce=_HASH) if cohort.verifiers is None else ChainedReveal(nonce=_HASH, root=_HASH)
+
+
+def _announce(cohort: Cohort, whole: Frames) -> Announce:
+    hellos = (whole.signed(_hello(cohort)),) * cohort.parties
+    if cohort.verifiers is None:
+        return Announce(hellos=hellos)
+    # Of the last round: as many of each cluster as it takes, and all that the committee gave.
+    of_sums = cohort.sums * min(cohort.verifiers.needed, cohort.members)
+    attests = (whole.signed(Attest(root=_HASH)),) * (of_sums + cohort.verifiers.committee)
+    return ChainedAnnounce(hellos=hellos, claim=claim_of(cohort), attests=attests)
+
+
+def _freeze(cohort: Cohort, instances: list[Frames]) -> Freeze:
+    receipt = receipt_of(cohort)
+    survivors = (cohort.party,) * cohort.parties
+    receipts = tuple(frames.signed(receipt) for frames in instances for _ in range(cohort.members - 1))
+    if cohort.verifiers is None:
+        return Freeze(survivors=survivors, attempts=(), receipts=receipts)
+    commitments = (_HASH,) * cohort.sums
+    return BindingFreeze(survivors=survivors, attempts=(), receipts=receipts, commitments=commitments)
 
 
 _ENDORSE = Endorse(statement=_HASH, lists=_HASH, ledger_head=_HASH)
@@ -226,7 +270,10 @@ def _hello(cohort: Cohort) -> Hello:
     )
 
 
-def _advert(cohort: Cohort) -> KeyAdvert:
+def advert_of(cohort: Cohort) -> KeyAdvert:
+    """A member's advert, whatever the kind of its sum."""
+    if cohort.kind != "masking":
+        return _ADVERT
     return KeyAdvert(
         mask_key=_HASH,
         box_key=_HASH,

@@ -8,20 +8,38 @@ import pytest
 
 from securefl.base.crypto.boxes import OVERHEAD
 from securefl.base.ids import EVERYONE, SERVER
-from securefl.lab.planning.frames import Cohort, SumKind
+from securefl.lab.planning.frames import Cohort, SumKind, Verifiers
 from securefl.lab.planning.traffic import party_says, server_says, traffic
+from securefl.lab.planning.verifiers import committee_hears, opener_hears, verifier_says, verifier_traffic
+from securefl.methods.clustering.committee import committee_size
 from securefl.methods.clustering.sizes import cluster_sizes
+from securefl.methods.feasibility.proofs import openers_asked
 from securefl.methods.feasibility.validation import largest_checked
+from securefl.methods.privacy import components_of
 from securefl.protocol.messages.validation import Deals, OwnerDeal
+from securefl.protocol.messages.verification import OpeningProof, StepProof
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.secure_sum.validated.dealing import requests_of
 from securefl.protocol.wire.codec import encode
 from securefl.protocol.wire.envelope import peek
 from securefl.scenario.validation import DEAL_BYTES
+from tests.simulation.lying import verified
 from tests.simulation.world import RUN, World, scenario
 
 _NUMBERS = 6
 """Bytes by which the numbers in the head of one frame, and of what it relays, may be longer or shorter."""
+
+
+def verifiers_of(plan: RunPlan) -> Verifiers | None:
+    made = plan.scenario
+    if not made.secure_sum.verified:
+        return None
+    (members,) = set(cluster_sizes(made.parties, made.clustering.size))
+    return Verifiers(
+        asked=openers_asked(made, members),
+        needed=made.secure_sum.colluders_per_cluster + 1,
+        committee=committee_size(made),
+    )
 
 
 def cohort_of(world: World, length: int) -> Cohort:
@@ -42,6 +60,8 @@ def cohort_of(world: World, length: int) -> Cohort:
         k=sums.k_anonymity,
         quorum=plan.limits.quorum,
         kind=sums.kind if sums.validated is None else "validated",
+        components=components_of(plan.scenario),
+        verifiers=verifiers_of(plan),
         samples=10,
         sequence=10,
     )
@@ -116,13 +136,99 @@ def test_a_recorded_round_has_the_planned_bytes(
             assert planned.keys() == found.keys()
             for name, number in found.items():
                 close = _NUMBERS * (frames[name] + (parties + again * size if name in LISTS else 1))
-                paths = 34 * size.bit_length() * size * again if name in {"BoxList", "ShareBoxes"} else 0
+                paths = 34 * size.bit_length() * size * again if name in BOXED else 0
                 assert -close <= planned[name] - number <= close + paths, name
         whole = sum(sent.values()) + sum(received.values())
         assert traffic(cohort).total == pytest.approx(whole, rel=0.01 if size in {4, 8} else 0.05)
 
 
-LISTS = {"Announce", "Reveals", "KeyList", "BoxList", "Freeze", "Certificate", "Release", "ShareBoxes"}
+REMOVABLE = {
+    "privacy__unit": "party",
+    "privacy__multiplier": "0.5",
+    "privacy__delta": "0.05",
+    "privacy__placement": "dropout-exact",
+    "encoding__clip": "64.0",
+    "encoding__scale_bits": "2",
+}
+VERIFIED: dict[str, tuple[int, dict[str, str]]] = {
+    "masking": (300, {}),
+    "two reclusterings": (64, {"reclusterings": "2", "leakage__mode": '"report"'}),
+    "everybody": (64, {"secure_sum__verify": '"all"'}),
+    "ring of 64 bits, long": (40_000, {"encoding__ring_bits": "64"}),
+    "CrypTen": (300, {"secure_sum__kind": '"crypten"'}),
+    "removable noise": (64, REMOVABLE),
+    "nobody to spare": (64, {"secure_sum__committee": "2", "size": "3", "threshold": "3"}),
+}
+
+
+@pytest.mark.parametrize("mode", VERIFIED)
+def test_a_verified_round_has_the_planned_bytes(mode: str) -> None:
+    """A member that verifies nothing, one that repeats openings, and one of the committee."""
+    length, more = VERIFIED[mode]
+    made = verified(rounds="3", **more)
+    world = World(made, length=length).run()
+    cohort = cohort_of(world, length)
+    at, roles = 1, set()
+    told = verifier_traffic(cohort)
+    assert told is not None
+    whole = Counter[str]()
+    for party in world.parties:
+        sent, received, frames = recorded(world, party, at)
+        openings, steps = (
+            sum(
+                one.to == party and one.place.round == at and isinstance(one.message, kind)
+                for one in world.sent
+            )
+            for kind in (OpeningProof, StepProof)
+        )
+        roles.add((openings > 0, steps))
+        planned = [Counter[str](), Counter[str]()]
+        for counter, said, times in (
+            (planned[0], party_says(cohort), 1),
+            (planned[1], server_says(cohort), 1),
+            (planned[0], verifier_says(cohort), openings + steps),
+            (planned[1], opener_hears(cohort), openings),
+            (planned[1], committee_hears(cohort), steps),
+        ):
+            for name, number in said:
+                counter[name] += times * number
+        for counter, found in zip(planned, (sent, received), strict=True):
+            assert {name for name, number in counter.items() if number} == found.keys()
+            for name, number in found.items():
+                inside = len(world.parties) + 2 * cohort.sums + cohort.reclusterings * cohort.members
+                close = _NUMBERS * (frames[name] + (inside if name in LISTS else 1))
+                paths = 34 * 3 * cohort.members * cohort.reclusterings if name in BOXED else 0
+                assert -close <= counter[name] - number <= close + paths, name
+                whole["found"] += number
+        whole["planned"] += sum(planned[0].values()) + sum(planned[1].values())
+        extra = openings * told.opening.received + steps * told.step.received
+        base = traffic(cohort)
+        assert base.total + extra + (openings + steps) * told.step.sent == sum(
+            sum(counter.values()) for counter in planned
+        )
+    assert whole["planned"] == pytest.approx(whole["found"], rel=0.02)
+    assert len(world.parties) * (traffic(cohort).total + told.mean.total) == pytest.approx(
+        whole["planned"], rel=1e-3
+    )
+    assert (cohort.components > 0) == (mode == "removable noise")
+    if mode == "masking":
+        assert roles == {(True, 1), (True, 0)}, "f + 3 = 4 of 4 repeat the opening"
+
+
+BOXED = {"BoxList", "ShareBoxes"}
+LISTS = {
+    "Announce",
+    "ChainedAnnounce",
+    "OpeningProof",
+    "BindingFreeze",
+    "Reveals",
+    "KeyList",
+    "BoxList",
+    "Freeze",
+    "Certificate",
+    "Release",
+    "ShareBoxes",
+}
 """Messages that hold frames or numbers of others. Boxes for the last members may be shorter."""
 
 

@@ -1,0 +1,81 @@
+"""Bytes that verifiers of a round send and get, on top of what every party does (ADR 0044)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from securefl.base.crypto import SEAL_OVERHEAD
+from securefl.lab.planning.frames import Cohort, Frames, body_of
+from securefl.lab.planning.traffic import PlannedTraffic, advert_of, claim_of, receipt_of
+from securefl.protocol.messages import Attest, Opened, OpeningProof, Step, StepProof
+
+_HASH = bytes(32)
+_VELOCITY = 8
+"""Bytes of a parameter in the optimiser's state."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierTraffic:
+    """Bytes of frames, beyond those of a party that verifies nothing."""
+
+    opening: PlannedTraffic
+    """Of a party that repeats the opening of one cluster."""
+    step: PlannedTraffic
+    """Of a member of the committee."""
+    mean: PlannedTraffic
+    """Of all parties, on average."""
+    server: int
+    """That the server sends to all verifiers in a round."""
+
+
+@functools.lru_cache(maxsize=4096)
+def verifier_traffic(cohort: Cohort) -> VerifierTraffic | None:
+    """Return the bytes of one round without faults; None where nobody verifies."""
+    verifiers = cohort.verifiers
+    if verifiers is None:
+        return None
+    opening, step = (
+        PlannedTraffic(
+            sum(size for _, size in verifier_says(cohort)),
+            sum(size for _, size in hears(cohort)),
+        )
+        for hears in (opener_hears, committee_hears)
+    )
+    openers = min(verifiers.asked, cohort.members) * cohort.reclusterings / cohort.members
+    seats = min(verifiers.committee, cohort.parties) / cohort.parties
+    mean = PlannedTraffic(
+        round(openers * opening.sent + seats * step.sent),
+        round(openers * opening.received + seats * step.received),
+    )
+    return VerifierTraffic(opening, step, mean, cohort.parties * mean.received)
+
+
+def verifier_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
+    """Kinds of messages that a party sends for each opening, or step, that it repeats."""
+    yield Frames(cohort).up(Attest(root=_HASH))
+
+
+def opener_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
+    """Kinds of messages that the server sends to one that repeats the opening of its cluster."""
+    frames, m = Frames(cohort, 0), cohort.members
+    secrets = tuple((index, _HASH) for index in range(m))
+    opened = Opened(seeds=secrets, keys=(), noise=secrets if cohort.components else ())
+    proof = OpeningProof(
+        claim=claim_of(cohort),
+        adverts=(frames.signed(advert_of(cohort)),) * m,
+        receipts=(frames.signed(receipt_of(cohort)),) * m,
+        sealed=bytes(SEAL_OVERHEAD + body_of(opened)),
+        vectors=b"",
+    )
+    yield frames.down(cohort.party, proof, m * cohort.parameters * cohort.word)
+
+
+def committee_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
+    """Kinds of messages that the server sends to a member of the committee."""
+    empty = Step(velocity=b"", totals=(), sums=b"")
+    velocity = body_of(empty, _VELOCITY * cohort.parameters)
+    sums = body_of(empty, cohort.sums * cohort.parameters * cohort.word)
+    sealed = SEAL_OVERHEAD + velocity + sums - body_of(empty)
+    yield Frames(cohort).down(cohort.party, StepProof(claim=claim_of(cohort), sealed=b""), sealed)
