@@ -9,21 +9,32 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from msgspec import structs
 
 from securefl.base.arrays import F32
 from securefl.base.ids import SERVER, PartyId
 from securefl.protocol.kernel.effects import Send
-from securefl.protocol.kernel.events import Received
+from securefl.protocol.kernel.events import Place, Received
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.union import AnyMessage
-from securefl.protocol.messages.verification import Attest, OpeningProof, RoundClaim, StepProof
+from securefl.protocol.messages.verification import (
+    Attest,
+    ChainedAnnounce,
+    OpeningProof,
+    RoundClaim,
+    StepProof,
+)
 from securefl.protocol.round.server import opening, proving
 from securefl.protocol.round.server.proving import Unmasked
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.chain import link_of
 from securefl.protocol.round.shared.reports import ClaimConfirmed, ClaimRefused, RunEffect
+from securefl.protocol.round.shared.signed_claim import announced_contents, sign_claim, step_contents
+from securefl.protocol.round.shared.statement import proof_context
 from securefl.protocol.secure_sum.evidence import OpenedSecrets
+from securefl.protocol.secure_sum.repeated import opening_contents, proven_vectors
 from securefl.scenario.scenario import Scenario
+from tests.simulation.rosters import seeded_identities
 from tests.simulation.world import RUN, Op, World, scenario
 
 PARTIES = 12
@@ -101,6 +112,25 @@ def attesting(event: Event[AnyMessage], effects: tuple[RunEffect, ...]) -> tuple
     kept = tuple(one for one in effects if not (isinstance(one, Send) and isinstance(one.message, Attest)))
     root = link_of(RUN, event.message.claim).root
     return (*kept, Send(SERVER, event.place, Attest(root=root)))
+
+
+def resigned(ctx: Any, past: Any, place: Place, message: Any, seed: int = 1, model: bytes = b"") -> Any:
+    """A proof or an announcement that was altered, with the signature of a server that sends it so."""
+    plan = ctx.plan
+    server = seeded_identities(tuple(plan.roster.parties), seed, plan.roster.dealer is not None)[0][SERVER]
+    if isinstance(message, ChainedAnnounce):
+        contents = announced_contents(model or message.claim.model, message.attests)
+    else:
+        context = proof_context(link_of(RUN, message.claim).root, place, ctx.me)
+        plain = ctx.identity.open_sealed(message.sealed, context)
+        contents = step_contents(plain)
+        if isinstance(message, OpeningProof):
+            known = past.verifying.instances[place.reclustering, place.cluster]
+            digests = proven_vectors(known, message.vectors).digests
+            frames = message.adverts, message.receipts
+            contents = opening_contents(known.setup, known.sharers, plain, frames, digests)
+    signature = sign_claim(server, RUN, message.claim, place, contents).signature
+    return structs.replace(message, signature=signature)
 
 
 Sums = tuple[ClusterSum, ...]

@@ -50,6 +50,7 @@ from tests.simulation.lying import (
     other_outcome,
     other_secrets,
     other_sums,
+    resigned,
     verified,
 )
 from tests.simulation.world import Node, Op, World
@@ -301,12 +302,13 @@ def test_an_earlier_link_is_no_answer() -> None:
     early = next(event.message for _, _, event in announced if event.place.round == 1)
     ctx, past, last = next(one for one in announced if one[2].place.round == 2)
     model = last.message.claim.model
-    assert follow(ctx, past, last.message, model)[2], "the true one"
+    place = last.place
+    assert follow(ctx, past, place, last.message, model)[2], "the true one"
     with pytest.raises(PeerError, match="not of the chain"):
-        follow(ctx, past, early, model)
-    following, *_ = follow(ctx, past, last.message, model)
+        follow(ctx, past, place, resigned(ctx, past, place, early, model=model), model)
+    following, *_ = follow(ctx, past, place, last.message, model)
     with pytest.raises(PeerError, match="earlier link"):
-        follow(ctx, following, early, early.claim.model)
+        follow(ctx, following, place, resigned(ctx, past, place, early), early.claim.model)
 
 
 @pytest.mark.parametrize("keep", [0, -1, "twice", "another's"])
@@ -320,5 +322,8 @@ def test_too_few_attests_confirm_nothing(keep: int | str) -> None:
         "twice": (*said.attests[:-1], said.attests[0]),
         "another's": (*said.attests[:-1], said.hellos[0]),
     }[keep]
-    with pytest.raises(PeerError):
-        follow(ctx, past, structs.replace(said, attests=frames), said.claim.model)
+    altered = structs.replace(said, attests=frames)
+    with pytest.raises(PeerError, match="signature"):
+        follow(ctx, past, event.place, altered, said.claim.model)
+    with pytest.raises(PeerError, match=r"attest|authentic"):
+        follow(ctx, past, event.place, resigned(ctx, past, event.place, altered), said.claim.model)

@@ -40,7 +40,7 @@ from securefl.protocol.secure_sum.setup import key_list_digest
 from securefl.protocol.wire.codec import decode_struct, encode
 from securefl.protocol.wire.inbox import open_relayed
 from securefl.protocol.wire.outbox import Outbox
-from tests.simulation.lying import distinct, verified
+from tests.simulation.lying import distinct, resigned, verified
 from tests.simulation.world import RUN, Node, World
 
 Seen = tuple[Any, Past, Received[Any]]
@@ -86,7 +86,12 @@ def resealed(seen: Seen, message: Any, inside: Any) -> Any:
 
 
 def refused(seen: Seen, message: Any, reason: str, past: Past | None = None) -> None:
+    """For that reason if the server signs it so; if it does not, for that."""
     ctx, before, event = seen
+    if message.claim == event.message.claim:
+        with pytest.raises(PeerError, match="without its signature"):
+            on_proof(ctx, past or before, event.place, message)
+        message = resigned(ctx, past or before, event.place, message)
     with pytest.raises(PeerError, match=reason):
         on_proof(ctx, past or before, event.place, message)
 
@@ -157,6 +162,17 @@ class TestOpenings:
         )
         refused(seen, message, "other adverts than were listed")
         assert key_list_digest({0: frame}) != key_list_digest({0: adverts[0]})
+
+    def test_a_seed_that_its_member_did_not_advertise_is_the_servers(self) -> None:
+        """A server that got such a seed has no sum to claim: whoever blamed the member would be led to."""
+        seen = taken(OpeningProof)
+        ctx, past, event = seen
+        opened = unsealed(seen, Opened)
+        ((index, _), *rest) = opened.seeds
+        message = resealed(seen, event.message, structs.replace(opened, seeds=((index, bytes(32)), *rest)))
+        with pytest.raises(PeerError, match="another self-mask seed") as caught:
+            on_proof(ctx, past, event.place, resigned(ctx, past, event.place, message))
+        assert caught.value.culprit == SERVER
 
     def test_the_commitment_covers_lists_and_every_vector(self) -> None:
         seen = taken(OpeningProof)
@@ -250,17 +266,17 @@ class TestNewcomers:
     def test_who_was_away_is_not_sure(self) -> None:
         ctx, past, event = taken(ChainedAnnounce, 2)
         away = replace(past, verifying=None)
-        _, link, sure, noted = follow(ctx, away, event.message, event.message.claim.model)
+        _, link, sure, noted = follow(ctx, away, event.place, event.message, event.message.claim.model)
         assert (link.root, sure, noted) == (link_of(RUN, event.message.claim).root, False, ())
 
     def test_who_starts_again_knows_its_root(self) -> None:
         ctx, past, event = taken(ChainedAnnounce, 2)
         root = link_of(RUN, event.message.claim).root
         fresh = replace(past, link=None, verifying=None)
+        said = event.message
         for known, sure in ((root, True), (bytes(32), False)):
-            assert (
-                follow(replace(ctx, root=known), fresh, event.message, event.message.claim.model)[2] is sure
-            )
+            again = replace(ctx, root=known)
+            assert follow(again, fresh, event.place, said, said.claim.model)[2] is sure
 
 
 def test_a_root_is_noted_before_it_is_stated() -> None:

@@ -58,7 +58,7 @@ from securefl.protocol.messages import (
     Verdicts,
 )
 from securefl.protocol.secure_sum import CHECK_NUMBERS, SHARE_NUMBER, requests_of
-from securefl.protocol.wire import encode
+from securefl.protocol.wire import SIGNATURE, encode
 
 _HASH = bytes(32)
 _WORD = 8
@@ -241,7 +241,7 @@ def _announce(cohort: Cohort, whole: Frames) -> Announce:
     # Of the last round: as many of each cluster as it takes, and all that the committee gave.
     of_sums = cohort.sums * min(cohort.verifiers.needed, cohort.members)
     attests = (whole.signed(Attest(root=_HASH)),) * (of_sums + cohort.verifiers.committee)
-    return ChainedAnnounce(hellos=hellos, claim=claim_of(cohort), attests=attests)
+    return ChainedAnnounce(hellos=hellos, claim=claim_of(cohort), attests=attests, signature=bytes(SIGNATURE))
 
 
 def _freeze(cohort: Cohort, instances: list[Frames]) -> Freeze:

@@ -10,6 +10,7 @@ from securefl.base.crypto import SEAL_OVERHEAD
 from securefl.lab.planning.frames import Cohort, Frames, body_of
 from securefl.lab.planning.traffic import PlannedTraffic, advert_of, claim_of, receipt_of
 from securefl.protocol.messages import Attest, Opened, OpeningProof, Step, StepProof
+from securefl.protocol.wire import SIGNATURE
 
 _HASH = bytes(32)
 _VELOCITY = 8
@@ -63,6 +64,7 @@ def opener_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
     secrets = tuple((index, _HASH) for index in range(m))
     opened = Opened(seeds=secrets, keys=(), noise=secrets if cohort.components else ())
     proof = OpeningProof(
+        signature=bytes(SIGNATURE),
         claim=claim_of(cohort),
         adverts=(frames.signed(advert_of(cohort)),) * m,
         receipts=(frames.signed(receipt_of(cohort)),) * m,
@@ -78,4 +80,6 @@ def committee_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
     velocity = body_of(empty, _VELOCITY * cohort.parameters)
     sums = body_of(empty, cohort.sums * cohort.parameters * cohort.word)
     sealed = SEAL_OVERHEAD + velocity + sums - body_of(empty)
-    yield Frames(cohort).down(cohort.party, StepProof(claim=claim_of(cohort), sealed=b""), sealed)
+    yield Frames(cohort).down(
+        cohort.party, StepProof(claim=claim_of(cohort), signature=bytes(SIGNATURE), sealed=b""), sealed
+    )

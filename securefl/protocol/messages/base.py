@@ -25,6 +25,8 @@ Name = Annotated[str, Meta(pattern=rf"^(?!(?:all|server)\Z)(?:{NAME.pattern})\Z"
 """A party's name, as :func:`securefl.base.ids.is_name` has it (``$`` would take a final line break)."""
 SignedFrame = Annotated[bytes, Meta(min_length=64, max_length=MAX_FRAME)]
 """A frame exactly as its sender signed it, relayed by the server."""
+Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
+"""Ed25519."""
 Share = Annotated[bytes, Meta(min_length=33, max_length=33)]
 """A Shamir share of 32 secret bytes (:mod:`securefl.base.crypto.shamir`)."""
 Box = Annotated[bytes, Meta(min_length=28, max_length=4_096)]

@@ -13,6 +13,7 @@ from securefl.protocol.messages.base import (
     Digest,
     Key,
     Message,
+    Signature,
     SignedFrame,
 )
 from securefl.protocol.messages.rounds import Announce, Reveal
@@ -45,6 +46,9 @@ class OpeningProof(Message, frozen=True, kw_only=True):
     adverts: Annotated[tuple[SignedFrame, ...], Meta(max_length=MAX_CLUSTER)]
     receipts: Annotated[tuple[SignedFrame, ...], Meta(max_length=MAX_CLUSTER)]
     """Of every member whose vector is in the sum, in the order of the members."""
+    signature: Signature
+    """Of the server, over the claim and all that is proven, what is sealed as well
+    (:mod:`securefl.protocol.round.shared.signed_claim`)."""
     sealed: Annotated[bytes, Meta(max_length=MAX_VECTOR)]
     """:class:`Opened`, sealed to the recipient."""
     vectors: Annotated[bytes, Meta(max_length=MAX_VECTOR)]
@@ -63,6 +67,8 @@ class StepProof(Message, frozen=True, kw_only=True):
     """Server to each member of the round's committee: all that the next model follows from."""
 
     claim: RoundClaim
+    signature: Signature
+    """As in :class:`OpeningProof`."""
     sealed: Annotated[bytes, Meta(max_length=MAX_VECTOR)]
     """:class:`Step`, sealed to the recipient."""
 
@@ -93,6 +99,8 @@ class ChainedAnnounce(Announce, frozen=True, kw_only=True):
     claim: RoundClaim
     attests: Annotated[tuple[SignedFrame, ...], Meta(max_length=MAX_PARTIES)]
     """As signed, enough for each sum and for the step; none for the run's first model."""
+    signature: Signature
+    """Of the server, over the claim, the round that begins with it, and the attests."""
 
 
 class ChainedReveal(Reveal, frozen=True, kw_only=True):

@@ -24,7 +24,10 @@ from .port import SecureSum as SecureSum
 from .removal import Removable as Removable
 from .removal import components_from as components_from
 from .removal import noise_secret as noise_secret
+from .repeated import ProvenVectors as ProvenVectors
 from .repeated import Repeatable as Repeatable
+from .repeated import opening_contents as opening_contents
+from .repeated import proven_vectors as proven_vectors
 from .repeated import repeat_opening as repeat_opening
 from .repeated import repeatable as repeatable
 from .setup import Setup as Setup

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from securefl.base.arrays import Ring
-from securefl.base.crypto import Roster
+from securefl.base.crypto import Roster, digest
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.protocol.messages import Opened, OpeningProof, VectorReceipt
@@ -40,8 +40,72 @@ def repeatable(sent: InputSent, survivors: Sequence[PartyId] | frozenset[PartyId
     return Repeatable(setup, sent.lists_digest, sharers, alive, added)
 
 
+@dataclass(frozen=True, slots=True)
+class ProvenVectors:
+    """The vectors of a proof, read once."""
+
+    views: Mapping[int, memoryview] = field(repr=False)
+    """Ring words in little endian, by member number."""
+    digests: Mapping[int, bytes]
+
+
+def proven_vectors(known: Repeatable, raw: bytes) -> ProvenVectors:
+    """Part the vectors of a proof, and hash each of them.
+
+    Raises:
+        PeerError: they are not one of the right length for each member whose vector the sum adds up.
+    """
+    setup = known.setup
+    size = setup.length * setup.ring_bits // 8
+    if len(raw) != size * len(known.added):
+        raise PeerError(SERVER, f"proves {setup.describe()} with vectors of another length")
+    whole = memoryview(raw)
+    views = {index: whole[n * size : (n + 1) * size] for n, index in enumerate(known.added)}
+    return ProvenVectors(views, {index: input_digest(setup, index, view) for index, view in views.items()})
+
+
+def opening_contents(
+    setup: Setup,
+    sharers: Collection[int],
+    plain: bytes,
+    frames: tuple[Sequence[bytes], Sequence[bytes]],
+    vectors: Mapping[int, bytes],
+) -> bytes:
+    """Return the digest of all that an opening is proven with; the server signs it.
+
+    It also names what a verifier knows by itself, so that whoever was not there need not be told by anybody.
+
+    Args:
+        setup: of the attempt that counts.
+        sharers: members between whom masks or shares exist.
+        plain: the encoded ``Opened``, before it is sealed: its seeds are random, nobody guesses it.
+        frames: adverts and receipts, as signed.
+        vectors: digests of the vectors, by member number.
+    """
+    adverts, receipts = frames
+    fields: list[bytes | int] = []
+    for index in sorted(vectors):
+        fields += [index, vectors[index]]
+    return digest(
+        "opening contents",
+        *setup.instance,
+        digest("members", *setup.members),
+        digest("sharers", *sorted(sharers)),
+        digest("opened", plain),
+        digest("adverts", *adverts),
+        digest("receipts", *receipts),
+        *fields,
+    )
+
+
 def repeat_opening(
-    sums: SecureSum, known: Repeatable, commitment: bytes, proof: OpeningProof, opened: Opened, roster: Roster
+    sums: SecureSum,
+    known: Repeatable,
+    commitment: bytes,
+    proof: OpeningProof,
+    opened: Opened,
+    vectors: ProvenVectors,
+    roster: Roster,
 ) -> Ring:
     """Return the ring sum, shape (d,), that follows from what was fixed before anything opened.
 
@@ -51,12 +115,32 @@ def repeat_opening(
         commitment: of its sum, as certified.
         proof: from the server.
         opened: what was sealed in it.
+        vectors: of the proof.
         roster: of the run.
 
     Raises:
-        PeerError: something else than was fixed, or not all of it: the server's fault; or a secret that its
-            member has not advertised: that member's.
+        PeerError: something else than was fixed, or not all of it. All of it is the server's fault: one that
+            got a secret that its member has not advertised has no sum to prove.
     """
+    setup = known.setup
+    try:
+        return _repeated(sums, known, commitment, proof, opened, vectors, roster)
+    except PeerError as error:
+        if error.culprit == SERVER:
+            raise
+        what = f"proves {setup.describe()} with what no sum follows from: {error.culprit} {error.reason}"
+        raise PeerError(SERVER, what) from error
+
+
+def _repeated(
+    sums: SecureSum,
+    known: Repeatable,
+    commitment: bytes,
+    proof: OpeningProof,
+    opened: Opened,
+    vectors: ProvenVectors,
+    roster: Roster,
+) -> Ring:
     setup = known.setup
     adverts, key_list = read_key_list(setup, proof.adverts, roster)
     if sums.lists_digest(setup, key_list, known.sharers, known.alive) != known.lists_digest:
@@ -64,19 +148,14 @@ def repeat_opening(
     inputs = _stated(known, proof, roster)
     if commitment_of(setup, known.lists_digest, inputs) != commitment:
         raise PeerError(SERVER, f"proves {setup.describe()} with other inputs than were certified")
-    size = setup.length * setup.ring_bits // 8
-    if len(proof.vectors) != size * len(known.added):
-        raise PeerError(SERVER, f"proves {setup.describe()} with vectors of another length")
-    whole = memoryview(proof.vectors)
-    vectors = {index: whole[n * size : (n + 1) * size] for n, index in enumerate(known.added)}
-    for index, vector in vectors.items():
-        if input_digest(setup, index, vector) != inputs[index]:
+    for index, found in vectors.digests.items():
+        if found != inputs[index]:
             raise PeerError(
                 SERVER, f"proves {setup.describe()} with another vector of {setup.members[index]}"
             )
     fixed = FixedSum(setup, adverts, key_list, known.sharers, known.alive)
     secrets = OpenedSecrets(dict(opened.seeds), dict(opened.keys), dict(opened.noise))
-    return sums.server.sum_of(fixed, secrets, lambda index: vectors[index])
+    return sums.server.sum_of(fixed, secrets, lambda index: vectors.views[index])
 
 
 def _stated(known: Repeatable, proof: OpeningProof, roster: Roster) -> dict[int, bytes]:

@@ -206,7 +206,7 @@ def on_announce(
     noted: Effects = ()
     past, unseen = phase.past, None
     if ctx.plan.scenario.secure_sum.verified:
-        past, link, sure, noted = follow(ctx, past, message, phase.model)
+        past, link, sure, noted = follow(ctx, past, place, message, phase.model)
         reveal = ChainedReveal(nonce=phase.nonce, root=link.root if sure else b"")
         unseen = None if sure else link
     revealed = Revealed(

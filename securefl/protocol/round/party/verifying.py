@@ -2,48 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-
-import numpy as np
 
 from securefl.base.crypto import BoxError
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.encoding import from_ring, from_wire
-from securefl.methods.feasibility import largest_sum
 from securefl.protocol.kernel import ROOT, Journal, Place, Report, Send
 from securefl.protocol.messages import (
     Announce,
     Attest,
     ChainedAnnounce,
     ChainedReveal,
-    Opened,
     OpeningProof,
     Reveal,
     RoundClaim,
-    Step,
     StepProof,
 )
 from securefl.protocol.round.party.phases import PartyContext, Past, Verifying
-from securefl.protocol.round.server.checking import checks_of, failed
-from securefl.protocol.round.server.phases import Standing
-from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.protocol.round.server.stepping import after_sums
 from securefl.protocol.round.shared.chain import (
-    LOST,
-    CertifiedRound,
     ChainLink,
     check_attests,
     committee,
     link_of,
-    state_digest,
-    sum_digest,
 )
+from securefl.protocol.round.shared.charges import SignedClaim
+from securefl.protocol.round.shared.repeating import check_parts, repeat_step, repeat_sum
 from securefl.protocol.round.shared.reports import LinkFollowed, Repeated, RunEffect
-from securefl.protocol.round.shared.statement import model_digest, proof_context
-from securefl.protocol.secure_sum import repeat_opening
-from securefl.protocol.wire import decode_struct
+from securefl.protocol.round.shared.signed_claim import announced_contents, check_signed, step_contents
+from securefl.protocol.round.shared.statement import proof_context
+from securefl.protocol.secure_sum import opening_contents, proven_vectors
 
 
 def on_proof(
@@ -70,7 +58,7 @@ def on_proof(
 
 
 def follow(
-    ctx: PartyContext, past: Past, message: Announce, model: bytes
+    ctx: PartyContext, past: Past, place: Place, message: Announce, model: bytes
 ) -> tuple[Past, ChainLink, bool, tuple[RunEffect, ...]]:
     """Check the link that an announcement says the round's model is of, as far as this party can.
 
@@ -82,6 +70,7 @@ def follow(
     """
     if not isinstance(message, ChainedAnnounce):
         raise PeerError(SERVER, "announces a round without the chain of its model")
+    _check_signed(ctx, place, message, announced_contents(model, message.attests))
     link = link_of(ctx.plan.run, message.claim)
     if message.claim.model != model:
         raise PeerError(SERVER, "announces a model that is not of the chain")
@@ -131,10 +120,7 @@ def _check_claim(verifying: Verifying, last: ChainLink, claim: RoundClaim) -> No
         raise PeerError(SERVER, f"claims an outcome of another round than was certified as {certified.round}")
     if claim.previous != last.root:
         raise PeerError(SERVER, f"claims that round {claim.round} began with another model")
-    if len(claim.sums) != len(certified.commitments):
-        raise PeerError(SERVER, f"claims {len(claim.sums)} sums, {len(certified.commitments)} were certified")
-    if LOST in claim.sums:
-        raise PeerError(SERVER, "claims a model of a part of the certified sums")
+    check_parts(certified, claim)
 
 
 def _unsealed(ctx: PartyContext, link: ChainLink, place: Place, sealed: bytes) -> bytes:
@@ -153,11 +139,12 @@ def _repeat_sum(
     known = verifying.instances.get(key)
     if known is None or place != Place(certified.round, *key):
         raise PeerError(SERVER, f"proves a sum of cluster {key}, which this party is not in")
-    opened = decode_struct(Opened, _unsealed(ctx, link, place, message.sealed), SERVER)
-    ring = repeat_opening(ctx.plan.sums, known, certified.commitments[key], message, opened, ctx.plan.roster)
-    stated = dict(zip(certified.commitments, link.claim.sums, strict=True))[key]
-    if sum_digest(ctx.plan.run, certified.round, key, ring) != stated:
-        raise PeerError(SERVER, f"claims another sum of {known.setup.describe()} than its members made")
+    plain = _unsealed(ctx, link, place, message.sealed)
+    vectors = proven_vectors(known, message.vectors)
+    frames = message.adverts, message.receipts
+    contents = opening_contents(known.setup, known.sharers, plain, frames, vectors.digests)
+    _check_signed(ctx, place, message, contents)
+    repeat_sum(ctx.plan, certified, known, message, plain, vectors)
 
 
 def _repeat_step(
@@ -168,40 +155,18 @@ def _repeat_step(
     place: Place,
     message: StepProof,
 ) -> None:
-    plan, certified, claim = ctx.plan, verifying.certified, link.claim
-    if place != Place(certified.round) or ctx.me not in committee(plan, certified):
+    certified, claim = verifying.certified, link.claim
+    if place != Place(certified.round) or ctx.me not in committee(ctx.plan, certified):
         raise PeerError(SERVER, "proves a step to a party that is not of its committee")
-    step = decode_struct(Step, _unsealed(ctx, link, place, message.sealed), SERVER)
-    if len(step.velocity) != 8 * plan.broadcast:
-        raise PeerError(SERVER, "proves a step from a state of another length")
-    velocity = np.frombuffer(step.velocity, dtype="<f8").astype(np.float64)
-    if state_digest(velocity) != last.claim.state:
-        raise PeerError(SERVER, "proves a step from another state than the chain has")
-    sums = _read_sums(ctx, certified, claim, step.sums)
-    excluded = failed(checks_of(plan, certified.round, sums))
-    before = Standing(certified.round, verifying.params, velocity)
-    after, _, _ = after_sums(plan, before, certified.drawn, certified.survivors, sums, excluded=excluded)
-    if model_digest(after.params) != claim.model or state_digest(after.velocity) != claim.state:
-        raise PeerError(SERVER, f"claims another model than the sums of round {certified.round} make")
+    plain = _unsealed(ctx, link, place, message.sealed)
+    _check_signed(ctx, place, message, step_contents(plain))
+    repeat_step(ctx.plan, certified, claim, last.claim.state, verifying.params, plain)
 
 
-def _read_sums(
-    ctx: PartyContext, certified: CertifiedRound, claim: RoundClaim, raw: bytes
-) -> Sequence[ClusterSum]:
-    plan, sums, start = ctx.plan, list[ClusterSum](), 0
-    bits = plan.limits.ring_bits
-    for key, stated in zip(certified.commitments, claim.sums, strict=True):
-        words = plan.words(key[0])
-        end = start + words * bits // 8
-        ring = from_wire(memoryview(raw)[start:end], words, bits, SERVER)
-        if sum_digest(plan.run, certified.round, key, ring) != stated:
-            raise PeerError(SERVER, f"proves a step with another sum of cluster {key} than it claims")
-        alive = certified.alive(key)
-        if np.abs(from_ring(ring)).max(initial=0) > largest_sum(plan.scenario, len(alive)):
-            raise PeerError(SERVER, f"claims a sum of cluster {key} beyond what its members can encode")
-        members = certified.drawn.assignment.clusters[key[0]][key[1]]
-        sums.append(ClusterSum(*key, members=members, survivors=alive, ring=ring))
-        start = end
-    if start != len(raw):
-        raise PeerError(SERVER, "proves a step with more sums than were certified")
-    return sums
+def _check_signed(
+    ctx: PartyContext, place: Place, message: OpeningProof | StepProof | ChainedAnnounce, contents: bytes
+) -> SignedClaim:
+    """Return what the server has signed of a message, if that is what it sends."""
+    signed = SignedClaim(claim=message.claim, place=place, contents=contents, signature=message.signature)
+    check_signed(signed, ctx.plan.roster, ctx.plan.run)
+    return signed

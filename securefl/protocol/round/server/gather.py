@@ -156,7 +156,8 @@ def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[Serve
         {},
         now + ctx.plan.scenario.deadlines.reveal,
     )
-    announce = chained(standing, Announce(hellos=tuple(phase.hellos[party][1] for party in present)))
+    hellos_said = Announce(hellos=tuple(phase.hellos[party][1] for party in present))
+    announce = chained(ctx, standing, phase.draw, hellos_said)
     return revealing, (
         Report(StepReached(phase.standing.round, "reveal")),
         Send(EVERYONE, Place(phase.standing.round, attempt=phase.draw), announce),

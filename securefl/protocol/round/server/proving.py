@@ -37,8 +37,9 @@ from securefl.protocol.round.shared.chain import (
     sum_digest,
 )
 from securefl.protocol.round.shared.reports import ClaimConfirmed, ClusterKey, Effects
+from securefl.protocol.round.shared.signed_claim import announced_contents, sign_claim, step_contents
 from securefl.protocol.round.shared.statement import model_digest, proof_context
-from securefl.protocol.secure_sum import CollectingInputs, OpenedSecrets, VectorStore
+from securefl.protocol.secure_sum import CollectingInputs, OpenedSecrets, VectorStore, opening_contents
 from securefl.protocol.wire import encode
 
 
@@ -177,12 +178,17 @@ def confirmed(ctx: ServerContext, standing: Standing) -> Standing:
     return replace(standing, chain=Attested(pending.link, tuple(frames)), pending=None)
 
 
-def chained(standing: Standing, announce: Announce) -> Announce:
+def chained(ctx: ServerContext, standing: Standing, draw: int, announce: Announce) -> Announce:
     """Return the announcement with the last link and who attests it, where rounds are verified."""
     chain = standing.chain
     if chain is None:
         return announce
-    return ChainedAnnounce(hellos=announce.hellos, claim=chain.link.claim, attests=chain.frames)
+    claim, place = chain.link.claim, Place(standing.round, attempt=draw)
+    contents = announced_contents(model_digest(standing.params), chain.frames)
+    signed = sign_claim(ctx.identity, ctx.plan.run, claim, place, contents)
+    return ChainedAnnounce(
+        hellos=announce.hellos, claim=claim, attests=chain.frames, signature=signed.signature
+    )
 
 
 def _prove_opening(
@@ -204,15 +210,22 @@ def _prove_opening(
         keys=tuple(sorted(secrets.keys.items())),
         noise=tuple(sorted(secrets.noise.items())),
     )
+    setup, place, plain = instance.setup, Place(claim.round, *key), encode(opened)
+    adverts = tuple(instance.frames[index] for index in sorted(instance.frames))
+    receipts = tuple(instance.receipts[index] for index in added)
+    inputs = {index: instance.digests[index] for index in added}
+    contents = opening_contents(setup, instance.sharers, plain, (adverts, receipts), inputs)
+    signed = sign_claim(ctx.identity, ctx.plan.run, claim, place, contents)
     return [
         Send(
             party,
-            Place(claim.round, *key),
+            place,
             OpeningProof(
                 claim=claim,
-                adverts=tuple(instance.frames[index] for index in sorted(instance.frames)),
-                receipts=tuple(instance.receipts[index] for index in added),
-                sealed=_sealed(ctx, claim, Place(claim.round, *key), party, encode(opened)),
+                adverts=adverts,
+                receipts=receipts,
+                signature=signed.signature,
+                sealed=_sealed(ctx, claim, place, party, plain),
                 vectors=vectors,
             ),
         )
@@ -234,8 +247,13 @@ def _prove_step(
         sums=b"".join(to_wire(one.ring) for one in sums),
     )
     plain = encode(step)
+    signature = sign_claim(ctx.identity, ctx.plan.run, claim, place, step_contents(plain)).signature
     return [
-        Send(party, place, StepProof(claim=claim, sealed=_sealed(ctx, claim, place, party, plain)))
+        Send(
+            party,
+            place,
+            StepProof(claim=claim, signature=signature, sealed=_sealed(ctx, claim, place, party, plain)),
+        )
         for party in committee(ctx.plan, certified)
         if party in certified.survivors
     ]

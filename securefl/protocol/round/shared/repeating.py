@@ -1,0 +1,131 @@
+"""Repeating a sum and a step from what the server proves, for verifiers and for judges (ADR 0044)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from securefl.base.arrays import F32
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER
+from securefl.methods.encoding import from_ring, from_wire
+from securefl.methods.feasibility import largest_sum
+from securefl.protocol.messages import Opened, OpeningProof, RoundClaim, Step
+from securefl.protocol.round.server.checking import checks_of, failed
+from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.server.stepping import after_sums
+from securefl.protocol.round.shared.chain import LOST, CertifiedRound, state_digest, sum_digest
+from securefl.protocol.round.shared.plan import RunPlan
+from securefl.protocol.round.shared.reports import ClusterKey
+from securefl.protocol.round.shared.statement import model_digest
+from securefl.protocol.secure_sum import ProvenVectors, Repeatable, repeat_opening
+from securefl.protocol.wire import decode_struct
+
+
+class TooLongError(PeerError):
+    """A sum is longer than its members can encode. It may be theirs: nobody can tell who of them made it."""
+
+
+def check_parts(certified: CertifiedRound, claim: RoundClaim) -> None:
+    """Check that a claim is about all sums that were certified.
+
+    Raises:
+        PeerError: about fewer, or more, or one is said to be lost.
+    """
+    if len(claim.sums) != len(certified.commitments):
+        raise PeerError(SERVER, f"claims {len(claim.sums)} sums, {len(certified.commitments)} were certified")
+    if LOST in claim.sums:
+        raise PeerError(SERVER, "claims a model of a part of the certified sums")
+
+
+def repeat_sum(
+    plan: RunPlan,
+    certified: CertifiedRound,
+    known: Repeatable,
+    message: OpeningProof,
+    plain: bytes,
+    vectors: ProvenVectors,
+) -> None:
+    """Repeat one opening.
+
+    Args:
+        plan: of the run.
+        certified: the round.
+        known: of the cluster.
+        message: with a claim of this round.
+        plain: what was sealed in it.
+        vectors: of the message.
+
+    Raises:
+        PeerError: no sum follows from it, or another one than is claimed.
+    """
+    key: ClusterKey = (known.setup.instance.reclustering, known.setup.instance.cluster)
+    opened = decode_struct(Opened, plain, SERVER)
+    commitment = certified.commitments[key]
+    ring = repeat_opening(plan.sums, known, commitment, message, opened, vectors, plan.roster)
+    stated = dict(zip(certified.commitments, message.claim.sums, strict=True))[key]
+    if sum_digest(plan.run, certified.round, key, ring) != stated:
+        raise PeerError(SERVER, f"claims another sum of {known.setup.describe()} than its members made")
+
+
+def repeat_step(
+    plan: RunPlan,
+    certified: CertifiedRound,
+    claim: RoundClaim,
+    state: bytes,
+    params: F32,
+    plain: bytes,
+) -> None:
+    """Repeat the step of a round.
+
+    Args:
+        plan: of the run.
+        certified: the round.
+        claim: of what it came to.
+        state: digest of what the step goes on from besides the model, by the link before.
+        params: of the round's models, f32 ``(k d,)``.
+        plain: what was sealed in the proof.
+
+    Raises:
+        PeerError: it does not go on from the link before, or not with the claimed sums, or does not end where
+            the claim says.
+        TooLongError: a sum is longer than its members can encode.
+    """
+    step = decode_struct(Step, plain, SERVER)
+    if len(step.velocity) != 8 * plan.broadcast:
+        raise PeerError(SERVER, "proves a step from a state of another length")
+    velocity = np.frombuffer(step.velocity, dtype="<f8").astype(np.float64)
+    if state_digest(velocity) != state:
+        raise PeerError(SERVER, "proves a step from another state than the chain has")
+    sums = _read_sums(plan, certified, claim, step.sums)
+    excluded = failed(checks_of(plan, certified.round, sums))
+    before = Standing(certified.round, params, velocity)
+    after, _, _ = after_sums(plan, before, certified.drawn, certified.survivors, sums, excluded=excluded)
+    if model_digest(after.params) != claim.model or state_digest(after.velocity) != claim.state:
+        raise PeerError(SERVER, f"claims another model than the sums of round {certified.round} make")
+
+
+def _read_sums(
+    plan: RunPlan, certified: CertifiedRound, claim: RoundClaim, raw: bytes
+) -> Sequence[ClusterSum]:
+    sums, start = list[ClusterSum](), 0
+    bits = plan.limits.ring_bits
+    for key, stated in zip(certified.commitments, claim.sums, strict=True):
+        words = plan.words(key[0])
+        end = start + words * bits // 8
+        ring = from_wire(memoryview(raw)[start:end], words, bits, SERVER)
+        if sum_digest(plan.run, certified.round, key, ring) != stated:
+            raise PeerError(SERVER, f"proves a step with another sum of cluster {key} than it claims")
+        members = certified.drawn.assignment.clusters[key[0]][key[1]]
+        sums.append(ClusterSum(*key, members=members, survivors=certified.alive(key), ring=ring))
+        start = end
+    if start != len(raw):
+        raise PeerError(SERVER, "proves a step with more sums than were certified")
+    for one in sums:
+        if np.abs(from_ring(one.ring)).max(initial=0) > largest_sum(plan.scenario, len(one.survivors)):
+            raise TooLongError(
+                SERVER, f"claims a sum of cluster {one.key} beyond what its members can encode"
+            )
+    return sums
