@@ -15,11 +15,14 @@ from securefl.lab.bench import (
     FEWEST,
     ROBUST_SIZES,
     SIZES,
+    VERIFIED_SIZES,
     print_report,
     print_robust,
+    print_verified,
     report_json,
     run_robust,
     run_secagg,
+    run_verified,
     standard_rows,
 )
 from securefl.runtime.report import Terminal
@@ -29,6 +32,7 @@ app = Program(add_completion=False, no_args_is_help=True, help="Measure speed an
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")]
 RepetitionsOption = Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")]
 DEFAULT_ROWS = ",".join(f"{members}x{length}" for members, length in SIZES)
+DEFAULT_VERIFIED_ROWS = ",".join(f"{members}x{length}" for members, length in VERIFIED_SIZES)
 DEFAULT_ROBUST_ROWS = ",".join(f"{clusters}x{length}" for clusters, length in ROBUST_SIZES)
 
 
@@ -58,6 +62,20 @@ def robust(
     with one_line_errors():
         report = run_robust(parse_sizes(rows, "clusters", FEWEST), repetitions)
     _show(report, print_robust, as_json=json)
+
+
+@app.command()
+def verified(
+    rows: Annotated[
+        str, typer.Option(help="Sizes to measure: members of a cluster x coordinates, with commas.")
+    ] = DEFAULT_VERIFIED_ROWS,
+    json: JsonOption = False,
+    repetitions: RepetitionsOption = 3,
+) -> None:
+    """Time and size of a round that parties verify, beside one that they do not."""
+    with one_line_errors():
+        costs = run_verified(parse_sizes(rows), repetitions)
+    _show(list(costs), print_verified, as_json=json)
 
 
 @app.command()

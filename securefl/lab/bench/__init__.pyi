@@ -10,3 +10,6 @@ from .robust import run_robust as run_robust
 from .secagg import SIZES as SIZES
 from .secagg import run_secagg as run_secagg
 from .secagg import standard_rows as standard_rows
+from .verified import VERIFIED_SIZES as VERIFIED_SIZES
+from .verified import print_verified as print_verified
+from .verified import run_verified as run_verified

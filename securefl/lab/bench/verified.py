@@ -1,0 +1,352 @@
+"""`securefl bench verified`: the price of verified rounds, through the machines of whole rounds (ADR 0044).
+
+Two clusters, all parties and the server in one process, one step at a time, every hop through the wire's
+code; only network, training and evaluation are left out. Runs with verification and without take turns, and
+their second round is measured: its announcement carries the attests of the first. Seconds are CPU seconds of
+one thread, medians over parties and repetitions.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Final, Literal
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from securefl.base.crypto import make_identities
+from securefl.base.entropy import Entropy, OsEntropy
+from securefl.base.errors import UsageError
+from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.methods.feasibility import check
+from securefl.protocol.kernel import (
+    Aborted,
+    AllSent,
+    AwaitSent,
+    Evaluate,
+    Evaluated,
+    Event,
+    Finished,
+    Machine,
+    Received,
+    Report,
+    Send,
+    Train,
+    Trained,
+)
+from securefl.protocol.messages import AnyMessage, OpeningProof, StepProof
+from securefl.protocol.round import (
+    ClaimConfirmed,
+    PartyContext,
+    PartyMachine,
+    RunEffect,
+    RunPlan,
+    ServerContext,
+    ServerMachine,
+    first_of,
+)
+from securefl.protocol.secure_sum import MemoryStore
+from securefl.protocol.wire import Inbox, Outbox
+from securefl.scenario import parse_scenario
+
+VERIFIED_SIZES: Final = ((10, 100_000), (10, 1_000_000))
+"""(members of a cluster, words) of the default rows."""
+MEMBER_LIMIT: Final = 1.25
+"""At most so many times the CPU of a party that verifies nothing, in rounds that are not verified."""
+OPENING_LIMIT: Final = 0.120
+"""Seconds of CPU to take and repeat an opening of 10 members and 1,000,000 words, at most."""
+
+Role = Literal["member", "opening", "step", "server"]
+_MEASURED = 1
+"""The round that counts; the one before it has no attests to hand on."""
+_CLUSTERS = 2
+_RUN = RunId("bench")
+_SCENARIO = """
+name = "bench"
+parties = {parties}
+[clustering]
+size = {members}
+[secure_sum]
+server = "active"
+verify = "{verify}"
+threshold = {threshold}
+min_survivors = {threshold}
+colluders = 1
+colluders_per_cluster = 1
+[weighting]
+mode = "ignore"
+[aggregation]
+rule = {{ type = "median" }}
+[stop]
+rounds = 3
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedCost:
+    """One size; CPU seconds of one round and party, medians."""
+
+    members: int
+    """Of each of two clusters."""
+    length: int
+    """d: words of the vector."""
+    member_before: float
+    """Of a party, where rounds are not verified: the whole round but for training."""
+    member: float
+    """The same where they are, without what a party has to repeat."""
+    opening: float
+    """To repeat one opening, from the proof as decoded to the attest as signed."""
+    opening_received: float
+    """To take its frames: signatures, reassembly, decoding."""
+    step: float
+    """To repeat the step, as ``opening``."""
+    step_received: float
+    server_before: float
+    server: float
+    """With all proofs, sealed and signed."""
+    opening_bytes: int
+    """Of the frames of one proof of an opening."""
+    step_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        """The member's factor."""
+        return self.member / self.member_before
+
+
+@dataclass(slots=True)
+class _Node:
+    machine: Machine[Any, Event[AnyMessage], RunEffect]
+    outbox: Outbox
+    inbox: Inbox
+    phase: object = None
+    spent: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Seconds of each handled event of the measured round, by role."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """Frames of one message, or an event of the machine's own."""
+
+    to: PartyId
+    round: int
+    role: Role
+    frames: tuple[bytes, ...] = ()
+    event: Event[AnyMessage] | None = None
+
+
+def run_verified(
+    sizes: Iterable[tuple[int, int]] = VERIFIED_SIZES, repetitions: int = 3, entropy: Entropy | None = None
+) -> tuple[VerifiedCost, ...]:
+    """Measure every size.
+
+    Raises:
+        UsageError: no repetition; or a round was not confirmed: a bug.
+    """
+    if repetitions < 1:
+        raise UsageError("a benchmark runs at least once")
+    source, costs = entropy or OsEntropy(), []
+    for members, length in sizes:
+        for verify in ("off", "committee"):
+            _Rounds(members, min(length, 1_000), verify, source).run()  # imports and caches
+        pairs = [
+            tuple(_measured(members, length, how, source) for how in ("off", "committee"))
+            for _ in range(repetitions)
+        ]
+        costs.append(_cost(members, length, pairs))
+    return tuple(costs)
+
+
+def _measured(members: int, length: int, verify: str, entropy: Entropy) -> _Rounds:
+    gc.collect()
+    run = _Rounds(members, length, verify, entropy)
+    run.run()
+    return run
+
+
+def _cost(members: int, length: int, pairs: Sequence[tuple[_Rounds, ...]]) -> VerifiedCost:
+    before, after = ([pair[which] for pair in pairs] for which in (0, 1))
+
+    def events(role: str) -> float:
+        return median(one for run in after for node in run.parties for one in node.spent[role])
+
+    def totals(runs: Sequence[_Rounds], name: str) -> float:
+        return median(sum(node.spent[name]) for run in runs for node in run.of(name))
+
+    return VerifiedCost(
+        members,
+        length,
+        totals(before, "member"),
+        totals(after, "member"),
+        events("opening"),
+        events("opening received"),
+        events("step"),
+        events("step received"),
+        totals(before, "server"),
+        totals(after, "server"),
+        after[0].sizes["opening"],
+        after[0].sizes["step"],
+    )
+
+
+class _Rounds:
+    """Three rounds of two clusters, of which the second is measured."""
+
+    def __init__(self, members: int, length: int, verify: str, entropy: Entropy) -> None:
+        parties, threshold = _CLUSTERS * members, max((members + 1) // 2 + 1, 3)
+        text = _SCENARIO.format(parties=parties, members=members, threshold=threshold, verify=verify)
+        scenario = parse_scenario(text)
+        names = [PartyId(f"p{i:04d}") for i in range(parties)]
+        keys, roster = make_identities(names, entropy)
+        plan = RunPlan(_RUN, scenario, check(scenario), roster, length)
+        start = np.zeros(length, dtype=np.float32)
+        words = np.random.default_rng(1).standard_normal(length)
+        server = ServerContext(plan, keys[SERVER], MemoryStore(), start, entropy.child("server"))
+        machines: dict[PartyId, Machine[Any, Event[AnyMessage], RunEffect]] = {SERVER: ServerMachine(server)}
+        for name in names:
+            own = entropy.child("party", name)
+            context = PartyContext(plan, name, 10, own, identity=keys[name], first=first_of(plan, start))
+            machines[name] = PartyMachine(context)
+        largest = 16 * (members + 4) * length + 2**20
+        self.nodes = {
+            name: _Node(
+                machine,
+                Outbox(_RUN, keys[name], entropy.child("outbox", name)),
+                Inbox(_RUN, name, roster, max_message=largest),
+            )
+            for name, machine in machines.items()
+        }
+        self.sizes: dict[str, int] = {}
+        self._update = words
+        self._verified = scenario.secure_sum.verified
+        self._waiting: list[_Item] = []
+        self._confirmed: set[int] = set()
+        self._finished = False
+
+    @property
+    def parties(self) -> list[_Node]:
+        """All but the server."""
+        return [node for name, node in self.nodes.items() if name != SERVER]
+
+    def of(self, role: str) -> list[_Node]:
+        """Those who have such a role for sure."""
+        return [self.nodes[SERVER]] if role == "server" else self.parties
+
+    def run(self) -> None:
+        """Run to the end."""
+        for name, node in self.nodes.items():
+            node.phase, effects = node.machine.start(0.0)
+            self._perform(name, "server" if name == SERVER else "member", effects)
+        while self._waiting and not self._finished:
+            waiting, self._waiting = self._waiting, []
+            for item in waiting:
+                self._take(item)
+        if not self._finished or (self._verified and _MEASURED not in self._confirmed):
+            raise UsageError("the benchmark of verified rounds confirmed no round")
+
+    def _take(self, item: _Item) -> None:
+        node, event = self.nodes[item.to], item.event
+        start = time.process_time()
+        if event is None:
+            event = _received(node, item.frames)
+        between = time.process_time()
+        node.phase, effects = node.machine.step(node.phase, event)
+        seconds = time.process_time() - between
+        seconds += self._perform(item.to, item.role, effects)
+        if item.round != _MEASURED:
+            return
+        if item.role in {"opening", "step"}:
+            node.spent[item.role].append(seconds)
+            node.spent[f"{item.role} received"].append(between - start)
+        else:
+            node.spent[item.role].append(seconds + between - start)
+
+    def _perform(self, name: PartyId, role: Role, effects: tuple[RunEffect, ...]) -> float:
+        """Carry out effects; seconds that encoding and signing took."""
+        seconds = 0.0
+        for effect in effects:
+            match effect:
+                case Send():
+                    seconds += self._send(name, effect)
+                case Train():
+                    update = self._update.copy()
+                    self._later(name, effect.round, role, Trained(0.0, effect.round, effect.work, update))
+                case Evaluate():
+                    self._later(name, effect.round, role, Evaluated(0.0, effect.round, 0.5, 1.0))
+                case AwaitSent():
+                    self._later(name, effect.round, role, AllSent(0.0, effect.round, effect.draw))
+                case Report(item=ClaimConfirmed() as confirmed):
+                    self._confirmed.add(confirmed.round)
+                case Aborted():
+                    raise UsageError(f"the benchmark was aborted: {effect.reason}")
+                case Finished():
+                    self._finished |= name == SERVER
+                case _:
+                    pass
+        return seconds
+
+    def _later(self, name: PartyId, round_: int, role: Role, event: Event[AnyMessage]) -> None:
+        self._waiting.append(_Item(name, round_, role, event=event))
+
+    def _send(self, name: PartyId, effect: Send[AnyMessage]) -> float:
+        start = time.process_time()
+        frames = tuple(self.nodes[name].outbox.frames(effect.to, effect.place, effect.message))
+        seconds = time.process_time() - start
+        role: Role = "server" if effect.to == SERVER else "member"
+        for kind, other in ((OpeningProof, "opening"), (StepProof, "step")):
+            if isinstance(effect.message, kind):
+                role = "opening" if other == "opening" else "step"
+                self.sizes[other] = sum(map(len, frames))
+        targets = [one for one in self.nodes if one != SERVER] if effect.to == EVERYONE else [effect.to]
+        self._waiting += [_Item(target, effect.place.round, role, frames) for target in targets]
+        return seconds
+
+
+def _received(node: _Node, frames: tuple[bytes, ...]) -> Event[AnyMessage]:
+    delivery = None
+    for frame in frames:
+        delivery = node.inbox.accept(frame, "bench", 0.0)
+    if delivery is None:
+        raise UsageError("the benchmark lost a message")
+    return Received(0.0, delivery.sender, delivery.place, delivery.message, delivery.signed)
+
+
+def print_verified(console: Console, costs: Iterable[VerifiedCost]) -> None:
+    """Print one line for each size."""
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title="verified rounds, two clusters: CPU ms of a round, medians",
+        caption="member, server: without verification, with it. opening, step: to repeat + to take the"
+        " frames. MB: of a proof of an opening, of a step",
+    )
+    table.caption_justify = "left"
+    table.pad_edge, table.padding = False, (0, 1, 0, 0)
+    for column in ("m", "d", "member", "ratio", "opening", "step", "server", "MB"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for cost in costs:
+        style = "green" if cost.ratio <= MEMBER_LIMIT else "yellow"
+        openings = cost.opening + cost.opening_received
+        allowed = OPENING_LIMIT * cost.members * cost.length / 1e7
+        table.add_row(
+            str(cost.members),
+            f"{cost.length / 1e6:g}e6",
+            f"{_ms(cost.member_before)}, {_ms(cost.member)}",
+            f"[{style}]{cost.ratio:.2f}[/]",
+            f"[{'green' if openings <= allowed else 'yellow'}]{_ms(cost.opening)} +"
+            f" {_ms(cost.opening_received)}[/]",
+            f"{_ms(cost.step)} + {_ms(cost.step_received)}",
+            f"{_ms(cost.server_before)}, {_ms(cost.server)}",
+            f"{cost.opening_bytes / 1e6:.1f}, {cost.step_bytes / 1e6:.1f}",
+        )
+    console.print(table)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:,.0f}" if seconds >= 0.1 else f"{1e3 * seconds:,.1f}"
