@@ -34,6 +34,10 @@ COMMANDS = {
         "securefl.cli.audit:audit",
         "Audit a recorded run: what the server learned of whom, and whether everybody kept to the protocol.",
     ),
+    "verify": (
+        "securefl.cli.verify:verify",
+        "Verify that the model of a run is what the rule makes of its certified sums, round by round.",
+    ),
     "server": (
         "securefl.cli.server:server",
         "Lead a run: draw the clusters, open cluster sums, aggregate, and never see an update.",

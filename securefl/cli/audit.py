@@ -17,7 +17,7 @@ from securefl.cli.console import one_line_errors
 from securefl.cli.options import JsonOption
 from securefl.cli.outputs import check_free
 from securefl.cli.run import DataDirOption
-from securefl.lab.audit import AuditReport, Severity, load, load_truth, markdown, page, worst
+from securefl.lab.audit import AuditReport, Severity, known_of, load, load_truth, markdown, page, worst
 from securefl.lab.audit import audit as audited
 from securefl.runtime.report import RunDirectory, Terminal, printable, seconds
 
@@ -69,7 +69,8 @@ def audit(
         wanted = _experiments(attacks)
         recorded = load(run, _names(colluders))
         truth = load_truth(run, recorded) if lab else None
-        report = audited(recorded, truth)
+        known = known_of(recorded, run, data_dir) if recorded.scenario.secure_sum.verified else None
+        report = audited(recorded, truth, known)
         if wanted:
             # They train, and torch need not be there for anything else.
             from securefl.lab.privacy_attacks import attacked  # noqa: PLC0415 - imports torch

@@ -9,6 +9,7 @@ import pytest
 from securefl.training.models.checkpoint import load_model
 from tests.live.federated import BROKERS, Run, run, simulate
 from tests.live.scenarios import behaviour, write_scenario
+from tests.unit.cli.programs import call, refusal
 
 pytestmark = pytest.mark.live
 
@@ -47,6 +48,29 @@ def test_every_round_is_confirmed_and_has_the_bits_of_the_simulation(broker: str
     assert confirmed == [0, 1, 2]
     for number in range(12):
         assert followed(real, f"p{number:02d}") == [0, 1]
+
+
+def test_whoever_has_the_run_directory_verifies_it(tmp_path: Path) -> None:
+    ended = run(scenario(tmp_path, rounds=2), tmp_path / "run", *SEEDED, *SETTINGS, "--lab")
+    assert ended.exit_code == 0, ended.stderr
+    done = call("verify", ended.directory.path, "--out", tmp_path / "page", width=200)
+    assert done.exit_code == 0, done.output
+    assert "is what the rule makes of the certified sums of rounds 0 to 1" in " ".join(done.output.split())
+    rows = [line for line in (tmp_path / "page" / "verify.md").read_text().splitlines() if "| yes |" in line]
+    assert len(rows) == 2
+    assert "confirmed" in rows[0]
+    assert "chain" in call("audit", ended.directory.path, "--json").stdout
+    model = ended.directory.model_file
+    content = model.read_bytes()
+    model.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    told = call("verify", ended.directory.path, "--json")
+    assert told.exit_code == 1
+    assert "is not the one at the end of the chain" in told.stdout
+
+
+def test_a_simulation_has_nothing_to_verify(tmp_path: Path) -> None:
+    ended = simulate(scenario(tmp_path, rounds=1), tmp_path / "simulation", *SEEDED, *SETTINGS)
+    assert "a simulation has no signatures" in refusal(call("verify", ended.directory.path))
 
 
 def test_a_member_that_dies_costs_no_round(tmp_path: Path) -> None:

@@ -1,3 +1,7 @@
+from .chain import COLUMNS as COLUMNS
+from .chain import VerifiedRun as VerifiedRun
+from .chain import check_verifiable as check_verifiable
+from .chain import verify_run as verify_run
 from .exhibits import AuditPlot as AuditPlot
 from .exhibits import Cell as Cell
 from .exhibits import Curve as Curve
@@ -13,6 +17,7 @@ from .finding import breach as breach
 from .finding import holds as holds
 from .finding import note as note
 from .finding import worst as worst
+from .knowing import known_of as known_of
 from .load import load as load
 from .load import load_truth as load_truth
 from .markdown import markdown as markdown
@@ -24,3 +29,5 @@ from .replay_rounds import replay_rounds as replay_rounds
 from .report import AuditReport as AuditReport
 from .run import audit as audit
 from .truth import GroundTruth as GroundTruth
+from .verified import verification_json as verification_json
+from .verified import verification_page as verification_page

@@ -63,6 +63,7 @@ def load(path: Path, colluders: Collection[str] = ()) -> Recorded:
         blank=blank,
         records=_records(directory),
         summary=summary,
+        frames=directory.frame_folder,
         colluders=supposed,
     )
 

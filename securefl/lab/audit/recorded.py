@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from securefl.base.ids import SERVER, PartyId
@@ -40,6 +41,8 @@ class Recorded:
     """Transcripts without a single whole line, by name of file: their processes were killed at once."""
     summary: Mapping[str, Any]
     """What it says of its outcome; empty for a run that did not end."""
+    frames: Path | None = None
+    """The folder of what processes of a verified run keep beside transcripts; None for a run in memory."""
     colluders: frozenset[PartyId] = frozenset()
     """Parties that pool what they know with the server, as whoever audits supposes."""
 

@@ -11,6 +11,7 @@ from securefl.base.arrays import I64
 from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError
 from securefl.lab.audit.budget import audit_budget
+from securefl.lab.audit.chain import Known, audit_chain
 from securefl.lab.audit.crypten_seeds import EFFECTIVE_BITS, attack_sum
 from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.exposure import audit_exposure
@@ -70,20 +71,22 @@ def _finding(recorded: Recorded) -> Finding:
     )
 
 
-def audit(recorded: Recorded, truth: GroundTruth | None = None) -> AuditReport:
+def audit(recorded: Recorded, truth: GroundTruth | None = None, known: Known | None = None) -> AuditReport:
     """Audit a run.
 
     Args:
         recorded: what it left behind.
         truth: of a run with ``--lab``, for the audits that need it; None leaves them out.
+        known: what the chain of models begins and ends with, where rounds are verified; None for nothing.
 
     Raises:
-        ConfigError: the ground truth is damaged.
+        ConfigError: the ground truth, or what a verified run kept, is damaged.
     """
-    return AuditReport(recorded, lab=truth is not None, chapters=tuple(_chapters(recorded, truth)))
+    chapters = tuple(_chapters(recorded, truth, known or Known(unknown="it was not asked for")))
+    return AuditReport(recorded, lab=truth is not None, chapters=chapters)
 
 
-def _chapters(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Chapter]:
+def _chapters(recorded: Recorded, truth: GroundTruth | None, known: Known) -> Iterator[Chapter]:
     versions = exposed_in(recorded)
     yield audit_exposure(recorded, versions)
     yield audit_views(recorded)
@@ -95,5 +98,7 @@ def _chapters(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Chapter
         yield audit_seeds(recorded)
     yield audit_budget(recorded)
     yield audit_replay(recorded, truth)
+    if recorded.scenario.secure_sum.verified:
+        yield audit_chain(recorded, known)
     if truth is not None:
         yield audit_reconstruction(recorded, truth, versions)

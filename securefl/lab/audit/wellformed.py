@@ -15,6 +15,8 @@ from securefl.runtime.transcript import Transcript
 _Names = tuple[str, ...]
 _Seed = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
 """32 bytes in hex; empty: there is none."""
+_Name = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+"""Of a file of ``transcripts/frames``."""
 _Key = tuple[int, int]
 
 
@@ -124,6 +126,9 @@ class _Message(msgspec.Struct):
 
 class _Received(_Message, kw_only=True):
     sender: str = msgspec.field(name="from")
+    kept: _Name | None = None
+    claim: _Name | None = None
+    length: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
 class _Sent(_Message, kw_only=True):

@@ -30,6 +30,7 @@ from .repeated import opening_contents as opening_contents
 from .repeated import proven_vectors as proven_vectors
 from .repeated import repeat_opening as repeat_opening
 from .repeated import repeatable as repeatable
+from .repeated import repeatable_from as repeatable_from
 from .setup import Setup as Setup
 from .store import MemoryStore as MemoryStore
 from .store import VectorStore as VectorStore

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from securefl.base.arrays import Ring
 from securefl.base.crypto import Roster, digest
@@ -38,6 +39,37 @@ def repeatable(sent: InputSent, survivors: Sequence[PartyId] | frozenset[PartyId
     alive = tuple(i for i in sorted(sent.sharers) if setup.members[i] in survivors)
     sharers = frozenset(added) if setup.everyone else sent.sharers
     return Repeatable(setup, sent.lists_digest, sharers, alive, added)
+
+
+def repeatable_from(
+    sums: SecureSum, setup: Setup, survivors: Collection[PartyId], proof: OpeningProof, roster: Roster
+) -> Repeatable:
+    """Return what a member knows of its cluster's sum, from the proof alone: for whoever audits it later.
+
+    It holds if it is what the certified commitment is over, which :func:`repeat_opening` checks.
+
+    Args:
+        sums: the run's kind.
+        setup: of the attempt that counts.
+        survivors: as certified.
+        proof: from the server.
+        roster: of the run.
+
+    Raises:
+        PeerError: the proof's adverts and receipts are of no such sum.
+    """
+    adverts, key_list = read_key_list(setup, proof.adverts, roster)
+    said = [open_relayed(frame, roster, setup.instance.run, SERVER, SERVER) for frame in proof.receipts]
+    added = tuple(sorted({setup.index(one.sender) for one in said}))
+    lists = {one.message.lists_digest for one in said if isinstance(one.message, VectorReceipt)}
+    absent = sorted(set(adverts).difference(added))
+    # Who has advertised and sent no vector may have shared masks, or not: receipts say which.
+    for shared in (some for size in range(len(absent), -1, -1) for some in combinations(absent, size)):
+        sharers = frozenset((*added, *shared))
+        alive = tuple(i for i in sorted(sharers) if setup.members[i] in survivors)
+        if lists == {sums.lists_digest(setup, key_list, sharers, alive)}:
+            return Repeatable(setup, next(iter(lists)), sharers, alive, added)
+    raise PeerError(SERVER, f"proves {setup.describe()} with receipts of other lists than its adverts make")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from securefl.base.errors import ConfigError, UsageError
+from securefl.runtime.report.kept import FRAMES
 from securefl.runtime.report.records import RoundRecord, without_infinities
 from securefl.runtime.transcript import (
     EmptyTranscriptError,
@@ -121,6 +122,11 @@ class RunDirectory:
     def transcript_folder(self) -> Path:
         """The folder of all transcripts."""
         return self.path / "transcripts"
+
+    @property
+    def frame_folder(self) -> Path:
+        """The folder of messages that processes of a verified run keep, by SHA-256."""
+        return self.transcript_folder / FRAMES
 
     def transcript_names(self) -> tuple[str, ...]:
         """Of all transcripts that are there, empty ones, too: vantage points, later starts with a number."""

@@ -20,6 +20,7 @@ from securefl.protocol.round import AnyReport, ClustersDrawn, RoundDone
 from securefl.protocol.wire import Delivery, encode
 from securefl.runtime.process import ProcessSettings
 from securefl.runtime.report.entries import entry_of
+from securefl.runtime.report.kept import FrameKeeper
 from securefl.runtime.report.text import listed
 from securefl.runtime.transcript import JsonValue, LabStore, TranscriptWriter, vector_record
 
@@ -125,6 +126,12 @@ class ProcessWitness:
         folder = settings.out / "transcripts"
         folder.mkdir(parents=True, exist_ok=True)
         self._lab = LabStore(settings.out / "lab") if settings.lab else None
+        verified = settings.scenario.secure_sum.verified
+        self._keeper = FrameKeeper(folder, lab=settings.lab) if verified else None
+        roster: dict[str, JsonValue] = {}
+        if self._keeper is not None:
+            # Whose signatures count.
+            roster["roster"] = self._keeper.keep(settings.roster_file.read_bytes())
         self._writer = TranscriptWriter(
             _free_path(folder, settings.name),
             {
@@ -134,6 +141,7 @@ class ProcessWitness:
                 "entropy": "operating system" if settings.insecure_seed is None else "INSECURE, seeded",
                 "lab": settings.lab,
                 "seed": settings.seed,
+                **roster,
             },
         )
         self._traffic = Traffic()
@@ -163,7 +171,8 @@ class ProcessWitness:
         if idle and not self._idle.take(delivery.sender, ""):
             return
         entry = self._entry(now, delivery.place, delivery.message)
-        self._writer.append("received", {"from": delivery.sender, **entry})
+        kept = {} if self._keeper is None else self._keeper.fields_of(delivery)
+        self._writer.append("received", {"from": delivery.sender, **entry, **kept})
 
     def sent(self, now: float, send: Send[AnyMessage]) -> None:
         """Record a message that went out."""

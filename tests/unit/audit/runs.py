@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from securefl.base.arrays import F32
-from securefl.base.ids import SERVER, PartyId
+from securefl.base.crypto.keyfiles import write_roster
+from securefl.base.ids import DEALER, SERVER, PartyId
+from securefl.methods.attacks.assignment import party_names
 from securefl.protocol.kernel.effects import Aborted, Finished, Report, Send
 from securefl.protocol.kernel.events import Received
 from securefl.protocol.kernel.machine import Event
@@ -25,6 +27,7 @@ from securefl.runtime.report.witness import ProcessWitness
 from securefl.runtime.transcript.ends import ends_in
 from securefl.runtime.transport.base import BrokerUrl
 from securefl.scenario.scenario import Scenario
+from tests.simulation.rosters import seeded_identities
 from tests.simulation.world import RUN, Node, Op, World
 
 TrainFn = Callable[[PartyId, int, F32], F32]
@@ -59,7 +62,8 @@ class RecordedWorld(World):
         super()._perform(node, effects)
 
     def _step(self, node: Node, event: Event[AnyMessage]) -> None:
-        if isinstance(event, Received):
+        # A process that has ended hears nothing more.
+        if isinstance(event, Received) and node.outcome is None:
             delivery = Delivery(event.sender, event.place, event.message, event.signed)
             self.witnesses[node.name].received(event.now, delivery)
         refused = len(node.rejects)
@@ -82,11 +86,14 @@ def record(
     """Run a world to its end and leave a run directory."""
     directory = RunDirectory.create(out, scenario.name)
     directory.write_scenario(scenario)
-    names = [SERVER, *(PartyId(f"p{k:02d}") for k in range(scenario.parties))]
-    settings = {name: _settings(scenario, directory.path, name, lab=lab) for name in names}
+    parties, dealt = party_names(scenario.parties), scenario.secure_sum.validated is not None
+    names = [SERVER, *parties, *([DEALER] if dealt else [])]
+    roster_file = out.with_name(f"{out.name}-roster.toml")
+    write_roster(roster_file, seeded_identities(parties, 1, dealt)[1])
+    settings = {name: _settings(scenario, directory.path, name, roster_file, lab=lab) for name in names}
     seams: dict[PartyId, Seams] = {}
     if lab:
-        seams = {name: recording(HONEST, settings[name]) for name in names[1:]}
+        seams = {name: recording(HONEST, settings[name]) for name in parties}
     world = RecordedWorld(scenario, length=length, train=train, ops=ops, seams=seams, choose=choose)
     bits = world.plan.limits.ring_bits
     world.witnesses = {name: ProcessWitness(settings[name], lambda _news: None, bits) for name in names}
@@ -118,14 +125,16 @@ def record(
     return directory
 
 
-def _settings(scenario: Scenario, out: Path, name: PartyId, *, lab: bool) -> ProcessSettings:
+def _settings(
+    scenario: Scenario, out: Path, name: PartyId, roster_file: Path, *, lab: bool
+) -> ProcessSettings:
     nowhere = Path("nowhere")
     return ProcessSettings(
         scenario=scenario,
         run=RUN,
         name=name,
         identity=nowhere,
-        roster_file=nowhere,
+        roster_file=roster_file,
         broker=BrokerUrl("mqtt", "localhost", 1),
         data_file=nowhere,
         out=out,

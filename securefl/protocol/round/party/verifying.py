@@ -27,7 +27,7 @@ from securefl.protocol.round.shared.chain import (
     link_of,
 )
 from securefl.protocol.round.shared.charges import SignedClaim
-from securefl.protocol.round.shared.repeating import check_parts, repeat_step, repeat_sum
+from securefl.protocol.round.shared.repeating import check_claim, repeat_step, repeat_sum
 from securefl.protocol.round.shared.reports import LinkFollowed, Repeated, RunEffect
 from securefl.protocol.round.shared.signed_claim import announced_contents, check_signed, step_contents
 from securefl.protocol.round.shared.statement import proof_context
@@ -84,7 +84,7 @@ def follow(
     if verifying is None or message.claim.previous != last.root:
         # It was away: more than q others have to say that they have seen it confirmed.
         return past, link, False, ()
-    _check_claim(verifying, last, message.claim)
+    check_claim(verifying.certified, last, message.claim)
     check_attests(ctx.plan, verifying.certified, link, message.attests)
     followed, noted = accepted(past, link)
     return followed, link, True, noted
@@ -107,20 +107,11 @@ def vouched(ctx: PartyContext, link: ChainLink, reveals: Mapping[PartyId, Reveal
 
 
 def _claimed(ctx: PartyContext, verifying: Verifying, last: ChainLink, claim: RoundClaim) -> ChainLink:
-    _check_claim(verifying, last, claim)
+    check_claim(verifying.certified, last, claim)
     link = link_of(ctx.plan.run, claim)
     if verifying.attested not in {b"", link.root}:
         raise PeerError(SERVER, f"claims two outcomes of round {claim.round}")
     return link
-
-
-def _check_claim(verifying: Verifying, last: ChainLink, claim: RoundClaim) -> None:
-    certified = verifying.certified
-    if (claim.round, claim.statement) != (certified.round, certified.statement):
-        raise PeerError(SERVER, f"claims an outcome of another round than was certified as {certified.round}")
-    if claim.previous != last.root:
-        raise PeerError(SERVER, f"claims that round {claim.round} began with another model")
-    check_parts(certified, claim)
 
 
 def _unsealed(ctx: PartyContext, link: ChainLink, place: Place, sealed: bytes) -> bytes:

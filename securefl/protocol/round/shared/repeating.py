@@ -16,7 +16,7 @@ from securefl.protocol.round.server.checking import checks_of, failed
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.server.stepping import after_sums
-from securefl.protocol.round.shared.chain import LOST, CertifiedRound, state_digest, sum_digest
+from securefl.protocol.round.shared.chain import LOST, CertifiedRound, ChainLink, state_digest, sum_digest
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.round.shared.statement import model_digest
@@ -38,6 +38,19 @@ def check_parts(certified: CertifiedRound, claim: RoundClaim) -> None:
         raise PeerError(SERVER, f"claims {len(claim.sums)} sums, {len(certified.commitments)} were certified")
     if LOST in claim.sums:
         raise PeerError(SERVER, "claims a model of a part of the certified sums")
+
+
+def check_claim(certified: CertifiedRound, last: ChainLink, claim: RoundClaim) -> None:
+    """Check that a claim is about all that was certified of its round, and goes on from the last link.
+
+    Raises:
+        PeerError: it is not: the server's fault.
+    """
+    if (claim.round, claim.statement) != (certified.round, certified.statement):
+        raise PeerError(SERVER, f"claims an outcome of another round than was certified as {certified.round}")
+    if claim.previous != last.root:
+        raise PeerError(SERVER, f"claims that round {claim.round} began with another model")
+    check_parts(certified, claim)
 
 
 def repeat_sum(

@@ -1,0 +1,95 @@
+"""``securefl verify``: whether the model of a verified run is what the rule makes of its certified sums."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from securefl.base.errors import ConfigError
+from securefl.cli.console import one_line_errors
+from securefl.cli.options import JsonOption
+from securefl.cli.outputs import check_free
+from securefl.cli.run import DataDirOption
+from securefl.lab.audit import (
+    COLUMNS,
+    VerifiedRun,
+    check_verifiable,
+    known_of,
+    load,
+    verification_json,
+    verification_page,
+    verify_run,
+)
+from securefl.runtime.report import RunDirectory, Terminal, printable
+
+_PAGE = "verify.md"
+
+
+def verify(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory that securefl run left.")],
+    *,
+    roster: Annotated[
+        Path | None,
+        typer.Option(help="The roster whose signatures count; that of the transcripts when left out."),
+    ] = None,
+    key: Annotated[
+        list[Path] | None,
+        typer.Option(help="Private key of a party, to repeat what it was sent. Repeat for more."),
+    ] = None,
+    data_dir: DataDirOption = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the page, verify.md.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier page there.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Verify that the model of a run is what the rule makes of its certified sums, round by round.
+
+    Signatures are of anybody's transcript. What verifiers were sent is repeated where the run kept it (--lab)
+    and their keys are known.
+
+    Exit codes: 0 everything holds; 1 something does not, or could not be checked; 2 refused (rounds that were
+    not verified, damaged transcripts); 3 the page cannot be written.
+    """
+    with one_line_errors():
+        if out is not None:
+            check_free(out, (_PAGE,), force=force)
+        recorded = load(run)
+        check_verifiable(recorded)
+        verified = verify_run(recorded, known_of(recorded, run, data_dir, roster, key or ()))
+        if out is not None:
+            _write(out, verified)
+        if as_json:
+            typer.echo(json.dumps(verification_json(verified), allow_nan=False))
+        else:
+            _show(verified)
+        raise typer.Exit(verified.exit_code)
+
+
+def _write(folder: Path, verified: VerifiedRun) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(str(folder), f"cannot be made: {error.strerror}", "choose another --out") from error
+    RunDirectory(folder).write_text(_PAGE, verification_page(verified))
+
+
+def _show(verified: VerifiedRun) -> None:
+    terminal = Terminal(highlight=False)
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in COLUMNS:
+        table.add_column(column, no_wrap=column == "claimed root")
+    for line in verified.lines:
+        table.add_row(*(Text(printable(str(cell))) for cell in line.cells()))
+    terminal.print(table)
+    terminal.print()
+    for finding in verified.findings:
+        style = "bold red" if finding.severity.label == "breach" else "blue"
+        terminal.print(Text.assemble((finding.severity.label, style), f" {printable(finding.claim, 900)}"))
+        if finding.remedy:
+            terminal.print(Text(f"  remedy: {printable(finding.remedy)}", "dim"))
+    style = "bold green" if verified.proved else "bold red"
+    terminal.print(Text(printable(verified.sentence, 900), style))

@@ -1,0 +1,255 @@
+"""Rounds as signed messages fix them: clusters drawn again, statements, and the quorums that signed them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.finding import Evidence, Finding, breach
+from securefl.lab.audit.kept import AUDIT, KeptMessage, KeptMessages
+from securefl.methods.clustering import commitment, sums_apart
+from securefl.protocol.kernel import Place
+from securefl.protocol.messages import (
+    BindingFreeze,
+    Certificate,
+    ChainedAnnounce,
+    ChainedReveal,
+    Endorse,
+    Hello,
+    Reveal,
+    Reveals,
+)
+from securefl.protocol.round import (
+    CertifiedRound,
+    Draw,
+    Question,
+    RunPlan,
+    announced_digest,
+    atom_seed_of,
+    bound_statement,
+    draw_round,
+    mask_binding,
+    opened_keys,
+    round_statement,
+)
+from securefl.protocol.wire import open_relayed
+
+SPLIT: Final = "the server split its parties: do not use its model"
+SaidT = TypeVar("SaidT", Hello, Reveal, Endorse)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRound:
+    """One round, as far as its signed messages tell."""
+
+    round: int
+    announced: tuple[KeptMessage[ChainedAnnounce], ...] = ()
+    """Each version of its announcement once, of the draw that counts."""
+    hellos: Mapping[PartyId, Hello] = field(default_factory=dict)
+    followed: Mapping[PartyId, bytes] = field(default_factory=dict)
+    """The root that each party says, signed, it has seen confirmed; nothing from one that has not."""
+    drawn: Draw | None = None
+    """Its clusters, drawn again."""
+    binding: bytes = b""
+    """What its masks are bound to."""
+    certified: CertifiedRound | None = None
+    signatures: int = 0
+    """Most signatures under one statement."""
+    freezes: tuple[KeptMessage[BindingFreeze], ...] = ()
+    """As each party was told."""
+    lacking: str = ""
+    """Why nothing is certified."""
+    wrong: tuple[Finding, ...] = ()
+
+    @property
+    def model(self) -> bytes | None:
+        """The digest of the model that its parties trained on, as they signed it."""
+        return next((hello.model_digest for hello in self.hellos.values()), None)
+
+
+def seen_rounds(plan: RunPlan, kept: KeptMessages) -> tuple[SeenRound, ...]:
+    """Return all rounds that transcripts have an announcement of, in order."""
+    announced: dict[int, list[KeptMessage[ChainedAnnounce]]] = defaultdict(list)
+    for one in kept.of(ChainedAnnounce):
+        announced[one.place.round].append(one)
+    seen, atom_seed = list[SeenRound](), b""
+    for round_, some in sorted(announced.items()):
+        found = _seen(plan, kept, round_, some, atom_seed)
+        atom_seed = atom_seed or (found.drawn.atom_seed if found.drawn is not None else b"")
+        seen.append(found)
+    return tuple(seen)
+
+
+def _seen(
+    plan: RunPlan,
+    kept: KeptMessages,
+    round_: int,
+    some: Sequence[KeptMessage[ChainedAnnounce]],
+    atom_seed: bytes,
+) -> SeenRound:
+    # A draw that was void is followed by another.
+    last = max(one.place.attempt for one in some)
+    versions = {one.digest: one for one in some if one.place.attempt == last}
+    seen = SeenRound(round_, tuple(versions.values()))
+    if len(versions) > 1:
+        found = _breach(
+            f"The server announced round {round_} in {len(versions)} versions.", seen.announced, SPLIT
+        )
+        seen = replace(seen, wrong=(found,))
+    try:
+        seen = _drawn(plan, kept, seen, last, atom_seed)
+    except PeerError as error:
+        found = _breach(f"The draw of round {round_} does not hold: {error.reason}.", seen.announced, SPLIT)
+        return replace(seen, wrong=(*seen.wrong, found), lacking="its draw does not hold")
+    return _certified(plan, kept, seen) if seen.drawn is not None else seen
+
+
+def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_seed: bytes) -> SeenRound:
+    place = Place(seen.round, attempt=draw)
+    hellos = dict(_said(plan, place, seen.announced[0].message.hellos, Hello))
+    if any(hello.config_digest != plan.config_digest() for hello in hellos.values()):
+        raise PeerError(SERVER, "parties signed another configuration than the run directory has")
+    seen = replace(seen, hellos=hellos)
+    lists = {one.digest: one for one in kept.of(Reveals) if one.place == place}
+    whole = [one for one in lists.values() if len(one.message.reveals) == len(hellos)]
+    if not whole:
+        return replace(seen, lacking="no transcript has all of its nonces")
+    reveals = dict(_said(plan, place, whole[0].message.reveals, Reveal))
+    roots = {party: one.root for party, one in reveals.items() if isinstance(one, ChainedReveal)}
+    for party, said in reveals.items():
+        if party not in hellos:
+            raise PeerError(SERVER, f"{party} reveals a nonce and was not announced")
+        if commitment(said.nonce, plan.run, seen.round, draw, party) != hellos[party].commitment:
+            raise PeerError(party, f"{party} revealed another nonce than it committed to")
+    model, config = next(iter(hellos.values())).model_digest, plan.config_digest()
+    drawn = draw_round(
+        plan,
+        seen.round,
+        draw,
+        model,
+        {party: said.nonce for party, said in reveals.items()},
+        {party: hello.samples for party, hello in hellos.items()},
+        atom_seed_of(hellos, atom_seed, plan.scenario.secure_sum.colluders),
+        {party: hello.group for party, hello in hellos.items()},
+    )
+    binding = mask_binding(drawn.assignment, announced_digest(hellos), model, config)
+    return replace(seen, followed=roots, drawn=drawn, binding=binding)
+
+
+def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
+    """Find the statement that a quorum has signed, and what it fixes."""
+    signed, wrong = _signatures(plan, kept, seen.round)
+    freezes = tuple(one for one in kept.of(BindingFreeze) if one.place == Place(seen.round))
+    rounds: dict[bytes, CertifiedRound] = {}
+    for one in freezes:
+        fixed = _fixed(plan, seen, one.message)
+        if fixed is not None:
+            rounds.setdefault(fixed.statement, fixed)
+    quorum = plan.limits.quorum or 0
+    whole = sorted(statement for statement, by in signed.items() if len(by) >= quorum)
+    if len(whole) > 1:
+        wrong = (*wrong, _breach(f"Round {seen.round} has {len(whole)} certificates.", (), SPLIT))
+    certified = [rounds[statement] for statement in whole if statement in rounds]
+    most = max(map(len, signed.values()), default=0)
+    if certified:
+        return replace(
+            seen, certified=certified[0], signatures=most, freezes=freezes, wrong=(*seen.wrong, *wrong)
+        )
+    if not signed:
+        lacking = "no transcript has a certificate"
+    elif not whole:
+        lacking = f"{most} endorsements of one statement, needed: {quorum}"
+        wrong = (*wrong, _breach(f"The certificate of round {seen.round} has {lacking}.", (), SPLIT))
+    elif not freezes:
+        lacking = "no transcript has what was frozen"
+    else:
+        lacking = "its certificate is of another statement than its freezes make"
+        wrong = (
+            *wrong,
+            _breach(
+                f"What was frozen in round {seen.round} is not what a quorum has signed.", freezes, SPLIT
+            ),
+        )
+    wrong = (*seen.wrong, *wrong)
+    return replace(seen, signatures=most, freezes=freezes, lacking=lacking, wrong=wrong)
+
+
+def _fixed(plan: RunPlan, seen: SeenRound, freeze: BindingFreeze) -> CertifiedRound | None:
+    if seen.drawn is None:
+        return None
+    survivors = frozenset(map(PartyId, freeze.survivors))
+    assignment, model = seen.drawn.assignment, seen.model or b""
+    limits = {party: hello.limits for party, hello in seen.hellos.items()}
+    admission = Question(seen.round, assignment, survivors, limits, sums_apart(plan.scenario)).answer()
+    keys = opened_keys(assignment, survivors, admission.admitted)
+    if len(keys) != len(freeze.commitments):
+        return None
+    statement = bound_statement(
+        round_statement(
+            plan.run,
+            seen.round,
+            model,
+            plan.config_digest(),
+            announced_digest(seen.hellos),
+            assignment,
+            survivors,
+        ),
+        freeze.commitments,
+    )
+    commitments = dict(zip(keys, freeze.commitments, strict=True))
+    return CertifiedRound(seen.round, statement, seen.drawn, survivors, commitments)
+
+
+def _signatures(
+    plan: RunPlan, kept: KeptMessages, round_: int
+) -> tuple[dict[bytes, set[PartyId]], tuple[Finding, ...]]:
+    """By statement who has signed it; and certificates that hold something else, and who signed two."""
+    signed: dict[bytes, set[PartyId]] = defaultdict(set)
+    wrong: list[Finding] = []
+    versions = {one.digest: one for one in kept.of(Certificate) if one.place == Place(round_)}
+    for one in versions.values():
+        try:
+            for party, said in _said(plan, Place(round_), one.message.endorsements, Endorse):
+                signed[said.statement].add(party)
+        except PeerError as error:
+            wrong.append(_breach(f"A certificate of round {round_} is none: {error.reason}.", (one,), SPLIT))
+    both = {party for by in signed.values() for party in by if sum(party in to for to in signed.values()) > 1}
+    if both:
+        wrong.append(
+            breach(
+                AUDIT,
+                f"In round {round_} {', '.join(sorted(both))} endorsed two statements.",
+                evidence=tuple(one.evidence for one in versions.values()),
+                remedy="these parties collude with the server: their key does not belong on a roster",
+                parties=tuple(sorted(both)),
+            )
+        )
+    return signed, tuple(wrong)
+
+
+def _said(
+    plan: RunPlan, place: Place, frames: Sequence[bytes], kind: type[SaidT]
+) -> Iterator[tuple[PartyId, SaidT]]:
+    """Yield what each party said, of frames that the server relayed."""
+    known = set[PartyId]()
+    for frame in frames:
+        one = open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
+        if one.place != place or not isinstance(one.message, kind) or one.sender in known:
+            raise PeerError(SERVER, f"it holds something else than one {kind.__name__} of each party")
+        if one.sender not in plan.roster.parties:
+            raise PeerError(SERVER, f"it holds a {kind.__name__} of {one.sender}, who is no party")
+        known.add(one.sender)
+        yield one.sender, one.message
+
+
+def _breach(
+    claim: str,
+    shown: Sequence[KeptMessage[ChainedAnnounce] | KeptMessage[BindingFreeze] | KeptMessage[Certificate]],
+    remedy: str,
+) -> Finding:
+    evidence: tuple[Evidence, ...] = tuple(one.evidence for one in shown)
+    return breach(AUDIT, claim, evidence=evidence, remedy=remedy)

@@ -1,0 +1,338 @@
+"""*chain*: the model as what the rule makes of the certified sums, from round to round (ADR 0044).
+
+Anybody's transcript has the signatures that certify and attest; what a verifier was sent is repeated where
+its key is known. An audit's chapter and the page of ``securefl verify`` are of one :class:`VerifiedRun`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from securefl.base.arrays import F32
+from securefl.base.crypto import Identity, Roster, make_identities
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import EXIT_EXPECTED, EXIT_UNEXPECTED, ConfigError
+from securefl.base.ids import PartyId, RunId
+from securefl.lab.audit.certified import SPLIT, seen_rounds
+from securefl.lab.audit.exhibits import Table
+from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note
+from securefl.lab.audit.kept import AUDIT, KeptMessages, read_kept
+from securefl.lab.audit.links import CheckedRound, LinkVerdict, ModelChain, attested, follow_chain
+from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.repeating import RepeatedHere, repeat_proofs
+from securefl.protocol.kernel import Place
+from securefl.protocol.round import RunPlan, first_of, link_of, model_digest
+from securefl.protocol.secure_sum import sums_of
+from securefl.runtime.report import counted, listed
+
+COLUMNS: Final = (
+    "round",
+    "claimed root",
+    "certificate",
+    "sums attested",
+    "step attested",
+    "repeated here",
+    "verdict",
+)
+_NOWHERE: Final = Evidence("model.safetensors", None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What whoever verifies a run knows besides its transcripts."""
+
+    first: F32 | None = field(default=None, repr=False)
+    """The model of scenario and seed, f32 ``(k d,)``; None where it cannot be made here."""
+    final: F32 | None = field(default=None, repr=False)
+    """The model that the run left, f32 ``(k d,)``; None where there is none, or where it cannot be read."""
+    frozen: bytes = b""
+    """Digest of parameters that are not trained; empty without any."""
+    unknown: str = ""
+    """Why they are not known."""
+    roster: Roster | None = None
+    """Whose signatures count; None for the roster that transcripts name."""
+    identities: Mapping[PartyId, Identity] = field(default_factory=dict, repr=False)
+    """Keys of parties, besides those that follow from an insecure seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundLine:
+    """One round of the page."""
+
+    round: int
+    root: str
+    """Hex; empty where nothing was claimed."""
+    signatures: str
+    """Of the certificate, and how many it takes: ``12/8``."""
+    sums: str
+    """Attests of sums, and how many it takes; more than that do not count."""
+    step: str
+    repeated: str
+    verdict: LinkVerdict
+    why: str
+
+    def cells(self) -> tuple[str | int, ...]:
+        """Return the row, in the order of :data:`COLUMNS`."""
+        what = f"{self.verdict}: {self.why}" if self.why else str(self.verdict)
+        return (
+            self.round,
+            self.root[:12] or "none",
+            self.signatures,
+            self.sums,
+            self.step,
+            self.repeated,
+            what,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedRun:
+    """What the transcripts of a verified run prove."""
+
+    run: str
+    transcripts: int
+    lines: tuple[RoundLine, ...]
+    findings: tuple[Finding, ...]
+    digest: str
+    """Of the model in the run directory, hex; empty where it is not known."""
+    sentence: str
+
+    proved: bool
+    """Whether nothing is wrong and nothing is left open: the sentence is about what was checked."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 where everything holds, else 1."""
+        return EXIT_EXPECTED if self.proved else EXIT_UNEXPECTED
+
+
+def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
+    """Verify the chain of models of a run.
+
+    Args:
+        recorded: the run.
+        known: what there is besides its transcripts.
+
+    Raises:
+        ConfigError: it was not verified when it ran, was simulated, or what was kept of it is damaged.
+    """
+    check_verifiable(recorded)
+    kept = read_kept(recorded, known.roster)
+    plan = _plan(recorded, kept, known)
+    seen = seen_rounds(plan, kept)
+    chain = follow_chain(recorded, plan, kept, seen)
+    identities = {**_seeded(recorded, plan), **known.identities}
+    again = repeat_proofs(plan, kept, chain, identities)
+    lines = tuple(_line(plan, again, one) for one in chain.rounds)
+    chained = {one.link.root for one in chain.rounds if one.link is not None}
+    wrong = (
+        *kept.forged,
+        *(finding for one in seen for finding in one.wrong),
+        *chain.wrong,
+        *_broken(chain),
+        *_ends(plan, chain, known),
+    )
+    sound = not wrong and not any(map(again.differs, chained))
+    open_ = any(line.verdict is LinkVerdict.OPEN for line in lines) or bool(known.unknown)
+    sentence = _sentence(recorded, chain, known, sound=sound, open_=open_)
+    return VerifiedRun(
+        recorded.run,
+        _count(recorded),
+        lines,
+        (*wrong, *again.wrong, *_rest(chain, again, known, lines)),
+        "" if known.final is None else model_digest(known.final).hex(),
+        sentence,
+        not wrong and not again.wrong and not open_,
+    )
+
+
+def check_verifiable(recorded: Recorded) -> None:
+    """Refuse what cannot be verified.
+
+    Raises:
+        ConfigError: the run's rounds were not verified, or it was simulated.
+    """
+    if not recorded.scenario.secure_sum.verified:
+        raise ConfigError(
+            "secure_sum.verify",
+            "is off: nobody repeated what the server made of the rounds",
+            'run it with secure_sum.server = "active" and secure_sum.verify = "committee"',
+        )
+    if recorded.simulated:
+        raise ConfigError(
+            "transcripts", "are none: a simulation has no signatures", "verify what securefl run left"
+        )
+
+
+def audit_chain(recorded: Recorded, known: Known) -> Chapter:
+    """Return the chapter of an audit.
+
+    Raises:
+        ConfigError: as :func:`verify_run`, for a damaged run.
+    """
+    try:
+        run = verify_run(recorded, known)
+        said = (holds if run.proved else note)(AUDIT, run.sentence)
+        findings = (said, *run.findings)
+        rows = tuple(line.cells() for line in run.lines)
+    except ConfigError as error:
+        if not recorded.simulated and any(
+            "roster" in transcript.header for some in recorded.transcripts.values() for transcript in some
+        ):
+            raise
+        findings, rows = (note(AUDIT, f"Not verified: {error}."),), ()
+    return Chapter(
+        audit=AUDIT,
+        title="Chain: whether the model is what the rule makes of the certified sums",
+        method=(
+            "Clusters are drawn again from the signed nonces, the statement of each round is put together and"
+            " compared with its certificate, and each claim with the attests of those who may give them."
+            " Openings and steps that verifiers were sent are repeated where their keys are known."
+        ),
+        findings=findings,
+        exhibits=(Table(title="Rounds", columns=COLUMNS, rows=rows),) if rows else (),
+    )
+
+
+def _plan(recorded: Recorded, kept: KeptMessages, known: Known) -> RunPlan:
+    length = 0 if known.first is None else known.first.size // recorded.scenario.groups.count
+    lengths = set(_lengths(recorded))
+    if len(lengths) > 1:
+        raise ConfigError("transcripts", "have models of different lengths", "take those of one run")
+    length = next(iter(lengths), length * recorded.scenario.groups.count) // recorded.scenario.groups.count
+    if not length:
+        raise ConfigError("transcripts", "do not tell how long the model is", "add one more party's")
+    sums_of(recorded.scenario, length)
+    run = RunId(recorded.run)
+    return RunPlan(run, recorded.scenario, recorded.limits, kept.roster, length, known.frozen)
+
+
+def _lengths(recorded: Recorded) -> Iterator[int]:
+    for vantage in recorded.transcripts:
+        for entry, _ in recorded.messages(vantage, "received", "ModelAnnounce"):
+            if "length" in entry.fields:
+                yield int(str(entry.fields["length"]))
+        for entry, _ in recorded.messages(vantage, "sent", "ModelAnnounce"):
+            params: Any = entry.fields.get("params")
+            yield int(params["length"])
+
+
+def _seeded(recorded: Recorded, plan: RunPlan) -> dict[PartyId, Identity]:
+    """The keys of a run whose secrets all follow from its seed."""
+    if not recorded.seeded or recorded.seed is None:
+        return {}
+    made, roster = make_identities(
+        recorded.parties, InsecureSeededEntropy(recorded.seed), with_dealer=plan.sums.dealer is not None
+    )
+    return dict(made) if roster.parties == plan.roster.parties else {}
+
+
+def _line(plan: RunPlan, again: RepeatedHere, one: CheckedRound) -> RoundLine:
+    seen, claimed = one.seen, one.claimed
+    certified = None if seen is None else seen.certified
+    sums, step = attested(plan, certified, claimed)
+    repeated, verdict, why = "no", one.verdict, one.why
+    if certified is not None and claimed is not None:
+        root = claimed.link.root
+        number = sum(again.at(root, Place(one.round, *key)) for key in certified.commitments)
+        which = [f"{number} of {len(certified.commitments)} sums"] if number else []
+        which += ["the step"] if again.at(root, Place(one.round)) else []
+        whole = number == len(certified.commitments) and len(which) > 1
+        repeated = "yes" if whole else listed(which) or "no"
+        if verdict is LinkVerdict.CONFIRMED and again.differs(root):
+            verdict, why = LinkVerdict.WRONG, again.differs(root)
+    return RoundLine(
+        one.round,
+        "" if claimed is None else claimed.link.root.hex(),
+        f"{0 if seen is None else seen.signatures}/{plan.limits.quorum or 0}",
+        sums,
+        step,
+        repeated,
+        verdict,
+        why,
+    )
+
+
+def _broken(chain: ModelChain) -> Iterator[Finding]:
+    for one in chain.rounds:
+        if one.verdict is LinkVerdict.WRONG and one.why:
+            yield breach(
+                AUDIT,
+                f"The link of round {one.round} does not hold: {one.why}.",
+                evidence=() if one.claimed is None else one.claimed.evidence[:1],
+                remedy="do not use its model",
+            )
+
+
+def _ends(plan: RunPlan, chain: ModelChain, known: Known) -> Iterator[Finding]:
+    """What the chain begins and ends with."""
+    if known.first is not None and chain.first is not None and chain.first.claim.round < 0:
+        expected = first_of(plan, known.first)
+        if expected is None or link_of(plan.run, chain.first.claim).root != expected.root:
+            yield breach(
+                AUDIT,
+                "The chain does not begin with the model that follows from scenario and seed.",
+                remedy=SPLIT,
+            )
+    if known.final is not None and chain.last is not None:
+        digest = model_digest(known.final)
+        if digest != chain.last.claim.model:
+            yield breach(
+                AUDIT,
+                f"The model in the run directory, {digest.hex()}, is not the one at the end of the chain,"
+                f" {chain.last.claim.model.hex()}.",
+                evidence=(_NOWHERE,),
+                remedy="it was changed after the run, or the server wrote another: do not use it",
+            )
+
+
+def _rest(
+    chain: ModelChain, again: RepeatedHere, known: Known, lines: tuple[RoundLine, ...]
+) -> Iterator[Finding]:
+    """What is void, and what is not known."""
+    for line in lines:
+        if line.verdict is LinkVerdict.VOID:
+            yield note(AUDIT, f"Round {line.round} is void: {line.why}.")
+        elif line.verdict is LinkVerdict.OPEN:
+            yield note(
+                AUDIT,
+                f"Round {line.round} could not be checked: {line.why}.",
+                remedy="add the transcripts of more parties, and the server's for the last round",
+            )
+    resting = [
+        str(line.round) for line in lines if line.repeated != "yes" and line.verdict is LinkVerdict.CONFIRMED
+    ]
+    if resting:
+        rounds = f"round {resting[0]}" if len(resting) == 1 else f"rounds {listed(resting)}"
+        yield note(
+            AUDIT,
+            f"In {rounds} not every sum and step was repeated here: the others rest on attests. Runs with"
+            " --lab keep what verifiers are sent; it takes their keys to read it (--key).",
+        )
+    if known.first is None or chain.first is None or chain.first.claim.round >= 0:
+        yield note(AUDIT, f"The first model was not checked: {known.unknown or 'no transcript has it'}.")
+    if known.final is None:
+        yield note(AUDIT, f"The model file was not compared: {known.unknown or 'there is none'}.")
+    if again.unread:
+        yield note(AUDIT, f"{counted(again.unread, 'proof')} could not be opened or repeated here.")
+
+
+def _sentence(recorded: Recorded, chain: ModelChain, known: Known, *, sound: bool, open_: bool) -> str:
+    linked = [one.round for one in chain.rounds if one.link is not None]
+    model = "" if known.final is None else f" in the run directory ({model_digest(known.final).hex()})"
+    verb = "is not" if not sound else "is not proved to be" if open_ else "is"
+    if not linked:
+        what = f"{verb} the first one, which no round has changed,"
+    else:
+        between = set(range(linked[0], linked[-1])).difference(linked)
+        void = f" but {listed(map(str, sorted(between)))}" if between else ""
+        rounds = f"rounds {linked[0]} to {linked[-1]}{void}" if len(linked) > 1 else f"round {linked[0]}"
+        begin = "the first model" if known.first is not None else "a first model that was not checked"
+        what = f"{verb} what the rule makes of the certified sums of {rounds}, starting with {begin},"
+    return f"The model{model} {what} as far as {counted(_count(recorded), 'transcript')} tell."
+
+
+def _count(recorded: Recorded) -> int:
+    return sum(map(len, recorded.transcripts.values()))

@@ -1,0 +1,146 @@
+"""Messages that processes of a verified run kept, with their signatures checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from securefl.base.crypto import Roster, read_roster
+from securefl.base.errors import ConfigError, PeerError
+from securefl.base.ids import PartyId, RunId
+from securefl.lab.audit.finding import Evidence, Finding, breach
+from securefl.lab.audit.recorded import Recorded
+from securefl.protocol.kernel import Place
+from securefl.protocol.messages import AnyMessage, RoundClaim
+from securefl.protocol.wire import Delivery, decode, decode_struct, encode, open_relayed
+from securefl.runtime.transcript import Entry
+
+AUDIT: Final = "chain"
+MessageT = TypeVar("MessageT", bound=AnyMessage)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMessage(Generic[MessageT]):
+    """A message that a process has kept."""
+
+    sender: PartyId
+    by: PartyId
+    """Whose transcript has it."""
+    place: Place
+    message: MessageT = field(repr=False)
+    digest: str
+    """SHA-256 of the message, hex: alike for all who were told the same."""
+    signed: bool
+    """Whether its signature was kept and holds; it is not of what came in parts."""
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMessages:
+    """All of them, and what was wrong with others."""
+
+    roster: Roster
+    messages: tuple[KeptMessage[AnyMessage], ...]
+    claims: tuple[tuple[RoundClaim, Evidence], ...]
+    """Of proofs, in the words of who took them."""
+    forged: tuple[Finding, ...]
+    """Entries whose signature or content does not hold."""
+
+    def of(self, kind: type[MessageT], by: PartyId | None = None) -> Iterator[KeptMessage[MessageT]]:
+        """Yield the messages of one kind, of all transcripts or of one."""
+        for one in self.messages:
+            if isinstance(one.message, kind) and by in {None, one.by}:
+                yield one  # type: ignore[misc]
+
+
+def read_kept(recorded: Recorded, roster: Roster | None = None) -> KeptMessages:
+    """Read what a verified run's processes kept.
+
+    Args:
+        recorded: the run.
+        roster: whose signatures count; None for the roster that transcripts name.
+
+    Raises:
+        ConfigError: a file is missing or was altered, nobody kept any, or there are several rosters.
+    """
+    names = {
+        str(transcript.header["roster"])
+        for some in recorded.transcripts.values()
+        for transcript in some
+        if "roster" in transcript.header
+    }
+    if not names:
+        raise ConfigError(
+            "transcripts", "hold no signed frames", "run it again: this version keeps them in verified runs"
+        )
+    if len(names) > 1 and roster is None:
+        raise ConfigError(
+            "transcripts", "are of parties with different rosters", "give the one that counts: --roster FILE"
+        )
+    own = roster or _roster(recorded, names.pop())
+    messages: list[KeptMessage[AnyMessage]] = []
+    claims: list[tuple[RoundClaim, Evidence]] = []
+    forged: list[Finding] = []
+    for vantage in recorded.transcripts:
+        for entry, evidence in recorded.of(vantage, "received"):
+            try:
+                if "kept" in entry.fields:
+                    content = _content(recorded, str(entry.fields["kept"]))
+                    messages.append(_kept(recorded, own, PartyId(vantage), entry, evidence, content))
+                if "claim" in entry.fields:
+                    content = _content(recorded, str(entry.fields["claim"]))
+                    claims.append((decode_struct(RoundClaim, content, vantage), evidence))
+            except PeerError as error:
+                forged.append(_forged(entry, evidence, error.reason))
+    return KeptMessages(own, tuple(messages), tuple(claims), tuple(forged))
+
+
+def _kept(
+    recorded: Recorded, roster: Roster, by: PartyId, entry: Entry, evidence: Evidence, content: bytes
+) -> KeptMessage[AnyMessage]:
+    fields: Any = entry.fields
+    sender, place = PartyId(fields["from"]), Place(*fields["place"])
+    signed = fields["kept"] != fields["sha256"]
+    if signed:
+        said = open_relayed(content, roster, RunId(recorded.run), by, by)
+    else:
+        said = Delivery(sender, place, decode(content, sender), b"")
+    message = said.message
+    digest = hashlib.sha256(encode(message)).hexdigest()
+    stated = (sender, place, fields["message"], fields["sha256"])
+    if stated != (said.sender, said.place, type(message).__name__, digest):
+        raise PeerError(by, "the frame that was kept is of another message than the entry says")
+    return KeptMessage(sender, by, place, message, digest, signed, evidence)
+
+
+def _content(recorded: Recorded, name: str) -> bytes:
+    if recorded.frames is None:
+        raise ConfigError("transcripts", "are of a run in memory", "name the directory of a run")
+    path = recorded.frames / name
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}", "put the file back") from error
+    if hashlib.sha256(content).hexdigest() != name:
+        raise ConfigError(str(path), "was altered: its hash is not its name", "put the whole file back")
+    return content
+
+
+def _roster(recorded: Recorded, name: str) -> Roster:
+    _content(recorded, name)
+    if recorded.frames is None:
+        raise ConfigError("transcripts", "are of a run in memory", "name the directory of a run")
+    return read_roster(recorded.frames / name)
+
+
+def _forged(entry: Entry, evidence: Evidence, reason: str) -> Finding:
+    fields: Any = entry.fields
+    what = f"{fields['message']} of {fields['from']} in round {fields['place'][0]}"
+    return breach(
+        AUDIT,
+        f"{evidence.source} has a {what} that proves nothing: {reason}.",
+        evidence=(evidence,),
+        remedy=f"do not count on the transcript of {evidence.source}, or on whoever handed it over",
+    )

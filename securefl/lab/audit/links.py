@@ -1,0 +1,359 @@
+"""The chain of models from link to link: what was claimed of each round, and who attests it (ADR 0044)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.certified import SPLIT, SeenRound
+from securefl.lab.audit.finding import Evidence, Finding, breach
+from securefl.lab.audit.kept import AUDIT, KeptMessages
+from securefl.lab.audit.recorded import Recorded
+from securefl.methods.clustering import attests_needed
+from securefl.protocol.kernel import Place
+from securefl.protocol.messages import Attest, ChainedAnnounce
+from securefl.protocol.round import (
+    CertifiedRound,
+    ChainLink,
+    RunPlan,
+    SignedClaim,
+    announced_contents,
+    check_attests,
+    check_claim,
+    check_signed,
+    committee,
+    lacking,
+    link_of,
+    may_attest,
+    opening_attests,
+)
+from securefl.protocol.wire import open_relayed
+from securefl.runtime.report import listed
+
+Given = Mapping[Place, frozenset[PartyId]]
+"""Who attests a root, by the place of a sum, or that of the round for its step."""
+_COLLUDES: Final = "these parties collude with the server: their key does not belong on a roster"
+
+
+class LinkVerdict(StrEnum):
+    """What becomes of a round."""
+
+    CONFIRMED = "confirmed"
+    """Its claim is a link, and enough attest it."""
+    VOID = "void"
+    """It made no model."""
+    WRONG = "wrong"
+    """Something about it does not hold."""
+    OPEN = "not checked"
+    """These transcripts do not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What the server said that a round came to."""
+
+    link: ChainLink
+    announced: tuple[ChainedAnnounce, ...] = ()
+    """Announcements that carry it."""
+    evidence: tuple[Evidence, ...] = ()
+    given: Given = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRound:
+    """One round of the chain."""
+
+    round: int
+    seen: SeenRound | None
+    before: ChainLink | None
+    """The link that it begins with; None where it is not known."""
+    claimed: Claimed | None
+    verdict: LinkVerdict
+    why: str = ""
+
+    @property
+    def link(self) -> ChainLink | None:
+        """What it is in the chain; None where it is void."""
+        return self.claimed.link if self.claimed is not None and self.verdict != LinkVerdict.VOID else None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChain:
+    """All rounds, what the chain begins and ends with, and what is wrong with it."""
+
+    first: ChainLink | None
+    rounds: tuple[CheckedRound, ...]
+    claims: Mapping[int, tuple[Claimed, ...]]
+    """By round all that was claimed of it, void ones included."""
+    wrong: tuple[Finding, ...]
+
+    @property
+    def last(self) -> ChainLink | None:
+        """The link of the run's model."""
+        return next((one.link for one in reversed(self.rounds) if one.link is not None), self.first)
+
+
+def follow_chain(
+    recorded: Recorded, plan: RunPlan, kept: KeptMessages, seen: Sequence[SeenRound]
+) -> ModelChain:
+    """Go from link to link.
+
+    Args:
+        recorded: the run.
+        plan: of the run.
+        kept: its messages.
+        seen: its rounds.
+    """
+    claims, wrong = _claims(plan, kept)
+    refused = {
+        int(str(entry.fields["round"])): str(entry.fields["reason"])
+        for entry, _ in recorded.of(SERVER, "claim_refused")
+    }
+    by_round = {one.round: one for one in seen}
+    # Who came later knows no earlier link than that of the first announcement.
+    begun = [link_of(plan.run, said.message.claim) for one in seen[:1] for said in one.announced]
+    first, rounds = (begun[0] if begun else None), list[CheckedRound]()
+    last = first
+    for number in range(max((*by_round, *claims, *refused), default=-1) + 1):
+        claimed, more = _of_chain(plan, claims.get(number, ()), by_round.get(number), number)
+        wrong += more
+        if first is not None and number <= first.claim.round:
+            one = CheckedRound(
+                number, None, None, claimed, LinkVerdict.OPEN, "no transcript begins before it"
+            )
+        else:
+            why = refused.get(number, "") or _passed_over(seen, number)
+            one = _checked(plan, number, by_round.get(number), last, claimed, why)
+            last = one.link or last
+        rounds.append(one)
+    chain = ModelChain(first, tuple(rounds), claims, tuple(wrong))
+    own = (
+        *_announced_models(plan, seen),
+        *_followers(recorded, plan, chain, seen),
+        *_confirmed(recorded, chain),
+    )
+    return ModelChain(first, chain.rounds, claims, (*wrong, *own))
+
+
+def _passed_over(seen: Sequence[SeenRound], number: int) -> str:
+    """Say that a later round goes on from an earlier link than this round's; nothing where none does."""
+    later = (said.message.claim.round for one in seen if one.round > number for said in one.announced)
+    return "a later round begins where it began" if any(link < number for link in later) else ""
+
+
+def attested(plan: RunPlan, certified: CertifiedRound | None, claimed: Claimed | None) -> tuple[str, str]:
+    """Return attests of sums, and of the step, each as ``given/needed``; more than needed do not count."""
+    if certified is None:
+        return "?", "?"
+    given = {} if claimed is None else claimed.given
+    found = needed = 0
+    for key in certified.commitments:
+        enough = opening_attests(plan, len(certified.alive(key)))
+        found += min(enough, len(given.get(Place(certified.round, *key), ())))
+        needed += enough
+    members = committee(plan, certified)
+    enough = attests_needed(plan.scenario, len(members))
+    return f"{found}/{needed}", f"{min(enough, len(given.get(Place(certified.round), ())))}/{enough}"
+
+
+def _claims(plan: RunPlan, kept: KeptMessages) -> tuple[dict[int, tuple[Claimed, ...]], list[Finding]]:
+    announced: dict[ChainLink, dict[str, ChainedAnnounce]] = defaultdict(dict)
+    shown: dict[ChainLink, list[Evidence]] = defaultdict(list)
+    for one in kept.of(ChainedAnnounce):
+        link = link_of(plan.run, one.message.claim)
+        announced[link][one.digest] = one.message
+        shown[link].append(one.evidence)
+    for claim, evidence in kept.claims:
+        shown[link_of(plan.run, claim)].append(evidence)
+    given, wrong = _attests(plan, kept)
+    found: dict[int, list[Claimed]] = defaultdict(list)
+    for link, where in shown.items():
+        words = tuple(announced[link].values()) if link in announced else ()
+        found[link.claim.round].append(Claimed(link, words, tuple(where), given.get(link.root, {})))
+    for round_, some in sorted(found.items()):
+        if len(some) > 1:
+            what = "first models" if round_ < 0 else f"outcomes of round {round_}"
+            wrong.append(
+                breach(
+                    AUDIT,
+                    f"The server claims {len(some)} {what}.",
+                    evidence=tuple(one.evidence[0] for one in some),
+                    remedy=SPLIT,
+                )
+            )
+    return {round_: tuple(some) for round_, some in found.items()}, wrong
+
+
+def _attests(plan: RunPlan, kept: KeptMessages) -> tuple[dict[bytes, Given], list[Finding]]:
+    """By root who attests it; and who attests two of one round."""
+    given: dict[bytes, dict[Place, set[PartyId]]] = defaultdict(lambda: defaultdict(set))
+    roots: dict[tuple[int, PartyId], set[bytes]] = defaultdict(set)
+
+    def take(party: PartyId, place: Place, root: bytes) -> None:
+        given[root][place].add(party)
+        roots[place.round, party].add(root)
+
+    for one in kept.of(Attest, SERVER):
+        if one.signed:
+            take(one.sender, one.place, one.message.root)
+    for frame in {frame for one in kept.of(ChainedAnnounce) for frame in one.message.attests}:
+        try:
+            said = open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
+        except PeerError:
+            continue  # the announcement is refused for it
+        if isinstance(said.message, Attest):
+            take(said.sender, said.place, said.message.root)
+    twice = sorted((round_, party) for (round_, party), some in roots.items() if len(some) > 1)
+    wrong = [
+        breach(
+            AUDIT,
+            f"{party} attests {len(roots[round_, party])} outcomes of round {round_}.",
+            remedy=_COLLUDES,
+            parties=(party,),
+        )
+        for round_, party in twice
+    ]
+    frozen = {root: {place: frozenset(by) for place, by in places.items()} for root, places in given.items()}
+    return dict(frozen), wrong
+
+
+def _of_chain(
+    plan: RunPlan, some: Sequence[Claimed], seen: SeenRound | None, number: int
+) -> tuple[Claimed | None, list[Finding]]:
+    """Return which claim of a round is in the chain: that which was announced, or is attested by enough."""
+    announced = [one for one in some if one.announced]
+    if announced:
+        return announced[0], []
+    certified = None if seen is None else seen.certified
+    enough = [one for one in some if certified is not None and _enough(plan, certified, one)]
+    if len(enough) > 1:
+        return enough[0], [breach(AUDIT, f"Two outcomes of round {number} are confirmed.", remedy=_COLLUDES)]
+    return next(iter((*enough, *some)), None), []
+
+
+def _enough(plan: RunPlan, certified: CertifiedRound, one: Claimed) -> bool:
+    return not _missing(plan, certified, one)
+
+
+def _missing(plan: RunPlan, certified: CertifiedRound, one: Claimed) -> str:
+    claim = one.link.claim
+    if len(claim.sums) != len(certified.commitments):
+        return "it is about another number of sums than were certified"
+    by = {
+        place: [party for party in given if may_attest(plan, certified, place, party)]
+        for place, given in one.given.items()
+    }
+    return lacking(plan, certified, claim, by) or ""
+
+
+def _checked(
+    plan: RunPlan,
+    number: int,
+    seen: SeenRound | None,
+    last: ChainLink | None,
+    claimed: Claimed | None,
+    refused: str,
+) -> CheckedRound:
+    def verdict(what: LinkVerdict, why: str = "") -> CheckedRound:
+        return CheckedRound(number, seen, last, claimed, what, why)
+
+    if claimed is None or (refused and not claimed.announced):
+        why = "it was not announced" if seen is None else seen.lacking
+        return verdict(LinkVerdict.VOID, refused or why or "nothing was claimed of it")
+    if seen is None or seen.certified is None or last is None:
+        why = "it was not announced to these parties" if seen is None else seen.lacking
+        what = LinkVerdict.WRONG if seen is not None and seen.wrong else LinkVerdict.OPEN
+        return verdict(what, why or "what it began with is not known")
+    try:
+        check_claim(seen.certified, last, claimed.link.claim)
+        for announce in claimed.announced:
+            check_attests(plan, seen.certified, claimed.link, announce.attests)
+    except PeerError as error:
+        return verdict(LinkVerdict.WRONG, f"the server {error.reason}")
+    missing = _missing(plan, seen.certified, claimed)
+    if claimed.announced or not missing:
+        return verdict(LinkVerdict.WRONG if seen.wrong else LinkVerdict.CONFIRMED)
+    return verdict(LinkVerdict.OPEN, f"in these transcripts {missing}")
+
+
+def _announced_models(plan: RunPlan, seen: Sequence[SeenRound]) -> Iterator[Finding]:
+    for one in seen:
+        if one.model is None:
+            continue
+        for said in one.announced:
+            if said.message.claim.model != one.model:
+                yield breach(
+                    AUDIT,
+                    f"Round {one.round} was announced with a link of another model than parties signed.",
+                    evidence=(said.evidence,),
+                    remedy=SPLIT,
+                )
+            contents = announced_contents(one.model, said.message.attests)
+            signature = said.message.signature
+            signed = SignedClaim(
+                claim=said.message.claim, place=said.place, contents=contents, signature=signature
+            )
+            try:
+                check_signed(signed, plan.roster, plan.run)
+            except PeerError as error:
+                yield breach(
+                    AUDIT,
+                    f"In the announcement of round {one.round} the server {error.reason}.",
+                    evidence=(said.evidence,),
+                    remedy=SPLIT,
+                )
+
+
+def _followers(
+    recorded: Recorded, plan: RunPlan, chain: ModelChain, seen: Sequence[SeenRound]
+) -> Iterator[Finding]:
+    """Parties that go on from something else than the chain."""
+    for one in seen:
+        roots = {link_of(plan.run, said.message.claim).root for said in one.announced}
+        other = sorted(party for party, root in one.followed.items() if root and root not in roots)
+        if other:
+            yield breach(
+                AUDIT,
+                f"In round {one.round} {listed(other)} signed another link than was announced.",
+                remedy="they collude with the server, or the server showed them another chain",
+                parties=tuple(other),
+            )
+    links = {one.link.root.hex() for one in chain.rounds if one.link is not None}
+    if chain.first is not None:
+        links.add(chain.first.root.hex())
+    for party in recorded.watched:
+        for entry, evidence in recorded.of(party, "link_followed"):
+            if entry.fields["root"] not in links:
+                yield breach(
+                    AUDIT,
+                    f"{party} went on from a link of round {entry.fields['round']} that is not of the chain.",
+                    evidence=(evidence,),
+                    remedy=SPLIT,
+                    parties=(party,),
+                )
+
+
+def _confirmed(recorded: Recorded, chain: ModelChain) -> Iterator[Finding]:
+    """What the server says was confirmed, and is not."""
+    by_round = {one.round: one for one in chain.rounds}
+    for entry, evidence in recorded.of(SERVER, "claim_confirmed"):
+        round_ = int(str(entry.fields["round"]))
+        one = by_round.get(round_)
+        link = None if one is None else one.link
+        if link is None or one is None or entry.fields["root"] != link.root.hex():
+            why = "nothing of the kind is signed"
+        elif one.verdict is LinkVerdict.OPEN:
+            why = one.why
+        else:
+            continue
+        yield breach(
+            AUDIT,
+            f"The server says that the outcome of round {round_} was confirmed: {why}.",
+            evidence=(evidence,),
+            remedy="do not use its model",
+        )

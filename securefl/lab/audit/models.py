@@ -1,0 +1,83 @@
+"""The first model of a run, made again from scenario and seed, and the one that it left. Imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from securefl.base.arrays import F32
+from securefl.base.errors import ConfigError
+from securefl.lab.audit.recorded import Recorded
+from securefl.runtime.report import RunDirectory
+from securefl.training.data import Shard, load_data
+from securefl.training.models import (
+    build_model,
+    frozen_digest,
+    load_model,
+    model_path,
+    trained_parameters,
+)
+from securefl.training.sgd import initial_models
+
+
+@dataclass(frozen=True, slots=True)
+class FirstModel:
+    """What a chain of models begins with."""
+
+    params: F32 = field(repr=False)
+    """f32 ``(k d,)``."""
+    frozen: bytes
+    """Digest of what is not trained; empty without any."""
+    shapes: Mapping[str, tuple[int, ...]]
+    """Of the trained parameters, by name, in the order of updates."""
+
+
+def first_model(recorded: Recorded, data_dir: Path | None) -> FirstModel:
+    """Make the first model again.
+
+    Args:
+        recorded: the run.
+        data_dir: the folder of data sets: how large a model is follows from its data.
+
+    Raises:
+        ConfigError: the data set or the model's code is not here, or no transcript has the seed.
+    """
+    scenario, seed = recorded.scenario, recorded.seed
+    if seed is None:
+        raise ConfigError("transcripts", "do not tell the seed of the run")
+    dataset = load_data(scenario.data, data_dir)
+    sample = dataset.standardise(dataset.x_test[:1])
+    one = Shard(sample, dataset.y_test[:1], dataset.classes, dataset.input_shape)
+    module = build_model(scenario.model, one.input_shape, one.classes, seed, tokens=one.tokens)
+    shapes = {name: tuple(weight.shape) for name, weight in trained_parameters(module).items()}
+    return FirstModel(initial_models(scenario, module, one, seed), frozen_digest(module), shapes)
+
+
+def final_model(recorded: Recorded, path: Path, first: FirstModel) -> F32 | None:
+    """Read the model that a run left, f32 ``(k d,)``; None where there is none.
+
+    Args:
+        recorded: the run.
+        path: its directory.
+        first: the model that it began with.
+
+    Raises:
+        ConfigError: a file is damaged or of another model.
+    """
+    model_file = RunDirectory.open(path).model_file
+    if not model_file.exists():
+        return None
+    files = [model_path(model_file, number) for number in range(recorded.scenario.groups.count)]
+    return np.concatenate([_vector(file, first.shapes) for file in files])
+
+
+def _vector(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> F32:
+    """Return the trained parameters of a model file, in the order of updates."""
+    found = load_model(file)
+    for name, shape in shapes.items():
+        if name not in found or found[name].shape != shape:
+            raise ConfigError(str(file), f"is of another model: it has no {name} of shape {shape}")
+    return np.concatenate([found[name].reshape(-1) for name in shapes])

@@ -1,0 +1,168 @@
+"""Openings and steps repeated by whoever audits, with the function by which verifiers repeat them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefl.base.crypto import Identity
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.finding import Finding, breach
+from securefl.lab.audit.kept import AUDIT, KeptMessage, KeptMessages
+from securefl.lab.audit.links import CheckedRound, ModelChain
+from securefl.protocol.kernel import Place
+from securefl.protocol.messages import ModelAnnounce, OpeningProof, Retry, StepProof
+from securefl.protocol.round import (
+    CertifiedRound,
+    PartyContext,
+    Past,
+    RunPlan,
+    Verifying,
+    link_of,
+    model_digest,
+    on_proof,
+)
+from securefl.protocol.secure_sum import Repeatable, repeatable_from
+from securefl.runtime.report import listed
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedHere:
+    """What came out as claimed, and what did not."""
+
+    same: frozenset[tuple[bytes, Place]]
+    """Root and place of each sum, and of each step, that came out as claimed."""
+    differing: Mapping[tuple[bytes, Place], str]
+    """The same of those that did not, and why."""
+    wrong: tuple[Finding, ...]
+    unread: int
+    """Proofs that were sealed to parties whose key is not here, or whose model was not kept."""
+
+    def at(self, root: bytes, place: Place) -> bool:
+        """Whether one of these came out as the root claims."""
+        return (root, place) in self.same and (root, place) not in self.differing
+
+    def differs(self, root: bytes) -> str:
+        """Why one of those that a root is about did not; empty where all did."""
+        return next((why for (of, _), why in self.differing.items() if of == root), "")
+
+
+def repeat_proofs(
+    plan: RunPlan, kept: KeptMessages, chain: ModelChain, identities: Mapping[PartyId, Identity]
+) -> RepeatedHere:
+    """Repeat every opening and step that a party was sent, of which its private key is known.
+
+    Args:
+        plan: of the run.
+        kept: its messages, with proofs and models if it ran in the lab.
+        chain: that of its models.
+        identities: of the parties whose keys are known.
+    """
+    same, unread = set[tuple[bytes, Place]](), 0
+    differing: dict[tuple[bytes, Place, str], list[KeptMessage[OpeningProof] | KeptMessage[StepProof]]] = {}
+    rounds = {one.round: one for one in chain.rounds}
+    for proof in _proofs(kept):
+        one = rounds.get(proof.place.round)
+        past = None if one is None else _before(plan, kept, one, proof)
+        if past is None or proof.by not in identities:
+            unread += 1
+            continue
+        # Whoever repeats draws nothing.
+        nothing = InsecureSeededEntropy(0)
+        ctx = PartyContext(plan, proof.by, 1, nothing, identity=identities[proof.by])
+        root = link_of(plan.run, proof.message.claim).root
+        try:
+            if isinstance(past, PeerError):
+                raise past
+            on_proof(ctx, past, proof.place, proof.message)
+        except PeerError as error:
+            why = f"{'the server' if error.culprit == SERVER else error.culprit} {error.reason}"
+            differing.setdefault((root, proof.place, why), []).append(proof)
+        else:
+            same.add((root, proof.place))
+    wrong = tuple(_differs(place, why, proofs) for (_, place, why), proofs in differing.items())
+    reasons = {(root, place): why for root, place, why in differing}
+    return RepeatedHere(frozenset(same), reasons, wrong, unread)
+
+
+def _proofs(kept: KeptMessages) -> Iterator[KeptMessage[OpeningProof] | KeptMessage[StepProof]]:
+    yield from kept.of(OpeningProof)
+    yield from kept.of(StepProof)
+
+
+def _before(
+    plan: RunPlan,
+    kept: KeptMessages,
+    one: CheckedRound,
+    proof: KeptMessage[OpeningProof] | KeptMessage[StepProof],
+) -> Past | PeerError | None:
+    """Return what the verifier knew when the proof came; None where these transcripts do not tell."""
+    certified = None if one.seen is None else one.seen.certified
+    if one.seen is None or certified is None or one.before is None:
+        return None
+    params = np.zeros(plan.broadcast, dtype=np.float32)
+    instances: dict[tuple[int, int], Repeatable] = {}
+    if isinstance(proof.message, OpeningProof):
+        key = (proof.place.reclustering, proof.place.cluster)
+        try:
+            instances[key] = _instance(plan, kept, one, certified, key, proof.message)
+        except PeerError as error:
+            return error
+    else:
+        model = _model(kept, proof.place.round, one.before.claim.model)
+        if model is None or len(model.params) != 4 * plan.broadcast:
+            return None
+        params = np.frombuffer(model.params, dtype="<f4").astype(np.float32)
+    verifying = Verifying(certified, params, instances)
+    return Past(spent=-1, link=one.before, verifying=verifying)
+
+
+def _model(kept: KeptMessages, round_: int, digest: bytes) -> ModelAnnounce | None:
+    versions = {one.digest: one.message for one in kept.of(ModelAnnounce) if one.place.round == round_}
+    for message in versions.values():
+        if len(message.params) % 4 == 0:
+            params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
+            if model_digest(params) == digest:
+                return message
+    return None
+
+
+def _instance(
+    plan: RunPlan,
+    kept: KeptMessages,
+    one: CheckedRound,
+    certified: CertifiedRound,
+    key: tuple[int, int],
+    proof: OpeningProof,
+) -> Repeatable:
+    """What the members of a cluster know of its sum."""
+    seen = one.seen
+    attempts = {
+        (told.reclustering, told.cluster): told.attempt
+        for freeze in (() if seen is None else seen.freezes)
+        for told in freeze.message.attempts
+    }
+    place = Place(one.round, *key, attempts.get(key, 0))
+    members = certified.drawn.assignment.clusters[key[0]][key[1]]
+    if place.attempt:
+        fewer = [said.message.members for said in kept.of(Retry) if said.place == place]
+        members = tuple(map(PartyId, fewer[0])) if fewer else members
+    setup = plan.setup(place, members, b"" if seen is None else seen.binding)
+    return repeatable_from(plan.sums, setup, certified.survivors, proof, plan.roster)
+
+
+def _differs(
+    place: Place, why: str, proofs: Sequence[KeptMessage[OpeningProof] | KeptMessage[StepProof]]
+) -> Finding:
+    what = "step" if place.reclustering < 0 else f"sum of cluster {place.reclustering}.{place.cluster}"
+    told = listed(sorted(proof.by for proof in proofs))
+    return breach(
+        AUDIT,
+        f"The {what} of round {place.round}, as proved to {told}, does not make what is claimed: {why}.",
+        evidence=tuple(proof.evidence for proof in proofs),
+        remedy="do not use a model that follows from it",
+    )

@@ -1,0 +1,66 @@
+"""One page on the chain of a verified run: Markdown, and JSON for programs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from securefl.base.version import __version__
+from securefl.lab.audit.chain import COLUMNS, VerifiedRun
+from securefl.runtime.transcript import JsonValue
+
+FORMAT: Final = "securefl verify 1"
+
+
+def verification_page(run: VerifiedRun) -> str:
+    """Return the page: a line for each round, what is wrong or not known, and one sentence."""
+    lines = [f"# Verified rounds of run {_plain(run.run)}", ""]
+    lines += [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
+    lines += [f"| {' | '.join(_plain(str(cell)) for cell in line.cells())} |" for line in run.lines]
+    lines.append("")
+    for finding in run.findings:
+        lines.append(f"- **{finding.severity.label}** {_plain(finding.claim)}")
+        shown = "; ".join(_plain(str(one)) for one in finding.evidence[:3])
+        lines += [f"  Evidence: {shown}."] if shown else []
+        lines += [f"  Remedy: {_plain(finding.remedy)}."] if finding.remedy else []
+    return "\n".join([*lines, "", f"**{_plain(run.sentence)}**", ""])
+
+
+def verification_json(run: VerifiedRun) -> dict[str, JsonValue]:
+    """Return the same for programs."""
+    return {
+        "format": FORMAT,
+        "securefl": __version__,
+        "run": run.run,
+        "transcripts": run.transcripts,
+        "model": run.digest,
+        "rounds": [
+            {
+                "round": line.round,
+                "root": line.root,
+                "signatures": line.signatures,
+                "sums": line.sums,
+                "step": line.step,
+                "repeated": line.repeated,
+                "verdict": str(line.verdict),
+                "why": line.why,
+            }
+            for line in run.lines
+        ],
+        "findings": [
+            {
+                "severity": finding.severity.label,
+                "claim": finding.claim,
+                "parties": list(finding.parties),
+                "evidence": [str(one) for one in finding.evidence],
+                "remedy": finding.remedy,
+            }
+            for finding in run.findings
+        ],
+        "sentence": run.sentence,
+        "exit_code": run.exit_code,
+    }
+
+
+def _plain(text: str) -> str:
+    """Text of a transcript, whose writer is not to be trusted with markup."""
+    return "".join(c if c.isprintable() and c not in "|<>`*[]" else " " for c in text)

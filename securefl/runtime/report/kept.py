@@ -1,0 +1,86 @@
+"""Messages that processes of a verified run keep beside their transcripts, for whoever verifies it later.
+
+A transcript has digests of messages only. Who is to check signatures needs frames as they were signed: those
+of announcements, nonces, freezes, certificates and attests, and the roster. They are files of
+``transcripts/frames``, each named after its SHA-256, so that what everybody is sent is there once. In the lab
+models and proofs are kept, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Final
+
+from securefl.protocol.messages import (
+    Attest,
+    BindingFreeze,
+    Certificate,
+    ChainedAnnounce,
+    ModelAnnounce,
+    OpeningProof,
+    Retry,
+    Reveals,
+    StepProof,
+)
+from securefl.protocol.wire import Delivery, encode
+from securefl.runtime.transcript import JsonValue, disk_failure
+
+FRAMES: Final = "frames"
+"""The folder, beside the transcripts."""
+_ALWAYS: Final = (Attest, BindingFreeze, Certificate, ChainedAnnounce, Retry, Reveals)
+_IN_THE_LAB: Final = (ModelAnnounce, OpeningProof, StepProof)
+"""As long as models."""
+
+
+class FrameKeeper:
+    """Keeps what came in, by content.
+
+    Args:
+        folder: of the transcripts.
+        lab: whether models and proofs are kept as well.
+    """
+
+    def __init__(self, folder: Path, *, lab: bool) -> None:
+        self._folder = folder / FRAMES
+        self._kinds = (*_ALWAYS, *_IN_THE_LAB) if lab else _ALWAYS
+
+    def fields_of(self, delivery: Delivery) -> dict[str, JsonValue]:
+        """Return what the entry of a message that came in says besides, once that is on disk.
+
+        ``kept``: the SHA-256 of the frame as it was signed; of a message that came in parts, of the message.
+        ``claim``: that of the claim that a proof is about, which is kept by itself. ``length``: parameters of
+        a model.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        said, fields = delivery.message, dict[str, JsonValue]()
+        if isinstance(said, self._kinds):
+            fields["kept"] = self.keep(delivery.signed or encode(said))
+        if isinstance(said, OpeningProof | StepProof):
+            fields["claim"] = self.keep(encode(said.claim))
+        if isinstance(said, ModelAnnounce):
+            fields["length"] = len(said.params) // 4
+        return fields
+
+    def keep(self, content: bytes) -> str:
+        """Keep this in a file, and return the name: its SHA-256, hex.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        name = hashlib.sha256(content).hexdigest()
+        path = self._folder / name
+        if path.exists():
+            return name
+        partial = path.with_name(f".{name}.{os.getpid()}.part")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(content)
+            partial.replace(path)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise disk_failure(path, error) from error
+        return name

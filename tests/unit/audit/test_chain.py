@@ -1,0 +1,361 @@
+"""The chain of models of a verified run, from transcripts: what holds, what does not, and who is named."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from securefl.base.arrays import F32
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.lab.audit.chain import Known, VerifiedRun, audit_chain, check_verifiable, verify_run
+from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.links import LinkVerdict
+from securefl.lab.audit.load import load
+from securefl.lab.audit.run import audit
+from securefl.lab.audit.verified import verification_json, verification_page
+from securefl.protocol.messages.rounds import Certificate
+from securefl.protocol.messages.verification import Attest, ChainedAnnounce
+from securefl.protocol.wire.codec import decode
+from securefl.protocol.wire.envelope import peek
+from securefl.runtime.report.rundir import RunDirectory
+from tests.simulation.lying import attesting, distinct, other_outcome, other_sums, verified
+from tests.simulation.rosters import seeded_identities
+from tests.simulation.test_verified_rounds import clusters, next_float, one_more
+from tests.simulation.world import Op, World
+from tests.unit.audit.runs import record
+from tests.unit.audit.tampering import NAMES, received, retold
+
+FIRST = np.zeros(16, dtype=np.float32)
+MODES: dict[str, dict[str, str]] = {
+    "two reclusterings": {"reclusterings": "2", "leakage__mode": '"report"'},
+    "everybody": {"secure_sum__verify": '"all"'},
+    "CrypTen": {"secure_sum__kind": '"crypten"', "rounds": "2"},
+    "momentum and median": {
+        "server_optimiser__momentum": "0.9",
+        "aggregation__rule": '{type = "median"}',
+    },
+    "truncated weights": {"weighting__mode": '"truncate"', "weighting__cap": "5"},
+    "atoms": {"size": "6", "clustering__atoms": "3", "threshold": "4", "min_survivors": "4"},
+}
+
+
+def ran(
+    out: Path,
+    *,
+    corrupt: Collection[PartyId] = (),
+    lie: AbstractContextManager[None] | None = None,
+    lab: bool = True,
+    ops: Collection[Op] = (),
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> RunDirectory:
+    """A verified run of twelve parties; ``corrupt`` ones attest whatever is claimed."""
+
+    def prepare(world: World) -> None:
+        for name in corrupt:
+            world.nodes[name].seam = attesting
+
+    with lie or nullcontext():
+        return record(out, verified(**settings), length=16, train=distinct, lab=lab, ops=ops, prepare=prepare)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """An honest run with its proofs. Not to be changed."""
+    return ran(tmp_path_factory.mktemp("chain") / "run")
+
+
+@pytest.fixture
+def copied(recorded: RunDirectory, tmp_path: Path) -> RunDirectory:
+    shutil.copytree(recorded.path, tmp_path / "run")
+    return RunDirectory.open(tmp_path / "run")
+
+
+def look(directory: RunDirectory, **known: Any) -> VerifiedRun:
+    return verify_run(load(directory.path), Known(**{"first": FIRST, **known}))
+
+
+def breaches(run: VerifiedRun) -> str:
+    return "\n".join(one.claim for one in run.findings if one.severity is Severity.BREACH)
+
+
+def only(directory: RunDirectory, *vantages: str) -> None:
+    for path in directory.transcript_folder.glob("*.jsonl"):
+        if path.stem not in vantages:
+            path.unlink()
+
+
+def final_of(directory: RunDirectory) -> F32:
+    """What the run ended with."""
+    (entry,) = load(directory.path).transcripts["server"][0].of_kind("model_final")
+    record: Any = entry.fields["params"]
+    return np.array(record["samples"], dtype=np.float32)
+
+
+class TestWhatHolds:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_each_round_is_confirmed_and_repeated(self, mode: str, tmp_path: Path) -> None:
+        directory = ran(tmp_path / "run", settings=MODES[mode])
+        run = look(directory, final=final_of(directory))
+        assert [line.verdict for line in run.lines] == [LinkVerdict.CONFIRMED] * len(run.lines)
+        assert {line.repeated for line in run.lines} == {"yes"}
+        assert (run.proved, run.exit_code, run.findings) == (True, 0, ())
+        assert "is what the rule makes of the certified sums of rounds 0 to" in run.sentence
+
+    def test_lines_say_how_many_signed_and_attest(self, recorded: RunDirectory) -> None:
+        line = look(recorded).lines[1]
+        assert (line.signatures, line.sums, line.step) == ("12/8", "6/6", "3/3")
+
+    def test_without_proofs_all_rests_on_attests(self, tmp_path: Path) -> None:
+        run = look(ran(tmp_path / "run", lab=False))
+        assert run.proved
+        assert {line.repeated for line in run.lines} == {"no"}
+        assert "In rounds 0, 1, 2 not every sum and step was repeated here" in run.findings[0].claim
+
+    def test_anybody_s_transcript_has_the_quorums_of_all_rounds_but_the_last(
+        self, copied: RunDirectory
+    ) -> None:
+        only(copied, "p03")
+        run = look(copied)
+        assert [line.verdict for line in run.lines] == ["confirmed", "confirmed", "not checked"]
+        assert [line.signatures for line in run.lines] == ["12/8"] * 3
+        assert (run.proved, breaches(run)) == (False, "")
+        assert "is not proved to be what the rule makes" in run.sentence
+
+    def test_the_server_s_transcript_has_the_attests_of_the_last(self, copied: RunDirectory) -> None:
+        only(copied, "p03", "server")
+        assert look(copied).proved
+
+    def test_void_rounds_are_named_with_the_reason(self, tmp_path: Path) -> None:
+        lost = [Op("drop", name, "Attest", nth) for name in NAMES for nth in range(2)]
+        directory = ran(tmp_path / "run", ops=lost, settings={"rounds": "4"})
+        run = look(directory, final=final_of(directory))
+        assert run.lines[0].verdict is LinkVerdict.VOID
+        assert "0 members attest the sum" in run.lines[0].why
+        assert run.proved
+        only(directory, *NAMES)
+        assert look(directory).lines[0].verdict is LinkVerdict.VOID, "later rounds begin where it began"
+
+    def test_parties_that_are_lost_change_nothing(self, tmp_path: Path) -> None:
+        run = look(ran(tmp_path / "run", ops=[Op("crash", "p03", "MaskedInput")]))
+        assert run.proved
+        assert run.lines[0].signatures == "11/8"
+
+    def test_it_is_a_chapter_of_the_audit(self, recorded: RunDirectory) -> None:
+        chapter = audit_chain(load(recorded.path), Known(first=FIRST))
+        assert chapter.findings[0].severity is Severity.HOLDS
+        audits = [one.audit for one in audit(load(recorded.path)).chapters]
+        assert audits.count("chain") == 1
+
+    def test_the_page_has_a_line_for_each_round(self, recorded: RunDirectory) -> None:
+        run = look(recorded)
+        page = verification_page(run)
+        assert page.count("| confirmed |") == 3
+        assert run.sentence in page
+        told = verification_json(run)
+        assert (told["exit_code"], told["sentence"]) == (0, run.sentence)
+
+
+class TestEnds:
+    def test_one_bit_of_the_model_file(self, recorded: RunDirectory) -> None:
+        run = look(recorded, final=next_float(final_of(recorded)))
+        assert "is not the one at the end of the chain" in breaches(run)
+        assert "is not what the rule makes" in run.sentence
+        assert run.exit_code == 1
+
+    def test_another_first_model(self, recorded: RunDirectory) -> None:
+        run = look(recorded, first=np.ones(16, dtype=np.float32))
+        assert "does not begin with the model that follows from scenario and seed" in breaches(run)
+
+    def test_a_first_model_that_is_not_known_is_said(self, recorded: RunDirectory) -> None:
+        run = look(recorded, first=None, unknown="the data are not here")
+        assert "The first model was not checked: the data are not here." in [f.claim for f in run.findings]
+        assert (run.proved, breaches(run)) == (False, "")
+
+
+class TestForgedTranscripts:
+    """Their hash chains hold: whoever writes a transcript can write anything, but sign for nobody."""
+
+    def test_a_claim(self, copied: RunDirectory) -> None:
+        received(copied, "p03", "ChainedAnnounce", 2, other_model, signed=False)
+        run = look(copied)
+        assert "p03 has a ChainedAnnounce of server in round 2 that proves nothing" in breaches(run)
+        assert run.exit_code == 1
+
+    def test_an_attest(self, copied: RunDirectory) -> None:
+        received(copied, "server", "Attest", 2, lambda _said: Attest(root=bytes(32)), signed=False)
+        assert "server has a Attest of" in breaches(look(copied))
+
+    def test_an_entry_that_says_something_else_than_its_frame(self, copied: RunDirectory) -> None:
+        def later(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+            if fields.get("message") == "Certificate":
+                fields["place"] = [fields["place"][0] + 1, *fields["place"][1:]]
+            return [(kind, fields)]
+
+        retold(copied, "p03", later)
+        assert "is of another message than the entry says" in breaches(look(copied))
+
+    def test_attests_that_are_left_out(self, copied: RunDirectory) -> None:
+        def without(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+            return [] if fields.get("message") == "Attest" else [(kind, fields)]
+
+        retold(copied, "server", without)
+        run = look(copied)
+        assert "The server says that the outcome of round 2 was confirmed" in breaches(run)
+        assert run.lines[2].verdict is LinkVerdict.OPEN
+
+    def test_a_frame_that_is_gone_or_altered_is_refused(self, copied: RunDirectory) -> None:
+        frame = next(copied.frame_folder.iterdir())
+        content = frame.read_bytes()
+        frame.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(ConfigError, match="was altered"):
+            look(copied)
+        frame.unlink()
+        with pytest.raises(ConfigError, match="put the file back"):
+            look(copied)
+
+
+def other_model(said: ChainedAnnounce) -> ChainedAnnounce:
+    return structs.replace(said, claim=structs.replace(said.claim, model=bytes(32)))
+
+
+class TestServersThatLie:
+    @pytest.mark.parametrize("kept", [0, -1])
+    def test_too_few_attests(self, kept: int, copied: RunDirectory) -> None:
+        for name in NAMES:
+            received(
+                copied, name, "ChainedAnnounce", 2, lambda s: structs.replace(s, attests=s.attests[:kept])
+            )
+        run = look(copied)
+        assert run.lines[1].verdict is LinkVerdict.WRONG
+        assert "The link of round 1 does not hold: the server claims what nobody confirms" in breaches(run)
+
+    def test_attests_of_who_has_none_to_give(self, copied: RunDirectory) -> None:
+        for name in NAMES:
+            received(
+                copied,
+                name,
+                "ChainedAnnounce",
+                2,
+                lambda s: structs.replace(s, attests=(*s.attests[:-1], s.attests[0])),
+            )
+        assert "who has none to give" in breaches(look(copied))
+
+    def test_a_claim_without_the_signature_over_it(self, copied: RunDirectory) -> None:
+        received(
+            copied,
+            "p03",
+            "ChainedAnnounce",
+            2,
+            lambda s: structs.replace(s, signature=bytes(64)),
+            inner=False,
+        )
+        assert "In the announcement of round 2 the server sends a claim without its" in breaches(look(copied))
+
+    def test_too_few_signatures(self, copied: RunDirectory) -> None:
+        for name in NAMES:
+            received(copied, name, "Certificate", 1, fewer)
+        run = look(copied)
+        assert "The certificate of round 1 has 7 endorsements of one statement, needed: 8." in breaches(run)
+        assert run.lines[1].verdict is LinkVerdict.WRONG
+
+    def test_a_model_that_is_not_what_the_sums_make(self, tmp_path: Path) -> None:
+        """Everybody attests it: signatures are whole, and only who repeats the step sees it."""
+        lie = other_outcome(params=next_float)
+        directory = ran(tmp_path / "run", corrupt=NAMES, lie=lie)
+        run = look(directory, final=final_of(directory))
+        assert [line.verdict for line in run.lines] == [LinkVerdict.WRONG] * 3
+        assert [(line.sums, line.step) for line in run.lines] == [("6/6", "3/3")] * 3
+        assert "claims another model than the sums of round 0 make" in breaches(run)
+        assert "is not what the rule makes" in run.sentence
+
+    def test_a_sum_that_its_cluster_attests(self, tmp_path: Path) -> None:
+        corrupt = clusters(verified())[0][:2]
+        run = look(ran(tmp_path / "run", corrupt=corrupt, lie=other_sums(one_more)))
+        assert run.lines[0].verdict is LinkVerdict.WRONG
+        assert run.lines[0].repeated == "2 of 3 sums, the step"
+        assert "The sum of cluster 0.0 of round 0" in breaches(run)
+
+    def test_a_lie_that_nobody_attests_is_named_and_void(self, tmp_path: Path) -> None:
+        run = look(ran(tmp_path / "run", lie=other_outcome(params=next_float)))
+        assert {line.verdict for line in run.lines} == {LinkVerdict.VOID}
+        assert "claims another model than the sums of round 0 make" in breaches(run)
+        assert "is the first one" in run.sentence
+        assert run.exit_code == 1
+
+
+def fewer(said: Certificate) -> Certificate:
+    return Certificate(endorsements=said.endorsements[:7])
+
+
+class TestEquivocation:
+    def test_two_announcements_and_two_outcomes(self, copied: RunDirectory) -> None:
+        received(copied, "p03", "ChainedAnnounce", 2, other_model)
+        found = breaches(look(copied))
+        assert "The server announced round 2 in 2 versions." in found
+        assert "The server claims 2 outcomes of round 1." in found
+        assert "link of another model than parties signed" in found
+
+    def test_two_roots_of_one_signer(self, copied: RunDirectory) -> None:
+        received(copied, "server", "Attest", 1, lambda _said: Attest(root=bytes(32)), added=True)
+        found = breaches(look(copied))
+        assert "attests 2 outcomes of round 1." in found
+        assert found.startswith("p")
+
+    def test_two_statements_of_one_signer(self, copied: RunDirectory, tmp_path: Path) -> None:
+        other = load(ran(tmp_path / "other", ops=[Op("crash", "p03", "MaskedInput")]).path)
+        frames: dict[int, bytes] = {}
+        for entry, _ in other.messages("p00", "received", "Certificate"):
+            place: Any = entry.fields["place"]
+            assert other.frames is not None
+            frames[place[0]] = (other.frames / str(entry.fields["kept"])).read_bytes()
+        second = certificate(frames[0])
+        received(copied, "p03", "Certificate", 0, lambda _said: second, added=True)
+        found = breaches(look(copied))
+        assert "Round 0 has 2 certificates." in found
+        assert "endorsed two statements" in found
+
+    def test_a_party_that_follows_another_chain(self, copied: RunDirectory) -> None:
+        def elsewhere(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+            return [(kind, {**fields, "root": "00" * 32} if kind == "link_followed" else fields)]
+
+        retold(copied, "p03", elsewhere)
+        assert "p03 went on from a link of round 0 that is not of the chain." in breaches(look(copied))
+
+
+def certificate(frame: bytes) -> Certificate:
+    message = decode(bytes(peek(frame, "test").body), "test")
+    assert isinstance(message, Certificate)
+    return message
+
+
+def without_frames(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(kind, {name: value for name, value in fields.items() if name not in {"kept", "claim"}})]
+
+
+class TestRefused:
+    def test_rounds_that_were_not_verified(self, tmp_path: Path) -> None:
+        directory = record(tmp_path / "run", verified(secure_sum__verify='"off"'), length=16)
+        with pytest.raises(ConfigError, match="nobody repeated what the server made"):
+            check_verifiable(load(directory.path))
+        assert not directory.frame_folder.exists(), "nothing is kept where nothing is verified"
+
+    def test_transcripts_without_frames(self, copied: RunDirectory) -> None:
+        only(copied, "p03")
+        retold(copied, "p03", without_frames, without=["roster"])
+        with pytest.raises(ConfigError, match="hold no signed frames"):
+            look(copied)
+        told = audit_chain(load(copied.path), Known(first=FIRST)).findings
+        assert "Not verified" in told[0].claim
+
+    def test_another_roster_counts_where_it_is_given(self, recorded: RunDirectory) -> None:
+        _, other = seeded_identities(NAMES, 2)
+        assert "proves nothing" in breaches(look(recorded, roster=other))
