@@ -22,6 +22,7 @@ from securefl.lab.planning import (
     Demand,
     Plan,
     Server,
+    Verify,
     as_values,
     check_demand,
     data_shape,
@@ -56,6 +57,9 @@ def plan(
     parameters: Annotated[int, typer.Option(help="d: parameters of the model.")] = 10_000,
     rounds: Annotated[int, typer.Option(help="T.")] = 20,
     server: Annotated[str, typer.Option(help="curious (looks) or active (does anything).")] = "curious",
+    verify: Annotated[
+        str, typer.Option(help="Who repeats steps of an active server: committee, all, or off (nobody).")
+    ] = "committee",
     epsilon: Annotated[
         float | None, typer.Option(help="Of the whole run; without it no differential privacy.")
     ] = None,
@@ -103,7 +107,7 @@ def plan(
     """
     with one_line_errors():
         check_free(out, _FILES, force=force)
-        _check_choices(case=case, server=server, unit=unit)
+        _check_choices(case=case, server=server, verify=verify, unit=unit)
         most = _share(data, parties)
         held = most if records is None else records
         demand = Demand(
@@ -116,6 +120,7 @@ def plan(
             parameters=parameters,
             rounds=rounds,
             server=cast("Server", server),
+            verify=cast("Verify", verify),
             epsilon=epsilon,
             delta=delta,
             unit=cast("Unit", unit),
@@ -171,10 +176,11 @@ def scenario_text(found: Plan, chosen: int, data: str) -> str:
     return text
 
 
-def _check_choices(*, case: str, server: str, unit: str) -> None:
+def _check_choices(*, case: str, server: str, verify: str, unit: str) -> None:
     for option, value, choices in (
         ("--case", case, get_args(Case)),
         ("--server", server, get_args(Server)),
+        ("--verify", verify, get_args(Verify)),
         ("--unit", unit, get_args(Unit)),
     ):
         if value not in choices:

@@ -1,6 +1,7 @@
 from .demand import Case as Case
 from .demand import Demand as Demand
 from .demand import Server as Server
+from .demand import Verify as Verify
 from .demand import check_demand as check_demand
 from .drafting import DATA as DATA
 from .drafting import data_shape as data_shape

@@ -19,7 +19,8 @@ def designs(demand: Demand) -> Iterator[Design]:
         sizes = shape.sizes(demand.parties)
         spoiled = spoiled_clusters(demand, shape)
         for noise in _placements(demand, shape):
-            f = colluders_per_cluster(demand, shape, shared=noise in _SHARED)
+            # Who verifies a sum knows it, so that f = 0 is refused.
+            f = max(colluders_per_cluster(demand, shape, shared=noise in _SHARED), int(demand.verified))
             for min_survivors in survivors(demand, shape, f):
                 threshold = threshold_of(sizes, f, min_survivors, demand.server)
                 if threshold is None:

@@ -19,6 +19,7 @@ LEAST_DELTA = 1e-12
 Case = Literal["worst", "average"]
 """Where the Byzantine parties are: wherever it hurts most, or wherever chance puts them."""
 Server = Literal["curious", "active"]
+Verify = Literal["off", "committee", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,8 @@ class Demand:
     rounds: int = 20
     """T."""
     server: Server = "curious"
+    verify: Verify = "committee"
+    """Who repeats a round's step; only against an active server, and where somebody may collude."""
     epsilon: float | None = None
     """For the whole run; None: no differential privacy."""
     delta: float | None = None
@@ -67,6 +70,11 @@ class Demand:
     def units(self) -> int:
         """The units that epsilon hides one of: records of the party with the fewest, or parties."""
         return self.records if self.unit == "record" else self.parties
+
+    @property
+    def verified(self) -> bool:
+        """Whether rounds are verified: without colluders to reckon with the loader refuses it."""
+        return self.server == "active" and self.verify != "off" and self.colluders > 0
 
     @property
     def liars(self) -> int:

@@ -126,6 +126,7 @@ def draft(demand: Demand, design: Design, data: str, multiplier: float | None = 
             colluders_per_cluster=design.colluders,
             colluders=demand.colluders,
             k_anonymity=demand.k,
+            verify=demand.verify if demand.verified else "off",
         ),
         weighting=Weighting(mode="ignore"),
         aggregation=Aggregation(

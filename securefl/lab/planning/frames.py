@@ -71,6 +71,13 @@ class Cohort:
         """Of a round."""
         return self.reclusterings * self.clusters
 
+    @property
+    def attests(self) -> int:
+        """Relayed with an announcement: for each sum as many as it takes, and all that the committee gave."""
+        if self.verifiers is None:
+            return 0
+        return self.sums * min(self.verifiers.needed, self.members) + self.verifiers.committee
+
 
 class Frames:
     """Sizes of frames of one place: the round as a whole, or one of the party's instances."""

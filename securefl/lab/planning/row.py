@@ -16,9 +16,10 @@ from securefl.lab.planning.losses import freezes, p_cluster_lost, p_round_loses
 from securefl.lab.planning.noise import multiplier_of
 from securefl.lab.planning.resilience import colluders_together, p_clean, p_exceeded
 from securefl.lab.planning.traffic import PlannedTraffic, traffic
+from securefl.lab.planning.verifiers import VerifierTraffic, verifier_traffic, verifiers_of
 from securefl.methods.attacks import party_names
 from securefl.methods.clustering import exact_variance_factor, r_star
-from securefl.methods.feasibility import LEAST_SIZE, check, largest_checked
+from securefl.methods.feasibility import LEAST_SIZE, check, check_proofs, largest_checked
 from securefl.methods.privacy import components_of
 from securefl.methods.robust import breakdown
 
@@ -73,6 +74,12 @@ _PER_NOISE = 35e-9
 """One draw of noise."""
 _PER_SIGNATURE = 1.7e-4
 """A relayed statement of another party: verified and decoded."""
+_PER_OPENED_BYTE = 2.5e-9
+"""Of the vectors in a proof of an opening: taken, hashed, unmasked and added up."""
+_PER_STEPPED = 90e-9
+"""Optimiser and digests, for each parameter, where a step is repeated."""
+_PER_STEPPED_SUM = 20e-9
+"""Taken, opened, hashed, decoded and judged by the median, for each coordinate of each sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,8 @@ class Burden:
     """Of a certificate; 0 without."""
     noisy: int
     """Draws of noise for each coordinate of an update."""
+    attests: int = 0
+    """Relayed with an announcement; 0 where rounds are not verified."""
 
 
 def cpu_seconds(shape: Shape, members: int, burden: Burden) -> float:
@@ -102,8 +111,31 @@ def cpu_seconds(shape: Shape, members: int, burden: Burden) -> float:
     vector = burden.parameters * burden.word
     sums = _PER_SUM + members * (_PER_MEMBER + vector * _PER_MASK_BYTE) + vector * _PER_BYTE
     updates = burden.parameters * (_PER_ENCODED + burden.noisy * _PER_NOISE)
-    relayed = (2 * burden.parties + burden.signatures) * _PER_SIGNATURE
+    relayed = (2 * burden.parties + burden.signatures + burden.attests) * _PER_SIGNATURE
     return shape.reclusterings * sums + shape.works * updates + relayed
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierCpu:
+    """CPU seconds of a verifier, on top of :func:`cpu_seconds`; fitted to ``bench verified``."""
+
+    opening: float
+    """To take and repeat the opening of one cluster."""
+    step: float
+    """To take and repeat the step, by the median; rules that measure distances take longer."""
+
+
+def verifier_seconds(members: int, sums: int, burden: Burden) -> VerifierCpu:
+    """Return what verifiers of one round without dropouts compute.
+
+    Args:
+        members: of the cluster.
+        sums: of the round.
+        burden: the rest.
+    """
+    vector = burden.parameters * burden.word
+    opening = members * (2 * _PER_SIGNATURE + vector * _PER_OPENED_BYTE)
+    return VerifierCpu(opening, burden.parameters * (_PER_STEPPED + sums * _PER_STEPPED_SUM))
 
 
 FREEZES = 2_000
@@ -156,11 +188,21 @@ class Row:
     variance: float
     """Of the aggregate around the honest mean, over that of one update."""
     traffic: PlannedTraffic
-    """Of one party and round."""
+    """Of one party and round, without what it verifies."""
+    verifiers: VerifierTraffic | None
+    """On top of that, of those who repeat the round; None where nobody does."""
     crypten: Mapping[SumKind, PlannedTraffic]
     """The same with CrypTen's sums, plain and validated, where the row's settings go with them."""
     cpu: float
-    """Seconds of one party and round, without training."""
+    """Seconds of one party and round, without training and what it verifies."""
+    verifier_cpu: VerifierCpu | None
+    committee: int
+    """Parties that repeat the step; 0 where nobody does."""
+
+    @property
+    def bytes(self) -> int:
+        """Of one party and round on average, both ways, what it verifies included."""
+        return self.traffic.total + (0 if self.verifiers is None else self.verifiers.mean.total)
 
     @property
     def share(self) -> float:
@@ -180,7 +222,9 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
     scenario = draft(demand, design, data, multiplier or None)
     limits = check(scenario)
     word, components = limits.ring_bits // 8, components_of(scenario)
+    check_proofs(scenario, limits.ring_bits, demand.parameters)
     members = round(n / clusters)
+    verifiers = verifiers_of(scenario, members)
     cohort = Cohort(
         run=_RUN,
         party=party_names(n)[-1],
@@ -194,9 +238,11 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
         k=demand.k,
         quorum=limits.quorum,
         components=components,
+        verifiers=verifiers,
     )
     noisy = 0 if design.noise is None else 1 + components
-    burden = Burden(n, demand.parameters, word, n if limits.quorum is not None else 0, noisy)
+    signatures = n if limits.quorum is not None else 0
+    burden = Burden(n, demand.parameters, word, signatures, noisy, cohort.attests)
     withstood = breakdown(design.rule, clusters)
     return Row(
         design=design,
@@ -215,8 +261,11 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
         noise=noise_deviation(demand, design, multiplier),
         variance=sampling_variance(demand, design),
         traffic=traffic(cohort),
+        verifiers=verifier_traffic(cohort),
         crypten=dict(_with_crypten(cohort, design, smallest=min(shape.sizes(n)))),
         cpu=cpu_seconds(shape, members, burden),
+        verifier_cpu=None if verifiers is None else verifier_seconds(members, cohort.sums, burden),
+        committee=0 if verifiers is None else verifiers.committee,
     )
 
 

@@ -30,7 +30,7 @@ def front(rows: Iterable[Row]) -> tuple[Row, ...]:
             continue
         kept = [(other, one) for other, one in kept if not _covers(own, other)]
         kept.append((own, row))
-    return tuple(sorted((row for _, row in kept), key=lambda row: (row.traffic.total, row.variance)))
+    return tuple(sorted((row for _, row in kept), key=lambda row: (row.bytes, row.variance)))
 
 
 def merits(row: Row) -> tuple[int, ...]:
@@ -45,7 +45,7 @@ def merits(row: Row) -> tuple[int, ...]:
         _chance(row.p_exceeded),
         round(20 * row.leverage) if row.design.shape.openings > 1 else 0,
         int(row.design.shape.atoms == 1),
-        _cost(row.traffic.total),
+        _cost(row.bytes),
         row.design.shape.works,
         _cost(row.variance),
         _cost(row.noise),
@@ -65,7 +65,7 @@ def _price(row: Row) -> float:
     everybody = row.design.shape.size * row.clusters
     error = (row.variance + 1 / everybody) * (row.noise**2 or 1.0)
     whole = 1 - row.p_lost
-    return row.traffic.total * row.design.shape.works * error / whole if whole > 0 else math.inf
+    return row.bytes * row.design.shape.works * error / whole if whole > 0 else math.inf
 
 
 def _covers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -94,6 +94,7 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
         f" {row.cpu:.3f} CPU s besides {'one training' if shape.works == 1 else f'{shape.works} trainings'};"
         f" sums modulo 2^{row.ring_bits}"
     )
+    yield from _verification(demand, row)
     if row.crypten:
         kinds = "; ".join(
             f"{_KINDS[kind]} {size(there.sent)} sent, {size(there.received)} received"
@@ -106,6 +107,22 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
             "validated sums tell an evaluator that deviates one bit of its choice about each update,"
             f" {bits:,} in the run at most"
         )
+
+
+def _verification(demand: Demand, row: Row) -> Iterator[str]:
+    """Who repeats the round, and what that costs; against an active server also that nobody does."""
+    if row.verifiers is None or row.verifier_cpu is None:
+        if demand.server == "active":
+            why = "" if demand.colluders else ": without colluders to reckon with there is no verification"
+            yield f"ROUNDS ARE NOT VERIFIED, the server chooses the model{why}"
+        return
+    opening, step, cpu = row.verifiers.opening, row.verifiers.step, row.verifier_cpu
+    yield (
+        f"verified rounds: on top of that one that repeats the opening of its cluster gets"
+        f" {size(opening.received)} and computes for {cpu.opening:.3f} CPU s, each of the {row.committee}"
+        f" that repeat the step {size(step.received)} and {cpu.step:.3f} CPU s (by the median); the server"
+        f" sends verifiers {size(row.verifiers.server)} a round"
+    )
 
 
 def _sizes(demand: Demand, row: Row) -> str:
@@ -194,7 +211,7 @@ def _predictions(plan: Plan, chosen: int) -> Table:
             f"{row.leverage:.2f}",
             f"{row.variance:.2g}",
             *([f"{row.noise:.3g}"] if private else []),
-            f"{row.traffic.total / 1000:,.0f}",
+            f"{row.bytes / 1000:,.0f}",
             f"{1e3 * row.cpu:.0f}",
         ]
         table.add_row(_number(number, chosen), *cells)

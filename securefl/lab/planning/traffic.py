@@ -238,9 +238,7 @@ def _announce(cohort: Cohort, whole: Frames) -> Announce:
     hellos = (whole.signed(_hello(cohort)),) * cohort.parties
     if cohort.verifiers is None:
         return Announce(hellos=hellos)
-    # Of the last round: as many of each cluster as it takes, and all that the committee gave.
-    of_sums = cohort.sums * min(cohort.verifiers.needed, cohort.members)
-    attests = (whole.signed(Attest(root=_HASH)),) * (of_sums + cohort.verifiers.committee)
+    attests = (whole.signed(Attest(root=_HASH)),) * cohort.attests
     return ChainedAnnounce(hellos=hellos, claim=claim_of(cohort), attests=attests, signature=bytes(SIGNATURE))
 
 

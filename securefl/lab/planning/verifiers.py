@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from securefl.base.crypto import SEAL_OVERHEAD
-from securefl.lab.planning.frames import Cohort, Frames, body_of
+from securefl.lab.planning.frames import Cohort, Frames, Verifiers, body_of
 from securefl.lab.planning.traffic import PlannedTraffic, advert_of, claim_of, receipt_of
+from securefl.methods.clustering import committee_size, participants_of
+from securefl.methods.feasibility import openers_asked
 from securefl.protocol.messages import Attest, Opened, OpeningProof, Step, StepProof
 from securefl.protocol.wire import SIGNATURE
+from securefl.scenario import Scenario
 
 _HASH = bytes(32)
 _VELOCITY = 8
@@ -51,6 +54,17 @@ def verifier_traffic(cohort: Cohort) -> VerifierTraffic | None:
         round(openers * opening.received + seats * step.received),
     )
     return VerifierTraffic(opening, step, mean, cohort.parties * mean.received)
+
+
+def verifiers_of(scenario: Scenario, members: int) -> Verifiers | None:
+    """Return who repeats a round of a scenario with clusters of so many members; None where nobody does."""
+    if not scenario.secure_sum.verified:
+        return None
+    return Verifiers(
+        asked=openers_asked(scenario, members),
+        needed=scenario.secure_sum.colluders_per_cluster + 1,
+        committee=min(committee_size(scenario), participants_of(scenario)),
+    )
 
 
 def verifier_says(cohort: Cohort) -> Iterator[tuple[str, int]]:

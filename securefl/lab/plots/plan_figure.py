@@ -49,7 +49,7 @@ def draw_plan(plan: Plan, chosen: int) -> bytes:
 def _panel(axes: Axes, plan: Plan, chosen: int, name: str, value: Callable[[Row], float]) -> None:
     kinds = sorted({_kind(row) for row in plan.rows})
     for number, row in enumerate(plan.rows):
-        place = (row.traffic.total / 1000, value(row))
+        place = (row.bytes / 1000, value(row))
         colour = COLOURS[kinds.index(_kind(row)) % len(COLOURS)]
         axes.plot(*place, "o", color=colour, markersize=6)
         axes.annotate(str(number + 1), place, xytext=(3, 4), textcoords="offset points", fontsize=7)

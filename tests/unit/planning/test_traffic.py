@@ -8,12 +8,16 @@ import pytest
 
 from securefl.base.crypto.boxes import OVERHEAD
 from securefl.base.ids import EVERYONE, SERVER
-from securefl.lab.planning.frames import Cohort, SumKind, Verifiers
+from securefl.lab.planning.frames import Cohort, SumKind
 from securefl.lab.planning.traffic import party_says, server_says, traffic
-from securefl.lab.planning.verifiers import committee_hears, opener_hears, verifier_says, verifier_traffic
-from securefl.methods.clustering.committee import committee_size
+from securefl.lab.planning.verifiers import (
+    committee_hears,
+    opener_hears,
+    verifier_says,
+    verifier_traffic,
+    verifiers_of,
+)
 from securefl.methods.clustering.sizes import cluster_sizes
-from securefl.methods.feasibility.proofs import openers_asked
 from securefl.methods.feasibility.validation import largest_checked
 from securefl.methods.privacy import components_of
 from securefl.protocol.messages.validation import Deals, OwnerDeal
@@ -28,18 +32,6 @@ from tests.simulation.world import RUN, World, scenario
 
 _NUMBERS = 6
 """Bytes by which the numbers in the head of one frame, and of what it relays, may be longer or shorter."""
-
-
-def verifiers_of(plan: RunPlan) -> Verifiers | None:
-    made = plan.scenario
-    if not made.secure_sum.verified:
-        return None
-    (members,) = set(cluster_sizes(made.parties, made.clustering.size))
-    return Verifiers(
-        asked=openers_asked(made, members),
-        needed=made.secure_sum.colluders_per_cluster + 1,
-        committee=committee_size(made),
-    )
 
 
 def cohort_of(world: World, length: int) -> Cohort:
@@ -61,7 +53,7 @@ def cohort_of(world: World, length: int) -> Cohort:
         quorum=plan.limits.quorum,
         kind=sums.kind if sums.validated is None else "validated",
         components=components_of(plan.scenario),
-        verifiers=verifiers_of(plan),
+        verifiers=verifiers_of(plan.scenario, members),
         samples=10,
         sequence=10,
     )
