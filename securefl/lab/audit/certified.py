@@ -145,8 +145,10 @@ def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
     signed, wrong = _signatures(plan, kept, seen.round)
     freezes = tuple(one for one in kept.of(BindingFreeze) if one.place == Place(seen.round))
     rounds: dict[bytes, CertifiedRound] = {}
-    for one in freezes:
-        fixed = _fixed(plan, seen, one.message)
+    # Receipts apart, everybody is told the same.
+    versions = {(one.message.survivors, one.message.commitments): one.message for one in freezes}
+    for freeze in versions.values():
+        fixed = _fixed(plan, seen, freeze)
         if fixed is not None:
             rounds.setdefault(fixed.statement, fixed)
     quorum = plan.limits.quorum or 0

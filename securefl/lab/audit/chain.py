@@ -17,7 +17,7 @@ from securefl.base.errors import EXIT_EXPECTED, EXIT_UNEXPECTED, ConfigError
 from securefl.base.ids import PartyId, RunId
 from securefl.lab.audit.certified import SPLIT, seen_rounds
 from securefl.lab.audit.exhibits import Table
-from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note
+from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
 from securefl.lab.audit.kept import AUDIT, KeptMessages, read_kept
 from securefl.lab.audit.links import CheckedRound, LinkVerdict, ModelChain, attested, follow_chain
 from securefl.lab.audit.recorded import Recorded
@@ -126,25 +126,37 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
     identities = {**_seeded(recorded, plan), **known.identities}
     again = repeat_proofs(plan, kept, chain, identities)
     lines = tuple(_line(plan, again, one) for one in chain.rounds)
-    chained = {one.link.root for one in chain.rounds if one.link is not None}
+    if chain.first is None:
+        forged = f": {kept.forged[0].claim.rstrip('.')}" if kept.forged else ""
+        raise ConfigError(
+            "transcripts",
+            f"hold no announcement of a round that its server signed{forged}",
+            "add those of parties that took part, and give the roster of the run",
+        )
+    open_ = any(line.verdict is LinkVerdict.OPEN for line in lines)
+    ends = tuple(_ends(plan, chain, known, open_=open_))
     wrong = (
         *kept.forged,
         *(finding for one in seen for finding in one.wrong),
         *chain.wrong,
         *_broken(chain),
-        *_ends(plan, chain, known),
+        *ends,
+        *again.wrong,
     )
-    sound = not wrong and not any(map(again.differs, chained))
-    open_ = any(line.verdict is LinkVerdict.OPEN for line in lines) or bool(known.unknown)
-    sentence = _sentence(recorded, chain, known, sound=sound, open_=open_)
+    sound = not any(finding.severity is Severity.BREACH for finding in ends) and not any(
+        line.verdict is LinkVerdict.WRONG for line in lines
+    )
+    beyond = any(finding.severity is Severity.BREACH for finding in wrong)
+    open_ = open_ or bool(known.unknown)
+    sentence = _sentence(recorded, chain, known, sound=sound, open_=open_ or _doubted(kept, chain))
     return VerifiedRun(
         recorded.run,
         _count(recorded),
         lines,
-        (*wrong, *again.wrong, *_rest(chain, again, known, lines)),
+        (*wrong, *_rest(chain, again, known, lines)),
         "" if known.final is None else model_digest(known.final).hex(),
         sentence,
-        not wrong and not again.wrong and not open_,
+        not beyond and not open_,
     )
 
 
@@ -266,7 +278,12 @@ def _broken(chain: ModelChain) -> Iterator[Finding]:
             )
 
 
-def _ends(plan: RunPlan, chain: ModelChain, known: Known) -> Iterator[Finding]:
+def _doubted(kept: KeptMessages, chain: ModelChain) -> bool:
+    """Whether something contradicts a chain that holds by itself."""
+    return bool(kept.forged) or any(finding.severity is Severity.BREACH for finding in chain.wrong)
+
+
+def _ends(plan: RunPlan, chain: ModelChain, known: Known, *, open_: bool) -> Iterator[Finding]:
     """What the chain begins and ends with."""
     if known.first is not None and chain.first is not None and chain.first.claim.round < 0:
         expected = first_of(plan, known.first)
@@ -276,16 +293,19 @@ def _ends(plan: RunPlan, chain: ModelChain, known: Known) -> Iterator[Finding]:
                 "The chain does not begin with the model that follows from scenario and seed.",
                 remedy=SPLIT,
             )
-    if known.final is not None and chain.last is not None:
-        digest = model_digest(known.final)
-        if digest != chain.last.claim.model:
-            yield breach(
-                AUDIT,
-                f"The model in the run directory, {digest.hex()}, is not the one at the end of the chain,"
-                f" {chain.last.claim.model.hex()}.",
-                evidence=(_NOWHERE,),
-                remedy="it was changed after the run, or the server wrote another: do not use it",
-            )
+    if known.final is None or chain.last is None or model_digest(known.final) == chain.last.claim.model:
+        return
+    found, last = model_digest(known.final).hex(), chain.last.claim.model.hex()
+    claim = f"The model in the run directory, {found}, is not the one at the end of the chain, {last}"
+    if open_:
+        yield note(AUDIT, f"{claim}, as far as that could be followed.", evidence=(_NOWHERE,))
+        return
+    yield breach(
+        AUDIT,
+        f"{claim}.",
+        evidence=(_NOWHERE,),
+        remedy="it was changed after the run, or the server wrote another: do not use it",
+    )
 
 
 def _rest(

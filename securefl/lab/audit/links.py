@@ -11,12 +11,12 @@ from typing import Final
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.certified import SPLIT, SeenRound
-from securefl.lab.audit.finding import Evidence, Finding, breach
+from securefl.lab.audit.finding import Evidence, Finding, breach, warning
 from securefl.lab.audit.kept import AUDIT, KeptMessages
 from securefl.lab.audit.recorded import Recorded
 from securefl.methods.clustering import attests_needed
 from securefl.protocol.kernel import Place
-from securefl.protocol.messages import Attest, ChainedAnnounce
+from securefl.protocol.messages import Attest, ChainedAnnounce, OpeningProof, StepProof
 from securefl.protocol.round import (
     CertifiedRound,
     ChainLink,
@@ -60,6 +60,8 @@ class Claimed:
     link: ChainLink
     announced: tuple[ChainedAnnounce, ...] = ()
     """Announcements that carry it."""
+    signed: bool = False
+    """Whether the server's signature was kept; else whoever took it says so."""
     evidence: tuple[Evidence, ...] = ()
     given: Given = field(default_factory=dict)
 
@@ -119,7 +121,7 @@ def follow_chain(
     begun = [link_of(plan.run, said.message.claim) for one in seen[:1] for said in one.announced]
     first, rounds = (begun[0] if begun else None), list[CheckedRound]()
     last = first
-    for number in range(max((*by_round, *claims, *refused), default=-1) + 1):
+    for number in range(max((*by_round, *claims, *refused, len(recorded.records) - 1), default=-1) + 1):
         claimed, more = _of_chain(plan, claims.get(number, ()), by_round.get(number), number)
         wrong += more
         if first is not None and number <= first.claim.round:
@@ -128,6 +130,7 @@ def follow_chain(
             )
         else:
             why = refused.get(number, "") or _passed_over(seen, number)
+            why = why or _unclaimed(recorded, by_round.get(number), claimed)
             one = _checked(plan, number, by_round.get(number), last, claimed, why)
             last = one.link or last
         rounds.append(one)
@@ -144,6 +147,13 @@ def _passed_over(seen: Sequence[SeenRound], number: int) -> str:
     """Say that a later round goes on from an earlier link than this round's; nothing where none does."""
     later = (said.message.claim.round for one in seen if one.round > number for said in one.announced)
     return "a later round begins where it began" if any(link < number for link in later) else ""
+
+
+def _unclaimed(recorded: Recorded, seen: SeenRound | None, claimed: Claimed | None) -> str:
+    """Say why nothing was claimed of a round, where the server's transcript would tell; nothing elsewhere."""
+    if claimed is not None or not recorded.has_server:
+        return ""
+    return "it was not announced" if seen is None else seen.lacking or "nothing was claimed of it"
 
 
 def attested(plan: RunPlan, certified: CertifiedRound | None, claimed: Claimed | None) -> tuple[str, str]:
@@ -168,25 +178,33 @@ def _claims(plan: RunPlan, kept: KeptMessages) -> tuple[dict[int, tuple[Claimed,
         link = link_of(plan.run, one.message.claim)
         announced[link][one.digest] = one.message
         shown[link].append(one.evidence)
+    signed = set(announced)
+    signed.update(link_of(plan.run, one.message.claim) for one in kept.of(OpeningProof) if one.signed)
+    signed.update(link_of(plan.run, one.message.claim) for one in kept.of(StepProof) if one.signed)
     for claim, evidence in kept.claims:
         shown[link_of(plan.run, claim)].append(evidence)
     given, wrong = _attests(plan, kept)
     found: dict[int, list[Claimed]] = defaultdict(list)
     for link, where in shown.items():
         words = tuple(announced[link].values()) if link in announced else ()
-        found[link.claim.round].append(Claimed(link, words, tuple(where), given.get(link.root, {})))
-    for round_, some in sorted(found.items()):
-        if len(some) > 1:
-            what = "first models" if round_ < 0 else f"outcomes of round {round_}"
-            wrong.append(
-                breach(
-                    AUDIT,
-                    f"The server claims {len(some)} {what}.",
-                    evidence=tuple(one.evidence[0] for one in some),
-                    remedy=SPLIT,
-                )
-            )
+        by = given.get(link.root, {})
+        found[link.claim.round].append(Claimed(link, words, link in signed, tuple(where), by))
+    wrong += [_two_claims(round_, some) for round_, some in sorted(found.items()) if len(some) > 1]
     return {round_: tuple(some) for round_, some in found.items()}, wrong
+
+
+def _two_claims(round_: int, some: Sequence[Claimed]) -> Finding:
+    what = "first models" if round_ < 0 else f"outcomes of round {round_}"
+    evidence = tuple(one.evidence[0] for one in some)
+    if sum(one.signed for one in some) > 1:
+        return breach(AUDIT, f"The server claims {len(some)} {what}.", evidence=evidence, remedy=SPLIT)
+    words = sorted({shown.source for one in some if not one.signed for shown in one.evidence})
+    return warning(
+        AUDIT,
+        f"The server claims {len(some)} {what}, says {listed(words)} without its signature.",
+        evidence=evidence,
+        remedy="either the server split its parties, or these transcripts are not true",
+    )
 
 
 def _attests(plan: RunPlan, kept: KeptMessages) -> tuple[dict[bytes, Given], list[Finding]]:
@@ -257,14 +275,15 @@ def _checked(
     seen: SeenRound | None,
     last: ChainLink | None,
     claimed: Claimed | None,
-    refused: str,
+    void: str,
 ) -> CheckedRound:
     def verdict(what: LinkVerdict, why: str = "") -> CheckedRound:
         return CheckedRound(number, seen, last, claimed, what, why)
 
-    if claimed is None or (refused and not claimed.announced):
-        why = "it was not announced" if seen is None else seen.lacking
-        return verdict(LinkVerdict.VOID, refused or why or "nothing was claimed of it")
+    if void and (claimed is None or not claimed.announced):
+        return verdict(LinkVerdict.VOID, void)
+    if claimed is None:
+        return verdict(LinkVerdict.OPEN, "these transcripts do not tell what became of it")
     if seen is None or seen.certified is None or last is None:
         why = "it was not announced to these parties" if seen is None else seen.lacking
         what = LinkVerdict.WRONG if seen is not None and seen.wrong else LinkVerdict.OPEN

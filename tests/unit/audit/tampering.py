@@ -67,10 +67,12 @@ def received(
     signed: bool = True,
     added: bool = False,
     inner: bool = True,
+    whole: bool = True,
 ) -> None:
     """Change a message that a process received in a round, signed again by who had sent it or not.
 
     ``added``: leave the true one, too. ``inner``: of an announcement, sign the claim in it again as well.
+    ``whole``: in one frame; else in parts, of which the message is kept.
     """
     done = 0
 
@@ -80,6 +82,9 @@ def received(
             return [(of, fields)]
         done += 1
         frame = (directory.frame_folder / fields["kept"]).read_bytes()
+        if not whole:
+            name = keep(directory, encode(change(decode(frame, "test"))))
+            return [(of, {**fields, "kept": name, "sha256": name})]
         payload = peek(frame, "test")
         changed = change(decode(bytes(payload.body), "test"))
         body = encode(_signed(changed, payload.header.place) if inner else changed)

@@ -7,32 +7,36 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from msgspec import structs
 
 from securefl.base.arrays import F32
+from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError
-from securefl.base.ids import PartyId
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit import chain
 from securefl.lab.audit.chain import Known, VerifiedRun, audit_chain, check_verifiable, verify_run
 from securefl.lab.audit.finding import Severity
+from securefl.lab.audit.kept import read_kept
 from securefl.lab.audit.links import LinkVerdict
 from securefl.lab.audit.load import load
 from securefl.lab.audit.run import audit
 from securefl.lab.audit.verified import verification_json, verification_page
 from securefl.protocol.messages.rounds import Certificate
-from securefl.protocol.messages.verification import Attest, ChainedAnnounce
-from securefl.protocol.wire.codec import decode
+from securefl.protocol.messages.verification import Attest, ChainedAnnounce, RoundClaim
+from securefl.protocol.wire.codec import decode, decode_struct, encode
 from securefl.protocol.wire.envelope import peek
+from securefl.protocol.wire.outbox import Outbox
 from securefl.runtime.report.rundir import RunDirectory
 from tests.simulation.lying import attesting, distinct, other_outcome, other_sums, verified
 from tests.simulation.rosters import seeded_identities
 from tests.simulation.test_verified_rounds import clusters, next_float, one_more
-from tests.simulation.world import Op, World
+from tests.simulation.world import RUN, Op, World
 from tests.unit.audit.runs import record
-from tests.unit.audit.tampering import NAMES, received, retold
+from tests.unit.audit.tampering import IDENTITIES, NAMES, keep, received, retold
 
 FIRST = np.zeros(16, dtype=np.float32)
 MODES: dict[str, dict[str, str]] = {
@@ -120,6 +124,30 @@ class TestWhatHolds:
         assert {line.repeated for line in run.lines} == {"no"}
         assert "In rounds 0, 1, 2 not every sum and step was repeated here" in run.findings[0].claim
 
+    def test_only_what_its_key_opens_is_repeated(
+        self, recorded: RunDirectory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(chain, "_seeded", lambda *_: {})
+        run = look(recorded)
+        assert {line.repeated for line in run.lines} == {"no"}
+        assert any("could not be opened or repeated here" in one.claim for one in run.findings)
+        one = look(recorded, identities={NAMES[0]: IDENTITIES[NAMES[0]]})
+        assert one.lines[0].repeated == "1 of 3 sums, the step"
+        assert run.proved, "all rests on attests"
+
+    def test_messages_that_come_in_parts_are_kept_without_the_frame_s_signature(self, tmp_path: Path) -> None:
+        """The claim in an announcement has a signature of its own."""
+
+        def small(world: World) -> None:
+            world.server.outbox = Outbox(RUN, IDENTITIES[SERVER], InsecureSeededEntropy(3), 4096)
+
+        directory = record(tmp_path / "run", verified(), length=16, train=distinct, lab=True, prepare=small)
+        kept = read_kept(load(directory.path)).of(ChainedAnnounce)
+        assert not any(one.signed for one in kept if one.place.round == 2)
+        assert look(directory).proved
+        received(directory, "p03", "ChainedAnnounce", 2, other_model, whole=False)
+        assert "In the announcement of round 2 the server sends a claim without" in breaches(look(directory))
+
     def test_anybody_s_transcript_has_the_quorums_of_all_rounds_but_the_last(
         self, copied: RunDirectory
     ) -> None:
@@ -129,6 +157,22 @@ class TestWhatHolds:
         assert [line.signatures for line in run.lines] == ["12/8"] * 3
         assert (run.proved, breaches(run)) == (False, "")
         assert "is not proved to be what the rule makes" in run.sentence
+
+    def test_no_transcript_alone_accuses_anybody_or_proves_the_end(
+        self, recorded: RunDirectory, tmp_path: Path
+    ) -> None:
+        for name in NAMES:
+            shutil.copytree(recorded.path, tmp_path / name)
+            alone = RunDirectory.open(tmp_path / name)
+            only(alone, name)
+            run = look(alone, final=final_of(recorded))
+            assert (breaches(run), run.proved, len(run.lines)) == ("", False, 3), name
+            assert run.lines[2].verdict is LinkVerdict.OPEN, name
+
+    def test_the_server_s_transcript_alone_proves_nothing(self, copied: RunDirectory) -> None:
+        only(copied, "server")
+        with pytest.raises(ConfigError, match="hold no announcement"):
+            look(copied)
 
     def test_the_server_s_transcript_has_the_attests_of_the_last(self, copied: RunDirectory) -> None:
         only(copied, "p03", "server")
@@ -304,6 +348,28 @@ class TestEquivocation:
         assert "The server claims 2 outcomes of round 1." in found
         assert "link of another model than parties signed" in found
 
+    def test_a_claim_that_one_party_tells_of_without_a_signature(self, copied: RunDirectory) -> None:
+        """It may have made it up: nobody is accused, and the chain stands by its signatures."""
+
+        def invented(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+            if fields.get("message") == "OpeningProof" and fields["place"][0] == 1:
+                claim = decode_struct(RoundClaim, (copied.frame_folder / fields["claim"]).read_bytes(), "p03")
+                del fields["kept"]
+                fields["claim"] = keep(copied, encode(structs.replace(claim, model=bytes(32))))
+            return [(kind, fields)]
+
+        verifiers = {
+            path.stem
+            for path in copied.transcript_folder.glob("p*.jsonl")
+            for entry, _ in load(copied.path).messages(path.stem, "received", "OpeningProof")
+            if cast("Any", entry.fields["place"])[0] == 1
+        }
+        retold(copied, min(verifiers), invented)
+        run = look(copied)
+        (told,) = [one for one in run.findings if one.severity is Severity.WARNING]
+        assert f"2 outcomes of round 1, says {min(verifiers)} without its signature" in told.claim
+        assert run.proved
+
     def test_two_roots_of_one_signer(self, copied: RunDirectory) -> None:
         received(copied, "server", "Attest", 1, lambda _said: Attest(root=bytes(32)), added=True)
         found = breaches(look(copied))
@@ -358,4 +424,7 @@ class TestRefused:
 
     def test_another_roster_counts_where_it_is_given(self, recorded: RunDirectory) -> None:
         _, other = seeded_identities(NAMES, 2)
-        assert "proves nothing" in breaches(look(recorded, roster=other))
+        with pytest.raises(
+            ConfigError, match=r"no announcement of a round that its server signed: .* proves"
+        ):
+            look(recorded, roster=other)
