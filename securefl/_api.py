@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from securefl.base.errors import ConfigError
-from securefl.lab.audit import AuditReport, load_truth
+from securefl.lab.audit import AuditReport, known_of, load_truth
 from securefl.lab.audit import audit as audited
 from securefl.lab.audit import load as read_run
 from securefl.lab.planning import Demand, Plan, draft
@@ -297,4 +297,5 @@ def audit(path: str | Path, *, colluders: Iterable[str] = (), lab: bool = False)
         ConfigError: a damaged transcript, or an unknown colluder.
     """
     recorded = read_run(Path(path), tuple(colluders))
-    return audited(recorded, load_truth(Path(path), recorded) if lab else None)
+    known = known_of(recorded, Path(path)) if recorded.scenario.secure_sum.verified else None
+    return audited(recorded, load_truth(Path(path), recorded) if lab else None, known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -14,6 +15,7 @@ import pytest
 from msgspec import structs
 
 from securefl.base.arrays import F32
+from securefl.base.crypto.keyfiles import write_identity
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
@@ -21,10 +23,12 @@ from securefl.lab.audit import chain
 from securefl.lab.audit.chain import Known, VerifiedRun, audit_chain, check_verifiable, verify_run
 from securefl.lab.audit.finding import Severity
 from securefl.lab.audit.kept import read_kept
+from securefl.lab.audit.knowing import known_of
 from securefl.lab.audit.links import LinkVerdict
 from securefl.lab.audit.load import load
 from securefl.lab.audit.run import audit
 from securefl.lab.audit.verified import verification_json, verification_page
+from securefl.protocol.messages.masking import Retry
 from securefl.protocol.messages.rounds import Certificate
 from securefl.protocol.messages.verification import Attest, ChainedAnnounce, RoundClaim
 from securefl.protocol.wire.codec import decode, decode_struct, encode
@@ -48,6 +52,15 @@ MODES: dict[str, dict[str, str]] = {
         "aggregation__rule": '{type = "median"}',
     },
     "truncated weights": {"weighting__mode": '"truncate"', "weighting__cap": "5"},
+    "open groups": {
+        "size": "3",
+        "secure_sum__colluders": "1",
+        "groups__count": "2",
+        "groups__mode": "open",
+        "groups__warmup": "1",
+        "groups__choice_epsilon": "8.0",
+        "weighting__mode": "ignore",
+    },
     "atoms": {"size": "6", "clustering__atoms": "3", "threshold": "4", "min_survivors": "4"},
 }
 
@@ -68,7 +81,16 @@ def ran(
             world.nodes[name].seam = attesting
 
     with lie or nullcontext():
-        return record(out, verified(**settings), length=16, train=distinct, lab=lab, ops=ops, prepare=prepare)
+        return record(
+            out,
+            verified(**settings),
+            length=16,
+            train=distinct,
+            lab=lab,
+            ops=ops,
+            prepare=prepare,
+            choose=lambda party, _round: int(party[1:]) % 2,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +130,8 @@ class TestWhatHolds:
     @pytest.mark.parametrize("mode", MODES)
     def test_each_round_is_confirmed_and_repeated(self, mode: str, tmp_path: Path) -> None:
         directory = ran(tmp_path / "run", settings=MODES[mode])
-        run = look(directory, final=final_of(directory))
+        final = final_of(directory)
+        run = look(directory, first=np.zeros_like(final), final=final)
         assert [line.verdict for line in run.lines] == [LinkVerdict.CONFIRMED] * len(run.lines)
         assert {line.repeated for line in run.lines} == {"yes"}
         assert (run.proved, run.exit_code, run.findings) == (True, 0, ())
@@ -192,6 +215,13 @@ class TestWhatHolds:
         run = look(ran(tmp_path / "run", ops=[Op("crash", "p03", "MaskedInput")]))
         assert run.proved
         assert run.lines[0].signatures == "11/8"
+
+    def test_a_sum_that_was_begun_again_is_repeated(self, tmp_path: Path) -> None:
+        spoilt = [Op("spoil", "p03", "ShareBoxes")]
+        six = {"size": "6", "threshold": "4", "min_survivors": "4"}
+        directory = ran(tmp_path / "run", ops=spoilt, settings=six)
+        assert any(one.place.attempt == 1 for one in read_kept(load(directory.path)).of(Retry))
+        assert {line.repeated for line in look(directory).lines} == {"yes"}
 
     def test_it_is_a_chapter_of_the_audit(self, recorded: RunDirectory) -> None:
         chapter = audit_chain(load(recorded.path), Known(first=FIRST))
@@ -405,6 +435,17 @@ def certificate(frame: bytes) -> Certificate:
 
 def without_frames(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(kind, {name: value for name, value in fields.items() if name not in {"kept", "claim"}})]
+
+
+def test_keys_are_read_and_what_is_not_known_is_said(recorded: RunDirectory, tmp_path: Path) -> None:
+    write_identity(tmp_path / "p00.key", IDENTITIES[NAMES[0]])
+    run = load(recorded.path)
+    known = known_of(run, recorded.path, keys=[tmp_path / "p00.key"])
+    assert known.identities == {NAMES[0]: IDENTITIES[NAMES[0]]}
+    assert (known.unknown, known.final) == ("", None)
+    data = structs.replace(run.scenario.data, set="npz:/nowhere.npz")
+    elsewhere = structs.replace(run.scenario, data=data)
+    assert "nowhere" in known_of(replace(run, scenario=elsewhere), recorded.path).unknown
 
 
 class TestRefused:
