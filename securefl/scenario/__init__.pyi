@@ -16,6 +16,7 @@ from .behaviours import NoNoise as NoNoise
 from .behaviours import Phase as Phase
 from .behaviours import Poisoning as Poisoning
 from .behaviours import ServerBehaviour as ServerBehaviour
+from .behaviours import ServerCraftsModel as ServerCraftsModel
 from .behaviours import ServerDropsMates as ServerDropsMates
 from .behaviours import ServerWithholdsNonces as ServerWithholdsNonces
 from .behaviours import SparseEnergy as SparseEnergy

@@ -246,6 +246,10 @@ class ServerSplitsModel(ServerBehaviour, tag="server-splits-model", frozen=True,
     """Sends one party another model than the others."""
 
 
+class ServerCraftsModel(ServerBehaviour, tag="server-crafts-model", frozen=True, kw_only=True):
+    """Gives all parties a model of its choice instead of the one that its rule made."""
+
+
 class ServerReopensAttempt(ServerBehaviour, tag="server-reopens-attempt", frozen=True, kw_only=True):
     """Retries a sum after its freeze."""
 

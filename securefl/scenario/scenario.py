@@ -97,12 +97,15 @@ class SecureSum(_Section, frozen=True, kw_only=True):
     validate: Validate | Literal["none"] = "none"
     """``crypten`` only: leave out members whose update is too long, before the sum is opened (ADR 0024)."""
     server: Literal["curious", "active"] = "curious"
-    verify: Literal["off", "committee", "all"] = "off"
-    """``active`` only: who repeats what the server makes of a round, before anybody trains on it."""
+    verify: Literal["off", "committee", "all"] | None = None
+    """Who repeats what the server makes of a round, before anybody trains on it. None: a committee where the
+    server is ``active``, elsewhere nobody."""
     committee: Positive | None = None
     """Parties that repeat the step of a round; None: as few as fail in a run with probability 1e-6."""
     verify_megabytes: Positive = 4096
     """The most that the server is to send to verifiers in one round."""
+    lost_clusters: NonNegative = 0
+    """l: certified sums that a verified step may do without; the server chooses which."""
     threshold: Positive = 2
     """t: members needed to open."""
     min_survivors: Positive = 2
@@ -119,9 +122,14 @@ class SecureSum(_Section, frozen=True, kw_only=True):
     """The server keeps masked inputs in memory up to this size and spools them to disk above it."""
 
     @property
+    def verification(self) -> Literal["off", "committee", "all"]:
+        """``verify``, or what it is where it is left open."""
+        return self.verify or ("committee" if self.server == "active" else "off")
+
+    @property
     def verified(self) -> bool:
         """Whether openings and steps are verified."""
-        return self.verify != "off"
+        return self.verification != "off"
 
     @property
     def validated(self) -> Validate | None:
@@ -247,6 +255,7 @@ class Expect(_Section, frozen=True, kw_only=True):
         "false_alarms",
         "updates_refused",
         "dishonest_counted",
+        "verified_rounds",
     ]
     at_least: float | None = None
     at_most: float | None = None

@@ -96,7 +96,7 @@ class Pool:
         edges = [bytes(least), b"\xff" * least, b"\x01".ljust(least, b"\x00"), bytes(least + 7)]
         known = [blob for blob in edges + self.blobs if least <= len(blob) <= most]
         anything = st.binary(min_size=least, max_size=min(most, max(least, 64)))
-        if least == 64:
+        if least == 64 < most:
             return st.one_of(st.sampled_from(known), anything, self.frames)
         return st.one_of(st.sampled_from(known), anything)
 

@@ -47,6 +47,7 @@ def write_scenario(
     threshold: int = 2,
     min_survivors: int = 2,
     server: str = "curious",
+    verify: str = "off",
     rounds: int = 2,
 ) -> Path:
     text = BASE.format(
@@ -58,6 +59,8 @@ def write_scenario(
         server=server,
         rounds=rounds,
     )
+    if server == "active":
+        text = text.replace('server = "active"', f'server = "active"\nverify = "{verify}"')
     path = folder / "live.toml"
     path.write_text(text + behaviours)
     return path

@@ -29,7 +29,7 @@ def committee_of(scenario: Scenario, seed: bytes, participants: Sequence[PartyId
         seed: of the round, certified, 32 bytes.
         participants: everybody who was drawn for it.
     """
-    if scenario.secure_sum.verify == "all":
+    if scenario.secure_sum.verification == "all":
         return tuple(sorted(participants))
     return tuple(sorted(shuffled(sorted(participants), seed, "committee")[: committee_size(scenario)]))
 
@@ -37,7 +37,7 @@ def committee_of(scenario: Scenario, seed: bytes, participants: Sequence[PartyId
 def attests_needed(scenario: Scenario, members: int) -> int:
     """Return how many of so many members of a committee have to attest a step."""
     sums = scenario.secure_sum
-    if sums.verify == "all":
+    if sums.verification == "all":
         return quorum_of(scenario.parties, sums.colluders)
     return members // 2 + 1
 
@@ -48,7 +48,7 @@ def committee_size(scenario: Scenario) -> int:
     Twice the colluders and one more never fail.
     """
     sums = scenario.secure_sum
-    if sums.verify == "all":
+    if sums.verification == "all":
         return scenario.parties
     if sums.committee is not None:
         return sums.committee
@@ -61,7 +61,7 @@ def committee_failure(scenario: Scenario) -> float:
     At the presence that suits the server best: as few parties as a round needs, all colluders among them.
     """
     sums, size = scenario.secure_sum, committee_size(scenario)
-    if sums.verify == "all":
+    if sums.verification == "all":
         return 0.0 if sums.colluders < attests_needed(scenario, size) else 1.0
     return _failure(fewest_participants(scenario), sums.colluders, size, MAX_DRAWS * scenario.stop.rounds)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
+from securefl.base.crypto import digest
 from securefl.methods.clustering import (
     max_cluster_size,
     odds,
@@ -15,7 +18,7 @@ from securefl.methods.clustering import (
 from securefl.methods.feasibility.atoms import tolerated_dropouts
 from securefl.methods.feasibility.task_groups import judged_together
 from securefl.methods.robust import withstood
-from securefl.scenario import Scenario
+from securefl.scenario import Scenario, own_sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,9 @@ class DerivedLimits:
     """P(more than f of a given party's cluster mates collude in at least one opening): what shared noise is
     not reckoned for. At most so much, however few parties a round goes on with; 0.0 without shared noise."""
 
+    own_rules: bytes = b""
+    """Digest of the files that a user's own rules are in, where parties repeat the step; empty elsewhere."""
+
     @property
     def clusters(self) -> int:
         """c: clusters per reclustering."""
@@ -80,4 +86,13 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         p_alone_per_opening=alone,
         p_alone_in_run=in_run,
         p_shares_fail=p_shares_fail(scenario),
+        own_rules=_own_rules(scenario) if plan.verified else b"",
     )
+
+
+def _own_rules(scenario: Scenario) -> bytes:
+    """Digest of the source of one's own rules: who has another file cannot repeat a step."""
+    sources = own_sources(msgspec.to_builtins(scenario.aggregation))
+    if not sources:
+        return b""
+    return digest("own rules", *(part for name in sorted(sources) for part in (name, sources[name])))

@@ -52,7 +52,7 @@ def check(scenario: Scenario) -> DerivedLimits:
     _check_secure_sum(scenario, sizes)
     check_crypten(scenario, min(sizes))
     check_validation(scenario, sizes)
-    check_verification(scenario)
+    check_verification(scenario, len(sizes))
     check_leakage(scenario)
     ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
     check_aggregation(scenario, len(sizes))

@@ -22,6 +22,7 @@ from .server.group_sums import aggregate_groups as aggregate_groups
 from .server.machine import ServerMachine as ServerMachine
 from .server.optimiser import past_update as past_update
 from .server.phases import Certifying as Certifying
+from .server.phases import Evaluating as Evaluating
 from .server.phases import Releasing as Releasing
 from .server.phases import Revealing as Revealing
 from .server.phases import ServerContext as ServerContext

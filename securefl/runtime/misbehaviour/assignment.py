@@ -88,7 +88,7 @@ def server_behaviour(behaviours: tuple[Behaviour, ...]) -> EffectSeam:
     Raises:
         UsageError: one of them is a party's.
     """
-    at_effects = (b for b in behaviours if not isinstance(b, kinds.IsolatingServer))
+    at_effects = (b for b in behaviours if not isinstance(b, kinds.IsolatingServer | kinds.ServerCraftsModel))
     return Chain([_server_seam(behaviour) for behaviour in at_effects])
 
 

@@ -25,8 +25,9 @@ from securefl.protocol.round import (
     draw_round,
 )
 from securefl.runtime.misbehaviour.seam import acts
+from securefl.runtime.misbehaviour.server_crafting import CraftsModel
 from securefl.runtime.misbehaviour.server_dropping import DropsMates, ServerLike
-from securefl.scenario import Behaviour, ServerDropsMates, ServerWithholdsNonces
+from securefl.scenario import Behaviour, ServerCraftsModel, ServerDropsMates, ServerWithholdsNonces
 
 _MachineT = TypeVar("_MachineT", bound=ServerLike)
 
@@ -93,4 +94,6 @@ def server_machine(
             wrapped = WithholdsNonces(wrapped, plan, behaviour)
         elif isinstance(behaviour, ServerDropsMates):
             wrapped = DropsMates(wrapped, plan, behaviour)
+        elif isinstance(behaviour, ServerCraftsModel):
+            wrapped = CraftsModel(wrapped, behaviour)
     return wrapped

@@ -22,10 +22,9 @@ from securefl.runtime.report.header_sums import (
     on_atoms,
     on_crypten,
     on_groups,
-    on_proofs,
     on_validation,
-    on_verification,
 )
+from securefl.runtime.report.header_verified import on_verification
 from securefl.scenario import Behaviour, FalseCount, Poisoning, Scenario, UpdateAttack, Weighting
 
 
@@ -42,8 +41,7 @@ def scenario_header(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...
         *_on_privacy(scenario, limits),
         *on_noise(scenario),
         *on_validation(scenario),
-        *on_verification(scenario),
-        *on_proofs(scenario, limits),
+        *on_verification(scenario, limits),
         *on_checks(scenario),
         *_on_robustness(scenario, limits),
         *on_shares(scenario),

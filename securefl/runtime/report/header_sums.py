@@ -8,9 +8,6 @@ from securefl.base.text import count, percent
 from securefl.methods.clustering import (
     atom_sizes,
     atoms_per_cluster,
-    attests_needed,
-    committee_failure,
-    committee_size,
     group_sizes,
     hides_groups,
     odds,
@@ -18,11 +15,8 @@ from securefl.methods.clustering import (
     planned_atoms,
 )
 from securefl.methods.feasibility import (
-    DerivedLimits,
-    most_parameters,
     norm_test_of,
     p_atoms_held,
-    proofs_of,
     unheard,
 )
 from securefl.methods.privacy import ATTACK_FACTOR, HONEST_SHARE, accepted_at, truth_probability
@@ -164,37 +158,4 @@ def on_validation(scenario: Scenario) -> Iterator[str]:
         "  not stopped: an evaluator that deviates can frame, admit a friend, or spoil the sum; and make who"
         f" is refused tell one bit of its choice about each update, {bits:,} in the run at most, to its"
         " cluster and the server"
-    )
-
-
-def on_verification(scenario: Scenario) -> Iterator[str]:
-    """Header lines on verified rounds: who repeats what, at which odds, and what is left to the server."""
-    sums = scenario.secure_sum
-    if not sums.verified:
-        return
-    members, f = committee_size(scenario), sums.colluders_per_cluster
-    who = "all who take part" if sums.verify == "all" else f"a committee of {members}, drawn in each round,"
-    fails = committee_failure(scenario)
-    odds_of = "never" if fails == 0 else f"with probability {percent(fails)} in the run"
-    yield (
-        f"verified rounds: {f + 1} members of each cluster repeat its opening, and {who} repeat the step;"
-        f" {attests_needed(scenario, members)} must attest it before anybody trains on the model"
-    )
-    yield f"  colluders are enough to attest a model of the server's choice {odds_of}, redraws included"
-    yield (
-        "  left to an active server: whether a round counts (1 bit a round), and in which round the run ends;"
-        f" a cluster of more than f = {f} colluders may choose its sum after the others"
-    )
-
-
-def on_proofs(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
-    """Header line on what verifiers are sent in a round, whatever the size of the model."""
-    if not scenario.secure_sum.verified:
-        return
-    million = proofs_of(scenario, limits.ring_bits, 1_000_000)
-    yield (
-        f"  for each million parameters the server sends verifiers up to {million.total / 1e6:,.0f} MB a"
-        f" round ({million.openings / 1e6:,.0f} MB openings, {million.steps / 1e6:,.0f} MB steps); models of"
-        f" up to {most_parameters(scenario, limits.ring_bits):,} parameters fit into"
-        f" {scenario.secure_sum.verify_megabytes:,} MB (secure_sum.verify_megabytes)"
     )

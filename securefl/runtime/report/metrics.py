@@ -7,7 +7,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from securefl.base.ids import PartyId
 from securefl.methods.attacks import party_names
-from securefl.protocol.round import AnyReport, ClustersDrawn, PartiesJoined, RoundDone, RoundStarted, RunPlan
+from securefl.protocol.round import (
+    AnyReport,
+    ClaimConfirmed,
+    ClaimRefused,
+    ClustersDrawn,
+    PartiesJoined,
+    RoundDone,
+    RoundStarted,
+    RunPlan,
+)
 from securefl.runtime.report.checks import Checked, CheckWatch
 from securefl.runtime.report.draft import RoundDraft
 from securefl.runtime.report.outcome import Outcome
@@ -47,6 +56,8 @@ class RunMetrics:
         self._records: list[RoundRecord] = list(earlier)
         self._accounts: Accounts | None = None
         self._watch: CheckWatch | None = None
+        self.claims: dict[int, str] = {}
+        """Why the step of each round is void; empty where verifiers confirm it."""
         self.missing: tuple[PartyId, ...] = ()
         """Parties that were not there when the run started."""
 
@@ -89,6 +100,10 @@ class RunMetrics:
         match report:
             case PartiesJoined(missing=missing):
                 self.missing = missing
+            case ClaimConfirmed(round=claimed):
+                self.claims[claimed] = ""
+            case ClaimRefused(round=claimed, reason=reason):
+                self.claims[claimed] = reason
             case RoundStarted():
                 draft.started = now
             case ClustersDrawn(clusters=clusters) if self._accounts is not None:
@@ -169,6 +184,7 @@ class RunMetrics:
             updates_refused=sum(
                 out.reason == OVERSIZED for record in self._records for out in record.left_out
             ),
+            verified_rounds=list(self.claims.values()).count("") if self.claims else None,
             dishonest_counted=sum(len(self._dishonest.intersection(r.counted)) for r in self._records),
         )
 

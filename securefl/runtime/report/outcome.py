@@ -39,6 +39,8 @@ class Outcome:
     """Times that a party was left out because its update did not pass validation."""
     dishonest_counted: int = 0
     """Times that a party with a behaviour was counted in a round, whether it showed it there or not."""
+    verified_rounds: int | None = None
+    """Rounds whose step verifiers have confirmed; None where nobody repeats it."""
     reason: str = ""
     """Why the run ended."""
 

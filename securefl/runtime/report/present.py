@@ -37,6 +37,7 @@ def print_summary(console: Console, summary: Summary) -> None:
         ("Who was counted", rounds_shown(summary, console)),
         ("What declared counts weighed, in the last round", _weighed(summary)),
         ("What the server could see", _view(summary)),
+        ("What was verified", _verified(summary)),
         ("What the checks left out", _checked(summary)),
         ("What was refused", _refused(summary)),
         ("Expectations", _expectations(summary)),
@@ -169,6 +170,17 @@ def _privacy(summary: Summary) -> Iterator[Text]:
 def _checked(summary: Summary) -> Iterator[Text]:
     if summary.checked is not None:
         yield from map(Text, check_lines(summary.checked))
+
+
+def _verified(summary: Summary) -> Iterator[Text]:
+    if not summary.claims:
+        return
+    confirmed = [round_ for round_, reason in summary.claims.items() if not reason]
+    told = f"verifiers confirmed the step of {counted(len(confirmed), 'round')} of {len(summary.claims)}"
+    yield Text(f"{told}: openings, rule and model follow from what parties have signed")
+    for round_, reason in summary.claims.items():
+        if reason:
+            yield Text.assemble(f"round {round_}: ", ("its step is void", "yellow"), f": {printable(reason)}")
 
 
 def _refused(summary: Summary) -> Iterator[Text]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from securefl.base.entropy import OsEntropy
@@ -113,6 +113,8 @@ class Summary:
     """Whether there was no network and nothing to keep secret."""
     privacy: Account | None = None
     """What was spent of the parties' privacy; None without any."""
+    claims: Mapping[int, str] = field(default_factory=dict)
+    """Why the step of each round is void; empty where verifiers confirmed it."""
     checked: Checked | None = None
     """What the checks of opened sums left out; None without checks."""
     seconds: float
@@ -197,6 +199,7 @@ class Summary:
             },
             **({} if self.privacy is None else {"privacy": self.privacy.to_json()}),
             **({} if self.checked is None else {"checks": self.checked.to_json()}),
+            **_verified(self.claims),
             "refusals": [
                 {**refusal._asdict(), "count": count}
                 for refusal, count in list(self.refusals.items())[:_MAX_REFUSALS]
@@ -216,6 +219,15 @@ def _measured(rounds: Sequence[RoundRecord]) -> dict[str, JsonValue]:
     if not bits:
         return {}
     return {"projections_to_dealer_and_evaluator": projections, "bits_to_deviating_evaluators": bits}
+
+
+def _verified(claims: Mapping[int, str]) -> dict[str, JsonValue]:
+    """Rounds that verifiers confirmed, and why others are void; nothing where nobody repeats any."""
+    if not claims:
+        return {}
+    confirmed: list[JsonValue] = [round_ for round_, reason in claims.items() if not reason]
+    void: list[JsonValue] = [{"round": r, "reason": reason} for r, reason in claims.items() if reason]
+    return {"verification": {"confirmed": confirmed, "void": void}}
 
 
 def _backdoor(success: float | None) -> dict[str, JsonValue]:
@@ -269,6 +281,7 @@ def summarise(
         simulated=simulated,
         privacy=metrics.account(),
         checked=metrics.checked(),
+        claims=metrics.claims,
         seconds=seconds,
         files=files,
         ends=ends or {},

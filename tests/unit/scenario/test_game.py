@@ -56,8 +56,8 @@ def test_the_header_says_it(
     limits = checked(
         f"parties={parties}",
         f"clustering.size={m}",
-        f"secure_sum={{server='active', threshold={t}, min_survivors={least}, colluders={q},"
-        f" colluders_per_cluster={f}}}",
+        f"secure_sum={{server='active', verify='off', threshold={t}, min_survivors={least},"
+        f" colluders={q}, colluders_per_cluster={f}}}",
         f"stop.rounds={rounds}",
     )
     best = server(parties, q, m, t, f, rounds).alone(least)
@@ -70,8 +70,8 @@ def test_the_header_says_it(
         for note in headed(
             f"parties={parties}",
             f"clustering.size={m}",
-            f"secure_sum={{server='active', threshold={t}, min_survivors={least}, colluders={q},"
-            f" colluders_per_cluster={f}}}",
+            f"secure_sum={{server='active', verify='off', threshold={t}, min_survivors={least},"
+            f" colluders={q}, colluders_per_cluster={f}}}",
             f"stop.rounds={rounds}",
         )
         if note.startswith("collusion: ")
@@ -173,8 +173,8 @@ def test_colluders_as_many_as_the_threshold_open_an_update_whoever_survives(
     limits = checked(
         f"parties={parties}",
         f"clustering.size={m}",
-        f"secure_sum={{server='active', threshold={t}, min_survivors={least}, colluders={q},"
-        f" colluders_per_cluster={f}}}",
+        f"secure_sum={{server='active', verify='off', threshold={t}, min_survivors={least},"
+        f" colluders={q}, colluders_per_cluster={f}}}",
         "stop.rounds=20",
     )
     assert limits.p_alone_in_run == pytest.approx(in_run, rel=5e-2)
@@ -185,8 +185,8 @@ def test_colluders_as_many_as_the_threshold_open_an_update_whoever_survives(
         for note in headed(
             f"parties={parties}",
             f"clustering.size={m}",
-            f"secure_sum={{server='active', threshold={t}, min_survivors={least}, colluders={q},"
-            f" colluders_per_cluster={f}}}",
+            f"secure_sum={{server='active', verify='off', threshold={t}, min_survivors={least},"
+            f" colluders={q}, colluders_per_cluster={f}}}",
             "stop.rounds=20",
         )
         if note.startswith("collusion: ")

@@ -188,12 +188,15 @@ def test_sizes_count_where_they_are_given() -> None:
     assert len(digests) == 3
 
 
+ACTIVE = ("secure_sum.server='active'", "secure_sum.verify=off")
+
+
 def test_an_active_server_may_not_ask_which_model_fits() -> None:
     """The signed choice is a function of the data, for models that the server makes."""
     with pytest.raises(ConfigError, match="it reads the data from the choices") as refused:
-        check(parse_scenario(OPEN, ("secure_sum.server='active'",)))
+        check(parse_scenario(OPEN, ACTIVE))
     assert refused.value.path == "groups.choice_epsilon"
-    sums = ("secure_sum.server='active'", "secure_sum.threshold=4", "secure_sum.min_survivors=4")
+    sums = (*ACTIVE, "secure_sum.threshold=4", "secure_sum.min_survivors=4")
     check(parse_scenario(OPEN, (*sums, "clustering.size=4", "groups.choice_epsilon=2")))
 
 

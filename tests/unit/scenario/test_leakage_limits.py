@@ -129,7 +129,7 @@ def test_headers_say_what_parties_keep_to() -> None:
 
 def test_a_header_says_when_a_repeated_model_gives_everything_away() -> None:
     """12 parties in 4 clusters: R* = 4 sums of the same updates, one or two a round."""
-    active = "secure_sum={server='active', threshold=2, min_survivors=2}"
+    active = "secure_sum={server='active', verify='off', threshold=2, min_survivors=2}"
     for more, rounds in (("stop.rounds=9",), 4), (("stop.rounds=9", "clustering.reclusterings=2"), 2):
         line, accounts = (one for one in headed(active, *more) if one.startswith("repeated model: "))
         assert f"the sums of {rounds} rounds as a rule determine each of them" in line

@@ -19,7 +19,7 @@ from securefl.scenario.load import load_scenario
 from tests.unit.scenario.samples import attempt, checked, complaint, headed, header_of, refusal, small
 
 FILES = sorted((Path(__file__).parents[3] / "scenarios").glob("*.toml"))
-ACTIVE = ("clustering.size=5", "parties=15", "secure_sum.server=active")
+ACTIVE = ("clustering.size=5", "parties=15", "secure_sum.server=active", "secure_sum.verify=off")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -272,7 +272,7 @@ def test_accepted_exactly_if_the_conditions_of_the_protocol_hold(
         f"parties={parties}",
         f"clustering.size={size}",
         f"secure_sum={{threshold={t}, min_survivors={survivors}, colluders_per_cluster={f}, colluders={q},"
-        f" k_anonymity={k}, server='{server}'}}",
+        f" k_anonymity={k}, server='{server}', verify='off'}}",
         f"leakage.mode={leakage}",
     )
     limits = attempt(*overrides)

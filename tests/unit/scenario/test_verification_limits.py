@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
@@ -128,3 +129,83 @@ def test_the_largest_sum_is_what_the_ring_is_chosen_for() -> None:
     noisy = made("privacy.unit=party", "privacy.multiplier=1.0", "privacy.delta=1e-3", "encoding.clip=1.0")
     assert largest_sum(noisy, 1) > largest_sum(plan, 1)
     assert math.log2(largest_sum(noisy, 4)) < check(noisy).ring_bits - 1
+
+
+def test_an_active_server_is_verified_unless_the_scenario_says_otherwise() -> None:
+    left_open = BASE.replace('verify = "committee"\n', "")
+    assert parse_scenario(left_open).secure_sum.verification == "committee"
+    curious = parse_scenario(left_open, ("secure_sum.server=curious",))
+    assert curious.secure_sum.verification == "off"
+    check(curious)
+    assert "ROUNDS ARE NOT VERIFIED: the server chooses the model" in " ".join(
+        header_of(made("secure_sum.verify=off"))
+    )
+    assert "NOT VERIFIED" not in " ".join(header_of(curious))
+    with pytest.raises(ConfigError, match=r"each would know .* or secure_sum.verify = off"):
+        check(parse_scenario(left_open, ("secure_sum.colluders_per_cluster=0",)))
+
+
+LOSING = (
+    "parties=20",
+    "secure_sum.lost_clusters=1",
+    "secure_sum.colluders=1",
+    "aggregation.rule={type='median'}",
+)
+
+
+class TestLostClusters:
+    def test_the_header_says_between_how_many_models_the_server_chooses(self) -> None:
+        lines = " ".join(header_of(made(*LOSING)))
+        assert "without which sums: at most 1 of 5 (2.8 bits a round)" in lines
+
+    @pytest.mark.parametrize(
+        ("overrides", "reason"),
+        [
+            (("secure_sum.verify=off",), "is for verified rounds"),
+            (("secure_sum.lost_clusters=3",), "of 5 clusters 2 are left, of which median withstands 0"),
+            (("aggregation.rule={type='mean'}",), "of 5 clusters 4 are left, of which mean withstands 0"),
+            (("secure_sum.colluders=2",), "4 are left, of which median withstands 1; 2 may have"),
+            (("aggregation.byzantine=2",), "4 are left, of which median withstands 1; 2 may have"),
+            (("secure_sum.lost_clusters=5",), "of 5 clusters 0 are left"),
+        ],
+    )
+    def test_it_is_refused_where_the_rule_withstands_too_little(
+        self, overrides: tuple[str, ...], reason: str
+    ) -> None:
+        check(made(*LOSING))
+        with pytest.raises(ConfigError, match=reason) as caught:
+            check(made(*LOSING, *overrides))
+        assert str(caught.value).startswith("secure_sum.lost_clusters: ")
+
+
+def test_the_header_says_which_rules_leave_the_model_to_colluders() -> None:
+    mean, median = (
+        " ".join(header_of(made(f"aggregation.rule={{type='{rule}'}}"))) for rule in ("mean", "median")
+    )
+    assert "mean withstands 0 of 3 clusters, so that 1 colluder and the server choose the model" in mean
+    assert "median withstands 1 of 3 clusters, so that 2 colluders and the server choose the model" in median
+    enough = " ".join(header_of(made("secure_sum.colluders=1", "aggregation.rule={type='median'}")))
+    assert "choose the model, within" not in enough
+
+
+def test_a_rule_of_ones_own_counts_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = """
+import numpy as np
+from securefl import Aggregate, Rule
+
+class First(Rule, frozen=True, kw_only=True):
+    def withstands(self, clusters):
+        return 0
+
+    def aggregate(self, stack):
+        return Aggregate(stack.means[0], np.ones(stack.clusters, dtype=bool))
+"""
+    file = tmp_path / "mine_verified.py"
+    file.write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    own = "aggregation.rule={type='mine_verified:First'}"
+    one, off = check(made(own)).own_rules, check(made(own, "secure_sum.verify=off")).own_rules
+    assert len(one) == 32
+    assert off == check(made()).own_rules == b""
+    file.write_text(source.replace("means[0]", "means[1]"))
+    assert check(made(own)).own_rules not in {one, b""}

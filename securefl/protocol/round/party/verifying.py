@@ -84,7 +84,7 @@ def follow(
     if verifying is None or message.claim.previous != last.root:
         # It was away: more than q others have to say that they have seen it confirmed.
         return past, link, False, ()
-    check_claim(verifying.certified, last, message.claim)
+    check_claim(ctx.plan, verifying.certified, last, message.claim)
     check_attests(ctx.plan, verifying.certified, link, message.attests)
     followed, noted = accepted(past, link)
     return followed, link, True, noted
@@ -107,7 +107,7 @@ def vouched(ctx: PartyContext, link: ChainLink, reveals: Mapping[PartyId, Reveal
 
 
 def _claimed(ctx: PartyContext, verifying: Verifying, last: ChainLink, claim: RoundClaim) -> ChainLink:
-    check_claim(verifying.certified, last, claim)
+    check_claim(ctx.plan, verifying.certified, last, claim)
     link = link_of(ctx.plan.run, claim)
     if verifying.attested not in {b"", link.root}:
         raise PeerError(SERVER, f"claims two outcomes of round {claim.round}")

@@ -254,10 +254,11 @@ def close_releasing(ctx: ServerContext, phase: Releasing, now: float) -> tuple[S
         if asking.awaited:
             return asking, (*effects, *more)
         phase, unmasked, effects = asking, Unmasked(), (*effects, *more)
-    if ctx.plan.scenario.secure_sum.verified and len(unmasked.sums) < len(phase.frozen.instances):
+    secure, lost = ctx.plan.scenario.secure_sum, len(phase.frozen.instances) - len(unmasked.sums)
+    if secure.verified and lost > secure.lost_clusters:
         # The server is to have no choice among subsets: all certified sums count, or there is no step.
-        lost = len(phase.frozen.instances) - len(unmasked.sums)
-        reason = f"{count(lost, 'certified sum')} did not open, and a step takes all of them"
+        allowed = f"all but {secure.lost_clusters}" if secure.lost_clusters else "all"
+        reason = f"{count(lost, 'certified sum')} did not open, and a step takes {allowed} of them"
         unmasked, effects = Unmasked(), (*effects, Report(ClaimRefused(phase.standing.round, reason)))
     evaluating, more = _close_opened(ctx, phase, unmasked)
     ctx.store.discard_all()

@@ -26,6 +26,7 @@ from securefl.protocol.round.server.phases import Frozen, Pending, RoundView, Se
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.allowance import allowed
 from securefl.protocol.round.shared.chain import (
+    LOST,
     Attested,
     CertifiedRound,
     committee,
@@ -64,7 +65,7 @@ def claim_step(
     frozen: Frozen,
     unmasked: Unmasked,
 ) -> tuple[Standing, Effects]:
-    """RoundClaim what a round came to, and prove it to whoever is to attest it.
+    """Claim what a round came to, and prove it to whoever is to attest it.
 
     Args:
         ctx: of the server.
@@ -72,24 +73,25 @@ def claim_step(
         after: with the new model.
         view: of the round.
         frozen: its survivors and what fixes every sum.
-        unmasked: all of its sums.
+        unmasked: its sums: all, or all but as many as may be lost.
     """
     run, round_, certified = ctx.plan.run, before.round, certified_of(view, frozen, before.round)
     chain = before.chain
     if chain is None:
         return after, ()
+    opened = {one.key: sum_digest(run, round_, one.key, one.ring) for one in unmasked.sums}
     claim = RoundClaim(
         round=round_,
         previous=chain.link.root,
         statement=frozen.statement,
-        sums=tuple(sum_digest(run, round_, one.key, one.ring) for one in unmasked.sums),
+        sums=tuple(opened.get(key, LOST) for key in certified.commitments),
         state=state_digest(after.velocity),
         model=model_digest(after.params),
     )
     link = link_of(run, claim)
     proofs: list[Send[AnyMessage]] = []
-    for key, instance in sorted(frozen.instances.items()):
-        proofs += _prove_opening(ctx, certified, claim, key, instance, unmasked.secrets[key])
+    for key in opened:
+        proofs += _prove_opening(ctx, certified, claim, key, frozen.instances[key], unmasked.secrets[key])
     proofs += _prove_step(ctx, certified, claim, before.velocity, unmasked.sums)
     asked: dict[Place, set[PartyId]] = {}
     for proof in proofs:

@@ -41,11 +41,13 @@ class RunPlan:
     def config_digest(self) -> bytes:
         """Return what every party signs as its configuration: scenario, roster, run and model.
 
-        Who has another backbone joins no run: its updates would be of another model.
+        Who has another backbone joins no run: its updates would be of another model. Nor does, where steps
+        are repeated, who has another file of a user's own rules.
         """
         scenario, roster = scenario_digest(self.scenario), self.roster.digest()
         frozen = (self.frozen,) if self.frozen else ()
-        return digest("config", self.run, scenario, roster, self.length, *frozen)
+        own = ("own rules", self.limits.own_rules) if self.limits.own_rules else ()
+        return digest("config", self.run, scenario, roster, self.length, *frozen, *own)
 
     def joins_with(self, name: PartyId) -> bytes:
         """Return the digest of the configuration that ``name`` has to join with."""

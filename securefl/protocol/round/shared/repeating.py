@@ -28,19 +28,19 @@ class TooLongError(PeerError):
     """A sum is longer than its members can encode. It may be theirs: nobody can tell who of them made it."""
 
 
-def check_parts(certified: CertifiedRound, claim: RoundClaim) -> None:
-    """Check that a claim is about all sums that were certified.
+def check_parts(plan: RunPlan, certified: CertifiedRound, claim: RoundClaim) -> None:
+    """Check that a claim is about all sums that were certified, but for as many as may be lost.
 
     Raises:
-        PeerError: about fewer, or more, or one is said to be lost.
+        PeerError: about fewer, or more, or too many are said to be lost.
     """
     if len(claim.sums) != len(certified.commitments):
         raise PeerError(SERVER, f"claims {len(claim.sums)} sums, {len(certified.commitments)} were certified")
-    if LOST in claim.sums:
+    if claim.sums.count(LOST) > plan.scenario.secure_sum.lost_clusters:
         raise PeerError(SERVER, "claims a model of a part of the certified sums")
 
 
-def check_claim(certified: CertifiedRound, last: ChainLink, claim: RoundClaim) -> None:
+def check_claim(plan: RunPlan, certified: CertifiedRound, last: ChainLink, claim: RoundClaim) -> None:
     """Check that a claim is about all that was certified of its round, and goes on from the last link.
 
     Raises:
@@ -50,7 +50,7 @@ def check_claim(certified: CertifiedRound, last: ChainLink, claim: RoundClaim) -
         raise PeerError(SERVER, f"claims an outcome of another round than was certified as {certified.round}")
     if claim.previous != last.root:
         raise PeerError(SERVER, f"claims that round {claim.round} began with another model")
-    check_parts(certified, claim)
+    check_parts(plan, certified, claim)
 
 
 def repeat_sum(
@@ -126,6 +126,8 @@ def _read_sums(
     sums, start = list[ClusterSum](), 0
     bits = plan.limits.ring_bits
     for key, stated in zip(certified.commitments, claim.sums, strict=True):
+        if stated == LOST:
+            continue
         words = plan.words(key[0])
         end = start + words * bits // 8
         ring = from_wire(memoryview(raw)[start:end], words, bits, SERVER)
