@@ -18,7 +18,7 @@ from securefl.base.ids import PartyId, RunId
 from securefl.lab.audit.certified import SPLIT, seen_rounds
 from securefl.lab.audit.exhibits import Table
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
-from securefl.lab.audit.kept import AUDIT, KeptMessages, read_kept
+from securefl.lab.audit.kept import AUDIT, KeptMessages, NothingKeptError, read_kept
 from securefl.lab.audit.links import CheckedRound, LinkVerdict, ModelChain, attested, follow_chain
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.repeating import RepeatedHere, repeat_proofs
@@ -116,9 +116,15 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
         known: what there is besides its transcripts.
 
     Raises:
-        ConfigError: it was not verified when it ran, was simulated, or what was kept of it is damaged.
+        NothingKeptError: it was not verified when it ran, was simulated, or there is too little of it here.
+        ConfigError: what was kept of it is damaged.
     """
     check_verifiable(recorded)
+    if known.first is None and known.unknown and recorded.scenario.model.is_own:
+        # Parties signed the digest of what is not trained.
+        raise NothingKeptError(
+            "model", f"cannot be made here: {known.unknown}", "give its code and data (--data-dir)"
+        )
     kept = read_kept(recorded, known.roster)
     plan = _plan(recorded, kept, known)
     seen = seen_rounds(plan, kept)
@@ -128,7 +134,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
     lines = tuple(_line(plan, again, one) for one in chain.rounds)
     if chain.first is None:
         forged = f": {kept.forged[0].claim.rstrip('.')}" if kept.forged else ""
-        raise ConfigError(
+        raise NothingKeptError(
             "transcripts",
             f"hold no announcement of a round that its server signed{forged}",
             "add those of parties that took part, and give the roster of the run",
@@ -164,16 +170,16 @@ def check_verifiable(recorded: Recorded) -> None:
     """Refuse what cannot be verified.
 
     Raises:
-        ConfigError: the run's rounds were not verified, or it was simulated.
+        NothingKeptError: the run's rounds were not verified, or it was simulated.
     """
     if not recorded.scenario.secure_sum.verified:
-        raise ConfigError(
+        raise NothingKeptError(
             "secure_sum.verify",
             "is off: nobody repeated what the server made of the rounds",
             'run it with secure_sum.server = "active" and secure_sum.verify = "committee"',
         )
     if recorded.simulated:
-        raise ConfigError(
+        raise NothingKeptError(
             "transcripts", "are none: a simulation has no signatures", "verify what securefl run left"
         )
 
@@ -189,11 +195,7 @@ def audit_chain(recorded: Recorded, known: Known) -> Chapter:
         said = (holds if run.proved else note)(AUDIT, run.sentence)
         findings = (said, *run.findings)
         rows = tuple(line.cells() for line in run.lines)
-    except ConfigError as error:
-        if not recorded.simulated and any(
-            "roster" in transcript.header for some in recorded.transcripts.values() for transcript in some
-        ):
-            raise
+    except NothingKeptError as error:
         findings, rows = (note(AUDIT, f"Not verified: {error}."),), ()
     return Chapter(
         audit=AUDIT,

@@ -21,6 +21,10 @@ AUDIT: Final = "chain"
 MessageT = TypeVar("MessageT", bound=AnyMessage)
 
 
+class NothingKeptError(ConfigError):
+    """A run, or what is here of it, has nothing that could be verified. Nothing about it is damaged."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeptMessage(Generic[MessageT]):
     """A message that a process has kept."""
@@ -63,7 +67,8 @@ def read_kept(recorded: Recorded, roster: Roster | None = None) -> KeptMessages:
         roster: whose signatures count; None for the roster that transcripts name.
 
     Raises:
-        ConfigError: a file is missing or was altered, nobody kept any, or there are several rosters.
+        NothingKeptError: nobody kept any.
+        ConfigError: a file is missing or was altered, or there are several rosters.
     """
     names = {
         str(transcript.header["roster"])
@@ -72,7 +77,7 @@ def read_kept(recorded: Recorded, roster: Roster | None = None) -> KeptMessages:
         if "roster" in transcript.header
     }
     if not names:
-        raise ConfigError(
+        raise NothingKeptError(
             "transcripts", "hold no signed frames", "run it again: this version keeps them in verified runs"
         )
     if len(names) > 1 and roster is None:

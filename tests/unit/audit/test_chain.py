@@ -196,6 +196,7 @@ class TestWhatHolds:
         only(copied, "server")
         with pytest.raises(ConfigError, match="hold no announcement"):
             look(copied)
+        assert "Not verified" in audit_chain(load(copied.path), Known(first=FIRST)).findings[0].claim
 
     def test_the_server_s_transcript_has_the_attests_of_the_last(self, copied: RunDirectory) -> None:
         only(copied, "p03", "server")
@@ -435,6 +436,26 @@ def certificate(frame: bytes) -> Certificate:
 
 def without_frames(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(kind, {name: value for name, value in fields.items() if name not in {"kept", "claim"}})]
+
+
+def test_a_scenario_that_nobody_signed(copied: RunDirectory) -> None:
+    text = copied.scenario_file.read_text()
+    assert "learning_rate = 1.0" in text
+    copied.scenario_file.write_text(text.replace("learning_rate = 1.0", "learning_rate = 2.0"))
+    run = look(copied)
+    assert "parties signed another configuration than the run directory has" in breaches(run)
+    assert not run.proved
+
+
+def test_a_model_of_one_s_own_that_cannot_be_made_is_refused(
+    recorded: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parties signed what of it is not trained, and that is not known here."""
+    run = load(recorded.path)
+    monkeypatch.setattr(type(run.scenario.model), "is_own", property(lambda _: True))
+    with pytest.raises(ConfigError, match="cannot be made here: no such module"):
+        verify_run(run, Known(unknown="no such module"))
+    assert verify_run(run, Known(first=FIRST)).proved
 
 
 def test_keys_are_read_and_what_is_not_known_is_said(recorded: RunDirectory, tmp_path: Path) -> None:
