@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import structs
 
 from securefl.base.arrays import F32
+from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import SERVER, PartyId
 from securefl.protocol.kernel.effects import Send
 from securefl.protocol.kernel.events import Place, Received
@@ -131,6 +132,14 @@ def resigned(ctx: Any, past: Any, place: Place, message: Any, seed: int = 1, mod
             contents = opening_contents(known.setup, known.sharers, plain, frames, digests)
     signature = sign_claim(server, RUN, message.claim, place, contents).signature
     return structs.replace(message, signature=signature)
+
+
+def reclaimed(ctx: Any, past: Any, place: Place, message: Any, claim: RoundClaim) -> Any:
+    """The same proof of another claim, sealed and signed as a server would."""
+    before, after = (proof_context(link_of(RUN, one).root, place, ctx.me) for one in (message.claim, claim))
+    plain = ctx.identity.open_sealed(message.sealed, before)
+    sealed = ctx.plan.roster.parties[ctx.me].seal(plain, after, InsecureSeededEntropy(9))
+    return resigned(ctx, past, place, structs.replace(message, claim=claim, sealed=sealed))
 
 
 Sums = tuple[ClusterSum, ...]

@@ -34,6 +34,8 @@ from securefl.protocol.messages.verification import (
 )
 from securefl.protocol.round.party.phases import Past
 from securefl.protocol.round.party.verifying import follow, on_proof
+from securefl.protocol.round.shared.blame import ConvictedError
+from securefl.protocol.round.shared.charges import TwoClaims
 from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
     LinkFollowed,
@@ -50,6 +52,7 @@ from tests.simulation.lying import (
     other_outcome,
     other_secrets,
     other_sums,
+    reclaimed,
     resigned,
     verified,
 )
@@ -292,9 +295,12 @@ def test_a_verifier_attests_one_root_a_round() -> None:
     ctx, past, event = seen_by_a_verifier(verified(rounds="1"), OpeningProof)[0]
     after, effects = on_proof(ctx, past, event.place, event.message)
     assert any(isinstance(one, Send) for one in effects)
-    other = structs.replace(event.message, claim=structs.replace(event.message.claim, model=bytes(32)))
-    with pytest.raises(PeerError, match="two outcomes"):
+    claim = structs.replace(event.message.claim, model=bytes(32))
+    other = reclaimed(ctx, past, event.place, event.message, claim)
+    with pytest.raises(ConvictedError, match="two outcomes") as caught:
         on_proof(ctx, after, event.place, other)
+    assert isinstance(caught.value.charge, TwoClaims)
+    assert caught.value.conviction == ("server", "claims two outcomes of round 0")
 
 
 def test_an_earlier_link_is_no_answer() -> None:

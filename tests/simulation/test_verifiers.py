@@ -40,7 +40,7 @@ from securefl.protocol.secure_sum.setup import key_list_digest
 from securefl.protocol.wire.codec import decode_struct, encode
 from securefl.protocol.wire.inbox import open_relayed
 from securefl.protocol.wire.outbox import Outbox
-from tests.simulation.lying import distinct, resigned, verified
+from tests.simulation.lying import distinct, reclaimed, resigned, verified
 from tests.simulation.world import RUN, Node, World
 
 Seen = tuple[Any, Past, Received[Any]]
@@ -216,8 +216,9 @@ class TestSteps:
     def test_a_sum_that_is_said_to_be_lost(self) -> None:
         """Where the model is what the other sums make: the server is to have no choice among them."""
         seen = taken(StepProof)
-        claim = seen[2].message.claim
-        message = structs.replace(seen[2].message, claim=structs.replace(claim, sums=(LOST, *claim.sums[1:])))
+        ctx, past, event = seen
+        claim = structs.replace(event.message.claim, sums=(LOST, *event.message.claim.sums[1:]))
+        message = reclaimed(ctx, past, event.place, event.message, claim)
         refused(seen, message, "a part of the certified sums")
 
 

@@ -3,6 +3,7 @@ from .base import MAX_FRAME as MAX_FRAME
 from .base import MAX_PARTIES as MAX_PARTIES
 from .base import MAX_VECTOR as MAX_VECTOR
 from .base import Message as Message
+from .base import Name as Name
 from .control import Goodbye as Goodbye
 from .control import Here as Here
 from .control import Join as Join

@@ -60,7 +60,11 @@ from .shared.chain import lacking as lacking
 from .shared.chain import link_of as link_of
 from .shared.chain import may_attest as may_attest
 from .shared.chain import opening_attests as opening_attests
+from .shared.charges import Charge as Charge
 from .shared.charges import SignedClaim as SignedClaim
+from .shared.charges import charge_bytes as charge_bytes
+from .shared.charges import charge_digest as charge_digest
+from .shared.charges import charge_from as charge_from
 from .shared.choices import NO_CHOICE as NO_CHOICE
 from .shared.choices import KeptChoice as KeptChoice
 from .shared.choices import answer as answer
@@ -102,6 +106,7 @@ from .shared.reports import ClustersDrawn as ClustersDrawn
 from .shared.reports import ConnectionBack as ConnectionBack
 from .shared.reports import ConnectionLost as ConnectionLost
 from .shared.reports import ConsultingFailed as ConsultingFailed
+from .shared.reports import Convicted as Convicted
 from .shared.reports import DrawVoided as DrawVoided
 from .shared.reports import InstanceLost as InstanceLost
 from .shared.reports import InstanceRetried as InstanceRetried

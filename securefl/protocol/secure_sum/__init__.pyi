@@ -1,5 +1,6 @@
 from . import collecting as collecting
 from . import masking as masking
+from .adverts import read_key_list as read_key_list
 from .collecting import CollectingInputs as CollectingInputs
 from .collecting import CollectingKeys as CollectingKeys
 from .collecting import Lost as Lost
@@ -32,6 +33,8 @@ from .repeated import repeat_opening as repeat_opening
 from .repeated import repeatable as repeatable
 from .repeated import repeatable_from as repeatable_from
 from .setup import Setup as Setup
+from .setup import share_kinds as share_kinds
+from .setup import share_leaf as share_leaf
 from .store import MemoryStore as MemoryStore
 from .store import VectorStore as VectorStore
 from .validated.dealing import requests_of as requests_of

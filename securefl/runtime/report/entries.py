@@ -10,14 +10,16 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from securefl.base.arrays import digest_of
 from securefl.base.errors import UsageError
-from securefl.protocol.round import AnyReport, ClusterSum, is_report
+from securefl.protocol.round import AnyReport, Charge, ClusterSum, is_report
+from securefl.runtime.report.evidence import evidence_name
 from securefl.runtime.transcript import JsonValue, LabStore, vector_record
 
 VectorWriter = Callable[[npt.NDArray[Any]], JsonValue]
@@ -63,7 +65,7 @@ def fields_of(report: AnyReport | ClusterSum, vector: VectorWriter) -> dict[str,
     return {field.name: _json(getattr(report, field.name), vector) for field in dataclasses.fields(report)}
 
 
-def _json(value: object, vector: VectorWriter) -> JsonValue:
+def _json(value: object, vector: VectorWriter) -> JsonValue:  # noqa: PLR0911 - one return for each type
     match value:
         case None | bool() | int() | str():
             return value
@@ -77,5 +79,8 @@ def _json(value: object, vector: VectorWriter) -> JsonValue:
             return [_json(item, vector) for item in value]
         case ClusterSum():
             return fields_of(value, vector)
+        case Struct():
+            # A charge: what convicts may hold an opened sum, and stays in its own file.
+            return {"kind": type(value).__name__, "evidence": evidence_name(cast("Charge", value))}
         case _:
             raise UsageError(f"a report holds {type(value).__qualname__}, which has no place in a transcript")

@@ -12,6 +12,7 @@ from securefl.protocol.round import (
     ConnectionBack,
     ConnectionLost,
     ConsultingFailed,
+    Convicted,
     DrawVoided,
     InstanceLost,
     InstanceRetried,
@@ -72,12 +73,10 @@ def event_text(report: AnyReport) -> str | None:
             text = f"{len(present)} of {len(present) + len(missing)} parties present{absent}"
         case InstanceRetried() | InstanceLost() | SumChecked() | UpdatesValidated():
             text = _on_sum(report)
-        case DrawVoided() | ConsultingFailed() | SurvivorsFrozen():
+        case DrawVoided() | ConsultingFailed() | SurvivorsFrozen() | ClaimRefused() | Convicted():
             text = _on_round(report)
         case SumsWithheld():
             text = _on_withheld(report)
-        case ClaimRefused(round=round_, reason=reason):
-            text = f"round {round_}: its step is void: {printable(reason)}"
         case ConnectionLost() | ConnectionBack() | QuorumAwaited():
             text = _on_absence(report)
         case RoundDone():
@@ -89,9 +88,15 @@ def event_text(report: AnyReport) -> str | None:
     return text
 
 
-def _on_round(report: DrawVoided | ConsultingFailed | SurvivorsFrozen) -> str | None:
-    """The line on who is missing from a round, or on what it lacks."""
+def _on_round(
+    report: DrawVoided | ConsultingFailed | SurvivorsFrozen | ClaimRefused | Convicted,
+) -> str | None:
+    """The line on who is missing from a round, on what it lacks, or on who broke it."""
     match report:
+        case Convicted(round=round_, culprit=culprit, what=what):
+            return f"round {round_}: evidence against {printable(culprit, 32)}: {printable(what)}"
+        case ClaimRefused(round=round_, reason=reason):
+            return f"round {round_}: its step is void: {printable(reason)}"
         case DrawVoided(round=round_, withheld=withheld):
             return f"round {round_}: draw void, nonce withheld by {listed(withheld)}; drawing again"
         case ConsultingFailed(round=round_, reason=reason):

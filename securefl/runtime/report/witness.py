@@ -16,10 +16,11 @@ import numpy as np
 from securefl.methods.encoding import ring_dtype
 from securefl.protocol.kernel import Aborted, Finished, Place, Send
 from securefl.protocol.messages import AnyMessage, MaskedInput, ModelAnnounce
-from securefl.protocol.round import AnyReport, ClustersDrawn, RoundDone
+from securefl.protocol.round import AnyReport, ClustersDrawn, Convicted, RoundDone
 from securefl.protocol.wire import Delivery, encode
 from securefl.runtime.process import ProcessSettings
 from securefl.runtime.report.entries import entry_of
+from securefl.runtime.report.evidence import keep_evidence
 from securefl.runtime.report.kept import FrameKeeper
 from securefl.runtime.report.text import listed
 from securefl.runtime.transcript import JsonValue, LabStore, TranscriptWriter, vector_record
@@ -123,6 +124,8 @@ class ProcessWitness:
         self._run = settings.run
         self._tell = tell
         self._ring_bits = ring_bits
+        self._out = settings.out
+        self._convicted: set[tuple[str, type]] = set()
         folder = settings.out / "transcripts"
         folder.mkdir(parents=True, exist_ok=True)
         self._lab = LabStore(settings.out / "lab") if settings.lab else None
@@ -150,6 +153,12 @@ class ProcessWitness:
 
     def report(self, now: float, item: AnyReport) -> None:
         """Record a fact and pass it on; after each round the traffic, too."""
+        if isinstance(item, Convicted):
+            # The first of its kind against somebody is enough, and nobody fills a disk with more.
+            if (item.culprit, type(item.charge)) in self._convicted:
+                return
+            self._convicted.add((item.culprit, type(item.charge)))
+            keep_evidence(self._out, item.charge)
         kind, fields = entry_of(item, self._run, self._lab)
         self._writer.append(kind, {"time": now, **fields})
         # Reports are few and mark what matters: a process that is killed later has not lost them.

@@ -17,6 +17,7 @@ from securefl.cli.bench import app
 from securefl.lab.bench import verified
 from securefl.lab.bench.verified import VerifiedCost, print_verified, run_verified
 from securefl.protocol.round.party import verifying
+from securefl.protocol.round.shared import repeating
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +51,13 @@ def test_proofs_hold_all_vectors_and_all_sums(costs: tuple[VerifiedCost, ...]) -
 
 def test_what_a_verifier_repeats_is_not_the_members(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step that takes half a second is in nobody's round, but in the committee's proofs."""
-    honest, clock, slept = verifying._repeat_step, time.process_time, [0.0]
+    honest, clock, slept = repeating.repeat_step, time.process_time, [0.0]
 
     def slow(*args: Any) -> None:
         slept[0] += 0.5
         honest(*args)
 
-    monkeypatch.setattr(verifying, "_repeat_step", slow)
+    monkeypatch.setattr(verifying, "repeat_step", slow)
     monkeypatch.setattr(time, "process_time", lambda: clock() + slept[0])
     (cost,) = run_verified([(3, 10)], 1, InsecureSeededEntropy(1))
     assert cost.step > 0.5 > max(cost.member, cost.opening, cost.step_received, cost.server)

@@ -262,6 +262,7 @@ def on_reveals(
         phase.model,
         certified,
         phase.hellos,
+        nonces,
         samples_used,
         instances,
         group=phase.group,

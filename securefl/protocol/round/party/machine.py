@@ -29,7 +29,6 @@ from securefl.protocol.kernel import (
     Send,
     Trained,
     WakeAt,
-    guarded,
 )
 from securefl.protocol.messages import (
     Announce,
@@ -79,6 +78,7 @@ from securefl.protocol.round.party.shares import on_counts
 from securefl.protocol.round.party.sums import on_instance_message, on_submit, on_trained
 from securefl.protocol.round.party.verifying import on_proof
 from securefl.protocol.round.shared.allowance import extra
+from securefl.protocol.round.shared.charging import charged
 from securefl.protocol.round.shared.presence import FIRST, linked
 from securefl.protocol.round.shared.reports import Effects, SatOut
 from securefl.protocol.secure_sum import Running, sums_of
@@ -171,7 +171,7 @@ class PartyMachine:
         return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
 
     def _from_network(self, phase: PartyPhase, event: Received[AnyMessage]) -> tuple[PartyPhase, Effects]:
-        after, effects = guarded(lambda: self._received(phase, event), phase)
+        after, effects = charged(lambda: self._received(phase, event), phase, event.place.round)
         refused = after is phase and effects and isinstance(effects[0], Reject)
         if refused or isinstance(after, Ended):
             return after, effects

@@ -24,6 +24,7 @@ from securefl.protocol.kernel import Trained
 from securefl.protocol.messages import Hello
 from securefl.protocol.round.party.upload import HONEST, Seams, Upload
 from securefl.protocol.round.shared.chain import CertifiedRound, ChainLink
+from securefl.protocol.round.shared.charges import RoundPreimage, SignedClaim
 from securefl.protocol.round.shared.choices import NO_CHOICE, KeptChoice
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.leakage import Question
@@ -78,8 +79,14 @@ class Verifying:
     """The round's models, f32 ``(k d,)``."""
     instances: Mapping[ClusterKey, Repeatable]
     """Its own sums."""
+    record: RoundPreimage | None = field(default=None, repr=False)
+    """What the certified statement is a digest of: for charges."""
+    certificate: tuple[bytes, ...] = field(default=(), repr=False)
+    """Frames of those who endorsed it."""
     attested: bytes = b""
     """The root that it has attested: one a round."""
+    signed: SignedClaim | None = None
+    """The same claim, as the server signed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,8 @@ class Past:
     """The last link of the chain of models that this party has seen confirmed."""
     verifying: Verifying | None = None
     """The last round that it can verify."""
+    announced: SignedClaim | None = None
+    """The link of the last announcement, as the server signed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +187,7 @@ class Working:
     model: bytes
     drawn: Draw
     hellos: Mapping[PartyId, Hello]
+    nonces: Mapping[PartyId, bytes] = field(repr=False)
     samples: int | None
     """How many of its own samples the party trains on at most; None for all of them."""
     instances: Mapping[ClusterKey, MemberPhase | None]

@@ -27,6 +27,7 @@ from securefl.protocol.round.party.phases import (
 from securefl.protocol.round.party.shares import release
 from securefl.protocol.round.party.sums import submitted_instances
 from securefl.protocol.round.shared.chain import CertifiedRound
+from securefl.protocol.round.shared.charges import RoundPreimage
 from securefl.protocol.round.shared.leakage import (
     Question,
     certified_prime_seed,
@@ -112,7 +113,15 @@ def _after(
     after = replace(phase.past, given=joined(phase.past.given, given))
     if certified is not None:
         sums = {key: repeatable(instance, survivors) for key, instance in instances.items()}
-        after = replace(after, verifying=Verifying(certified, phase.params, sums))
+        record = RoundPreimage(
+            draw=phase.drawn.number,
+            model=phase.model,
+            hellos=tuple(sorted(phase.hellos.items())),
+            nonces=tuple(sorted(phase.nonces.items())),
+            survivors=tuple(sorted(survivors)),
+            commitments=tuple(certified.commitments.values()),
+        )
+        after = replace(after, verifying=Verifying(certified, phase.params, sums, record))
     if carries(ctx.plan, "own") and ctx.me in survivors:
         after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me]))
     return after
@@ -177,7 +186,16 @@ def on_certificate(
         seed = certified_prime_seed(phase.statement, message.endorsements)
         if phase.question.answer(seed).admitted != phase.admission.admitted:
             raise PeerError(SERVER, "the survivors were chosen to mislead the leakage ledger")
-    return release(ctx, phase)
+    return release(ctx, _with_certificate(phase, message.endorsements))
+
+
+def _with_certificate(phase: Endorsed, endorsements: tuple[bytes, ...]) -> Endorsed:
+    """The phase whose party keeps what was certified, where rounds are verified."""
+    verifying = phase.after.verifying
+    if verifying is None or verifying.certified.round != phase.round:
+        return phase
+    kept = replace(verifying, certificate=endorsements)
+    return replace(phase, after=replace(phase.after, verifying=kept))
 
 
 def _question(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> Question:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from securefl.base.crypto import BoxError
@@ -16,17 +16,23 @@ from securefl.protocol.messages import (
     ChainedReveal,
     OpeningProof,
     Reveal,
-    RoundClaim,
     StepProof,
 )
+from securefl.protocol.round.party.accusing import (
+    of_announcement,
+    of_claim,
+    opening_charge,
+    step_charge,
+)
 from securefl.protocol.round.party.phases import PartyContext, Past, Verifying
+from securefl.protocol.round.shared.blame import with_charge
 from securefl.protocol.round.shared.chain import (
     ChainLink,
     check_attests,
     committee,
     link_of,
 )
-from securefl.protocol.round.shared.charges import SignedClaim
+from securefl.protocol.round.shared.charges import Charge, SignedClaim
 from securefl.protocol.round.shared.repeating import check_claim, repeat_step, repeat_sum
 from securefl.protocol.round.shared.reports import LinkFollowed, Repeated, RunEffect
 from securefl.protocol.round.shared.signed_claim import announced_contents, check_signed, step_contents
@@ -47,12 +53,19 @@ def on_proof(
         raise PeerError(
             SERVER, f"proves what it made of round {place.round} to a party that cannot verify it"
         )
-    link = _claimed(ctx, verifying, last, message.claim)
+    link = link_of(ctx.plan.run, message.claim)
     if isinstance(message, OpeningProof):
-        _repeat_sum(ctx, verifying, link, place, message)
+        signed, charge, repeat = _opening(ctx, verifying, link, place, message)
     else:
-        _repeat_step(ctx, verifying, last, link, place, message)
-    after = replace(past, verifying=replace(verifying, attested=link.root))
+        signed, charge, repeat = _step(ctx, verifying, last, link, place, message)
+    try:
+        check_claim(ctx.plan, verifying.certified, last, message.claim)
+        _check_only(verifying, link)
+        repeat()
+    except PeerError as error:
+        charges = [*of_claim(verifying, past.announced, signed), *charge()]
+        raise with_charge(error, charges, ctx.plan, ctx.first) from error
+    after = replace(past, verifying=replace(verifying, attested=link.root, signed=signed))
     told = Report(Repeated(place.round, place.reclustering, place.cluster, link.root))
     return after, (told, Send(SERVER, place, Attest(root=link.root)))
 
@@ -70,7 +83,18 @@ def follow(
     """
     if not isinstance(message, ChainedAnnounce):
         raise PeerError(SERVER, "announces a round without the chain of its model")
-    _check_signed(ctx, place, message, announced_contents(model, message.attests))
+    signed = _signed(ctx, place, message, announced_contents(model, message.attests))
+    try:
+        after, link, sure, noted = _followed(ctx, past, message, model)
+    except PeerError as error:
+        charges = of_announcement(past, signed, model, message.attests)
+        raise with_charge(error, charges, ctx.plan, ctx.first) from error
+    return replace(after, announced=signed), link, sure, noted
+
+
+def _followed(
+    ctx: PartyContext, past: Past, message: ChainedAnnounce, model: bytes
+) -> tuple[Past, ChainLink, bool, tuple[RunEffect, ...]]:
     link = link_of(ctx.plan.run, message.claim)
     if message.claim.model != model:
         raise PeerError(SERVER, "announces a model that is not of the chain")
@@ -106,12 +130,9 @@ def vouched(ctx: PartyContext, link: ChainLink, reveals: Mapping[PartyId, Reveal
     return saying > ctx.plan.scenario.secure_sum.colluders
 
 
-def _claimed(ctx: PartyContext, verifying: Verifying, last: ChainLink, claim: RoundClaim) -> ChainLink:
-    check_claim(ctx.plan, verifying.certified, last, claim)
-    link = link_of(ctx.plan.run, claim)
+def _check_only(verifying: Verifying, link: ChainLink) -> None:
     if verifying.attested not in {b"", link.root}:
-        raise PeerError(SERVER, f"claims two outcomes of round {claim.round}")
-    return link
+        raise PeerError(SERVER, f"claims two outcomes of round {link.claim.round}")
 
 
 def _unsealed(ctx: PartyContext, link: ChainLink, place: Place, sealed: bytes) -> bytes:
@@ -123,9 +144,13 @@ def _unsealed(ctx: PartyContext, link: ChainLink, place: Place, sealed: bytes) -
         raise PeerError(SERVER, "sends a proof that does not open") from error
 
 
-def _repeat_sum(
+_Proven = tuple[SignedClaim, Callable[[], Iterator[Charge]], Callable[[], None]]
+"""What the server has signed of a proof, charges if it fails, and the check that it may fail."""
+
+
+def _opening(
     ctx: PartyContext, verifying: Verifying, link: ChainLink, place: Place, message: OpeningProof
-) -> None:
+) -> _Proven:
     key, certified = (place.reclustering, place.cluster), verifying.certified
     known = verifying.instances.get(key)
     if known is None or place != Place(certified.round, *key):
@@ -134,27 +159,36 @@ def _repeat_sum(
     vectors = proven_vectors(known, message.vectors)
     frames = message.adverts, message.receipts
     contents = opening_contents(known.setup, known.sharers, plain, frames, vectors.digests)
-    _check_signed(ctx, place, message, contents)
-    repeat_sum(ctx.plan, certified, known, message, plain, vectors)
+    signed = _signed(ctx, place, message, contents)
+    return (
+        signed,
+        lambda: opening_charge(verifying, signed, known, message, plain),
+        lambda: repeat_sum(ctx.plan, certified, known, message, plain, vectors),
+    )
 
 
-def _repeat_step(
+def _step(
     ctx: PartyContext,
     verifying: Verifying,
     last: ChainLink,
     link: ChainLink,
     place: Place,
     message: StepProof,
-) -> None:
-    certified, claim = verifying.certified, link.claim
+) -> _Proven:
+    certified, params = verifying.certified, verifying.params
     if place != Place(certified.round) or ctx.me not in committee(ctx.plan, certified):
         raise PeerError(SERVER, "proves a step to a party that is not of its committee")
     plain = _unsealed(ctx, link, place, message.sealed)
-    _check_signed(ctx, place, message, step_contents(plain))
-    repeat_step(ctx.plan, certified, claim, last.claim.state, verifying.params, plain)
+    signed = _signed(ctx, place, message, step_contents(plain))
+    state = last.claim.state
+    return (
+        signed,
+        lambda: step_charge(verifying, signed, last.claim, plain),
+        lambda: repeat_step(ctx.plan, certified, link.claim, state, params, plain),
+    )
 
 
-def _check_signed(
+def _signed(
     ctx: PartyContext, place: Place, message: OpeningProof | StepProof | ChainedAnnounce, contents: bytes
 ) -> SignedClaim:
     """Return what the server has signed of a message, if that is what it sends."""

@@ -5,7 +5,7 @@ A report says what its vantage point knows anyway: the server from what came in,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeGuard, get_args
 
 from securefl.base.arrays import F32
@@ -13,6 +13,7 @@ from securefl.base.ids import PartyId
 from securefl.protocol.kernel import Effect
 from securefl.protocol.messages import AnyMessage
 from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.charges import Charge
 
 ClusterKey = tuple[int, int]
 """(reclustering, cluster)."""
@@ -365,6 +366,17 @@ class ClaimRefused:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Convicted:
+    """Server and party: somebody broke the protocol, and this convinces anybody of it."""
+
+    round: int
+    culprit: str
+    what: str
+    charge: Charge = field(repr=False)
+    """It may hold an opened sum, so that it stays beside the transcript, in a file for its owner only."""
+
+
 AnyReport: TypeAlias = (
     PartiesJoined
     | ConnectionLost
@@ -397,6 +409,7 @@ AnyReport: TypeAlias = (
     | LinkFollowed
     | ClaimConfirmed
     | ClaimRefused
+    | Convicted
 )
 """The closed set: whatever is not in this union is no report."""
 

@@ -1,0 +1,60 @@
+"""Evidence on disk: what a process found that convicts somebody (ADR 0044, Evidence).
+
+``evidence/<digest>.charge``, beside the transcripts of the process. It may hold all that opened a cluster's
+sum, so that it is readable to its owner only: whoever shows it to somebody shows the sum.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from securefl.base.errors import ConfigError
+from securefl.protocol.round import Charge, charge_bytes, charge_digest, charge_from
+from securefl.runtime.transcript import disk_failure
+
+EVIDENCE: Final = "evidence"
+"""The folder, beside ``transcripts``."""
+_SUFFIX: Final = ".charge"
+
+
+def evidence_name(charge: Charge) -> str:
+    """Return the name of the file that holds a charge."""
+    return charge_digest(charge).hex()[:32] + _SUFFIX
+
+
+def keep_evidence(out: Path, charge: Charge) -> Path:
+    """Write a charge down, whole or not at all and for the owner only; return the file.
+
+    Raises:
+        RunAbortedError: it cannot be written.
+    """
+    path = out / EVIDENCE / evidence_name(charge)
+    fresh = path.with_suffix(".tmp")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
+            file.write(charge_bytes(charge))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        raise disk_failure(path, error) from error
+    return path
+
+
+def load_evidence(path: Path) -> Charge:
+    """Return the charge of a file (:mod:`securefl.protocol.round.shared.blame` says whom it convicts).
+
+    Raises:
+        ConfigError: it cannot be read, or holds no charge.
+    """
+    try:
+        return charge_from(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(str(path), "holds no charge", "a file of the folder evidence/") from error

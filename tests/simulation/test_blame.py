@@ -1,0 +1,324 @@
+"""Evidence: whoever lies is convicted by what it signed, and nobody who does not (ADR 0044)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+from itertools import combinations
+from typing import Any, cast
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.protocol.kernel.events import Received
+from securefl.protocol.messages.verification import ChainedAnnounce, OpeningProof, StepProof
+from securefl.protocol.round.party import verifying
+from securefl.protocol.round.party.accusing import of_announcement, of_claim
+from securefl.protocol.round.party.phases import Past
+from securefl.protocol.round.shared.blame import ConvictsNobodyError, convicts
+from securefl.protocol.round.shared.chain import first_of, link_of
+from securefl.protocol.round.shared.charges import (
+    BadAnnouncement,
+    BadOpening,
+    BadStep,
+    Charge,
+    OtherParts,
+    OtherStatement,
+    RoundPreimage,
+    SignedClaim,
+    TwoClaims,
+    TwoWords,
+    charge_bytes,
+    charge_from,
+)
+from securefl.protocol.round.shared.plan import RunPlan
+from securefl.protocol.round.shared.reports import Convicted
+from securefl.protocol.round.shared.signed_claim import announced_contents
+from securefl.protocol.wire.envelope import peek
+from securefl.scenario.scenario import Scenario
+from tests.simulation import world as world_module
+from tests.simulation.lying import Followed, distinct, followed, other_claim, verified
+from tests.simulation.test_verified_rounds import LIES, MODES, P
+from tests.simulation.world import RUN, Node, Op, World
+
+KINDS: dict[str, type[Charge]] = {
+    "another model": BadStep,
+    "a bit of the model": BadStep,
+    "another state": BadStep,
+    "another first model": TwoClaims,
+    "another certificate": OtherStatement,
+    "a sum that is said to be lost": OtherParts,
+}
+"""What convicts for a lie; a proof of the sum for all others."""
+TOLD = [lie for lie in LIES if lie != "all sums but one"]
+"""Lies that are told; who opens too few sums claims nothing, and the round is void."""
+
+
+def anybody(plan: RunPlan) -> RunPlan:
+    """What somebody who was not there knows: the run's name, scenario, roster and the model's length."""
+    return RunPlan(RunId(str(plan.run)), plan.scenario, plan.limits, plan.roster, plan.length)
+
+
+def found(run: Followed, honest: Collection[PartyId] = P) -> list[Convicted]:
+    return [one for name in (*honest, SERVER) for one in run.world.reports(Convicted, name)]
+
+
+@pytest.mark.parametrize("corrupt", [(), ("p02",), ("p02", "p07")], ids=["alone", "f", "q"])
+@pytest.mark.parametrize("lie", TOLD)
+def test_each_lie_convicts_the_server(lie: str, corrupt: tuple[str, ...]) -> None:
+    honest = [name for name in P if name not in corrupt]
+    with LIES[lie]():
+        run = followed(verified(rounds="1"), corrupt=[PartyId(name) for name in corrupt])
+    seen = found(run, honest)
+    assert {type(one.charge) for one in seen} == {KINDS.get(lie, BadOpening)}
+    for one in seen:
+        kept = charge_from(charge_bytes(one.charge))
+        assert convicts(kept, anybody(run.world.plan)) == (SERVER, one.what) == (one.culprit, one.what)
+
+
+@pytest.mark.parametrize("mode", ["CrypTen", "validated", "two reclusterings", "momentum", "atoms"])
+@pytest.mark.parametrize("lie", ["one step more in one coordinate", "other seeds", "another model"])
+def test_in_other_modes_as_well(mode: str, lie: str) -> None:
+    with LIES[lie]():
+        run = followed(verified(**{**MODES[mode], "rounds": "1"}))
+    seen = found(run)
+    assert seen
+    for one in seen:
+        assert convicts(one.charge, anybody(run.world.plan)).culprit == SERVER
+
+
+def test_a_claim_about_fewer_sums() -> None:
+    with other_claim(lambda claim: structs.replace(claim, sums=claim.sums[1:])):
+        run = followed(verified(rounds="1"))
+    assert {type(one.charge) for one in found(run)} == {OtherParts}
+
+
+def test_another_first_model_takes_the_first_model_to_judge() -> None:
+    class Elsewhere(World):
+        def first_link(self, initial: Any) -> Any:
+            return super().first_link(np.zeros_like(initial))
+
+    world = Elsewhere(verified(rounds="1"), length=16, initial=np.ones(16, dtype=np.float32)).run()
+    (one, *_) = world.reports(Convicted, P[0])
+    plan = anybody(world.plan)
+    with pytest.raises(ConvictsNobodyError, match="takes the first model"):
+        convicts(one.charge, plan)
+    assert convicts(one.charge, plan, first_of(plan, np.zeros(16, dtype=np.float32))).culprit == SERVER
+    with pytest.raises(ConvictsNobodyError, match="of the chain"):
+        convicts(one.charge, plan, first_of(plan, np.ones(16, dtype=np.float32)))
+
+
+Kept = tuple[Any, Past, Received[Any]]
+
+
+def honest_run(made: Scenario, run: str = RUN, ops: Collection[Op] = ()) -> tuple[World, list[Kept]]:
+    """A run without a lie, and all proofs and announcements that parties took."""
+    seen: list[Kept] = []
+
+    def look(node: Node, before: Any, event: object, _after: object, _effects: object) -> None:
+        kinds = OpeningProof | StepProof | ChainedAnnounce
+        if isinstance(event, Received) and isinstance(event.message, kinds) and node.name in P:
+            seen.append((cast("Any", node.machine)._ctx, before.past, event))
+
+    with patch.object(world_module, "RUN", RunId(run)):
+        world = World(made, length=16, train=distinct, ops=ops)
+        world.observers.append(look)
+        world.run()
+    assert not [one for name in (*P, SERVER) for one in world.reports(Convicted, name)]
+    return world, seen
+
+
+def suspicions(seen: Kept) -> list[Charge]:
+    """All that a party could hold against the server if a message had failed its checks."""
+    ctx, past, event = seen
+    message, place, known = event.message, event.place, past.verifying
+    if isinstance(message, ChainedAnnounce):
+        model = message.claim.model
+        signed = verifying._signed(ctx, place, message, announced_contents(model, message.attests))
+        return list(of_announcement(past, signed, model, message.attests))
+    link = link_of(ctx.plan.run, message.claim)
+    assert known is not None
+    assert past.link is not None
+    if isinstance(message, OpeningProof):
+        signed, charges, _ = verifying._opening(ctx, known, link, place, message)
+    else:
+        signed, charges, _ = verifying._step(ctx, known, past.link, link, place, message)
+    return [*of_claim(known, past.announced, signed), *charges()]
+
+
+@cache
+def honest_charges() -> tuple[RunPlan, tuple[Charge, ...], tuple[bytes, ...]]:
+    """The plan of a run, what can be charged with material of it and of another one, and all its frames."""
+    made = verified(rounds="3", server_optimiser__momentum="0.5")
+    world, seen = honest_run(made)
+    _, others = honest_run(made, "another")
+    charges = [charge for one in (*seen, *others) for charge in suspicions(one)]
+    words = [f for f in world.frames if peek(f, "x").header.kind in {"Attest", "Endorse", "VectorReceipt"}]
+    charges += [TwoWords(first=one, second=words[0]) for one in words]
+    return anybody(world.plan), tuple(charges), tuple(world.frames)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_honest_material_convicts_nobody(mode: str) -> None:
+    world, seen = honest_run(verified(**{**MODES[mode], "rounds": "2"}))
+    plan, kinds = anybody(world.plan), set[type]()
+    for charge in (charge for one in seen for charge in suspicions(one)):
+        kinds.add(type(charge))
+        with pytest.raises(ConvictsNobodyError):
+            convicts(charge, plan, first_of(plan, world.models[0]))
+    assert kinds == {TwoClaims, OtherStatement, OtherParts, BadAnnouncement, BadOpening, BadStep}
+
+
+def test_a_retry_convicts_nobody() -> None:
+    ops = [Op("spoil", "p03", "ShareBoxes")]
+    made = verified(size="6", threshold="4", min_survivors="4", rounds="1")
+    world, seen = honest_run(made, ops=ops)
+    charges = [charge for one in seen for charge in suspicions(one) if isinstance(charge, BadOpening)]
+    assert max(charge.attempt for charge in charges) == 1, "otherwise this tests nothing"
+    for charge in charges:
+        with pytest.raises(ConvictsNobodyError, match="as it should be"):
+            convicts(charge, anybody(world.plan))
+
+
+def test_no_two_signatures_of_a_run_convict_anybody() -> None:
+    plan, charges, frames = honest_charges()
+    claims = {
+        charge_bytes(TwoClaims(first=one, second=one)): one
+        for charge in charges
+        for one in (getattr(charge, "signed", None),)
+        if isinstance(one, SignedClaim)
+    }
+    for one, other in combinations(claims.values(), 2):
+        with pytest.raises(ConvictsNobodyError):
+            convicts(TwoClaims(first=one, second=other), plan)
+    kinds: dict[tuple[str, str], list[bytes]] = {}
+    for frame in frames:
+        header = peek(frame, "x").header
+        if header.sender in P and header.kind in {"Attest", "Endorse", "VectorReceipt"}:
+            kinds.setdefault((header.sender, header.kind), []).append(frame)
+    assert len(kinds) == 3 * len(P)
+    for said in kinds.values():
+        for first, second in combinations(said, 2):
+            with pytest.raises(ConvictsNobodyError):
+                convicts(TwoWords(first=first, second=second), plan)
+
+
+@cache
+def pool() -> dict[str, list[Any]]:
+    """Values of honest material by the name of their field, of all charges and what they consist of."""
+    values: dict[str, list[Any]] = {}
+
+    def add(one: Any) -> None:
+        for name in one.__struct_fields__:
+            value = getattr(one, name)
+            values.setdefault(name, []).append(value)
+            if isinstance(value, SignedClaim | RoundPreimage):
+                add(value)
+
+    for charge in honest_charges()[1]:
+        add(charge)
+    values["first"] = values["second"] = [*values["first"], *values["second"]]
+    return values
+
+
+def mixed(draw: st.DrawFn, one: Any) -> Any:
+    """A charge, or what it consists of, with one field from elsewhere, cut or altered."""
+    name = draw(st.sampled_from(one.__struct_fields__))
+    value = getattr(one, name)
+    how = draw(st.sampled_from(["elsewhere", "within", "cut", "alter"]))
+    if how == "within" and isinstance(value, SignedClaim | RoundPreimage):
+        return structs.replace(one, **{name: mixed(draw, value)})
+    if how == "cut" and isinstance(value, tuple | bytes) and len(value) > 4:
+        at = draw(st.integers(0, len(value) - 1))
+        cut = value[:at] + value[at + 1 :] if isinstance(value, tuple) else value[:at]
+        return structs.replace(one, **{name: cut})
+    if how == "alter" and isinstance(value, bytes) and value:
+        at = draw(st.integers(0, len(value) - 1))
+        return structs.replace(one, **{name: value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :]})
+    if how == "alter" and isinstance(value, int):
+        return structs.replace(one, **{name: value + draw(st.sampled_from([-1, 1, 2**31]))})
+    fitting = [other for other in pool()[name] if type(other) is type(value)]
+    return structs.replace(one, **{name: draw(st.sampled_from(fitting))})
+
+
+@st.composite
+def framed(draw: st.DrawFn) -> Charge:
+    charge = draw(st.sampled_from(honest_charges()[1]))
+    for _ in range(draw(st.integers(1, 4))):
+        charge = mixed(draw, charge)
+    return charge
+
+
+@settings(max_examples=400, deadline=None)
+@given(framed())
+def test_nobody_honest_is_convicted_by_what_honest_machines_signed(charge: Charge) -> None:
+    plan = honest_charges()[0]
+    with pytest.raises(ConvictsNobodyError):
+        convicts(charge, plan)
+
+
+@cache
+def guilty(lie: str) -> tuple[RunPlan, Charge]:
+    with LIES[lie]():
+        run = followed(verified(rounds="1"))
+    return anybody(run.world.plan), found(run)[0].charge
+
+
+def altered(value: Any) -> Any:  # noqa: PLR0911 - one return for each type
+    match value:
+        case bytes():
+            return value[:-1] + bytes([value[-1] ^ 1])
+        case int():
+            return value + 1
+        case SignedClaim():
+            return structs.replace(value, signature=altered(value.signature))
+        case RoundPreimage():
+            return structs.replace(value, commitments=altered(value.commitments))
+        case tuple():
+            return (*value[:-1], altered(value[-1]))
+        case str():
+            return "p11" if value != "p11" else "p10"
+        case _:
+            return structs.replace(value, model=altered(value.model))
+
+
+FIELDS = [
+    (lie, name)
+    for lie, kind in [*KINDS.items(), ("other seeds", BadOpening), ("-S", BadOpening)]
+    for name in kind.__struct_fields__
+]
+
+
+@pytest.mark.parametrize(("lie", "name"), FIELDS)
+def test_nothing_of_a_charge_can_be_altered(lie: str, name: str) -> None:
+    plan, charge = guilty(lie)
+    assert convicts(charge, plan).culprit == SERVER
+    with pytest.raises(ConvictsNobodyError):
+        convicts(structs.replace(charge, **{name: altered(getattr(charge, name))}), plan)
+
+
+@pytest.mark.parametrize("name", RoundPreimage.__struct_fields__)
+def test_nothing_of_a_rounds_record_can_be_altered(name: str) -> None:
+    for lie in ("-S", "another model"):
+        plan, charge = guilty(lie)
+        assert isinstance(charge, BadOpening | BadStep)
+        value = getattr(charge.record, name)
+        other = value[:-1] if isinstance(value, tuple) else altered(value)
+        with pytest.raises(ConvictsNobodyError):
+            convicts(structs.replace(charge, record=structs.replace(charge.record, **{name: other})), plan)
+
+
+def test_another_scenario_or_run_convicts_nobody() -> None:
+    for lie in ("-S", "another model"):
+        plan, charge = guilty(lie)
+        for other in (
+            RunPlan(RunId("another"), plan.scenario, plan.limits, plan.roster, plan.length),
+            RunPlan(plan.run, verified(rounds="2"), plan.limits, plan.roster, plan.length),
+        ):
+            with pytest.raises(ConvictsNobodyError):
+                convicts(charge, other)
