@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from typing import Any, cast
@@ -15,15 +17,21 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.protocol.kernel.effects import Send
 from securefl.protocol.kernel.events import Received
-from securefl.protocol.messages.verification import ChainedAnnounce, OpeningProof, StepProof
+from securefl.protocol.messages.masking import VectorReceipt
+from securefl.protocol.messages.rounds import Endorse
+from securefl.protocol.messages.verification import Attest, ChainedAnnounce, OpeningProof, StepProof
 from securefl.protocol.round.party import verifying
 from securefl.protocol.round.party.accusing import of_announcement, of_claim
 from securefl.protocol.round.party.phases import Past
+from securefl.protocol.round.server import opening
+from securefl.protocol.round.server.accusing import of_deals
 from securefl.protocol.round.shared.blame import ConvictsNobodyError, convicts
 from securefl.protocol.round.shared.chain import first_of, link_of
 from securefl.protocol.round.shared.charges import (
     BadAnnouncement,
+    BadDeal,
     BadOpening,
     BadStep,
     Charge,
@@ -39,6 +47,7 @@ from securefl.protocol.round.shared.charges import (
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import Convicted
 from securefl.protocol.round.shared.signed_claim import announced_contents
+from securefl.protocol.secure_sum.masking import client
 from securefl.protocol.wire.envelope import peek
 from securefl.scenario.scenario import Scenario
 from tests.simulation import world as world_module
@@ -322,3 +331,114 @@ def test_another_scenario_or_run_convicts_nobody() -> None:
         ):
             with pytest.raises(ConvictsNobodyError):
                 convicts(charge, other)
+
+
+@contextmanager
+def another_secret(dealer: PartyId, kind: int) -> Iterator[None]:
+    """A member shares another secret than it advertises, so that nobody notices before it is opened."""
+    honest = client.deal
+
+    def deal(setup: Any, owner: int, secrets: Any, entropy: Any) -> Any:
+        if setup.members[owner] == dealer:
+            secrets = tuple(bytes(32) if n == kind else one for n, one in enumerate(secrets))
+        return honest(setup, owner, secrets, entropy)
+
+    with patch.object(client, "deal", deal):
+        yield
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_who_shares_another_secret_is_convicted_by_its_shares(kind: int) -> None:
+    ops = [Op("crash", "p03", "MaskedInput")] if kind else []
+    with another_secret(P[3], kind):
+        run = followed(verified(rounds="1"), ops=ops)
+    (one,) = found(run)
+    assert isinstance(one.charge, BadDeal)
+    plan = anybody(run.world.plan)
+    assert convicts(one.charge, plan) == ("p03", one.what)
+    assert ("seed", "key")[kind] in one.what
+    for name in BadDeal.__struct_fields__:
+        other = structs.replace(one.charge, **{name: altered_deal(name, getattr(one.charge, name))})
+        with pytest.raises(ConvictsNobodyError):
+            convicts(other, plan)
+
+
+def altered_deal(name: str, value: Any) -> Any:
+    match name:
+        case "digests":
+            return (*value[:-1], (*value[-1][:-1], bytes(32)))
+        case "shares":
+            return (*value[:-1], (value[-1][0], bytes(33)))
+        case "kind":
+            return 1 - value
+        case "members":
+            return tuple(P[: len(value)])
+        case _:
+            return altered(value)
+
+
+def test_an_honest_deal_convicts_nobody() -> None:
+    kept: list[Charge] = []
+    honest = opening.unmask_all
+
+    def unmask(ctx: Any, phase: Any) -> Any:
+        for key, instance in phase.frozen.instances.items():
+            kept.extend(of_deals(ctx.plan, instance, phase.frozen.survivors, phase.shares[key]))
+        return honest(ctx, phase)
+
+    with patch.object(opening, "unmask_all", unmask):
+        run = followed(verified(rounds="1"), ops=[Op("crash", "p03", "MaskedInput")])
+    plan = anybody(run.world.plan)
+    deals = [one for one in kept if isinstance(one, BadDeal)]
+    assert {one.kind for one in deals} == {0, 1}
+    for one in deals:
+        for other in deals:
+            mixed_up = structs.replace(one, shares=other.shares, kind=other.kind)
+            swapped = structs.replace(one, members=other.members)
+            for charge in (one, mixed_up, swapped, structs.replace(one, advert=other.advert)):
+                with pytest.raises(ConvictsNobodyError):
+                    convicts(charge, plan)
+        numbers = [holder for holder, _ in one.shares]
+        moved = tuple((numbers[n - 1], share) for n, (_, share) in enumerate(one.shares))
+        with pytest.raises(ConvictsNobodyError, match="not the one"):
+            convicts(structs.replace(one, shares=moved), plan)
+        with pytest.raises(ConvictsNobodyError, match="as many shares"):
+            convicts(structs.replace(one, shares=one.shares[1:]), plan)
+
+
+def says_twice(kind: type[Any], **changes: Any) -> Any:
+    """A party's seam: whatever of a kind it says, it says again with something else in it."""
+
+    def seam(_event: object, effects: tuple[Any, ...]) -> tuple[Any, ...]:
+        again = [
+            replace(one, message=structs.replace(one.message, **changes))
+            for one in effects
+            if isinstance(one, Send) and isinstance(one.message, kind)
+        ]
+        return (*effects, *again)
+
+    return seam
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "what"),
+    [
+        (Attest, {"root": bytes(32)}, "attests two outcomes of round 0"),
+        (Endorse, {"statement": bytes(32)}, "endorses two statements of round 0"),
+        (VectorReceipt, {"input_digest": bytes(32)}, "signs two receipts in round 0"),
+    ],
+)
+def test_who_signs_twice_is_convicted_by_it(kind: type[Any], changes: dict[str, bytes], what: str) -> None:
+    world = World(verified(rounds="1"), length=16, train=distinct)
+    for name in P[2:4]:
+        world.nodes[name].seam = says_twice(kind, **changes)
+    world.run()
+    seen = world.reports(Convicted)
+    assert {one.culprit for one in seen} <= {"p02", "p03"}
+    assert seen
+    for one in seen:
+        assert one.what.startswith(what)
+        assert convicts(charge_from(charge_bytes(one.charge)), anybody(world.plan)) == (one.culprit, one.what)
+        assert isinstance(one.charge, TwoWords)
+        with pytest.raises(ConvictsNobodyError):
+            convicts(structs.replace(one.charge, second=one.charge.first), anybody(world.plan))

@@ -180,6 +180,22 @@ class Closed:
     passed: Passed | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DealtSecret:
+    """One secret as its owner has shared it: what was released of it, and what pins that."""
+
+    advert: bytes
+    """Of the owner, the signed frame."""
+    members: tuple[PartyId, ...]
+    """Of the attempt."""
+    kind: int
+    """0 for the seed, 1 for the mask key, then noise."""
+    digests: tuple[tuple[bytes, ...], ...]
+    """Of all its shares, by holder and kind."""
+    shares: tuple[tuple[int, bytes], ...] = field(repr=False)
+    """By holder's number, as many as open it."""
+
+
 class ServerEnd(ABC):
     """The server's end of all sums of one kind."""
 
@@ -225,6 +241,12 @@ class ServerEnd(ABC):
             PeerError: somebody has shared what is no secret.
             UsageError: there are too few releases or survivors.
         """
+
+    def dealt(
+        self, _phase: CollectingInputs, _survivors: frozenset[PartyId], _releases: Mapping[PartyId, Opening]
+    ) -> Iterable[DealtSecret]:
+        """Return the shares of each secret that the releases make, where members share secrets at all."""
+        return ()
 
     @abstractmethod
     def sum_of(self, fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:

@@ -27,7 +27,6 @@ from securefl.protocol.kernel import (
     Send,
     Trained,
     WakeAt,
-    guarded,
 )
 from securefl.protocol.messages import (
     AnyMessage,
@@ -43,6 +42,7 @@ from securefl.protocol.messages import (
     RollCall,
     SumToServer,
 )
+from securefl.protocol.round.server.accusing import of_words
 from securefl.protocol.round.server.gather import (
     abort,
     begin_round,
@@ -88,8 +88,10 @@ from securefl.protocol.round.server.sums import (
     on_instance_message,
 )
 from securefl.protocol.round.server.waiting import GRACE, Pace, due, least_answers
+from securefl.protocol.round.shared.blame import with_charge
 from securefl.protocol.round.shared.budget import spent_by
 from securefl.protocol.round.shared.chain import Attested, first_of
+from securefl.protocol.round.shared.charging import charged
 from securefl.protocol.round.shared.draw import shortage
 from securefl.protocol.round.shared.presence import FIRST, back, lost
 from securefl.protocol.round.shared.reports import Effects, PartiesJoined
@@ -152,7 +154,14 @@ class ServerMachine:
     def _from_network(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
         told = _heard(phase, event.sender)
         known: ServerPhase = told
-        after, effects = guarded(lambda: self._received(told, event), known)
+
+        def received() -> tuple[ServerPhase, Effects]:
+            try:
+                return self._received(told, event)
+            except PeerError as error:
+                raise with_charge(error, of_words(told, event), self._ctx.plan) from error
+
+        after, effects = charged(received, known, event.place.round)
         return _paced(told, after, event), effects
 
     def _received(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:

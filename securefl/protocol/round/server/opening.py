@@ -27,6 +27,7 @@ from securefl.protocol.kernel import (
     Send,
 )
 from securefl.protocol.messages import Certificate, Endorse, Goodbye, Release, ReleasedShares, SlotCounts
+from securefl.protocol.round.server.accusing import of_deals
 from securefl.protocol.round.server.checking import checks_of, failed
 from securefl.protocol.round.server.gather import abort, begin_round, close_hellos, skip_round
 from securefl.protocol.round.server.phases import (
@@ -53,6 +54,7 @@ from securefl.protocol.round.server.proving import (
 from securefl.protocol.round.server.stacking import NO_GRADIENTS, ClusterSum
 from securefl.protocol.round.server.stepping import after_evaluation, after_sums, to_consult
 from securefl.protocol.round.server.suspicion import weighed
+from securefl.protocol.round.shared.blame import ConvictedError, with_charge
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import (
@@ -60,6 +62,7 @@ from securefl.protocol.round.shared.reports import (
     ClaimRefused,
     ClusterKey,
     ConsultingFailed,
+    Convicted,
     Effects,
     InstanceLost,
     ModelFinal,
@@ -137,6 +140,9 @@ def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[Unmasked, Effects]
                 Reject(error.culprit, error.reason),
                 Report(InstanceLost(round_, *key, f"{error.culprit} {error.reason}")),
             ]
+            found = with_charge(error, of_deals(ctx.plan, instance, frozen.survivors, releases), ctx.plan)
+            if isinstance(found, ConvictedError):
+                effects.append(Report(Convicted(round_, *found.conviction, found.charge)))
             continue
         doubt = server.doubt(instance, ring, phase.view.drawn.weights)
         if doubt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar
 
 from securefl.base.arrays import Ring
@@ -40,7 +40,7 @@ from securefl.protocol.secure_sum.masking.client import (
     on_key_list,
     shares_for,
 )
-from securefl.protocol.secure_sum.masking.opening import check_release, recovered, sum_of
+from securefl.protocol.secure_sum.masking.opening import check_release, dealt, recovered, sum_of
 from securefl.protocol.secure_sum.masking.server import (
     CollectingBoxes,
     MaskedInputs,
@@ -50,6 +50,7 @@ from securefl.protocol.secure_sum.masking.server import (
 )
 from securefl.protocol.secure_sum.port import (
     Closed,
+    DealtSecret,
     InputSent,
     MemberEnd,
     MemberStep,
@@ -158,6 +159,12 @@ class _Server(ServerEnd):
     ) -> OpenedSecrets:
         shares = {party: item for party, item in releases.items() if isinstance(item, InstanceShares)}
         return recovered(own(phase, MaskedInputs), survivors, shares)
+
+    def dealt(
+        self, phase: CollectingInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, Opening]
+    ) -> Iterable[DealtSecret]:
+        shares = {party: item for party, item in releases.items() if isinstance(item, InstanceShares)}
+        return dealt(own(phase, MaskedInputs), survivors, shares)
 
     def sum_of(self, fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
         return sum_of(fixed, secrets, vectors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from securefl.base.arrays import Ring
 from securefl.base.crypto import BadShareError, KeyPair, Sign, add_masks, combine
@@ -13,6 +13,7 @@ from securefl.protocol.messages import InstanceShares
 from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors, remove_noise
 from securefl.protocol.secure_sum.masking.client import pairwise_key, pairwise_sign
 from securefl.protocol.secure_sum.masking.server import MaskedInputs
+from securefl.protocol.secure_sum.port import DealtSecret
 from securefl.protocol.secure_sum.setup import Setup, self_mask_key, share_kinds
 
 
@@ -70,6 +71,25 @@ def recovered(
         {index: _combine(setup, index, keys) for index in sorted(phase.sharers - set(alive))},
         {index: _combine(setup, index, noise) for index in alive if superfluous},
     )
+
+
+def dealt(
+    phase: MaskedInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, InstanceShares]
+) -> Iterator[DealtSecret]:
+    """Yield every secret that the released shares make, with what pins them."""
+    setup, alive = phase.setup, phase.alive(survivors)
+    numbered = {setup.index(name): release for name, release in releases.items()}
+    holders = sorted(numbered)[: setup.threshold]
+    wanted = [(owner, 0) for owner in alive]
+    wanted += [(owner, 1) for owner in sorted(phase.sharers - set(alive))]
+    wanted += [(owner, 2 + number) for number in setup.superfluous(len(alive)) for owner in alive]
+    for owner, kind in wanted:
+        shares = tuple((holder, dict(_of_kind(numbered[holder], kind))[owner]) for holder in holders)
+        yield DealtSecret(phase.frames[owner], setup.members, kind, phase.share_digests[owner], shares)
+
+
+def _of_kind(release: InstanceShares, kind: int) -> tuple[tuple[int, bytes], ...]:
+    return (release.seed_shares, release.key_shares)[kind] if kind < 2 else release.noise_shares
 
 
 def sum_of(fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
