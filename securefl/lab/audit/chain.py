@@ -19,7 +19,14 @@ from securefl.lab.audit.certified import SPLIT, seen_rounds
 from securefl.lab.audit.exhibits import Table
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
 from securefl.lab.audit.kept import AUDIT, KeptMessages, NothingKeptError, read_kept
-from securefl.lab.audit.links import CheckedRound, LinkVerdict, ModelChain, attested, follow_chain
+from securefl.lab.audit.links import (
+    CheckedRound,
+    LinkVerdict,
+    ModelChain,
+    attested,
+    follow_chain,
+    opened_sums,
+)
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.repeating import RepeatedHere, repeat_proofs
 from securefl.protocol.kernel import Place
@@ -250,10 +257,11 @@ def _line(plan: RunPlan, again: RepeatedHere, one: CheckedRound) -> RoundLine:
     repeated, verdict, why = "no", one.verdict, one.why
     if certified is not None and claimed is not None:
         root = claimed.link.root
-        number = sum(again.at(root, Place(one.round, *key)) for key in certified.commitments)
-        which = [f"{number} of {len(certified.commitments)} sums"] if number else []
+        opened = opened_sums(certified, claimed)
+        number = sum(again.at(root, Place(one.round, *key)) for key in opened)
+        which = [f"{number} of {len(opened)} sums"] if number else []
         which += ["the step"] if again.at(root, Place(one.round)) else []
-        whole = number == len(certified.commitments) and len(which) > 1
+        whole = number == len(opened) and len(which) > 1
         repeated = "yes" if whole else listed(which) or "no"
         if verdict is LinkVerdict.CONFIRMED and again.differs(root):
             verdict, why = LinkVerdict.WRONG, again.differs(root)

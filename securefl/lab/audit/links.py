@@ -18,8 +18,10 @@ from securefl.methods.clustering import attests_needed
 from securefl.protocol.kernel import Place
 from securefl.protocol.messages import Attest, ChainedAnnounce, OpeningProof, StepProof
 from securefl.protocol.round import (
+    LOST,
     CertifiedRound,
     ChainLink,
+    ClusterKey,
     RunPlan,
     SignedClaim,
     announced_contents,
@@ -157,18 +159,28 @@ def _unclaimed(recorded: Recorded, seen: SeenRound | None, claimed: Claimed | No
 
 
 def attested(plan: RunPlan, certified: CertifiedRound | None, claimed: Claimed | None) -> tuple[str, str]:
-    """Return attests of sums, and of the step, each as ``given/needed``; more than needed do not count."""
+    """Return attests of sums, and of the step, each as ``given/needed``; more than needed do not count.
+
+    A sum that is claimed to be lost takes none.
+    """
     if certified is None:
         return "?", "?"
     given = {} if claimed is None else claimed.given
     found = needed = 0
-    for key in certified.commitments:
+    for key in opened_sums(certified, claimed):
         enough = opening_attests(plan, len(certified.alive(key)))
         found += min(enough, len(given.get(Place(certified.round, *key), ())))
         needed += enough
     members = committee(plan, certified)
     enough = attests_needed(plan.scenario, len(members))
     return f"{found}/{needed}", f"{min(enough, len(given.get(Place(certified.round), ())))}/{enough}"
+
+
+def opened_sums(certified: CertifiedRound, claimed: Claimed | None) -> tuple[ClusterKey, ...]:
+    """Return the certified sums that are not claimed to be lost."""
+    stated = () if claimed is None else claimed.link.claim.sums
+    lost = {number for number, digest in enumerate(stated) if digest == LOST}
+    return tuple(key for number, key in enumerate(certified.commitments) if number not in lost)
 
 
 def _claims(plan: RunPlan, kept: KeptMessages) -> tuple[dict[int, tuple[Claimed, ...]], list[Finding]]:

@@ -51,6 +51,7 @@ from .shared.budget import Releases as Releases
 from .shared.budget import is_spent as is_spent
 from .shared.budget import spent_by as spent_by
 from .shared.budget import with_round as with_round
+from .shared.chain import LOST as LOST
 from .shared.chain import CertifiedRound as CertifiedRound
 from .shared.chain import ChainLink as ChainLink
 from .shared.chain import check_attests as check_attests
