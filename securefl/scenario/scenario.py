@@ -215,6 +215,7 @@ Audit = Literal[
     "masks",
     "budget",
     "replay",
+    "chain",
     "reconstruction",
     "inversion",
     "membership",

@@ -63,6 +63,8 @@ class SeenRound:
     """As each party was told."""
     lacking: str = ""
     """Why nothing is certified."""
+    twice: bool = False
+    """Whether a quorum has signed two statements: more than q collude."""
     wrong: tuple[Finding, ...] = ()
 
     @property
@@ -94,17 +96,25 @@ def _seen(
     # A draw that was void is followed by another.
     last = max(one.place.attempt for one in some)
     versions = {one.digest: one for one in some if one.place.attempt == last}
-    seen = SeenRound(round_, tuple(versions.values()))
+    split: tuple[Finding, ...] = ()
     if len(versions) > 1:
-        found = _breach(
-            f"The server announced round {round_} in {len(versions)} versions.", seen.announced, SPLIT
-        )
-        seen = replace(seen, wrong=(found,))
+        said = f"The server announced round {round_} in {len(versions)} versions."
+        split = (_breach(said, tuple(versions.values()), SPLIT),)
+    # What a quorum has signed counts, whatever others were shown.
+    tried = [_version(plan, kept, one, last, atom_seed) for one in versions.values()]
+    best = next((one for one in tried if one.certified is not None), tried[0])
+    return replace(best, announced=tuple(versions.values()), wrong=(*split, *best.wrong))
+
+
+def _version(
+    plan: RunPlan, kept: KeptMessages, one: KeptMessage[ChainedAnnounce], draw: int, atom_seed: bytes
+) -> SeenRound:
+    seen = SeenRound(one.place.round, (one,))
     try:
-        seen = _drawn(plan, kept, seen, last, atom_seed)
+        seen = _drawn(plan, kept, seen, draw, atom_seed)
     except PeerError as error:
-        found = _breach(f"The draw of round {round_} does not hold: {error.reason}.", seen.announced, SPLIT)
-        return replace(seen, wrong=(*seen.wrong, found), lacking="its draw does not hold")
+        said = f"The draw of round {seen.round} does not hold: {error.reason}."
+        return replace(seen, lacking="its draw does not hold", wrong=(_breach(said, seen.announced, SPLIT),))
     return _certified(plan, kept, seen) if seen.drawn is not None else seen
 
 
@@ -159,7 +169,12 @@ def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
     most = max(map(len, signed.values()), default=0)
     if certified:
         return replace(
-            seen, certified=certified[0], signatures=most, freezes=freezes, wrong=(*seen.wrong, *wrong)
+            seen,
+            certified=certified[0],
+            signatures=most,
+            freezes=freezes,
+            twice=len(whole) > 1,
+            wrong=(*seen.wrong, *wrong),
         )
     if not signed:
         lacking = "no transcript has a certificate"

@@ -161,7 +161,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
     )
     beyond = any(finding.severity is Severity.BREACH for finding in wrong)
     open_ = open_ or bool(known.unknown)
-    sentence = _sentence(recorded, chain, known, sound=sound, open_=open_ or _doubted(kept, chain))
+    sentence = _sentence(recorded, chain, known, sound=sound, open_=open_)
     return VerifiedRun(
         recorded.run,
         _count(recorded),
@@ -286,11 +286,6 @@ def _broken(chain: ModelChain) -> Iterator[Finding]:
                 evidence=() if one.claimed is None else one.claimed.evidence[:1],
                 remedy="do not use its model",
             )
-
-
-def _doubted(kept: KeptMessages, chain: ModelChain) -> bool:
-    """Whether something contradicts a chain that holds by itself."""
-    return bool(kept.forged) or any(finding.severity is Severity.BREACH for finding in chain.wrong)
 
 
 def _ends(plan: RunPlan, chain: ModelChain, known: Known, *, open_: bool) -> Iterator[Finding]:

@@ -124,7 +124,7 @@ def follow_chain(
     first, rounds = (begun[0] if begun else None), list[CheckedRound]()
     last = first
     for number in range(max((*by_round, *claims, *refused, len(recorded.records) - 1), default=-1) + 1):
-        claimed, more = _of_chain(plan, claims.get(number, ()), by_round.get(number), number)
+        claimed, more = _of_chain(plan, claims.get(number, ()), by_round.get(number), last)
         wrong += more
         if first is not None and number <= first.claim.round:
             one = CheckedRound(
@@ -253,21 +253,20 @@ def _attests(plan: RunPlan, kept: KeptMessages) -> tuple[dict[bytes, Given], lis
 
 
 def _of_chain(
-    plan: RunPlan, some: Sequence[Claimed], seen: SeenRound | None, number: int
+    plan: RunPlan, some: Sequence[Claimed], seen: SeenRound | None, last: ChainLink | None
 ) -> tuple[Claimed | None, list[Finding]]:
     """Return which claim of a round is in the chain: that which was announced, or is attested by enough."""
     announced = [one for one in some if one.announced]
-    if announced:
-        return announced[0], []
     certified = None if seen is None else seen.certified
-    enough = [one for one in some if certified is not None and _enough(plan, certified, one)]
+    enough = [one for one in some if certified is not None and _enough(plan, certified, last, one)]
     if len(enough) > 1:
-        return enough[0], [breach(AUDIT, f"Two outcomes of round {number} are confirmed.", remedy=_COLLUDES)]
-    return next(iter((*enough, *some)), None), []
+        claim = f"Two outcomes of round {enough[0].link.claim.round} are confirmed."
+        return enough[0], [breach(AUDIT, claim, remedy=_COLLUDES)]
+    return next(iter((*enough, *announced, *some)), None), []
 
 
-def _enough(plan: RunPlan, certified: CertifiedRound, one: Claimed) -> bool:
-    return not _missing(plan, certified, one)
+def _enough(plan: RunPlan, certified: CertifiedRound, last: ChainLink | None, one: Claimed) -> bool:
+    return last is not None and one.link.claim.previous == last.root and not _missing(plan, certified, one)
 
 
 def _missing(plan: RunPlan, certified: CertifiedRound, one: Claimed) -> str:
@@ -308,7 +307,7 @@ def _checked(
         return verdict(LinkVerdict.WRONG, f"the server {error.reason}")
     missing = _missing(plan, seen.certified, claimed)
     if claimed.announced or not missing:
-        return verdict(LinkVerdict.WRONG if seen.wrong else LinkVerdict.CONFIRMED)
+        return verdict(LinkVerdict.WRONG if seen.twice else LinkVerdict.CONFIRMED)
     return verdict(LinkVerdict.OPEN, f"in these transcripts {missing}")
 
 
