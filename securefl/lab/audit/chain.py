@@ -16,6 +16,7 @@ from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import EXIT_EXPECTED, EXIT_UNEXPECTED, ConfigError
 from securefl.base.ids import PartyId, RunId
 from securefl.lab.audit.certified import SPLIT, seen_rounds
+from securefl.lab.audit.convicted import convictions
 from securefl.lab.audit.exhibits import Table
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
 from securefl.lab.audit.kept import AUDIT, KeptMessages, NothingKeptError, read_kept
@@ -30,7 +31,7 @@ from securefl.lab.audit.links import (
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.repeating import RepeatedHere, repeat_proofs
 from securefl.protocol.kernel import Place
-from securefl.protocol.round import RunPlan, first_of, link_of, model_digest
+from securefl.protocol.round import Charge, RunPlan, first_of, link_of, model_digest
 from securefl.protocol.secure_sum import sums_of
 from securefl.runtime.report import counted, listed
 
@@ -62,6 +63,8 @@ class Known:
     """Whose signatures count; None for the roster that transcripts name."""
     identities: Mapping[PartyId, Identity] = field(default_factory=dict, repr=False)
     """Keys of parties, besides those that follow from an insecure seed."""
+    charges: Mapping[str, Charge] = field(default_factory=dict, repr=False)
+    """Evidence that processes kept, by file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
         *_broken(chain),
         *ends,
         *again.wrong,
+        *convictions(plan, known.charges, None if known.first is None else first_of(plan, known.first)),
     )
     sound = not any(finding.severity is Severity.BREACH for finding in ends) and not any(
         line.verdict is LinkVerdict.WRONG for line in lines

@@ -46,6 +46,8 @@ from .server.suspicion import weighed as weighed
 from .server.trust import Trust as Trust
 from .shared.allowance import proof_bytes as proof_bytes
 from .shared.atom_seed import atom_seed_of as atom_seed_of
+from .shared.blame import ConvictsNobodyError as ConvictsNobodyError
+from .shared.blame import convicts as convicts
 from .shared.budget import NO_RELEASES as NO_RELEASES
 from .shared.budget import Releases as Releases
 from .shared.budget import is_spent as is_spent

@@ -2,6 +2,8 @@ from .console import Terminal as Terminal
 from .entries import entry_of as entry_of
 from .events import event_text as event_text
 from .events import sieve as sieve
+from .evidence import EVIDENCE as EVIDENCE
+from .evidence import load_evidence as load_evidence
 from .header import scenario_header as scenario_header
 from .header_privacy import on_delta as on_delta
 from .metrics import RunMetrics as RunMetrics

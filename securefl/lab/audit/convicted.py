@@ -1,0 +1,48 @@
+"""Evidence that processes of a run kept: whom it convicts, judged again here (ADR 0044, Evidence)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from securefl.base.errors import ConfigError
+from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit.finding import Evidence, Finding, breach, note, warning
+from securefl.lab.audit.kept import AUDIT
+from securefl.protocol.round import ChainLink, Charge, ConvictsNobodyError, RunPlan, convicts
+from securefl.runtime.report import EVIDENCE, load_evidence
+
+
+def charges_in(run: Path) -> dict[str, Charge]:
+    """Return the charges of a run directory, by file.
+
+    Raises:
+        ConfigError: a file that cannot be read, or is no charge.
+    """
+    try:
+        paths = sorted((run / EVIDENCE).glob("*.charge"))
+    except OSError as error:
+        raise ConfigError(str(run / EVIDENCE), f"cannot be read: {error.strerror}") from error
+    return {f"{EVIDENCE}/{path.name}": load_evidence(path) for path in paths}
+
+
+def convictions(plan: RunPlan, charges: Mapping[str, Charge], first: ChainLink | None) -> Iterator[Finding]:
+    """Yield whom charges convict: of the server it is a breach, of a party a warning.
+
+    Args:
+        plan: of the run.
+        charges: by file.
+        first: what the chain of models begins with; None where it is not known.
+    """
+    for name, charge in charges.items():
+        where = (Evidence(name, None),)
+        try:
+            found = convicts(charge, plan, first)
+        except ConvictsNobodyError as error:
+            yield note(AUDIT, f"What was kept as evidence convicts nobody: {error}.", evidence=where)
+            continue
+        claim = f"{found.culprit} is convicted by what it signed: it {found.what}."
+        if found.culprit == SERVER:
+            yield breach(AUDIT, claim, evidence=where, remedy="show the evidence to the other parties")
+        else:
+            yield warning(AUDIT, claim, evidence=where, parties=(PartyId(found.culprit),))

@@ -1,0 +1,69 @@
+"""Evidence in a run directory: what `securefl verify` makes of it."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from securefl.base.errors import ConfigError
+from securefl.lab.audit.convicted import charges_in, convictions
+from securefl.lab.audit.finding import Severity
+from securefl.protocol.round.shared.chain import first_of
+from securefl.protocol.round.shared.plan import RunPlan
+from securefl.protocol.round.shared.reports import Convicted
+from tests.simulation.lying import followed, other_outcome, other_sums, verified
+from tests.simulation.test_blame import another_secret
+from tests.simulation.test_verified_rounds import next_float, one_more
+from tests.simulation.world import World
+from tests.unit.audit.test_chain import FIRST, breaches, look, ran
+
+
+def anybodys_plan() -> RunPlan:
+    return World(verified(), length=16).plan
+
+
+def test_a_lie_is_kept_and_convicts_the_server(tmp_path: Path) -> None:
+    directory = ran(tmp_path / "run", lie=other_sums(one_more))
+    kept = charges_in(directory.path)
+    assert kept
+    for name in kept:
+        assert stat.S_IMODE((directory.path / name).stat().st_mode) == 0o600
+    run = look(directory, charges=kept)
+    assert "server is convicted by what it signed: it claims another sum of round 0" in breaches(run)
+    assert run.exit_code == 1
+    assert "convicted" not in breaches(look(directory)), "without the files nobody knows"
+
+
+def test_an_honest_run_keeps_none(tmp_path: Path) -> None:
+    directory = ran(tmp_path / "run")
+    assert charges_in(directory.path) == {}
+    assert not (directory.path / "evidence").exists()
+
+
+def test_another_runs_evidence_convicts_nobody(tmp_path: Path) -> None:
+    directory = ran(tmp_path / "run", lie=other_outcome(params=next_float))
+    plan, kept = anybodys_plan(), charges_in(directory.path)
+    first = first_of(plan, FIRST)
+    assert {one.severity for one in convictions(plan, kept, first)} == {Severity.BREACH}
+    other = World(verified(rounds="2"), length=16).plan
+    (found, *_) = convictions(other, kept, first)
+    assert (found.severity, found.parties) == (Severity.NOTE, ())
+    assert "convicts nobody" in found.claim
+
+
+def test_a_member_is_a_warning_with_its_name() -> None:
+    plan = anybodys_plan()
+    with another_secret(min(plan.roster.parties), 0):
+        run = followed(verified(rounds="3"))
+    (found, *_) = convictions(plan, {"x": run.world.reports(Convicted)[0].charge}, None)
+    assert (found.severity, found.parties) == (Severity.WARNING, ("p00",))
+    assert "shared another seed secret" in found.claim
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "evidence").mkdir()
+    (tmp_path / "evidence" / "x.charge").write_bytes(b"\xc0")
+    with pytest.raises(ConfigError, match="holds no charge"):
+        charges_in(tmp_path)
