@@ -20,6 +20,7 @@ from securefl.methods.robust.catalogue import aggregate, prepare
 from securefl.methods.robust.rules.inner_product import InnerProduct
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
+from securefl.methods.task_groups.halving import spread
 from securefl.scenario.aggregation import PreAggregation, Rule
 
 SEED = bytes(range(32))
@@ -96,6 +97,13 @@ def result(what: Rule | PreAggregation, on: Stack) -> str:
     return digest(after.means, after.weights, np.array(after.noise_std), place)
 
 
+def halving(on: Stack) -> str:
+    """Of what parts a model of which several groups have learned."""
+    with np.errstate(all="ignore"):
+        found = spread(on.means, np.arange(1, on.clusters + 1))
+    return digest(np.array([found.ratio, found.length]), found.direction)
+
+
 if __name__ == "__main__":
     print(
         json.dumps(
@@ -104,5 +112,6 @@ if __name__ == "__main__":
                 for name, one in stacks()
                 for what in measured(one.clusters)
             }
+            | {f"halving on {name}": halving(one) for name, one in stacks()}
         )
     )

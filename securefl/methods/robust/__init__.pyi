@@ -7,6 +7,10 @@ from .pre_aggregation.arc import AdaptiveClipping as AdaptiveClipping
 from .pre_aggregation.bucketing import Bucketing as Bucketing
 from .pre_aggregation.nearest_neighbour_mixing import NearestNeighbourMixing as NearestNeighbourMixing
 from .pre_aggregation.norm_clipping import NormClipping as NormClipping
+from .products import combine as combine
+from .products import fold as fold
+from .products import gram as gram
+from .products import total as total
 from .rules.bulyan import Bulyan as Bulyan
 from .rules.centred_clipping import CentredClipping as CentredClipping
 from .rules.fltrust import FlTrust as FlTrust

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from securefl.base.arrays import F64, I64
 from securefl.base.errors import UsageError
-from securefl.methods.task_groups.halving import spread
+from securefl.methods.task_groups.halving import leading, spread
 
 DIMENSION = 2000
 
@@ -73,3 +73,22 @@ def test_means_that_are_all_alike_have_no_direction() -> None:
 def test_means_of_nobody_and_one_mean_alone_are_refused(members: list[int]) -> None:
     with pytest.raises(UsageError, match="spread"):
         spread(np.ones((len(members), 4)), np.array(members))
+
+
+@given(st.integers(2, 40), st.integers(0, 2**32 - 1), st.floats(1e-100, 1e100))
+def test_the_largest_eigenvalue_is_that_of_lapack(clusters: int, seed: int, unit: float) -> None:
+    rows = unit * np.random.default_rng(seed).standard_normal((clusters, 50))
+    rows[0] *= 3.0
+    products = rows @ rows.T
+    value, vector = leading(products)
+    values, vectors = np.linalg.eigh(products)
+    assert value == pytest.approx(values[-1], rel=1e-9)
+    assert np.linalg.norm(vector) == pytest.approx(1.0)
+    assert vector[np.abs(vector).argmax()] > 0
+    if values[-1] > 1.05 * values[-2]:
+        assert abs(float(vector @ vectors[:, -1])) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_nothing_has_no_direction() -> None:
+    value, vector = leading(np.zeros((3, 3)))
+    assert (value, vector.tolist()) == (0.0, [0.0, 0.0, 0.0])

@@ -241,7 +241,7 @@ def on_reveals(
             return sit_out(phase, past), (drawn, Report(SatOut(phase.round, UNSEEN)))
         past, noted = accepted(past, phase.unseen)
     if ctx.me not in assignment.participants:
-        return sit_out(phase, past), (drawn, Report(SatOut(phase.round, _not_drawn(ctx))))
+        return sit_out(phase, past), (*noted, drawn, Report(SatOut(phase.round, _not_drawn(ctx))))
     announced = announced_digest(phase.hellos)
     binding = mask_binding(assignment, announced, phase.model, ctx.plan.config_digest())
     instances: dict[tuple[int, int], MemberPhase | None] = {}
