@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from securefl.base.arrays import F32, F64, I64, Inputs
     from securefl.base.entropy import Entropy
 
-Phase = Literal["before-keys", "after-keys", "after-shares", "after-masked-input", "after-freeze"]
+Phase = Literal[
+    "before-keys", "after-keys", "after-shares", "after-masked-input", "after-freeze", "after-release"
+]
 
 
 class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):

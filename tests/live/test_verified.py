@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from securefl.runtime.transport.broker import find_mosquitto
 from securefl.training.models.checkpoint import load_model
-from tests.live.federated import BROKERS, Run, run, simulate
+from tests.live.federated import BROKERS, STEPS, Run, run, simulate
 from tests.live.scenarios import behaviour, write_scenario
 from tests.unit.cli.programs import call, refusal
 
@@ -81,3 +83,47 @@ def test_a_member_that_dies_costs_no_round(tmp_path: Path) -> None:
     entries = ended.transcript("server").entries
     assert [e.fields["round"] for e in entries if e.kind == "claim_confirmed"] == [0, 1, 2]
     assert followed(ended, "p00") == [0, 1]
+
+
+SIXTY = (
+    "parties=60",
+    "secure_sum.colluders=6",
+    "clustering.size=5",
+    "secure_sum.threshold=4",
+    "secure_sum.min_survivors=4",
+    *(f"deadlines.{step}=120" for step in STEPS),
+    "deadlines.verify=120",
+)
+
+
+def asked(ended: Run) -> list[str]:
+    """Who was sent a proof of round 0."""
+    sent = [e.fields for e in ended.transcript("server").entries if e.kind == "sent"]
+    return [str(s["to"]) for s in sent if str(s["message"]).endswith("Proof") and _round_of(s) == 0]
+
+
+def _round_of(fields: Any) -> int:
+    return int(fields["place"][0])
+
+
+def repeated(ended: Run, party: str) -> set[int]:
+    """Rounds of which a party has repeated an opening or the step."""
+    return {int(str(e.fields["round"])) for e in ended.transcript(party).entries if e.kind == "repeated"}
+
+
+@pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
+def test_sixty_parties_go_on_when_two_verifiers_are_killed_in_mid_round(tmp_path: Path) -> None:
+    """They die once they have let go of their shares, and are asked to repeat what these opened."""
+    settings = tuple(part for setting in (*VERIFIED, *SIXTY) for part in ("--set", setting))
+    killed = ("p11", "p23")
+    lines = "".join(behaviour("kill", name, phase="after-release", rounds=[0]) for name in killed)
+    path = scenario(tmp_path, lines, rounds=2)
+    ended = run(path, tmp_path / "run", *SEEDED, *settings, "--broker", "mosquitto")
+    assert ended.exit_code == 0, ended.stderr
+    assert {*killed} <= {*asked(ended)}, "else it shows nothing"
+    confirmed = [e.fields["round"] for e in ended.transcript("server").entries if e.kind == "claim_confirmed"]
+    assert confirmed == [0, 1]
+    assert not any(repeated(ended, name) for name in killed)
+    assert all(0 in repeated(ended, name) for name in asked(ended) if name not in killed)
+    assert followed(ended, "p00") == [0]
+    assert [one["survivors"] for one in ended.summary["rounds"]] == [60, 58]

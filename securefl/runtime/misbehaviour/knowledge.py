@@ -63,7 +63,7 @@ def tellers(
         candidates = {party for party in there if not any(map(is_byzantine, cast.get(party, ())))}
     else:
         candidates = there.intersection(map(PartyId, attack.parties))
-    spoken = {None, "after-masked-input", "after-freeze"}
+    spoken = {None, "after-masked-input", "after-freeze", "after-release"}
     return tuple(sorted(p for p in candidates if silence(cast.get(p, ()), occasion.round) in spoken))
 
 

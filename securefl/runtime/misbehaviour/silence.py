@@ -11,6 +11,7 @@ from securefl.base.ids import SERVER
 from securefl.protocol.kernel import Event, Place, Received, Reject, Report, Send
 from securefl.protocol.messages import (
     AnyMessage,
+    Attest,
     Endorse,
     Freeze,
     KeyAdvert,
@@ -34,6 +35,7 @@ _STAGES: dict[type[object], int] = {
     VectorReceipt: 3,
     Endorse: 4,
     Release: 4,
+    Attest: 5,
 }
 _LAST_STAGE: dict[Phase, int] = {
     "before-keys": 0,
@@ -41,6 +43,7 @@ _LAST_STAGE: dict[Phase, int] = {
     "after-shares": 2,
     "after-masked-input": 3,
     "after-freeze": 3,
+    "after-release": 4,
 }
 _COMPLETES: dict[Phase, tuple[type[object], ...]] = {
     "before-keys": (),
@@ -48,6 +51,7 @@ _COMPLETES: dict[Phase, tuple[type[object], ...]] = {
     "after-shares": (ShareBoxes,),
     "after-masked-input": (Receipt,),
     "after-freeze": (),
+    "after-release": (),
 }
 """Silence begins when this is out in all of the party's instances."""
 
@@ -78,7 +82,7 @@ class DropsOut:
             self._silent_in = None
             effects = (*self._announce(present=True), *effects)
         freeze = _accepted_freeze(event, effects)
-        if freeze is not None and acts(self._behaviour, freeze.round):
+        if freeze is not None and self._phase != "after-release" and acts(self._behaviour, freeze.round):
             return (*self._fall_silent(freeze.round), *_muted(effects))
         return self._until_the_step(effects)
 
@@ -94,6 +98,8 @@ class DropsOut:
                 return (*said, *self._fall_silent(effect.place.round), *_muted(effects[position:]))
             if stage <= _LAST_STAGE[self._phase]:
                 said.append(effect)
+            if self._phase == "after-release" and isinstance(effect.message, Release):
+                return (*said, *self._fall_silent(effect.place.round), *_muted(effects[position + 1 :]))
         if self._instances and self._complete == self._instances:
             said += self._fall_silent(self._round)
         return tuple(said)

@@ -88,7 +88,7 @@ def started_over(
     attempts = {key: Attempt(0, tuple(clusters[key])) for key in sharing}
     further: list[tuple[ClusterKey, Attempt]] = []
     lost: dict[ClusterKey, str] = {}
-    gone = {p for p, phase in deviations.silent.items() if phase != "after-freeze"}
+    gone = {p for p, phase in deviations.silent.items() if phase not in {"after-freeze", "after-release"}}
     while True:
         while True:
             kept = {key: members for key, members in inputs.items() if key not in lost}

@@ -20,7 +20,7 @@ from securefl.runtime.simulation.attempts import Attempt, BeforeInputs, Deviatio
 from securefl.scenario import Phase
 
 _SAYS_KEYS: Final[frozenset[Phase]] = frozenset(
-    {"after-keys", "after-shares", "after-masked-input", "after-freeze"}
+    {"after-keys", "after-shares", "after-masked-input", "after-freeze", "after-release"}
 )
 _SAYS_SHARES: Final = _SAYS_KEYS - {"after-keys"}
 _SAYS_INPUT: Final = _SAYS_SHARES - {"after-shares"}
@@ -93,7 +93,8 @@ def fates(
     limits = dict.fromkeys(assignment.participants, plan.published_limits)
     admission = Question(round_, assignment, survivors, limits, sums_apart(plan.scenario)).answer()
     eligible, survivors = survivors, survivors if admission.admitted else frozenset()
-    talking = survivors - deviations.silent.keys() - vetoes(survivors, admission.admitted)
+    mute = {party for party, phase in deviations.silent.items() if phase != "after-release"}
+    talking = survivors - mute - vetoes(survivors, admission.admitted)
     frozen = {
         key: survivors.intersection(m)
         for key, m in clusters.items()
@@ -170,7 +171,7 @@ def _silenced(
                 return party not in summing.keyless
             case "after-masked-input":
                 return party not in summing.halted
-            case "after-freeze":
+            case "after-freeze" | "after-release":
                 return party in survivors
 
     return frozenset(

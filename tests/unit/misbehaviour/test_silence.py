@@ -22,16 +22,19 @@ from securefl.scenario.behaviours import Drop, Kill, Phase
 from tests.simulation.world import scenario
 from tests.unit.misbehaviour.lab import Lab
 
-PHASES = ("before-keys", "after-keys", "after-shares", "after-masked-input", "after-freeze")
-COUNTED = ("after-masked-input", "after-freeze")
+MUTE = ("before-keys", "after-keys", "after-shares", "after-masked-input", "after-freeze")
+"""Before it has helped to open anything."""
+PHASES = (*MUTE, "after-release")
+COUNTED = ("after-masked-input", "after-freeze", "after-release")
 WORDS: dict[str, set[str]] = {
     "before-keys": set(),
     "after-keys": {"KeyAdvert"},
     "after-shares": {"KeyAdvert", "ShareBoxes"},
     "after-masked-input": {"KeyAdvert", "ShareBoxes", "MaskedInput", "Receipt"},
     "after-freeze": {"KeyAdvert", "ShareBoxes", "MaskedInput", "Receipt"},
+    "after-release": {"KeyAdvert", "ShareBoxes", "MaskedInput", "Receipt", "Release"},
 }
-"""What a silent party says of its instances; the last two differ in whether it hears the freeze."""
+"""What a silent party says of its instances; two of them differ in whether it hears the freeze."""
 
 
 def silent(kind: str, phase: Phase, name: str = "p01", rounds: tuple[int, ...] = ()) -> tuple[Drop | Kill]:
@@ -92,7 +95,7 @@ def test_the_dead_stay_dead() -> None:
         lab.assert_sums_right(round_)
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", MUTE)
 def test_more_silence_than_a_cluster_tolerates_opens_nothing(phase: Phase) -> None:
     cast = {name: silent("drop", phase, name) for name in ("p00", "p01")}
     lab = Lab(scenario(3), cast)
