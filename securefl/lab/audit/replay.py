@@ -141,9 +141,10 @@ def _models(recorded: Recorded, rounds: Sequence[ReplayRound]) -> list[_Stepped]
         reference = past_update(plan.optimiser, velocity)
         drawn = _drawn(one, weights)
         result = _aggregate(plan, one, drawn, reference)
-        params, velocity = next_models(
+        params, speed = next_models(
             plan, one.round, one.before.values, velocity, result, one.sums, drawn, one.totals
         )
+        velocity = speed if one.confirmed else velocity
         # Coordinates that are not finite are null in samples, whatever they were.
         finite = np.isfinite(one.after.values)
         made, recorded_ = params[finite], one.after.values[finite]

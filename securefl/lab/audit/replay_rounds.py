@@ -61,6 +61,8 @@ class ReplayRound:
     """The task group of each cluster, where parties tell theirs."""
     groups: Mapping[PartyId, int] = field(default_factory=dict)
     """What each party that was there told; empty where groups are hidden, or where there are none."""
+    confirmed: bool = True
+    """Whether the next step goes on from this one; not where verifiers did not confirm it."""
     totals: Mapping[ClusterKey, int] | None = None
     """Members in the sum of each slot that may be opened; None without hidden groups."""
 
@@ -116,11 +118,15 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
         if not fields["ok"]:
             failed.setdefault(_round(fields), set()).add((fields["reclustering"], fields["cluster"]))
     totals = _totals(recorded)
+    refused = {_round(entry.fields) for entry, _ in recorded.of(SERVER, "claim_refused")}
     for round_, (given, at) in sorted(drawn.items()):
         draw: Any = given
         if round_ not in stepped or round_ not in models or round_ + 1 not in models or not draw.get("seed"):
             continue
         told, where = cast("tuple[Any, Evidence]", stepped[round_])
+        # Without a step of all certified sums, or after a last one that nobody confirmed, the model stays.
+        stays = told["update_norm"] is None or models[round_ + 1].digest == models[round_].digest
+        void = round_ in refused and stays
         yield ReplayRound(
             round=round_,
             before=models[round_],
@@ -131,13 +137,14 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
             seed=bytes.fromhex(draw["seed"]),
             atom_seed=bytes.fromhex(draw.get("atom_seed", "")),
             counts={PartyId(party): int(count) for party, count in draw["counts"]},
-            sums=tuple(sorted(sums.get(round_, []), key=lambda one: one.key)),
+            sums=() if void else tuple(sorted(sums.get(round_, []), key=lambda one: one.key)),
             excluded=frozenset(failed.get(round_, ())),
-            kept=tuple((r, j) for r, j in told["kept"]),
-            rejected=tuple((r, j) for r, j in told["rejected"]),
+            kept=() if void else tuple((r, j) for r, j in told["kept"]),
+            rejected=() if void else tuple((r, j) for r, j in told["rejected"]),
             norm=told["update_norm"],
             tasks=tuple(draw.get("tasks", ())),
             groups={PartyId(party): group for party, group in draw.get("groups", ())},
+            confirmed=round_ not in refused,
             totals=totals.get(round_, {}) if hides_groups(recorded.scenario.groups) else None,
             drawn=at,
             stepped=where,

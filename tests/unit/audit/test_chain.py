@@ -204,11 +204,14 @@ class TestWhatHolds:
 
     def test_void_rounds_are_named_with_the_reason(self, tmp_path: Path) -> None:
         lost = [Op("drop", name, "Attest", nth) for name in NAMES for nth in range(2)]
-        directory = ran(tmp_path / "run", ops=lost, settings={"rounds": "4"})
+        momentum = {"rounds": "4", "server_optimiser__momentum": "0.5"}
+        directory = ran(tmp_path / "run", ops=lost, settings=momentum)
         run = look(directory, final=final_of(directory))
         assert run.lines[0].verdict is LinkVerdict.VOID
         assert "0 members attest the sum" in run.lines[0].why
         assert run.proved
+        (replay,) = [one for one in audit(load(directory.path)).chapters if one.audit == "replay"]
+        assert not [one for one in replay.findings if one.severity is Severity.BREACH]
         only(directory, *NAMES)
         assert look(directory).lines[0].verdict is LinkVerdict.VOID, "later rounds begin where it began"
 
@@ -401,6 +404,14 @@ class TestEquivocation:
         assert f"2 outcomes of round 1, says {min(verifiers)} without its signature" in told.claim
         assert run.proved
 
+    def test_the_version_that_a_quorum_signed_counts(self, copied: RunDirectory) -> None:
+        received(copied, "p00", "ChainedAnnounce", 2, fewer_hellos)
+        run = look(copied)
+        assert "The server announced round 2 in 2 versions." in breaches(run)
+        assert [line.verdict for line in run.lines] == ["confirmed"] * 3
+        assert "is what the rule makes" in run.sentence
+        assert run.exit_code == 1
+
     def test_two_roots_of_one_signer(self, copied: RunDirectory) -> None:
         received(copied, "server", "Attest", 1, lambda _said: Attest(root=bytes(32)), added=True)
         found = breaches(look(copied))
@@ -426,6 +437,10 @@ class TestEquivocation:
 
         retold(copied, "p03", elsewhere)
         assert "p03 went on from a link of round 0 that is not of the chain." in breaches(look(copied))
+
+
+def fewer_hellos(said: ChainedAnnounce) -> ChainedAnnounce:
+    return structs.replace(said, hellos=said.hellos[1:])
 
 
 def certificate(frame: bytes) -> Certificate:
