@@ -27,7 +27,7 @@ from securefl.protocol.round.party.accusing import of_announcement, of_claim
 from securefl.protocol.round.party.phases import Past
 from securefl.protocol.round.server import opening
 from securefl.protocol.round.server.accusing import of_deals
-from securefl.protocol.round.shared.blame import ConvictsNobodyError, convicts
+from securefl.protocol.round.shared.blame import ConvictsNobodyError, convicts, with_charge
 from securefl.protocol.round.shared.chain import first_of, link_of
 from securefl.protocol.round.shared.charges import (
     BadAnnouncement,
@@ -45,14 +45,14 @@ from securefl.protocol.round.shared.charges import (
     charge_from,
 )
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import Convicted
+from securefl.protocol.round.shared.reports import ClustersDrawn, Convicted
 from securefl.protocol.round.shared.signed_claim import announced_contents
 from securefl.protocol.secure_sum.masking import client
 from securefl.protocol.wire.envelope import peek
 from securefl.scenario.scenario import Scenario
 from tests.simulation import world as world_module
-from tests.simulation.lying import Followed, distinct, followed, other_claim, verified
-from tests.simulation.test_verified_rounds import LIES, MODES, P
+from tests.simulation.lying import Followed, distinct, followed, other_claim, other_sums, verified
+from tests.simulation.test_verified_rounds import LIES, MODES, P, clusters, shifted
 from tests.simulation.world import RUN, Node, Op, World
 
 KINDS: dict[str, type[Charge]] = {
@@ -442,3 +442,63 @@ def test_who_signs_twice_is_convicted_by_it(kind: type[Any], changes: dict[str, 
         assert isinstance(one.charge, TwoWords)
         with pytest.raises(ConvictsNobodyError):
             convicts(structs.replace(one.charge, second=one.charge.first), anybody(world.plan))
+
+
+def test_a_member_that_was_not_signed_for_convicts_nobody() -> None:
+    """In a retry members are fewer than the cluster: who was left out is in no list."""
+    made = verified(size="6", threshold="4", min_survivors="4", rounds="1")
+    world, seen = honest_run(made, ops=[Op("spoil", "p03", "ShareBoxes")])
+    plan = anybody(world.plan)
+    charges = [charge for one in seen for charge in suspicions(one) if isinstance(charge, BadOpening)]
+    again = next(charge for charge in charges if charge.attempt)
+    whole = next(c for c in world.reports(ClustersDrawn)[0].clusters[0] if set(again.members) < set(c))
+    with pytest.raises(ConvictsNobodyError, match="not what the server proved"):
+        convicts(structs.replace(again, members=whole), plan)
+
+
+def test_nonces_that_nobody_committed_to_convict_nobody() -> None:
+    plan, charge = guilty("another model")
+    assert isinstance(charge, BadStep)
+    (name, _), *rest = charge.record.nonces
+    other = structs.replace(charge.record, nonces=((name, bytes(32)), *rest))
+    with pytest.raises(ConvictsNobodyError, match="commit to"):
+        convicts(structs.replace(charge, record=other), plan)
+
+
+def test_a_sum_that_members_made_too_long_convicts_nobody() -> None:
+    """Colluders in one cluster attest a sum that they could not encode: it may be theirs or the server's."""
+    corrupt = clusters(verified(rounds="1"))[0][:2]
+    tried = list[Charge]()
+
+    def noting(error: Any, charges: Any, *rest: Any) -> Any:
+        tried.extend(charges := list(charges))
+        return with_charge(error, charges, *rest)
+
+    with other_sums(shifted(31)), patch.object(verifying, "with_charge", noting):
+        run = followed(verified(rounds="1"), corrupt=corrupt)
+    assert "beyond what its members can encode" in run.reasons(P)
+    steps = [one for one in tried if isinstance(one, BadStep)]
+    assert steps
+    for one in steps:
+        with pytest.raises(ConvictsNobodyError, match="members may have made it"):
+            convicts(one, anybody(run.world.plan))
+
+
+def test_endorsements_of_few_convict_nobody() -> None:
+    plan, charge = guilty("another certificate")
+    assert isinstance(charge, OtherStatement)
+    assert plan.limits.quorum is not None
+    for few in (charge.endorsements[: plan.limits.quorum - 1], charge.endorsements[:1] * 12, ()):
+        with pytest.raises(ConvictsNobodyError, match="no certificate"):
+            convicts(structs.replace(charge, endorsements=few), plan)
+
+
+def test_words_of_two_parties_or_rounds_convict_nobody() -> None:
+    plan, _, frames = honest_charges()
+    said = [f for f in frames if peek(f, "x").header.kind == "VectorReceipt"]
+    place = peek(said[0], "x").header.place
+    same = [f for f in said if peek(f, "x").header.place == place]
+    assert len({peek(f, "x").header.sender for f in same}) > 1
+    for other in same[1:]:
+        with pytest.raises(ConvictsNobodyError, match="not of one party"):
+            convicts(TwoWords(first=same[0], second=other), plan)
