@@ -27,7 +27,7 @@ from securefl.protocol.round.party.accusing import of_announcement, of_claim
 from securefl.protocol.round.party.phases import Past
 from securefl.protocol.round.server import opening
 from securefl.protocol.round.server.accusing import of_deals
-from securefl.protocol.round.shared.blame import ConvictsNobodyError, convicts, with_charge
+from securefl.protocol.round.shared.blame import ConvictsNobodyError, convicts
 from securefl.protocol.round.shared.chain import first_of, link_of
 from securefl.protocol.round.shared.charges import (
     BadAnnouncement,
@@ -51,8 +51,8 @@ from securefl.protocol.secure_sum.masking import client
 from securefl.protocol.wire.envelope import peek
 from securefl.scenario.scenario import Scenario
 from tests.simulation import world as world_module
-from tests.simulation.lying import Followed, distinct, followed, other_claim, other_sums, verified
-from tests.simulation.test_verified_rounds import LIES, MODES, P, clusters, shifted
+from tests.simulation.lying import Followed, distinct, followed, other_claim, verified
+from tests.simulation.test_verified_rounds import LIES, MODES, P
 from tests.simulation.world import RUN, Node, Op, World
 
 KINDS: dict[str, type[Charge]] = {
@@ -463,25 +463,6 @@ def test_nonces_that_nobody_committed_to_convict_nobody() -> None:
     other = structs.replace(charge.record, nonces=((name, bytes(32)), *rest))
     with pytest.raises(ConvictsNobodyError, match="commit to"):
         convicts(structs.replace(charge, record=other), plan)
-
-
-def test_a_sum_that_members_made_too_long_convicts_nobody() -> None:
-    """Colluders in one cluster attest a sum that they could not encode: it may be theirs or the server's."""
-    corrupt = clusters(verified(rounds="1"))[0][:2]
-    tried = list[Charge]()
-
-    def noting(error: Any, charges: Any, *rest: Any) -> Any:
-        tried.extend(charges := list(charges))
-        return with_charge(error, charges, *rest)
-
-    with other_sums(shifted(31)), patch.object(verifying, "with_charge", noting):
-        run = followed(verified(rounds="1"), corrupt=corrupt)
-    assert "beyond what its members can encode" in run.reasons(P)
-    steps = [one for one in tried if isinstance(one, BadStep)]
-    assert steps
-    for one in steps:
-        with pytest.raises(ConvictsNobodyError, match="members may have made it"):
-            convicts(one, anybody(run.world.plan))
 
 
 def test_endorsements_of_few_convict_nobody() -> None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -42,7 +43,10 @@ from securefl.protocol.round.shared.reports import (
     ModelFinal,
     RoundDone,
 )
+from securefl.protocol.secure_sum import evidence
+from securefl.protocol.secure_sum.crypten import member as crypten_member
 from securefl.protocol.secure_sum.evidence import OpenedSecrets
+from securefl.protocol.secure_sum.masking import client as masking_client
 from securefl.scenario.scenario import Scenario
 from tests.simulation.lying import (
     Sums,
@@ -194,6 +198,13 @@ def swapped(sums: Sums) -> Sums:
     return (replace(sums[0], ring=sums[1].ring), replace(sums[1], ring=sums[0].ring), *sums[2:])
 
 
+def lowest(ring: Ring) -> Ring:
+    """With the integer that has no magnitude in one coordinate."""
+    result = ring.copy()
+    result[2:3] = 1 << (8 * ring.dtype.itemsize - 1)
+    return result
+
+
 def negated(ring: Ring) -> Ring:
     result = np.zeros_like(ring)
     result -= ring
@@ -292,12 +303,37 @@ class TestMoreThanFInACluster:
         with other_sums(one_more):
             assert followed(verified(), corrupt=corrupt).confirmed == []
 
-    def test_nor_one_that_no_members_could_send(self) -> None:
-        corrupt = clusters(verified())[0][:2]
-        with other_sums(shifted(31)):
-            seen = followed(verified(), corrupt=corrupt)
-        assert seen.confirmed == []
-        assert "beyond what its members can encode" in seen.reasons(P)
+    @pytest.mark.parametrize("ring", ["32", "64"])
+    def test_the_rule_does_not_see_one_that_no_members_could_send(self, ring: str) -> None:
+        """Not even the lowest integer, whose magnitude is none. The round stands without it."""
+        made = verified(encoding__ring_bits=ring)
+        corrupt = clusters(made)[0][:2]
+        with other_sums(lambda sums: (replace(sums[0], ring=lowest(sums[0].ring)), *sums[1:])):
+            seen = followed(made, corrupt=corrupt)
+        assert 0 in seen.confirmed
+        assert seen.world.reports(RoundDone)[0].failed == ((0, 0),)
+        without = [
+            distinct(name, 0, np.zeros(16, dtype=np.float32)) for name in P if name not in clusters(made)[0]
+        ]
+        (model,) = seen.models(1, [name for name in P if name not in corrupt])
+        assert np.frombuffer(model, dtype=np.float32) == pytest.approx(np.mean(without, axis=0), abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["masking", "crypten"])
+def test_a_member_that_masks_what_cannot_be_encoded_takes_no_round_from_the_others(kind: str) -> None:
+    honest, client = evidence.input_with_receipt, masking_client if kind == "masking" else crypten_member
+
+    def too_much(setup: Any, member: int, masked: Any, *rest: Any) -> Any:
+        if setup.members[member] == "p04":
+            masked = masked + masked.dtype.type(1 << 30)
+        return honest(setup, member, masked, *rest)
+
+    with patch.object(client, "input_with_receipt", too_much):
+        run = followed(verified(secure_sum__kind=f'"{kind}"'))
+    assert run.confirmed == [0, 1, 2]
+    drawn = [one.clusters[0] for one in run.world.reports(ClustersDrawn)]
+    own = [next(j for j, some in enumerate(one) if "p04" in some) for one in drawn]
+    assert [done.failed for done in run.world.reports(RoundDone)] == [((0, j),) for j in own]
 
 
 @pytest.mark.parametrize(

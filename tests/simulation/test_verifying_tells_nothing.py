@@ -41,13 +41,6 @@ from tests.simulation.test_verified_rounds import MODES
 from tests.simulation.world import World
 
 LENGTH = 8
-NOISE = {
-    "privacy__unit": "party",
-    "privacy__multiplier": "0.5",
-    "privacy__delta": "0.05",
-    "encoding__clip": "64.0",
-    "encoding__scale_bits": "2",
-}
 MEDIAN = {"aggregation__rule": '{type = "median"}', "rounds": "2"}
 ONE_ROUND = {"rounds": "1"}
 SETTINGS: dict[str, dict[str, str]] = {name: MEDIAN | mode for name, mode in MODES.items()} | {
@@ -55,8 +48,8 @@ SETTINGS: dict[str, dict[str, str]] = {name: MEDIAN | mode for name, mode in MOD
     "validated": MODES["validated"]
     | ONE_ROUND
     | {"secure_sum__validate": "{norm = 8.0}", "encoding__clip": "6.0"},
-    "threshold noise": NOISE | ONE_ROUND | {"privacy__placement": "threshold"},
-    "removable noise": NOISE | ONE_ROUND | {"privacy__placement": "dropout-exact"},
+    **{name: mode | ONE_ROUND for name, mode in MODES.items() if "noise" in name},
+    "open groups that begin": MODES["open groups that begin"] | ONE_ROUND,
     "passthrough": MEDIAN | {"weighting__mode": "passthrough"},
 }
 ANSWERS = ("raises", "huge", "slow")

@@ -17,6 +17,7 @@ from .party.verifying import on_proof as on_proof
 from .server.checking import agreed_of as agreed_of
 from .server.checking import checks_of as checks_of
 from .server.checking import failed as failed
+from .server.checking import too_long as too_long
 from .server.group_start import models_at as models_at
 from .server.group_sums import aggregate_groups as aggregate_groups
 from .server.machine import ServerMachine as ServerMachine

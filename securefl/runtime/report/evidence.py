@@ -7,6 +7,7 @@ sum, so that it is readable to its owner only: whoever shows it to somebody show
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -31,16 +32,19 @@ def keep_evidence(out: Path, charge: Charge) -> Path:
         RunAbortedError: it cannot be written.
     """
     path = out / EVIDENCE / evidence_name(charge)
-    fresh = path.with_suffix(".tmp")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
-            file.write(charge_bytes(charge))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        # Parties of one run may find the same lie at the same time, and all write it into one folder.
+        descriptor, fresh = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(charge_bytes(charge))
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            Path(fresh).unlink()
+            raise
+        Path(fresh).replace(path)
     except OSError as error:
         raise disk_failure(path, error) from error
     return path

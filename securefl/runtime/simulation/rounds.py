@@ -55,6 +55,7 @@ from securefl.protocol.round import (
     shortage,
     spent_by,
     to_consult,
+    too_long,
     totals_of,
     unfit,
     usable_samples,
@@ -196,10 +197,10 @@ class SimulatedRounds:
         counted = fate.survivors if fate.certified else frozenset()
         if carries(self._plan, "own"):
             self._own |= {name: present[name].carried(self._plan, drawn.weights[name]) for name in counted}
-        checked = checks_of(self._plan, round_, sums)
-        for item in checked:
+        checked, long = checks_of(self._plan, round_, sums), too_long(self._plan, round_, sums)
+        for item in (*checked, *long):
             self._report(item)
-        excluded = failed(checked)
+        excluded = failed((*checked, *long))
         standing = replace(standing, suspicion=weighed(self._plan, standing.suspicion, drawn, sums, checked))
         gradients = self._consult(round_, standing.params, to_consult(self._plan, sums, excluded))
         return after_sums(self._plan, standing, drawn, counted, sums, gradients, excluded, totals)

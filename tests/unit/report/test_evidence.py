@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,11 @@ def test_the_first_of_a_kind_against_somebody_is_kept(tmp_path: Path) -> None:
         ("p02", {"kind": "TwoWords", "evidence": evidence_name(words(2))}),
     ]
     assert len([one for one in told if isinstance(one, Fact)]) == 2
+
+
+def test_several_processes_may_find_the_same_lie_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        written = list(pool.map(lambda _: keep_evidence(tmp_path, words()), range(400)))
+    assert len({*written}) == 1
+    assert load_evidence(written[0]) == words()
+    assert [one.name for one in (tmp_path / "evidence").iterdir()] == [evidence_name(words())]

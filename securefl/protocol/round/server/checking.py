@@ -8,6 +8,7 @@ import numpy as np
 
 from securefl.base.errors import UsageError
 from securefl.methods.encoding import from_ring
+from securefl.methods.feasibility import largest_sum
 from securefl.methods.privacy import CheckPlan, Mechanism, OpenedSum, check_sums, first_stage
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.plan import RunPlan
@@ -51,6 +52,24 @@ def agreed_of(scenario: Scenario, mechanism: Mechanism) -> CheckPlan:
 def failed(checked: Sequence[SumChecked]) -> frozenset[tuple[int, int]]:
     """The (reclustering, cluster) pairs whose sums the rule shall not see."""
     return frozenset((one.reclustering, one.cluster) for one in checked if not one.ok)
+
+
+def too_long(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
+    """Where rounds are verified, the sums that are longer in a coordinate than their survivors can encode.
+
+    Some member has masked something else than an encoding: whether by itself or, in a cluster of colluders,
+    once it had seen the other sums. The rule sees neither, so that it takes no round from the others.
+    """
+    if not plan.scenario.secure_sum.verified:
+        return ()
+    found = []
+    for one in sums:
+        values, most = from_ring(one.ring), largest_sum(plan.scenario, len(one.survivors))
+        # Not by magnitudes: the lowest integer has none.
+        if (values > most).any() or (values < -most).any():
+            reason = "longer than its members can encode"
+            found.append(SumChecked(round_, *one.key, ok=False, p_value=0.0, reason=reason, e_values=()))
+    return tuple(found)
 
 
 def _published(mechanism: Mechanism, round_: int, opened: ClusterSum) -> SumChecked:

@@ -28,7 +28,7 @@ from securefl.protocol.kernel import (
 )
 from securefl.protocol.messages import Certificate, Endorse, Goodbye, Release, ReleasedShares, SlotCounts
 from securefl.protocol.round.server.accusing import of_deals
-from securefl.protocol.round.server.checking import checks_of, failed
+from securefl.protocol.round.server.checking import checks_of, failed, too_long
 from securefl.protocol.round.server.gather import abort, begin_round, close_hellos, skip_round
 from securefl.protocol.round.server.phases import (
     Attesting,
@@ -276,9 +276,9 @@ def _close_opened(
 ) -> tuple[Evaluating | Consulting, Effects]:
     sums = unmasked.sums
     standing, drawn, survivors = phase.standing, phase.view.drawn, phase.frozen.survivors
-    checked = checks_of(ctx.plan, standing.round, sums)
-    effects: Effects = tuple(map(Report, checked))
-    excluded = failed(checked)
+    checked, long = checks_of(ctx.plan, standing.round, sums), too_long(ctx.plan, standing.round, sums)
+    effects: Effects = tuple(map(Report, (*checked, *long)))
+    excluded = failed((*checked, *long))
     standing = replace(standing, suspicion=weighed(ctx.plan, standing.suspicion, drawn, sums, checked))
     asked = to_consult(ctx.plan, sums, excluded)
     if not asked:

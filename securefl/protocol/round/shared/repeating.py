@@ -9,10 +9,9 @@ import numpy as np
 from securefl.base.arrays import F32
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER
-from securefl.methods.encoding import from_ring, from_wire
-from securefl.methods.feasibility import largest_sum
+from securefl.methods.encoding import from_wire
 from securefl.protocol.messages import Opened, OpeningProof, RoundClaim, Step
-from securefl.protocol.round.server.checking import checks_of, failed
+from securefl.protocol.round.server.checking import checks_of, failed, too_long
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.server.stepping import after_sums
@@ -22,10 +21,6 @@ from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.round.shared.statement import model_digest
 from securefl.protocol.secure_sum import ProvenVectors, Repeatable, repeat_opening
 from securefl.protocol.wire import decode_struct
-
-
-class TooLongError(PeerError):
-    """A sum is longer than its members can encode. It may be theirs: nobody can tell who of them made it."""
 
 
 def check_parts(plan: RunPlan, certified: CertifiedRound, claim: RoundClaim) -> None:
@@ -104,7 +99,6 @@ def repeat_step(
     Raises:
         PeerError: it does not go on from the link before, or not with the claimed sums, or does not end where
             the claim says.
-        TooLongError: a sum is longer than its members can encode.
     """
     step = decode_struct(Step, plain, SERVER)
     if len(step.velocity) != 8 * plan.broadcast:
@@ -113,8 +107,9 @@ def repeat_step(
     if state_digest(velocity) != state:
         raise PeerError(SERVER, "proves a step from another state than the chain has")
     sums = _read_sums(plan, certified, claim, step.sums)
-    excluded = failed(checks_of(plan, certified.round, sums))
-    before = Standing(certified.round, params, velocity)
+    round_ = certified.round
+    excluded = failed((*checks_of(plan, round_, sums), *too_long(plan, round_, sums)))
+    before = Standing(round_, params, velocity)
     after, _, _ = after_sums(plan, before, certified.drawn, certified.survivors, sums, excluded=excluded)
     if model_digest(after.params) != claim.model or state_digest(after.velocity) != claim.state:
         raise PeerError(SERVER, f"claims another model than the sums of round {certified.round} make")
@@ -138,9 +133,4 @@ def _read_sums(
         start = end
     if start != len(raw):
         raise PeerError(SERVER, "proves a step with more sums than were certified")
-    for one in sums:
-        if np.abs(from_ring(one.ring)).max(initial=0) > largest_sum(plan.scenario, len(one.survivors)):
-            raise TooLongError(
-                SERVER, f"claims a sum of cluster {one.key} beyond what its members can encode"
-            )
     return sums
