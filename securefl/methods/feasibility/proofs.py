@@ -15,8 +15,6 @@ from securefl.methods.clustering import (
 )
 from securefl.scenario import Scenario
 
-SPARE = 2
-"""Members of a cluster that are asked to repeat its opening, beyond those whose word it takes."""
 MAX_PROOF = 8 * 64 * 1024 * 1024
 """Most bytes of vectors in one proof: what one field of a message may hold."""
 _MEGABYTE = 1_000_000
@@ -44,8 +42,11 @@ class Proofs:
 
 
 def openers_asked(scenario: Scenario, members: int) -> int:
-    """Return how many of a cluster's members are asked to repeat its opening: f + 3, or all of fewer."""
-    return min(scenario.secure_sum.colluders_per_cluster + 1 + SPARE, members)
+    """Return how many of a cluster's members are asked to repeat its opening: 2 f + 2, or all of fewer.
+
+    It takes the word of f + 1: f may keep theirs to themselves, and one may drop out.
+    """
+    return min(2 * scenario.secure_sum.colluders_per_cluster + 2, members)
 
 
 def proofs_of(scenario: Scenario, ring_bits: int, length: int) -> Proofs:

@@ -204,7 +204,7 @@ def test_a_verified_round_has_the_planned_bytes(mode: str) -> None:
     )
     assert (cohort.components > 0) == (mode == "removable noise")
     if mode == "masking":
-        assert roles == {(True, 1), (True, 0)}, "f + 3 = 4 of 4 repeat the opening"
+        assert roles == {(True, 1), (True, 0)}, "2 f + 2 = 4 of 4 repeat the opening"
 
 
 BOXED = {"BoxList", "ShareBoxes"}

@@ -118,7 +118,7 @@ def on_invite(
     if message.model_digest != phase.model:
         raise PeerError(SERVER, f"invites with another model than it sent in round {place.round}")
     if ctx.me in message.excluded:
-        return _sit_out(phase, "excluded for a withheld nonce")
+        return _sit_out(phase, "left out for a withheld nonce or a wrong secret")
     if is_spent(ctx.plan, phase.past.releases, ctx.allowed):
         made, allowed = phase.past.releases, allowed_of(ctx.plan, ctx.allowed)
         return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")

@@ -48,7 +48,7 @@ def begin_round(ctx: ServerContext, standing: Standing, now: float) -> tuple[Ser
     """Send the model to all and invite them."""
     model = model_digest(standing.params)
     standing = replace(standing, interrupted=standing.clock.since is not None)
-    greeting, effects = invite(ctx, standing, 0, model, frozenset(), now)
+    greeting, effects = invite(ctx, standing, 0, model, standing.barred, now)
     return greeting, (
         Report(RoundStarted(standing.round, model)),
         Send(EVERYONE, Place(standing.round), model_of(standing)),
@@ -139,7 +139,7 @@ def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[Serve
     reason = lacking or forgotten(hellos, atom_seed)
     if reason is not None:
         reason = f"{len(present)} parties are there; {reason}"
-        if lacking is not None and not phase.excluded:
+        if lacking is not None and phase.excluded <= phase.standing.barred:
             return _wait_on(ctx, phase, tuple(present), reason, now)
         return skip_round(ctx, phase.standing, tuple(present), reason)
     if phase.standing.pending is not None:

@@ -260,6 +260,9 @@ def close_releasing(ctx: ServerContext, phase: Releasing, now: float) -> tuple[S
         if asking.awaited:
             return asking, (*effects, *more)
         phase, unmasked, effects = asking, Unmasked(), (*effects, *more)
+    wrong = frozenset(
+        one.item.culprit for one in effects if isinstance(one, Report) and isinstance(one.item, Convicted)
+    )
     secure, lost = ctx.plan.scenario.secure_sum, len(phase.frozen.instances) - len(unmasked.sums)
     if secure.verified and lost > secure.lost_clusters:
         # The server is to have no choice among subsets: all certified sums count, or there is no step.
@@ -268,6 +271,15 @@ def close_releasing(ctx: ServerContext, phase: Releasing, now: float) -> tuple[S
         unmasked, effects = Unmasked(), (*effects, Report(ClaimRefused(phase.standing.round, reason)))
     evaluating, more = _close_opened(ctx, phase, unmasked)
     ctx.store.discard_all()
+    if wrong:
+        # It costs this round at most; and each of them one round of the run, not the run.
+        standing = evaluating.standing
+        standing = replace(
+            standing,
+            barred=standing.barred | {PartyId(name) for name in wrong},
+            fruitless_rounds=min(standing.fruitless_rounds, phase.standing.fruitless_rounds),
+        )
+        evaluating = replace(evaluating, standing=standing)
     return evaluating, (*effects, *more)
 
 

@@ -89,6 +89,8 @@ class Standing:
     """Seed of the run's atoms; empty before they are formed, or without."""
     gone: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
     """Parties whose connection broke, says the broker, and when: a hint that shortens waiting."""
+    barred: frozenset[PartyId] = frozenset()
+    """Parties that shared another secret than they advertised: it cost a sum, and they are asked no more."""
     late: frozenset[PartyId] = frozenset()
     """Parties that missed a deadline and have not been heard of since."""
     pace: Pace = field(default_factory=Pace, compare=False)
