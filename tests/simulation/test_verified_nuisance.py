@@ -14,7 +14,6 @@ from tests.simulation.test_blame import another_secret
 from tests.simulation.test_verified_rounds import P
 from tests.simulation.world import World, scenario
 
-
 OPEN_ALL = {"leakage__mode": '"report"'}
 """Else the ledger keeps rounds closed that begin with the model of a void one: twelve parties are few."""
 
