@@ -164,6 +164,13 @@ def test_a_second_process_is_refused_while_the_first_one_runs(place: Place) -> N
     place.open().close()
 
 
+def test_a_second_process_is_refused_that_keeps_its_notes_elsewhere(place: Place, tmp_path: Path) -> None:
+    """Another home, or another machine with the same folder mounted: the file itself is held, too."""
+    elsewhere = Tip(tmp_path / "another" / "p00.tip")
+    with place.open(), pytest.raises(ConfigError, match="is in use: another process runs with p00's key"):
+        AccountFile(place.path, OWNER, elsewhere)
+
+
 def test_a_second_process_with_a_copy_of_the_file_is_refused(place: Place, tmp_path: Path) -> None:
     place.write(*MORE)
     copy = tmp_path / "copy.account"

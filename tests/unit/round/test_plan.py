@@ -164,3 +164,13 @@ def test_limits_that_are_not_those_of_the_signed_configuration_are_refused() -> 
     assert "other limits" in world.server.rejects[0].reason
     (done,) = world.reports(RoundDone)
     assert set(done.survivors) == set(world.parties) - {"p03"}
+
+
+def test_who_has_another_file_of_own_rules_has_another_configuration() -> None:
+    plan = plan_of(scenario())
+    digests = {
+        replace(plan, limits=replace(plan.limits, own_rules=own)).config_digest()
+        for own in (b"", bytes(32), b"\x01" * 32)
+    }
+    assert len(digests) == 3
+    assert plan.config_digest() in digests, "built-in rules have no file that counts"

@@ -185,7 +185,7 @@ def _check_retry(
 
 def _submit(ctx: PartyContext, phase: Working, key: ClusterKey) -> tuple[Working, Effects]:
     instance, work = phase.instances[key], upload_of(ctx.plan.scenario, key[0])
-    if work >= len(phase.uploads) or instance is None or phase.submit_at is not None:
+    if work >= len(phase.uploads) or instance is None:
         return phase, ()
     without = ctx.seams.without(instance.setup.certain, phase.round)
     entropy = instance_entropy(ctx.entropy, instance.setup.place)
