@@ -53,7 +53,7 @@ def confirmed_by_a_committee(parties: int, rounds: int) -> None:
         steps = {one.sender for one in attested if one.place.round == round_ and one.place.reclustering < 0}
         assert steps <= asked[round_]
         assert len(steps) >= attests_needed(made, size)
-    assert len(world.messages(OpeningProof)) == rounds * parties // 10 * 6
+    assert len(world.messages(OpeningProof)) == rounds * parties // 10 * 8, "2 f + 2 of each cluster"
     for name in names:
         assert [one.round for one in world.reports(LinkFollowed, name)] == list(range(rounds - 1))
 
