@@ -50,7 +50,7 @@ class RoundOutcomes:
     further: tuple[tuple[ClusterKey, Attempt], ...]
     """Attempts of sums that started over, in their order."""
     givers: frozenset[PartyId] = frozenset()
-    """Who gave shares for what may be opened."""
+    """Who gave shares for what may be opened, by their own accounts."""
 
 
 Vetoes = Callable[[frozenset[PartyId], tuple[int, ...]], frozenset[PartyId]]
@@ -94,7 +94,8 @@ def fates(
     admission = Question(round_, assignment, survivors, limits, sums_apart(plan.scenario)).answer()
     eligible, survivors = survivors, survivors if admission.admitted else frozenset()
     mute = {party for party, phase in deviations.silent.items() if phase != "after-release"}
-    talking = survivors - mute - vetoes(survivors, admission.admitted)
+    giving = survivors - vetoes(survivors, admission.admitted)
+    talking = giving - mute
     frozen = {
         key: survivors.intersection(m)
         for key, m in clusters.items()
@@ -126,7 +127,8 @@ def fates(
         refused=tuple(refused),
         silenced=_silenced(assignment, deviations, summing, survivors),
         further=further,
-        givers=talking if certified else frozenset(),
+        # A party enters its shares before they leave: that they never do is nothing that it knows.
+        givers=giving if certified else frozenset(),
     )
 
 
