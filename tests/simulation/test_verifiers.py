@@ -276,8 +276,12 @@ class TestNewcomers:
         fresh = replace(past, link=None, verifying=None)
         said = event.message
         for known, sure in ((root, True), (bytes(32), False)):
-            again = replace(ctx, root=known)
+            again = replace(ctx, root=known, rooted=said.claim.round - (not sure))
             assert follow(again, fresh, event.place, said, said.claim.model)[2] is sure
+        for reached in (said.claim.round, said.claim.round + 1):
+            further = replace(ctx, root=bytes(31) + b"1", rooted=reached)
+            with pytest.raises(PeerError, match="earlier link"):
+                follow(further, fresh, event.place, said, said.claim.model)
 
 
 def test_a_root_is_noted_before_it_is_stated() -> None:

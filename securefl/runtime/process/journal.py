@@ -37,6 +37,8 @@ class FileJournal:
         """The task group that was named last; none yet where no choice is kept."""
         self.root = b""
         """The last root of the chain of models that was seen confirmed; empty for none."""
+        self.rooted = -1
+        """The round whose outcome it is; -1 for none."""
         self.submitted: frozenset[int] = frozenset()
         """Rounds in which a masked input may have left: each counts against the privacy budget."""
         self.spent = self._last_round()
@@ -94,7 +96,7 @@ class FileJournal:
             if run == self._run and chose:
                 self.choice = choice
             elif run == self._run and root:
-                self.root = root
+                self.root, self.rooted = root, round_
             elif run == self._run:
                 last = max(last, round_)
                 self.submitted |= {round_}

@@ -94,6 +94,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
             identity=identity,
             first=first_of(plan, initial_models(scenario, module, shard, seed)),
             root=memory.journal.root,
+            rooted=memory.journal.rooted,
             prepared=plan.sums.prepared(),
         )
         transport, frame_limit = await open_transport(settings)

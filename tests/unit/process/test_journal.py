@@ -50,9 +50,10 @@ def test_the_last_root_of_a_run_is_kept_and_is_no_round(tmp_path: Path) -> None:
     for round_, root in enumerate((b"\1" * 32, b"\2" * 32)):
         journal.note(round_, ROOT + root.hex())
     again = FileJournal(path, RUN)
-    assert again.root == b"\2" * 32
+    assert (again.root, again.rooted) == (b"\2" * 32, 1)
     assert (again.spent, again.submitted) == (0, frozenset({0})), "to follow a model is not to submit"
-    assert FileJournal(path, RunId("another")).root == b""
+    another = FileJournal(path, RunId("another"))
+    assert (another.root, another.rooted) == (b"", -1)
 
 
 def test_the_atoms_of_a_run_are_kept(tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ class PartyContext:
     """What the chain of models begins with, where rounds are verified."""
     root: bytes = b""
     """The last root in the journal of a party that was started again."""
+    rooted: int = -1
+    """The round of that root: no link of an earlier one is gone back to."""
     prepared: SecureSum | None = field(default=None, repr=False)
     """The kind of sum with what members compute with; None where they need nothing."""
 

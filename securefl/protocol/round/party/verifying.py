@@ -99,10 +99,11 @@ def _followed(
     if message.claim.model != model:
         raise PeerError(SERVER, "announces a model that is not of the chain")
     verifying, last = past.verifying, past.link
-    if last is not None and link.root != last.root and message.claim.round <= last.claim.round:
+    # A party that has started again knows root and round of its last link only, from its journal.
+    root, reached = (ctx.root, ctx.rooted) if last is None else (last.root, last.claim.round)
+    if root and link.root != root and message.claim.round <= reached:
         raise PeerError(SERVER, "announces a model of another chain, or of an earlier link of it")
     if last is None or link.root == last.root:
-        # A party that has started again knows the root only, from its journal.
         sure = last is not None or link.root == ctx.root
         return replace(past, link=link) if sure else past, link, sure, ()
     if verifying is None or message.claim.previous != last.root:
