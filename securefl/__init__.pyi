@@ -6,6 +6,7 @@ from ._api import override as override
 from ._api import plan as plan
 from ._api import planned as planned
 from ._api import run as run
+from ._api import save_weights as save_weights
 from ._api import simulate as simulate
 from .base.errors import ConfigError as ConfigError
 from .base.errors import RunAbortedError as RunAbortedError
@@ -25,3 +26,7 @@ from .scenario.behaviours import UpdateAttack as UpdateAttack
 from .scenario.data import Partition as Partition
 from .scenario.model import Model as Model
 from .scenario.scenario import Scenario as Scenario
+from .training.sites.site import Change as Change
+from .training.sites.site import Round as Round
+from .training.sites.site import Site as Site
+from .training.sites.torch_site import TorchSite as TorchSite

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     import torch
+
+    from securefl.training.sites.site import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,9 @@ class RunResult:
 
     @property
     def accuracy(self) -> float:
-        """Test accuracy of the final model, 0 to 1; NaN where no round ended."""
-        return self.rounds[-1].accuracy if self.rounds else float("nan")
+        """Test accuracy of the final model, 0 to 1; NaN where no round ended, or nobody tested."""
+        accuracy = self.rounds[-1].accuracy if self.rounds else None
+        return float("nan") if accuracy is None else accuracy
 
     def arrays(self, group: int = 0) -> dict[str, np.ndarray[Any, Any]]:
         """The final model by parameter name, f32. ``group``: of the task group's model, from 0.
@@ -179,6 +182,7 @@ def simulate(
     seeded: bool = False,
     device: Literal["auto", "cpu", "cuda"] | None = None,
     out: str | Path | None = None,
+    site: str | Callable[[str], Site] | None = None,
     verbose: bool = False,
 ) -> RunResult:
     """Simulate a scenario in this process: no broker, no masks, the same sums and model as :func:`run`.
@@ -191,14 +195,17 @@ def simulate(
         seeded: draw privacy noise, batches and rounding from ``seed``, too: reproducible, and hides nothing.
         device: instead of the scenario's.
         out: run directory; ``runs/<name>-<time>`` when left out.
+        site: makes a party's site of its name, or says where that is (``"module:Name"``), for a model of type
+            ``weights``.
         verbose: print the header and a line a round.
 
     Raises:
-        ConfigError: the scenario, its data or the directory is refused.
+        ConfigError: the scenario, its data, a site or the directory is refused.
         RunAbortedError: the disk is full or gone.
     """
     from securefl.runtime.launch import SimulationOptions, run_simulation  # noqa: PLC0415 - torch
     from securefl.runtime.simulation import check_simulable  # noqa: PLC0415 - with it
+    from securefl.training.sites import site_maker  # noqa: PLC0415 - with it
 
     wanted = scenario if isinstance(scenario, Scenario) else load(scenario)
     check(wanted)
@@ -211,6 +218,7 @@ def simulate(
         out=None if out is None else Path(out),
         exact=exact,
         seeded=seeded or wanted.privacy.unit == "none",
+        site=site_maker(site) if isinstance(site, str) else site,
     )
     summary = run_simulation(wanted, options, RoundLines() if verbose else NoProgress())
     return RunResult(summary, Path(summary.files["summary"]).parent)
@@ -225,6 +233,7 @@ def run(
     device: Literal["auto", "cpu", "cuda"] | None = None,
     out: str | Path | None = None,
     lab: bool = False,
+    site: str = "",
     verbose: bool = False,
 ) -> RunResult:
     """Run a scenario on this machine: a broker, a server process and a process per party.
@@ -239,6 +248,7 @@ def run(
         device: instead of the scenario's.
         out: run directory; ``runs/<name>-<time>`` when left out.
         lab: record whole vectors, for audits of experiments. They hide nothing then.
+        site: ``"module:Name"`` of what makes a party's site, in its process, for a model of type ``weights``.
         verbose: print the header and a line a round.
 
     Raises:
@@ -257,9 +267,25 @@ def run(
         observe=wanted.observer,
         device=device,
         out=None if out is None else Path(out),
+        site=site,
     )
     summary = run_here(wanted, options, RoundLines() if verbose else NoProgress())
     return RunResult(summary, Path(summary.files["summary"]).parent)
+
+
+def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
+    """Write the parameters that a federation of sites begins with; return the file's SHA-256 as hex.
+
+    Args:
+        path: of the safetensors file, for ``model.file``.
+        arrays: floating-point numbers by name, as ``site.parameters()`` gives them; f32 in the file.
+
+    Raises:
+        ConfigError: an array is no such, or the file cannot be written.
+    """
+    from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
+
+    return write_tensors(Path(path), arrays)
 
 
 def plan(data: str = "digits", **demands: Any) -> Plan:

@@ -46,6 +46,10 @@ COMMANDS = {
         "securefl.cli.party:party",
         "Take part in a run as one party, with its own key and its own data.",
     ),
+    "site": (
+        "securefl.cli.site:app",
+        "Your own training: the weights that it begins with, and a trial round.",
+    ),
     "dealer": (
         "securefl.cli.dealer:dealer",
         "Deal the triples of validated sums, on a machine of neither the server nor a party, without data.",

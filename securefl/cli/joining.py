@@ -16,7 +16,7 @@ from securefl.methods.feasibility import check
 from securefl.runtime.launch import broker_url
 from securefl.runtime.process import ProcessSettings
 from securefl.runtime.transport import BrokerUrl
-from securefl.scenario import load_scenario
+from securefl.scenario import Scenario, load_scenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +103,21 @@ def public_seed(run: RunId) -> int:
     that (docs/adr/0043).
     """
     return int.from_bytes(digest("public seed", run)[:4], "big") >> 1
+
+
+def check_data_given(scenario: Scenario, data: Path | None) -> None:
+    """Refuse a process that lacks its data, or has some that nobody uses.
+
+    Raises:
+        ConfigError: naming ``--data``.
+    """
+    name, by_sites = scenario.model.name, scenario.model.by_sites
+    if data is None and not by_sites:
+        raise ConfigError("--data", f'is missing, and model.type = "{name}" needs it', "name its npz file")
+    if data is not None and by_sites:
+        raise ConfigError(
+            "--data", f'model.type = "{name}" is trained by sites, which have theirs', "leave it out"
+        )
 
 
 def party_id(text: str) -> PartyId:

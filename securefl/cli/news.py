@@ -10,6 +10,7 @@ from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round import (
     ConnectionBack,
     ConnectionLost,
+    NothingLearned,
     QuorumAwaited,
     RoundDone,
     SatOut,
@@ -26,11 +27,10 @@ def plain_news(name: str) -> Callable[[News], None]:
             case Refusal():
                 say(f"{name}: refused {news.culprit}: {news.reason}")
             case Fact(item=RoundDone() as done):
-                say(
-                    f"{name}: round {done.round}: accuracy {done.accuracy:.4f},"
-                    f" {len(done.survivors)} of {len(done.participants)} counted"
-                )
-            case Fact(item=ConnectionLost() | ConnectionBack() | QuorumAwaited() as item):
+                tested = "not tested" if done.accuracy is None else f"accuracy {done.accuracy:.4f}"
+                counted = f"{len(done.survivors)} of {len(done.participants)} counted"
+                say(f"{name}: round {done.round}: {tested}, {counted}")
+            case Fact(item=ConnectionLost() | ConnectionBack() | QuorumAwaited() | NothingLearned() as item):
                 say(f"{name}: {event_text(item)}")
             case Fact(item=SatOut() as sat):
                 say(f"{name}: sits out round {sat.round}: {sat.reason}")

@@ -45,6 +45,12 @@ KeyOption = Annotated[Path | None, typer.Option(help="Private key of --tls-cert 
 DeviceOption = Annotated[
     str | None, typer.Option(help="Override training.device on this machine: auto, cpu or cuda.")
 ]
+SiteOption = Annotated[
+    str,
+    typer.Option(
+        metavar="MODULE:NAME", help="Your own training, for a model of type weights (docs/sites.md)."
+    ),
+]
 PasswordFileOption = Annotated[
     Path | None, typer.Option(help="File with the broker password of the user in the URL.")
 ]

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from securefl.cli.console import one_line_errors
-from securefl.cli.joining import MemberOptions, party_id
+from securefl.cli.joining import MemberOptions, check_data_given, party_id
 from securefl.cli.news import finish, plain_news
-from securefl.cli.options import DeviceOption, LabOption, device_name, spread
+from securefl.cli.options import DeviceOption, LabOption, SiteOption, device_name, spread
 from securefl.runtime.account import account_beside
 from securefl.runtime.launch import process
 
@@ -21,7 +21,10 @@ def party(
     *,
     name: Annotated[str, typer.Option(help="This party's name in the roster.")],
     key: Annotated[Path, typer.Option(help="Its private key file (securefl keygen --party).")],
-    data: Annotated[Path, typer.Option(help="Its own samples: npz with x, y, classes (docs/deployment.md).")],
+    data: Annotated[
+        Path | None, typer.Option(help="Its own samples: npz with x, y, classes (docs/deployment.md).")
+    ] = None,
+    site: SiteOption = "",
     account: Annotated[
         Path | None,
         typer.Option(help="Its account (securefl account); beside the key unless given."),
@@ -44,11 +47,13 @@ def party(
         settings = options.settings(
             party_id(name),
             key,
-            data,
+            data or Path(),
+            site=site,
             account=account or account_beside(key),
             lab=lab,
             device=device_name(device),
             own_budget=budget,
             own_spent=spent,
         )
+        check_data_given(settings.scenario, data)
         finish(process.party(settings, plain_news(settings.name)))

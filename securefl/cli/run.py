@@ -20,6 +20,7 @@ from securefl.cli.options import (
     RunFolderOption,
     SeedOption,
     SetOption,
+    SiteOption,
     device_name,
     spread,
 )
@@ -65,6 +66,7 @@ def run(
             help="Add an observer at the broker: metadata and hash of every frame; frames whole with --lab.",
         ),
     ] = False,
+    site: SiteOption = "",
     device: DeviceOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
@@ -87,6 +89,7 @@ def run(
             observe=observe or loaded.observer,
             device=device_name(device),
             out=out,
+            site=site,
         )
         console = Terminal(highlight=False)
         progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))

@@ -16,6 +16,7 @@ from securefl.cli.options import (
     RunFolderOption,
     SeedOption,
     SetOption,
+    SiteOption,
     device_name,
 )
 from securefl.cli.run import DataDirOption, show_end
@@ -48,6 +49,7 @@ def simulate(
         bool,
         typer.Option("--exact", help="Train party by party, to the bits of run; slower for dense models."),
     ] = False,
+    site: SiteOption = "",
     device: DeviceOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
@@ -65,6 +67,7 @@ def simulate(
         wanted = device_name(device)
         # Only this command needs torch in the process that people start; the others start without it.
         from securefl.runtime.launch import SimulationOptions, run_simulation  # noqa: PLC0415 - imports torch, which --help need not wait for
+        from securefl.training.sites import site_maker  # noqa: PLC0415 - as well
 
         options = SimulationOptions(
             run=fresh_run_id(seed),
@@ -83,8 +86,10 @@ def simulate(
                 wanted,
                 exact=exact,
                 seeded=insecure_seeded_entropy,
+                site=site,
                 as_json=as_json,
             ),
+            site=site_maker(site) if site else None,
         )
         console = Terminal(highlight=False)
         progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))
@@ -104,11 +109,18 @@ def _again(
     *,
     exact: bool,
     seeded: bool,
+    site: str,
     as_json: bool,
 ) -> tuple[str, ...]:
     """The words of this command, without --out and --resume."""
     words = ["simulate", str(scenario)]
-    for option, value in (("--data-dir", data_dir), ("--seed", seed or None), ("--device", device)):
+    values = (
+        ("--data-dir", data_dir),
+        ("--seed", seed or None),
+        ("--device", device),
+        ("--site", site or None),
+    )
+    for option, value in values:
         if value is not None:
             words += [option, str(value)]
     for override in overrides:

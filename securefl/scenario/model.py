@@ -24,6 +24,8 @@ class Model(Part, tag_field="type", frozen=True, kw_only=True):
     next one at each position."""
     flat: ClassVar[bool] = False
     """Whether its first layer is dense, on all values of a sample."""
+    by_sites: ClassVar[bool] = False
+    """Whether it is named arrays only: then sites train and test it, and nobody else can."""
     class_biases: ClassVar[bool] = False
     """Whether its last parameters are one bias per class."""
 

@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load_file
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(path.name for path in EXAMPLES.glob("*.py"))
@@ -75,6 +78,35 @@ def test_own_parts(command: str, tmp_path: Path) -> None:
         }
         assert cells["mean, freeze"] < 0.3
         assert cells["halfway, freeze"] > 0.9
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("site", ["hospital:Hospital", "hospital:PlainHospital"])
+def test_own_training(site: str, tmp_path: Path) -> None:
+    """The commands of docs/sites.md; the model is as good as one on all patients."""
+    folder = shutil.copytree(EXAMPLES / "own_training", tmp_path / "own")
+    for command in (
+        f"site weights {site} --out initial.safetensors",
+        f"site check federation.toml {site}",
+        f"simulate federation.toml --site {site} --out simulated",
+        f"run federation.toml --site {site} --broker embedded --out out",
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "securefl", *command.split()],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    model = load_file(folder / "out" / "model.safetensors")
+    x, y = load_breast_cancer(return_X_y=True)
+    scores = (x - x.mean(axis=0)) / x.std(axis=0) @ model["weight"][0] + model["bias"][0]
+    pooled = LogisticRegression().fit((x - x.mean(axis=0)) / x.std(axis=0), y)
+    found, best = ((scores > 0) == y).mean(), pooled.score((x - x.mean(axis=0)) / x.std(axis=0), y)
+    assert found > best - 0.02
+    assert len((folder / "out" / "p04.site.jsonl").read_text().splitlines()) == 5
 
 
 def test_there_are_examples() -> None:

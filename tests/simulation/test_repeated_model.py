@@ -31,7 +31,7 @@ from securefl.protocol.round.server import opening as server_open
 from securefl.protocol.round.server import stepping
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import RoundDone, SatOut, SumOpened
-from securefl.runtime.account.book import RunBook
+from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.file import AccountFile, begin_account
 from securefl.runtime.account.tip import Tip
 from securefl.training.data.shards import Shard
@@ -100,7 +100,7 @@ class Repeater(World):
             begin_account(path, owner)
         file = AccountFile(path, owner, Tip(path.with_suffix(".tip")))
         self._files.append(file)
-        self.books[name] = RunBook(file, plan, self._samples[name])
+        self.books[name] = RunBook(file, plan, OwnData.of(self._samples[name]))
         return self.books[name].given
 
     def _enter(self, node: Any, _was: object, _event: object, _is: object, effects: Iterable[object]) -> None:

@@ -12,7 +12,7 @@ from typing import Literal, cast
 import msgspec
 
 from securefl.base.arrays import F32
-from securefl.base.errors import ConfigError
+from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId, RunId
 from securefl.lab.experiments.provenance import commit, draws_of
 from securefl.lab.experiments.record import SeedRecord, encode, nameless, scenario_key, write_whole
@@ -124,7 +124,7 @@ class SimulationJob:
         def evaluate(params: F32) -> Evaluation:
             nonlocal latest
             if latest is None or self._tests(len(accuracies)):
-                latest = federation.evaluator.evaluate(params)
+                latest = _tested(federation, params)
             accuracies.append(round(latest.accuracy, 6))
             on_round(len(accuracies))
             return latest
@@ -182,7 +182,7 @@ class SimulationJob:
 
         def evaluate(params: F32) -> Evaluation:
             if not tested or self._tests(len(accuracies)):
-                tested.append(federation.evaluator.evaluate(params))
+                tested.append(_tested(federation, params))
             accuracies.append(round(tested[-1].accuracy, 6))
             if len(tested) == tests:
                 raise _EnoughError
@@ -262,3 +262,10 @@ def _spent(federation: SimulatedFederation, rounds: int) -> Guarantee | None:
 def device_of(federation: SimulatedFederation) -> str:
     """The kind of device that a federation computes on."""
     return next(federation.module.parameters()).device.type
+
+
+def _tested(federation: SimulatedFederation, params: F32) -> Evaluation:
+    found = federation.evaluator.evaluate(params)
+    if found is None:
+        raise UsageError("nothing to test on: figures are of models with a test set")
+    return found

@@ -10,6 +10,7 @@ from .proofs import check_proofs as check_proofs
 from .proofs import most_parameters as most_parameters
 from .proofs import openers_asked as openers_asked
 from .proofs import proofs_of as proofs_of
+from .sites import check_site as check_site
 from .task_groups import judged_together as judged_together
 from .task_groups import unheard as unheard
 from .validation import LEAST_SIZE as LEAST_SIZE

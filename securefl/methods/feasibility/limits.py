@@ -24,6 +24,7 @@ from securefl.methods.feasibility.data import check_data
 from securefl.methods.feasibility.derived import DerivedLimits, derive
 from securefl.methods.feasibility.dp_checks import check_checks
 from securefl.methods.feasibility.leakage import check_leakage
+from securefl.methods.feasibility.sites import check_sites
 from securefl.methods.feasibility.task_groups import check_groups
 from securefl.methods.feasibility.validation import check_validation
 from securefl.methods.feasibility.verification import check_verification
@@ -58,7 +59,10 @@ def check(scenario: Scenario) -> DerivedLimits:
     check_aggregation(scenario, len(sizes))
     check_weighting(scenario)
     _check_odds_and_ends(scenario)
-    check_data(scenario)
+    if scenario.model.by_sites:
+        check_sites(scenario)
+    else:
+        check_data(scenario)
     check_behaviours(scenario)
     check_privacy(scenario)
     check_checks(scenario)

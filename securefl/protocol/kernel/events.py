@@ -66,12 +66,12 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The server's model was tested."""
+    """The server's model was tested; ``accuracy`` and ``loss`` are None where there is no test set."""
 
     now: float
     round: int
-    accuracy: float
-    loss: float
+    accuracy: float | None
+    loss: float | None
     backdoor_success: float | None = None
     """None where no backdoor is looked for."""
 

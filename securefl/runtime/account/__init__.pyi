@@ -1,3 +1,4 @@
+from .book import OwnData as OwnData
 from .book import RunBook as RunBook
 from .file import AccountFile as AccountFile
 from .file import account_beside as account_beside

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from securefl.base.crypto import Roster
+from securefl.base.crypto import Roster, digest
 from securefl.methods.privacy import Unit
 from securefl.protocol.kernel import ChoiceGiven, SumsGiven, UpdateGiven
 from securefl.protocol.round import NO_CHOICE, KeptChoice, RunPlan
@@ -17,19 +18,37 @@ from securefl.runtime.account.meaning import given_of, key_digest, of_run, spent
 from securefl.training.data import Shard
 
 
+class OwnData(NamedTuple):
+    """What a party takes part with."""
+
+    digest: str
+    """Hex: equal data have equal ones. Of a site it stands for the code, whose data nobody here sees."""
+    samples: int
+
+    @classmethod
+    def of(cls, shard: Shard) -> OwnData:
+        """Those of a shard."""
+        return cls(_data_digest(shard), len(shard.y))
+
+    @classmethod
+    def at_site(cls, name: str, samples: int) -> OwnData:
+        """Those of the site ``module:name``."""
+        return cls(digest("account site", name).hex(), samples)
+
+
 class RunBook:
     """Enters what one run takes from a party.
 
     Args:
         file: of the party's key, open.
         plan: of the run.
-        shard: the party's data.
+        data: the party's.
     """
 
-    def __init__(self, file: AccountFile, plan: RunPlan, shard: Shard) -> None:
+    def __init__(self, file: AccountFile, plan: RunPlan, data: OwnData) -> None:
         self._file = file
         self._roster: Roster = plan.roster
-        joined = _run_of(plan, shard)
+        joined = _run_of(plan, data)
         self._run = joined
         self.given = given_of(file.entries, plan.roster)
         """Sums of all runs before, and of this one before it was started again."""
@@ -72,15 +91,15 @@ class RunBook:
         return spent_epsilon(self._file.entries, unit, but=self._run)
 
 
-def _run_of(plan: RunPlan, shard: Shard) -> Run:
+def _run_of(plan: RunPlan, data: OwnData) -> Run:
     mechanism = plan.mechanism
     return Run(
         run=plan.run,
         scenario=plan.scenario.name,
         server=key_digest(plan.roster.server),
         parties=tuple(key_digest(plan.roster.parties[name]) for name in sorted(plan.roster.parties)),
-        data=_data_digest(shard),
-        samples=len(shard.y),
+        data=data.digest,
+        samples=data.samples,
         event=None if mechanism is None else mechanism.event,
         delta=0.0 if mechanism is None else mechanism.delta,
         validated=0 if plan.scenario.secure_sum.validated is None else plan.scenario.clustering.reclusterings,

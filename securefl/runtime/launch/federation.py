@@ -12,9 +12,9 @@ from pathlib import Path
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import DEALER, EVERYONE, SERVER, PartyId
 from securefl.methods.attacks import behaviours_of, check_runnable, party_names, shares_updates
-from securefl.methods.feasibility import check
+from securefl.methods.feasibility import check, check_site
 from securefl.protocol.kernel import Aborted, Finished
-from securefl.protocol.round import drawn_lines
+from securefl.protocol.round import NothingLearned, drawn_lines
 from securefl.protocol.secure_sum import sums_of
 from securefl.protocol.wire import topics
 from securefl.runtime.launch import process
@@ -44,6 +44,7 @@ from securefl.runtime.report import (
     Summary,
     Traffic,
     Waiting,
+    event_text,
     forgoing,
     header_lines,
     scenario_header,
@@ -92,6 +93,7 @@ class LocalRun:
             RunAbortedError: broker, server or disk failed.
         """
         options, scenario = self._options, self._scenario
+        check_site(scenario, given=bool(options.site))
         _check_device(options.device or scenario.training.device)
         with ExitStack() as stack:
             private = stack.enter_context(scratch_folder())
@@ -100,7 +102,8 @@ class LocalRun:
             setup = local_setup(scenario, options.seed, options.entropy(), options.data_dir, private)
             notes = self._settle(setup)
             self._progress.start(self._header(notes), scenario.stop.rounds)
-            self._progress.note(f"data set {scenario.data.set}, keys for {scenario.parties} parties")
+            trained_on = options.site or f"data set {scenario.data.set}"
+            self._progress.note(f"{trained_on}, keys for {scenario.parties} parties")
             broker, tls = self._broker(stack, private)
             frame_limit = asyncio.run(self._try(_as_client(broker, tls, SERVER)))
             self._progress.note(f"broker {broker}, frames of up to {frame_limit // 1024} KiB")
@@ -185,7 +188,8 @@ class LocalRun:
             identity=setup.identities[SERVER],
             roster_file=setup.roster_file,
             broker=_as_client(broker, tls, SERVER),
-            data_file=setup.shards[SERVER],
+            data_file=setup.shards.get(SERVER, Path()),
+            site=options.site,
             out=self._directory.path,
             seed=options.seed,
             insecure_seed=options.seed if options.insecure else None,
@@ -217,7 +221,7 @@ class LocalRun:
                     name=name,
                     identity=setup.identities[name],
                     broker=_as_client(broker, tls, name),
-                    data_file=setup.shards[name],
+                    data_file=setup.shards.get(name, Path()),
                     coalition_dir=setup.coalitions if conspires else None,
                 ),
             )
@@ -237,10 +241,8 @@ class LocalRun:
 
     def _take(self, name: PartyId, item: object) -> None:
         match item:
-            case Fact(now=now, item=fact):
-                if name == SERVER:
-                    self._metrics.on_report(now, fact)
-                    self._progress.on_report(now, fact)
+            case Fact():
+                self._on_fact(name, item)
             case Refusal(culprit=culprit, reason=reason):
                 self._metrics.on_reject(name, culprit, reason)
                 self._progress.on_reject(name, culprit, reason)
@@ -255,6 +257,14 @@ class LocalRun:
             case Fatal(reason=reason):
                 self._fatal[name] = item
                 self._progress.note(f"{name}: {reason}")
+
+    def _on_fact(self, name: PartyId, fact: Fact) -> None:
+        if name == SERVER:
+            self._metrics.on_report(fact.now, fact.item)
+            self._progress.on_report(fact.now, fact.item)
+        elif isinstance(fact.item, NothingLearned):
+            # Everybody is on this machine, and whose training it is will want to know.
+            self._progress.note(f"{name}: {event_text(fact.item)}")
 
     def _remark(self, name: PartyId, item: Remark | Waiting) -> None:
         # That parties wait for the server is no news here.

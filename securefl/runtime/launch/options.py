@@ -34,6 +34,8 @@ class RunOptions:
     device: str | None = None
     out: Path | None = None
     """Run directory; ``runs/<name>-<time>`` when None."""
+    site: str = ""
+    """Every party's site as ``module:name``, where the scenario's model is trained by sites."""
     run: RunId
 
     def remote_broker(self) -> BrokerUrl | None:

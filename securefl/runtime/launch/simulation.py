@@ -42,6 +42,7 @@ from securefl.runtime.simulation import (
 from securefl.scenario import Scenario
 from securefl.training.models import keep_model
 from securefl.training.sgd import Evaluation
+from securefl.training.sites import SITE_LOG, SiteLog, SiteMaker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,8 @@ class SimulationOptions:
     seeded: bool
     """Whether batches, rounding and noise follow from the seed, too."""
     resume: bool = False
+    site: SiteMaker | None = None
+    """Makes a party's site of its name, where the scenario's model is trained by sites."""
     again: tuple[str, ...] = ()
     """The command line without --out and --resume, to say how to go on after an interruption."""
 
@@ -71,6 +74,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         RunAbortedError: the disk is full or gone.
     """
     started = time.monotonic()
+    logs: dict[PartyId, SiteLog] = {}
     federation = assemble(
         scenario,
         options.run,
@@ -80,6 +84,8 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         exact=options.exact,
         threads=available_cores(),
         secret=None if options.seeded else OsEntropy(),
+        sites=options.site,
+        site_log=lambda party: logs.setdefault(party, SiteLog(None)),
     )
     plan, scenario = federation.plan, federation.plan.scenario
     accounts = None
@@ -97,6 +103,8 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
     else:
         directory, standing, dead, records = RunDirectory.create(options.out, scenario.name), None, (), ()
         directory.write_scenario(scenario)
+    for party, log in logs.items():
+        log.path = directory.path / SITE_LOG.format(party)
     checkpoint = directory.path / CHECKPOINT_FILE
     with closing(directory.metrics(records)) as rows:
         cast = behaviours_of(scenario, options.seed)
@@ -105,7 +113,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         if accounts is not None:
             metrics.account_for(accounts)
 
-        def evaluate(params: F32) -> Evaluation:
+        def evaluate(params: F32) -> Evaluation | None:
             keep_model(directory.model_file, federation.module, params)
             return federation.evaluator.evaluate(params)
 

@@ -19,7 +19,7 @@ from securefl.methods.attacks import behaviours_of, check_on_data, party_names, 
 from securefl.methods.feasibility import check_new_work
 from securefl.protocol.secure_sum import sums_of
 from securefl.scenario import Model, Scenario
-from securefl.training.data import load_data, turns_of, write_shards
+from securefl.training.data import ShardFiles, load_data, turns_of, write_shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class LocalSetup:
     identities: Mapping[PartyId, Identity] = field(repr=False)
     """Everybody's private keys, the server's included. They are in no file: a launcher may be killed."""
     shards: Mapping[PartyId, Path]
-    """Data files; the server's is the test set."""
+    """Data files; the server's is the test set. Empty where sites train."""
     server_data: Path | None
     """The server's own training samples, where the scenario gives it any."""
     samples: Mapping[PartyId, int]
@@ -41,38 +41,42 @@ class LocalSetup:
 def local_setup(
     scenario: Scenario, seed: int, entropy: Entropy, data_dir: Path | None, directory: Path
 ) -> LocalSetup:
-    """Make keys for everybody and split the data.
+    """Make keys for everybody and split the data; with a model that sites train there is none.
 
     Raises:
         ConfigError: the data set is missing or corrupt, or cannot be split as asked; or a model of one's own
             cannot be made.
     """
     names = party_names(scenario.parties)
-    shards = directory / "shards"
-    shards.mkdir(mode=0o700)
-    dataset = load_data(scenario.data, data_dir)
-    check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
-    tokens = dataset.x_train.dtype == np.int64
-    _check_factory(scenario.model, dataset.input_shape, dataset.classes, tokens=tokens)
-    files = write_shards(
-        dataset,
-        scenario.data,
-        names,
-        seed,
-        shards,
-        behaviours_of(scenario, seed).keys(),
-        turns_of(scenario.groups, names),
-    )
-    check_new_work(scenario, min(files.counts.values()))
+    files = None
+    if not scenario.model.by_sites:
+        shards = directory / "shards"
+        shards.mkdir(mode=0o700)
+        files = _split_data(scenario, seed, data_dir, shards)
     made, roster = make_identities(names, entropy, with_dealer=sums_of(scenario).dealer is not None)
     roster_file = directory / "roster.toml"
     write_roster(roster_file, roster)
-    data = {**files.parties, SERVER: files.test}
     coalitions = None
     if any(map(shares_updates, scenario.behaviours)):
         coalitions = directory / "coalitions"
         coalitions.mkdir(mode=0o700)
+    if files is None:
+        return LocalSetup(roster_file, made, {}, None, {}, coalitions)
+    data = {**files.parties, SERVER: files.test}
     return LocalSetup(roster_file, made, data, files.server, files.counts, coalitions)
+
+
+def _split_data(scenario: Scenario, seed: int, data_dir: Path | None, directory: Path) -> ShardFiles:
+    names = party_names(scenario.parties)
+    dataset = load_data(scenario.data, data_dir)
+    check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
+    tokens = dataset.x_train.dtype == np.int64
+    _check_factory(scenario.model, dataset.input_shape, dataset.classes, tokens=tokens)
+    misbehaving = behaviours_of(scenario, seed).keys()
+    turns = turns_of(scenario.groups, names)
+    files = write_shards(dataset, scenario.data, names, seed, directory, misbehaving, turns)
+    check_new_work(scenario, min(files.counts.values()))
+    return files
 
 
 def _check_factory(model: Model, input_shape: tuple[int, ...], classes: int, *, tokens: bool) -> None:

@@ -81,6 +81,8 @@ class LocalWorker:
         if self._work.evaluate is None:
             raise UsageError("this process does not evaluate")
         tested = await asyncio.to_thread(self._work.evaluate, effect.params)
+        if tested is None:
+            return Evaluated(time.monotonic(), effect.round, None, None)
         return Evaluated(
             time.monotonic(), effect.round, tested.accuracy, tested.loss, tested.backdoor_success
         )

@@ -10,11 +10,10 @@ from securefl.base.crypto import Identity
 from securefl.methods.clustering import works_of
 from securefl.methods.leakage import NOTHING_GIVEN, Given
 from securefl.protocol.round import NO_CHOICE, KeptChoice, RunPlan
-from securefl.runtime.account import AccountFile, RunBook, Tip, key_digest
+from securefl.runtime.account import AccountFile, OwnData, RunBook, Tip, key_digest
 from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.privacy import own_releases
 from securefl.runtime.process.settings import ProcessSettings
-from securefl.training.data import Shard
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Memory:
 
 @contextmanager
 def remembered(
-    settings: ProcessSettings, identity: Identity, plan: RunPlan, shard: Shard
+    settings: ProcessSettings, identity: Identity, plan: RunPlan, data: OwnData
 ) -> Iterator[Memory]:
     """A party's memory, its account held against other processes of its key meanwhile.
 
@@ -69,6 +68,6 @@ def remembered(
         return
     tip = Tip.of(key_digest(identity.public))
     with AccountFile(settings.account, identity.public, tip) as file:
-        book = RunBook(file, plan, shard)
+        book = RunBook(file, plan, data)
         allowed = own_releases(plan, settings.own_budget, settings.own_spent, book.spent)
         yield Memory(journal, book, len(journal.submitted | book.rounds) * works, allowed)

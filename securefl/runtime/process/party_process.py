@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
-from typing import Literal, cast
 
-from securefl.base.arrays import F32, F64
-from securefl.base.errors import UsageError
 from securefl.base.ids import SERVER
-from securefl.methods.attacks import behaviours_of, check_on_data
-from securefl.methods.feasibility import check_new_work
-from securefl.protocol.kernel import Aborted, Finished, Train
-from securefl.protocol.round import PartyContext, PartyMachine, first_of, party_entropy, training_entropy
+from securefl.methods.attacks import behaviours_of
+from securefl.protocol.kernel import Aborted, Finished
+from securefl.protocol.round import PartyContext, PartyMachine, first_of, party_entropy
 from securefl.protocol.wire import Outbox
 from securefl.runtime.misbehaviour import Chain, nobody_tells, party_behaviour
 from securefl.runtime.process.accomplice import accomplice_of
@@ -25,14 +20,12 @@ from securefl.runtime.process.assemble import (
 )
 from securefl.runtime.process.ground_truth import recording
 from securefl.runtime.process.memory import remembered
+from securefl.runtime.process.own_work import own_work
 from securefl.runtime.process.ports import LocalWork, Witness
 from securefl.runtime.process.privacy import check_own_privacy
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
-from securefl.training.data import load_shard
-from securefl.training.models import build_model, dimension, frozen_digest, limit_threads, pick_device
-from securefl.training.rounds import RoundTrainer
-from securefl.training.sgd import Chooser, initial_models
+from securefl.training.models import dimension, frozen_digest, limit_threads
 
 
 async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witness]) -> Finished | Aborted:
@@ -55,34 +48,14 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
     accomplice = accomplice_of(settings, shown)
     insight = nobody_tells if accomplice is None else accomplice.insight
     behaviour = party_behaviour(shown.get(me, ()), me, own, insight)
-    shard = load_shard(settings.data_file)
-    check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
-    check_new_work(scenario, len(shard.y))
-    shape, seed = shard.input_shape, settings.seed
-    module = build_model(scenario.model, shape, shard.classes, seed, tokens=shard.tokens)
-    device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
-    trainer = RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
-    # A module of its own: a party chooses while it may still be at the last round's training.
-    chooser = Chooser(deepcopy(module), shard, device) if scenario.groups.count > 1 else None
-    plan = make_plan(settings, roster, dimension(module), frozen_digest(module))
-    check_own_privacy(plan, len(shard.y), trusted=settings.accounted or root.insecure)
-
-    def train(asked: Train) -> F64:
-        limit_threads()  # in the thread that trains, too
-        entropy = training_entropy(own, asked.round, asked.work)
-        return trainer.update(asked.round, asked.params, asked.carry, entropy, asked.samples)
-
-    def choose(params: F32) -> int | None:
-        if chooser is None:
-            raise UsageError("without task groups there is nothing to choose")
-        limit_threads()
-        return chooser.choose(params)
-
-    with remembered(settings, identity, plan, shard) as memory:
+    work = own_work(settings, behaviour, own)
+    plan = make_plan(settings, roster, dimension(work.module), frozen_digest(work.module))
+    check_own_privacy(plan, work.data.samples, trusted=settings.accounted or root.insecure)
+    with remembered(settings, identity, plan, work.data) as memory:
         context = PartyContext(
             plan,
             me,
-            behaviour.declared(len(shard.y)),
+            behaviour.declared(work.data.samples),
             own,
             recording(behaviour.seams, settings) if settings.lab else behaviour.seams,
             spent=memory.spent,
@@ -92,7 +65,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
             given=memory.given,
             choice=memory.choice,
             identity=identity,
-            first=first_of(plan, initial_models(scenario, module, shard, seed)),
+            first=first_of(plan, work.initial),
             root=memory.journal.root,
             rooted=memory.journal.rooted,
             prepared=plan.sums.prepared(),
@@ -107,7 +80,8 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
                 inbox=make_inbox(plan, settings),
                 outbox=Outbox(settings.run, identity, root.child("outbox", me), frame_limit),
                 work=LocalWork(
-                    train=train if accomplice is None else accomplice.telling(train), choose=choose
+                    train=work.train if accomplice is None else accomplice.telling(work.train),
+                    choose=work.choose,
                 ),
                 witness=open_witness(),
                 awaited=lambda _phase: (SERVER,),

@@ -93,7 +93,7 @@ class LocalWork:
     """What is asked for to the update, f64 ``(d,)``. Never called while it is still at an earlier one."""
     choose: Callable[[F32], int | None] | None = None
     """All models, f32 ``(k d,)``, to the number of the one that fits best; None where no loss is finite."""
-    evaluate: Callable[[F32], Evaluation] | None = None
-    """Parameters to how good they are."""
+    evaluate: Callable[[F32], Evaluation | None] | None = None
+    """Parameters to how good they are; None where there is nothing to test them on."""
     consult: Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]] | None = None
     """(round, parameters, reclusterings) to gradients of the server's own data, one for each."""

@@ -49,8 +49,11 @@ def settle_setup(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *
     """
     if not seeded:
         need_dp_accounting()
-    length = length_of(scenario.model, load_shard(stage.shards[SERVER]), seed)
-    settled = settle(scenario, length, min(stage.samples.values()))
+    if scenario.model.by_sites:
+        length = dimension(build_model(scenario.model, (), 0, seed))
+    else:
+        length = length_of(scenario.model, load_shard(stage.shards[SERVER]), seed)
+    settled = settle(scenario, length, min(stage.samples.values(), default=None))
     plan = RunPlan(run, settled, check(settled), read_roster(stage.roster_file), length)
     if not seeded:
         check_budget(settled, length)

@@ -10,8 +10,9 @@ import os
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 import torch
 
@@ -45,8 +46,17 @@ from securefl.training.models import (
     keep_model,
     limit_threads,
     pick_device,
+    to_vector,
 )
-from securefl.training.sgd import Evaluation, ServerGradient, evaluator_of, initial_models
+from securefl.training.sgd import (
+    Evaluation,
+    Evaluator,
+    GroupEvaluator,
+    NoTestSet,
+    ServerGradient,
+    evaluator_of,
+    initial_models,
+)
 
 
 class SpoolingStore:
@@ -115,6 +125,8 @@ class SpoolingStore:
 
 
 MODEL_FILE = "model.safetensors"
+Consult: TypeAlias = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]
+"""Round, parameters and reclusterings, to gradients of the server's own samples."""
 
 
 async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witness]) -> Finished | Aborted:
@@ -131,29 +143,23 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
     limit_threads()
     scenario = settings.scenario
     identity, roster = read_own_identity(settings)
-    shard = load_shard(settings.data_file)
-    shape, seed = shard.input_shape, settings.seed
-    module = build_model(scenario.model, shape, shard.classes, seed, tokens=shard.tokens)
-    initial = initial_models(scenario, module, shard, seed)
-    device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
-    check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
-    evaluator = evaluator_of(scenario.groups, module, shard, device, trigger_of(scenario.behaviours))
+    work = _without_data(settings) if scenario.model.by_sites else _on_test_set(settings)
+    module = work.module
     plan = make_plan(settings, roster, dimension(module), frozen_digest(module))
     root = settings.entropy()
     context = ServerContext(
         plan,
         identity,
         SpoolingStore(scenario.secure_sum.spool_megabytes * 2**20, settings.out),
-        initial,
+        work.initial,
         server_entropy(root),
     )
-    consult = _consulting(settings, shard, module, device)
 
-    def evaluate(params: F32) -> Evaluation:
+    def evaluate(params: F32) -> Evaluation | None:
         limit_threads()  # in the thread that evaluates, too
         # Written every round, so that a run that is aborted later has not lost its model.
         keep_model(settings.out / MODEL_FILE, module, params)
-        return evaluator.evaluate(params)
+        return work.evaluator.evaluate(params)
 
     def farewell(reason: str) -> tuple[Send[AnyMessage], ...]:
         return (Send(EVERYONE, Place(-1), Goodbye(reason=reason[:1000], aborted=True)),)
@@ -178,7 +184,7 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
                 transport=transport,
                 inbox=make_inbox(plan, settings),
                 outbox=outbox,
-                work=LocalWork(evaluate=evaluate, consult=consult),
+                work=LocalWork(evaluate=evaluate, consult=work.consult),
                 witness=witness,
                 seam=server_behaviour(shown),
                 farewell=farewell,
@@ -188,6 +194,33 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
             return await shell.run()
         finally:
             await transport.close()
+
+
+@dataclass(frozen=True)
+class _ServerWork:
+    """What the server computes with, besides sums."""
+
+    module: torch.nn.Module
+    initial: F32
+    evaluator: Evaluator | GroupEvaluator | NoTestSet
+    consult: Consult | None
+    """Answers ``Consult``; None where the rule needs no samples of the server's own."""
+
+
+def _without_data(settings: ProcessSettings) -> _ServerWork:
+    module = build_model(settings.scenario.model, (), 0, settings.seed)
+    return _ServerWork(module, to_vector(module), NoTestSet(), None)
+
+
+def _on_test_set(settings: ProcessSettings) -> _ServerWork:
+    scenario, seed = settings.scenario, settings.seed
+    shard = load_shard(settings.data_file)
+    module = build_model(scenario.model, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
+    initial = initial_models(scenario, module, shard, seed)
+    device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
+    check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
+    evaluator = evaluator_of(scenario.groups, module, shard, device, trigger_of(scenario.behaviours))
+    return _ServerWork(module, initial, evaluator, _consulting(settings, shard, module, device))
 
 
 async def _decline(
@@ -211,8 +244,7 @@ async def _decline(
 
 def _consulting(
     settings: ProcessSettings, test: Shard, module: torch.nn.Module, device: torch.device
-) -> Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]] | None:
-    """The function that answers ``Consult``; None where the rule needs no samples of the server's own."""
+) -> Consult | None:
     scenario, path = settings.scenario, settings.server_data_file
     rule = server_rule(scenario.aggregation.rule)
     if rule is None:

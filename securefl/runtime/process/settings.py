@@ -24,7 +24,9 @@ class ProcessSettings:
     roster_file: Path
     broker: BrokerUrl
     data_file: Path
-    """A party's shard, or the server's test set (npz)."""
+    """A party's shard, or the server's test set (npz); without meaning where sites train."""
+    site: str = ""
+    """A party's own site, as ``module:name``, where the scenario's model is trained by sites."""
     server_data_file: Path | None = None
     """Only for the server, where its rule needs them: training samples of its own (npz)."""
     out: Path

@@ -126,7 +126,7 @@ def _progressed(state: DisplayState, now: float, report: AnyReport) -> DisplaySt
         case ModelStepped():
             state = replace(state, step="evaluate")
         case RoundDone(accuracy=accuracy, backdoor_success=success):
-            accuracies = (*state.accuracies, accuracy)
+            accuracies = state.accuracies if accuracy is None else (*state.accuracies, accuracy)
             state = replace(state, done=state.done + 1, ended=now, step=DONE, accuracies=accuracies)
             state = replace(state, backdoor=success)
         case _:

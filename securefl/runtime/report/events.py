@@ -39,8 +39,8 @@ from securefl.protocol.round import (
     UpdateEncoded,
     UpdatesValidated,
 )
-from securefl.runtime.report.records import CLOSED
-from securefl.runtime.report.text import counted, listed, percent, printable, seconds
+from securefl.runtime.report.records import CLOSED, RoundRecord
+from securefl.runtime.report.text import counted, digits, listed, percent, printable, seconds
 from securefl.scenario import Groups
 
 Silent = (
@@ -183,15 +183,17 @@ def round_text(
     rejected = f", {counted(len(done.failed), 'cluster')} left out by the checks" if done.failed else ""
     rejected += f", {counted(len(done.rejected), 'cluster')} left out by the {by}" if done.rejected else ""
     return (
-        f"round {done.round}: accuracy {percent(done.accuracy)}, loss"
-        f" {done.loss:.3g},{backdoor_text(done.backdoor_success)} {survivors} of {len(done.participants)}"
+        f"round {done.round}: {tested_text(done)} {survivors} of {len(done.participants)}"
         f" counted, {len(done.opened)} of {counted(planned, 'sum')} opened{rejected}{took}"
     )
 
 
-def backdoor_text(success: float | None) -> str:
-    """`` backdoor 93.1 %,`` as a part of a round's line; nothing where there is no backdoor."""
-    return "" if success is None else f" backdoor {percent(success)},"
+def tested_text(done: RoundDone | RoundRecord) -> str:
+    """``accuracy 96.1 %, loss 0.131,`` as a part of a round's line, with the backdoor's success if any."""
+    if done.accuracy is None:
+        return "not tested,"
+    backdoor = "" if done.backdoor_success is None else f" backdoor {percent(done.backdoor_success)},"
+    return f"accuracy {percent(done.accuracy)}, loss {digits(done.loss)},{backdoor}"
 
 
 def refusal_text(vantage: str, culprit: str, reason: str) -> str:

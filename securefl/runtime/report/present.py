@@ -16,11 +16,11 @@ from rich.text import Text
 from securefl.base.errors import EXIT_EXPECTED
 from securefl.methods.clustering import works_of
 from securefl.runtime.report.checks import check_lines
-from securefl.runtime.report.events import backdoor_text, sieve
+from securefl.runtime.report.events import sieve, tested_text
 from securefl.runtime.report.expect import in_words
 from securefl.runtime.report.records import CLOSED, LeftOut, RoundRecord
 from securefl.runtime.report.summary import Summary
-from securefl.runtime.report.text import counted, curve, listed, percent, printable, seconds, size
+from securefl.runtime.report.text import counted, curve, digits, listed, percent, printable, seconds, size
 from securefl.runtime.report.weighing import weighing_lines
 from securefl.scenario import Scenario
 
@@ -65,12 +65,15 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
     if not records:
         yield Text("no round ended, so no model was tested")
         return
-    best = max(records, key=lambda record: record.accuracy)
+    tested = [(record.accuracy, record.round) for record in records if record.accuracy is not None]
     line = Text.assemble((percent(outcome.accuracy), "bold"), f" on the test set{_tasks(summary.scenario)}")
-    if len(records) > 1:
-        bars = curve([r.accuracy for r in records], 40, ascii_only=_ascii(console))[0]
+    if not tested:
+        line = Text("the server has no test set: each site's own log says how good the model is there")
+    if len(tested) > 1:
+        bars = curve([accuracy for accuracy, _ in tested], 40, ascii_only=_ascii(console))[0]
+        best, at = max(tested, key=lambda one: one[0])
         line.append("  ").append(bars, style="cyan")
-        line.append(f"  best {percent(best.accuracy)} in round {best.round}", style="dim")
+        line.append(f"  best {percent(best)} in round {at}", style="dim")
     yield line
     if outcome.backdoor_success is not None:
         yield Text.assemble(
@@ -78,9 +81,9 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
             " of the test images of other classes get the backdoor's class when they show its patch",
         )
     if summary.destroyed:
-        loss = records[-1].loss
+        loss = digits(records[-1].loss)
         yield Text(
-            f"the model is destroyed: its loss of {loss:.3g} nats is worse than guessing", style="bold red"
+            f"the model is destroyed: its loss of {loss} nats is worse than guessing", style="bold red"
         )
     sent = "" if summary.simulated else f"; {size(summary.up.size)} up, {size(summary.down.size)} down"
     done = f"{counted(outcome.rounds, 'round')} with a new model in {seconds(summary.seconds)}"
@@ -256,7 +259,7 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
             table.add_row(
                 str(record.round),
                 percent(record.accuracy),
-                f"{record.loss:.3g}",
+                digits(record.loss),
                 _of(record.heard, _expected(record), "yellow"),
                 _of(len(record.sums), len(record.sums) + len(record.lost), "red"),
                 seconds(record.seconds["total"]),
@@ -296,8 +299,7 @@ def _happened(record: RoundRecord) -> tuple[object, ...]:
 def _round_line(record: RoundRecord, by: str) -> str:
     events = "".join(f"; {event}" for event in _events(record, by))
     return (
-        f"round {record.round}: accuracy {percent(record.accuracy)}, loss"
-        f" {record.loss:.3g},{backdoor_text(record.backdoor_success)} {record.heard} of {_expected(record)}"
+        f"round {record.round}: {tested_text(record)} {record.heard} of {_expected(record)}"
         f" counted, {len(record.sums)} of {len(record.sums) + len(record.lost)} sums,"
         f" {seconds(record.seconds['total'])}{events}"
     )

@@ -82,9 +82,10 @@ class RoundRecord:
     """One round that ended."""
 
     round: int
-    accuracy: float
-    loss: float
-    """Mean cross-entropy in nats; may be infinite for a destroyed model."""
+    accuracy: float | None
+    """On the test set, 0 to 1; None where the server has none."""
+    loss: float | None
+    """Mean cross-entropy in nats; may be infinite for a destroyed model. None without a test set."""
     backdoor_success: float | None = None
     """Share of patched test samples that get the backdoor's class, 0 to 1; None without a backdoor."""
     update_norm: float | None
@@ -150,7 +151,7 @@ class RoundRecord:
         return cls(
             round=row["round"],
             accuracy=row["accuracy"],
-            loss=math.inf if row["loss"] is None else row["loss"],
+            loss=math.inf if row["loss"] is None and row["accuracy"] is not None else row["loss"],
             backdoor_success=row.get("backdoor_success"),
             update_norm=row["update_norm"],
             participants=tuple(sorted(there)),

@@ -126,7 +126,8 @@ class Summary:
     @property
     def destroyed(self) -> bool:
         """Whether the final model is worse than guessing: 11 nats, uniformly among 2^16 classes."""
-        return bool(self.rounds) and not self.rounds[-1].loss <= WORSE_THAN_GUESSING
+        loss = self.rounds[-1].loss if self.rounds else None
+        return loss is not None and not loss <= WORSE_THAN_GUESSING
 
     @property
     def exit_code(self) -> int:

@@ -51,6 +51,11 @@ def percent(fraction: float | None) -> str:
     return "-" if fraction is None or not math.isfinite(fraction) else f"{100 * fraction:.1f} %"
 
 
+def digits(value: float | None) -> str:
+    """Three of them, ``0.0961``; a dash where there is nothing to show."""
+    return "-" if value is None else f"{value:.3g}"
+
+
 def curve(values: Sequence[float], width: int, height: int = 1, *, ascii_only: bool = False) -> list[str]:
     """A filled curve of ``values`` in ``height`` lines of at most ``width`` characters, topmost line first.
 

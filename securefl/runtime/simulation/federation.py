@@ -9,39 +9,25 @@ from typing import Literal, cast
 
 import torch
 
-from securefl.base.arrays import F32, F64
+from securefl.base.arrays import F32
 from securefl.base.crypto import make_identities
 from securefl.base.entropy import Entropy, InsecureSeededEntropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId, RunId
-from securefl.methods.attacks import (
-    behaviours_of,
-    check_on_data,
-    is_omniscient,
-    party_names,
-    shares_updates,
-    trigger_of,
-)
-from securefl.methods.feasibility import check, check_new_work, check_proofs
+from securefl.methods.attacks import behaviours_of, is_omniscient, party_names, shares_updates
+from securefl.methods.feasibility import check, check_new_work, check_proofs, check_site
 from securefl.methods.privacy import settle
-from securefl.methods.robust import server_rule
-from securefl.protocol.round import Occasion, RunPlan, party_entropy, server_entropy, tried_draws
+from securefl.protocol.round import Occasion, RunPlan, party_entropy, tried_draws
 from securefl.runtime.misbehaviour import Knowledge, party_behaviour, tellers
+from securefl.runtime.simulation.holdings import Consult, held_by_sites, held_by_split
 from securefl.runtime.simulation.limits import check_simulable
 from securefl.runtime.simulation.party import SimulatedParty
-from securefl.runtime.simulation.trainers import choose_trainers
 from securefl.runtime.simulation.trainings import Trainings
 from securefl.scenario import Behaviour, CoalitionAttack, Scenario
-from securefl.training.data import Dataset, load_data, shards_of, split, turns_of
-from securefl.training.models import build_model, dimension, frozen_digest, limit_threads, pick_device
-from securefl.training.sgd import (
-    Chooser,
-    Evaluator,
-    GroupEvaluator,
-    ServerGradient,
-    evaluator_of,
-    initial_models,
-)
+from securefl.training.data import Dataset, load_data
+from securefl.training.models import dimension, frozen_digest, limit_threads, pick_device
+from securefl.training.sgd import Chooser, Evaluator, GroupEvaluator, NoTestSet
+from securefl.training.sites import SiteLog, SiteMaker
 
 
 class SimulatedCoalition:
@@ -93,11 +79,11 @@ class SimulatedFederation:
     """Trains them."""
     module: torch.nn.Module
     """The server's copy of the model, whose parameters anybody may overwrite."""
-    evaluator: Evaluator | GroupEvaluator
+    evaluator: Evaluator | GroupEvaluator | NoTestSet
     initial: F32
     """Parameters before the first round, shape (d,)."""
-    consult: Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]] | None = None
-    """(round, parameters, reclusterings) to gradients of the server's own data; None where no rule asks."""
+    consult: Consult | None = None
+    """None where no rule asks."""
     data: str = ""
     """Title of the data set."""
     vectorised: bool = False
@@ -125,6 +111,8 @@ def assemble(
     threads: int = 1,
     secret: Entropy | None = None,
     dataset: Dataset | None = None,
+    sites: SiteMaker | None = None,
+    site_log: Callable[[PartyId], SiteLog] = lambda _party: SiteLog(None),
 ) -> SimulatedFederation:
     """Split the data, draw the roster and build the model, as the launcher and all processes of a run do.
 
@@ -144,28 +132,33 @@ def assemble(
         secret: what batches, rounding and noise are drawn from instead, for scenarios with privacy: then what
             comes out is as private as in a run.
         dataset: instead of the one that the scenario names.
+        sites: makes each party's site of its name, where the scenario's model is trained by sites.
+        site_log: of a party's site.
 
     Raises:
         ConfigError: the scenario is not feasible or needs messages; the data set is missing or cannot be
-            split as asked; there is no such device.
+            split as asked; its model is trained by sites and there are none, or the other way round; there
+            is no such device.
     """
     check(scenario)
     check_simulable(scenario)
+    check_site(scenario, given=sites is not None)
     tried_draws(scenario)
     limit_threads()
     where = pick_device(cast("Literal['auto', 'cpu', 'cuda']", device or scenario.training.device))
     names = party_names(scenario.parties)
-    dataset = load_data(scenario.data, data_dir) if dataset is None else dataset
-    check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
+    if sites is None:
+        dataset = load_data(scenario.data, data_dir) if dataset is None else dataset
+        held = held_by_split(scenario, dataset, seed, where, exact=exact, threads=threads)
+    else:
+        held = held_by_sites(scenario, sites, seed, site_log)
     behaviours = behaviours_of(scenario, seed)
-    rows = split(dataset, scenario.data, names, seed, behaviours.keys())
-    shards, test, server = shards_of(dataset, rows, turns_of(scenario.groups, names))
-    module = build_model(scenario.model, test.input_shape, test.classes, seed, tokens=test.tokens)
-    initial = initial_models(scenario, module, test, seed)
+    module = held.module
     root = InsecureSeededEntropy(seed)
     hidden = root if secret is None else secret
-    fewest = min(len(shard.y) for shard in shards.values())
-    check_new_work(scenario, fewest)
+    fewest = min(held.samples.values())
+    if sites is None:
+        check_new_work(scenario, fewest)
     scenario = settle(scenario, dimension(module), fewest)
     _, roster = make_identities(names, root)
     coalition = SimulatedCoalition(behaviours)
@@ -173,19 +166,9 @@ def assemble(
         name: party_behaviour(behaviours.get(name, ()), name, party_entropy(root, name), coalition.insight)
         for name in names
     }
-    declared = {name: cast_as[name].declared(len(shards[name].y)) for name in names}
+    declared = {name: cast_as[name].declared(held.samples[name]) for name in names}
     parties = {name: SimulatedParty(name, cast_as[name], declared[name], root, hidden) for name in names}
-    crew = choose_trainers(
-        scenario.model,
-        module,
-        shards,
-        cast_as,
-        scenario.training,
-        where,
-        hidden,
-        exact=exact,
-        threads=threads,
-    )
+    crew = held.crew(cast_as, hidden)
     trainings = Trainings(crew.trainers, coalition.asks)
     coalition.connect(trainings)
     limits = check(scenario)
@@ -193,20 +176,16 @@ def assemble(
     plan = RunPlan(run, scenario, limits, roster, dimension(module), frozen_digest(module))
     # Noise that cannot be drawn is refused here.
     _ = plan.mechanism
-    rule, consult = server_rule(scenario.aggregation.rule), None
-    if rule is not None and server is not None:
-        own = ServerGradient(module, server, rule, scenario.training, where, server_entropy(root))
-        consult = own.gradients
     return SimulatedFederation(
         plan,
         parties,
         trainings,
         module,
-        evaluator_of(scenario.groups, module, test, where, trigger_of(scenario.behaviours)),
-        initial,
-        consult,
-        dataset.title or dataset.name,
+        held.evaluator,
+        held.initial,
+        held.consult(root),
+        held.title,
         crew.vectorised,
         crew.note,
-        {n: Chooser(module, s, where) for n, s in shards.items()} if scenario.groups.count > 1 else {},
+        held.choosers,
     )

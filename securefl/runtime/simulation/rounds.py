@@ -119,11 +119,11 @@ class SimulatedRounds:
         self._history = ModelHistory(self._plan)
         self._choices: dict[PartyId, KeptChoice] = {}
 
-    def run(self, evaluate: Callable[[F32], Evaluation]) -> Finished | Aborted:
+    def run(self, evaluate: Callable[[F32], Evaluation | None]) -> Finished | Aborted:
         """Go through all rounds that are left; return how the run ends.
 
         Args:
-            evaluate: tests a round's model, and may store it.
+            evaluate: tests a round's model, and may store it; None where there is nothing to test it on.
         """
         present = tuple(name for name in self._federation.parties if name not in self._dead)
         self._report(PartiesJoined(present, tuple(sorted(self._dead))))
@@ -131,15 +131,9 @@ class SimulatedRounds:
             standing, done, stepped = self._round(self._standing)
             self._report(stepped)
             evaluation = evaluate(standing.params)
-            self._report(
-                replace(
-                    done,
-                    accuracy=evaluation.accuracy,
-                    loss=evaluation.loss,
-                    backdoor_success=evaluation.backdoor_success,
-                )
-            )
-            self._standing, outcome = after_evaluation(self._plan, standing, evaluation.accuracy)
+            self._report(_tested(done, evaluation))
+            accuracy = None if evaluation is None else evaluation.accuracy
+            self._standing, outcome = after_evaluation(self._plan, standing, accuracy)
             if outcome is not None:
                 self._report(ModelFinal(standing.round, standing.params))
                 return outcome
@@ -313,3 +307,10 @@ def _deviations(parties: dict[PartyId, SimulatedParty], round_: int) -> tuple[De
                 mortal.add(name)
     wrong = frozenset(name for name, party in parties.items() if party.spoils_shares(round_))
     return Deviations(silent, wrong_shares=wrong), mortal
+
+
+def _tested(done: RoundDone, found: Evaluation | None) -> RoundDone:
+    if found is None:
+        return replace(done, accuracy=None, loss=None)
+    success = found.backdoor_success
+    return replace(done, accuracy=found.accuracy, loss=found.loss, backdoor_success=success)

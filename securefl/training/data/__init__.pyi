@@ -6,6 +6,7 @@ from .pool import Portion as Portion
 from .pool import SamplePool as SamplePool
 from .pool import pool_samples as pool_samples
 from .shards import Shard as Shard
+from .shards import ShardFiles as ShardFiles
 from .shards import load_shard as load_shard
 from .shards import shards_of as shards_of
 from .shards import turned_samples as turned_samples

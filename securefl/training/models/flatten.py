@@ -10,6 +10,7 @@ import torch
 from securefl.base.arrays import F32, F64, expect
 from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError
+from securefl.training.models.tensors import Tensors
 
 
 def check_averageable(module: torch.nn.Module) -> None:
@@ -54,9 +55,10 @@ def dimension(module: torch.nn.Module) -> int:
 
 
 def frozen_digest(module: torch.nn.Module) -> bytes:
-    """The digest of frozen parameters: names, shapes and values; empty without any. Everybody's must agree.
+    """The digest of frozen parameters: names, shapes and values. Everybody's must agree.
 
-    Names and shapes of the trained ones are in it, too: they say which number of the vector is which.
+    Names and shapes of the trained ones are in it, too: they say which number of the vector is which. Empty
+    for a module without any frozen, but for one of named arrays alone, of which nothing else tells.
     """
     frozen: list[str | bytes | int] = []
     trained: list[str | int] = []
@@ -66,7 +68,11 @@ def frozen_digest(module: torch.nn.Module) -> bytes:
         else:
             values = weight.detach().cpu().contiguous().numpy().astype("<f4", copy=False)
             frozen += [name, weight.dim(), *weight.shape, hashlib.sha256(values.tobytes()).digest()]
-    return digest("frozen parameters", len(frozen), *frozen, *trained) if frozen else b""
+    return (
+        digest("frozen parameters", len(frozen), *frozen, *trained)
+        if frozen or isinstance(module, Tensors)
+        else b""
+    )
 
 
 def to_vector(module: torch.nn.Module) -> F32:

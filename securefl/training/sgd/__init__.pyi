@@ -5,6 +5,7 @@ from .inversion import Search as Search
 from .inversion import from_neurons as from_neurons
 from .inversion import matched as matched
 from .outcomes import Evaluation as Evaluation
+from .outcomes import NoTestSet as NoTestSet
 from .outcomes import TrainingDivergedError as TrainingDivergedError
 from .server_gradient import ServerGradient as ServerGradient
 from .task_groups import Chooser as Chooser

@@ -17,7 +17,7 @@ from securefl.methods.leakage.repeats import NOTHING_GIVEN
 from securefl.methods.privacy.accountant import epsilon
 from securefl.methods.privacy.release import ReleaseEvent
 from securefl.protocol.kernel.effects import SumsGiven, UpdateGiven
-from securefl.runtime.account.book import RunBook
+from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.entries import Entry, GroupNamed, Run, Update
 from securefl.runtime.account.file import AccountFile, begin_account
 from securefl.runtime.account.meaning import (
@@ -170,7 +170,7 @@ class TestRunBook:
         if not path.exists():
             begin_account(path, owner)
         file = AccountFile(path, owner, None)
-        return file, RunBook(file, world.plan, SHARD)
+        return file, RunBook(file, world.plan, OwnData.of(SHARD))
 
     def test_leaves_no_trace_of_a_run_that_it_gave_nothing_to(self, tmp_path: Path) -> None:
         file, book = self.open(tmp_path, World(scenario()))
@@ -212,7 +212,7 @@ class TestRunBook:
             owner = world.plan.roster.parties[PartyId("p00")]
             begin_account(path, owner)
             with AccountFile(path, owner, None) as file:
-                RunBook(file, world.plan, shard).enter(UpdateGiven(0, 1))
+                RunBook(file, world.plan, OwnData.of(shard)).enter(UpdateGiven(0, 1))
                 entered.append(by_run(file.entries)[0].run.data)
         assert entered[0] == entered[1]
         assert len(set(entered)) == 5

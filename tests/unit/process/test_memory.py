@@ -11,7 +11,7 @@ from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.methods.privacy.accountant import epsilon
 from securefl.protocol.kernel.effects import Enter, Finished, Journal, SumsGiven, UpdateGiven
-from securefl.runtime.account.book import RunBook
+from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.file import AccountFile, begin_account
 from securefl.runtime.account.meaning import key_digest
 from securefl.runtime.account.tip import Tip
@@ -50,7 +50,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[World, Proces
     owner = world.identities[ME].public
     begin_account(settings.account, owner)
     with AccountFile(settings.account, owner, Tip.of(key_digest(owner))) as file:
-        book = RunBook(file, world.plan, SHARD)
+        book = RunBook(file, world.plan, OwnData.of(SHARD))
         book.enter(UpdateGiven(0, 1, SEED))
         book.enter(UpdateGiven(2, 1, SEED))
     return world, settings
@@ -60,7 +60,7 @@ def test_a_lost_journal_forgets_nothing_that_the_account_knows(
     made: tuple[World, ProcessSettings],
 ) -> None:
     world, settings = made
-    with remembered(settings, world.identities[ME], world.plan, SHARD) as memory:
+    with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
         assert memory.journal.spent == -1
         assert (memory.spent, memory.releases, memory.atom_seed) == (2, 2, SEED)
 
@@ -70,7 +70,7 @@ def test_rounds_that_both_know_count_once(made: tuple[World, ProcessSettings]) -
     journal = FileJournal(settings.out / "p00.journal", RUN)
     for round_ in (2, 3):
         journal.note(round_, "submitted")
-    with remembered(settings, world.identities[ME], world.plan, SHARD) as memory:
+    with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
         assert (memory.spent, memory.releases) == (3, 3)
 
 

@@ -62,7 +62,7 @@ class Ear:
             case ModelStepped(kept=kept, rejected=rejected):
                 self.spoilt_kept.append(bool(self._spoilt.intersection(kept)))
                 self.honest_left_out += len(set(rejected) - self._spoilt)
-            case RoundDone(accuracy=accuracy):
+            case RoundDone(accuracy=float(accuracy)):
                 self.accuracies.append(accuracy)
             case ConsultingFailed(reason=reason):
                 self.failures.append(reason)

@@ -32,6 +32,7 @@ from securefl.protocol.round.shared.budget import ending, with_round
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey, ModelStepped, RoundDone
+from securefl.scenario import Stop
 
 MAX_FRUITLESS = 3
 """Rounds in a row with enough parties, and without any update, after which the run is aborted.
@@ -198,9 +199,14 @@ def without_clusters(
 
 
 def after_evaluation(
-    plan: RunPlan, standing: Standing, accuracy: float
+    plan: RunPlan, standing: Standing, accuracy: float | None
 ) -> tuple[Standing, Finished | Aborted | None]:
     """Note the accuracy of the round's model; say whether and how the run ends with it.
+
+    Args:
+        plan: of the run.
+        standing: after the round's step.
+        accuracy: of its model; None where nobody tests it, so that nothing of ``[stop]`` goes by it.
 
     Returns:
         The standing, of the next round where there is one, and the end, None where the run goes on.
@@ -217,23 +223,29 @@ def after_evaluation(
     if not np.isfinite(standing.params).all():
         # Nobody could learn from it, and parties that cannot send zeros: no round would tell.
         return standing, Aborted("the model is no longer finite: lower server_optimiser.learning_rate")
-    better = accuracy > standing.best_accuracy
-    standing = replace(
-        standing,
-        best_accuracy=max(accuracy, standing.best_accuracy),
-        stale_rounds=0 if better else standing.stale_rounds + 1,
-    )
     reason = ""
-    if stop.target_accuracy is not None and accuracy >= stop.target_accuracy:
-        reason = f"accuracy {accuracy:.4f} reached the target {stop.target_accuracy:g}"
-    elif stop.patience is not None and standing.stale_rounds >= stop.patience:
-        reason = f"no better accuracy in {stop.patience} rounds"
-    elif standing.round + 1 >= stop.rounds:
+    if accuracy is not None:
+        better = accuracy > standing.best_accuracy
+        standing = replace(
+            standing,
+            best_accuracy=max(accuracy, standing.best_accuracy),
+            stale_rounds=0 if better else standing.stale_rounds + 1,
+        )
+        reason = _end_by_accuracy(stop, standing, accuracy)
+    if not reason and standing.round + 1 >= stop.rounds:
         reason = f"{count(stop.rounds, 'round')} done"
-    else:
-        reason = ending(plan, standing.releases) or ""
+    reason = reason or ending(plan, standing.releases) or ""
     if not reason:
         return replace(standing, round=standing.round + 1), None
     if not standing.updates:
         return standing, Aborted(f"{reason}, and none of them gave an update")
     return standing, Finished(reason)
+
+
+def _end_by_accuracy(stop: Stop, standing: Standing, accuracy: float) -> str:
+    """Why the run ends with a model of this accuracy; empty where it goes on."""
+    if stop.target_accuracy is not None and accuracy >= stop.target_accuracy:
+        return f"accuracy {accuracy:.4f} reached the target {stop.target_accuracy:g}"
+    if stop.patience is not None and standing.stale_rounds >= stop.patience:
+        return f"no better accuracy in {stop.patience} rounds"
+    return ""

@@ -255,11 +255,11 @@ class ModelStepped:
 
 @dataclass(frozen=True, slots=True)
 class RoundDone:
-    """Server: the round is over."""
+    """Server: the round is over; ``accuracy`` and ``loss`` are None where it has no test set."""
 
     round: int
-    accuracy: float
-    loss: float
+    accuracy: float | None
+    loss: float | None
     participants: tuple[PartyId, ...]
     survivors: tuple[PartyId, ...]
     opened: tuple[ClusterKey, ...]

@@ -1,0 +1,131 @@
+"""``securefl site``: a site of your own, tried before it takes part in anything."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from securefl.base.errors import ConfigError
+from securefl.cli.console import one_line_errors, say
+from securefl.cli.joining import party_id
+from securefl.cli.options import BundledArgument, SetOption
+from securefl.cli.program import Program
+from securefl.methods.feasibility import check as checked
+from securefl.methods.feasibility import check_site
+from securefl.runtime.launch import bundled
+from securefl.scenario import Scenario, load_scenario, own_parts_from
+
+if TYPE_CHECKING:
+    from securefl.training.sites import Layout, Metrics, SiteFit
+
+app = Program(add_completion=False, no_args_is_help=True)
+
+SiteArgument = Annotated[
+    str, typer.Argument(metavar="MODULE:NAME", help="What makes a party's site of its name.")
+]
+PartyOption = Annotated[str, typer.Option(help="The party's name.")]
+MOST_ARRAYS = 40
+"""Names that are printed; a large model has hundreds."""
+
+
+@app.callback()
+def _site() -> None:
+    """Your own training: the weights that it begins with, and a trial round."""
+
+
+@app.command()
+def weights(
+    site: SiteArgument,
+    *,
+    out: Annotated[Path, typer.Option(help="The file, for model.file.")] = Path("initial.safetensors"),
+    party: PartyOption = "p00",
+) -> None:
+    """Write the parameters of a site to the safetensors file that a federation begins with.
+
+    Exit codes: 0 done; 2 refused.
+    """
+    with one_line_errors():
+        from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
+        from securefl.training.sites import offered, site_maker  # noqa: PLC0415 - with it
+
+        own_parts_from(Path())
+        name = party_id(party)
+        _, arrays = offered(site_maker(site), name)
+        digest = write_tensors(out, arrays)
+        say(f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters")
+        for line in ("[model]", 'type = "weights"', f'file = "{out}"', f'sha256 = "{digest}"'):
+            say(line)
+
+
+@app.command()
+def check(
+    scenario: BundledArgument,
+    site: SiteArgument,
+    *,
+    overrides: SetOption = None,
+    party: PartyOption = "p00",
+) -> None:
+    """Train one round at a site, alone, from the first model: does it fit, and how long is its update?
+
+    Exit codes: 0 it does; 2 refused, or what it returned cannot be used.
+    """
+    with one_line_errors():
+        from securefl.training.models import build_model, to_vector  # noqa: PLC0415 - torch
+        from securefl.training.sites import (  # noqa: PLC0415 - with it
+            Layout,
+            Round,
+            SiteLog,
+            SiteTrainer,
+            make_site,
+            site_maker,
+        )
+
+        loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
+        checked(loaded)
+        check_site(loaded, given=True)
+        module = build_model(loaded.model, (), 0, 0)
+        layout, name = Layout.of(module), party_id(party)
+        made = make_site(site_maker(site), name, layout)
+        say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_listed(layout)}")
+        say(f"{name}: {made.samples:,} samples, training one round")
+        trainer, began = SiteTrainer(made, layout, loaded.stop.rounds, SiteLog(None)), time.monotonic()
+        try:
+            found = trainer.fit(to_vector(module), Round(0, loaded.stop.rounds, secrets.randbits(63)))
+        except Exception as error:  # whatever a user's code raises
+            traceback.print_exception(error)
+            raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error
+        for line in _found(loaded, found, time.monotonic() - began):
+            say(line)
+
+
+def _found(scenario: Scenario, found: SiteFit, seconds: float) -> Iterator[str]:
+    norm, largest = float(np.linalg.norm(found.update)), float(np.abs(found.update).max())
+    yield f"trained on {found.samples:,} samples in {seconds:.2f} s{_metrics(found.metrics)}"
+    if found.received is not None:
+        yield f"the model that it got{_metrics(found.received)}"
+    clip, most = scenario.encoding.clip, scenario.encoding.range
+    clipped = (
+        "not clipped" if clip == "none" else f"clipped to {clip:g}" if norm > clip else f"below {clip:g}"
+    )
+    yield f"update: L2 norm {norm:.4g} (encoding.clip: {clipped}), largest coordinate {largest:.4g}"
+    if largest > most:
+        yield f"coordinates beyond {most:g} are cut off: raise encoding.range, or learn in smaller steps"
+    if scenario.deadlines.training < seconds:
+        yield f"deadlines.training is {scenario.deadlines.training:g} s: this party would be late"
+
+
+def _metrics(metrics: Metrics) -> str:
+    return "".join(f", {name} {value:.4g}" for name, value in metrics.items())
+
+
+def _listed(layout: Layout) -> str:
+    shown = [f"{name} {shape}" for name, shape in layout.shapes.items()]
+    more = f" and {len(shown) - MOST_ARRAYS} more" if len(shown) > MOST_ARRAYS else ""
+    return ", ".join(shown[:MOST_ARRAYS]) + more

@@ -1,0 +1,71 @@
+"""Limits of a model that sites train: what needs samples, or somebody who can test, is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from securefl.base.errors import ConfigError
+from securefl.methods.robust import server_rule
+from securefl.scenario import DataAttack, Scenario
+
+TESTED = frozenset({"accuracy", "backdoor_success"})
+"""Metrics of ``[[expect]]`` that need a test set at the server."""
+
+
+def check_sites(scenario: Scenario) -> None:
+    """Refuse what the federation cannot do around sites, whose data and code it does not see.
+
+    Raises:
+        ConfigError: with the field to change, the reason and the remedy.
+    """
+    for field, reason, remedy in _conflicts(scenario):
+        raise ConfigError(field, f'{reason}, and sites train a model of type "weights"', remedy)
+
+
+def check_site(scenario: Scenario, *, given: bool) -> None:
+    """Refuse a model that sites train without a site, and a site with another model.
+
+    Args:
+        scenario: of the run.
+        given: whether the caller named a site.
+
+    Raises:
+        ConfigError: naming ``--site``.
+    """
+    name, by_sites = scenario.model.name, scenario.model.by_sites
+    if by_sites and not given:
+        remedy = "name your own as module:name; docs/sites.md shows one"
+        raise ConfigError("--site", f'model.type = "{name}" is trained by sites, and none is named', remedy)
+    if given and not by_sites:
+        raise ConfigError("--site", f'model.type = "{name}" is trained on data', 'model.type = "weights"')
+
+
+def _conflicts(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
+    """Field, reason and remedy of each conflict."""
+    if scenario.privacy.unit == "record" or scenario.training.dp_sgd is not None:
+        field = "privacy.unit" if scenario.privacy.unit == "record" else "training.dp_sgd"
+        yield field, "a record is hidden by clipping each one's gradient", 'privacy.unit = "party"'
+    if scenario.groups.count > 1:
+        yield "groups.count", "a party finds its task group by the losses of all models", "1"
+    if server_rule(scenario.aggregation.rule) is not None:
+        name = scenario.aggregation.rule.name
+        yield "aggregation.rule.type", f"{name} compares with gradients of the server's own", "median, as one"
+    for index, behaviour in enumerate(scenario.behaviours):
+        if isinstance(behaviour, DataAttack):
+            yield f"behaviours.{index}.kind", f"{behaviour.kind} changes samples", "an attack on updates"
+    exposed = scenario.leakage.mode == "report" or scenario.privacy.unit != "none"
+    if scenario.clustering.new_work and not exposed:
+        reason = "sums of one training that is done twice expose whom sums of two do not"
+        yield "clustering.new_work", reason, "false"
+    yield from _untestable(scenario)
+
+
+def _untestable(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
+    """What goes by a test of the model at the server."""
+    untested = "nobody but a site can say how good a model is"
+    for name in ("target_accuracy", "patience"):
+        if getattr(scenario.stop, name) is not None:
+            yield f"stop.{name}", untested, "leave it out"
+    for index, claim in enumerate(scenario.expect):
+        if claim.metric in TESTED:
+            yield f"expect.{index}.metric", untested, "rounds, for one"

@@ -1,0 +1,100 @@
+"""A party's own work: training on its shard, or at its site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy
+from securefl.methods.attacks import check_on_data
+from securefl.methods.feasibility import check_new_work, check_site
+from securefl.protocol.kernel import Train
+from securefl.protocol.round import training_entropy
+from securefl.runtime.account import OwnData
+from securefl.runtime.misbehaviour import PartyBehaviour
+from securefl.runtime.process.settings import ProcessSettings
+from securefl.training.data import Shard, load_shard
+from securefl.training.models import build_model, limit_threads, pick_device, to_vector
+from securefl.training.rounds import RoundTrainer
+from securefl.training.sgd import Chooser, initial_models
+from securefl.training.sites import SITE_LOG, Layout, SiteLog, SiteTrainer, make_site, site_maker
+
+
+@dataclass(frozen=True)
+class OwnWork:
+    """What a party trains, and on how much."""
+
+    module: torch.nn.Module
+    """The model, whose parameters anybody may overwrite."""
+    initial: F32
+    """Parameters before the first round, f32 ``(d,)``."""
+    data: OwnData
+    train: Callable[[Train], F64]
+    choose: Callable[[F32], int | None] | None
+    """None without task groups."""
+
+
+def own_work(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy) -> OwnWork:
+    """The work of a party.
+
+    Args:
+        settings: of its process; they name a data file or a site.
+        behaviour: how the party deviates.
+        own: its entropy.
+
+    Raises:
+        ConfigError: data or site are refused, or it is the other one that the scenario's model takes.
+    """
+    check_site(settings.scenario, given=bool(settings.site))
+    return _at_site(settings, own) if settings.site else _on_shard(settings, behaviour, own)
+
+
+def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
+    scenario = settings.scenario
+    module = build_model(scenario.model, (), 0, settings.seed)
+    layout = Layout.of(module)
+    site = make_site(site_maker(settings.site), settings.name, layout)
+    log = SiteLog(settings.out / SITE_LOG.format(settings.name))
+    trainer = SiteTrainer(site, layout, scenario.stop.rounds, log)
+    data = OwnData.at_site(settings.site, site.samples)
+    return OwnWork(module, to_vector(module), data, _training(trainer.update, own), None)
+
+
+def _on_shard(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy) -> OwnWork:
+    scenario, seed = settings.scenario, settings.seed
+    shard = load_shard(settings.data_file)
+    check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
+    check_new_work(scenario, len(shard.y))
+    module = build_model(scenario.model, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
+    device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
+    trainer = RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
+    choose = _choosing(module, shard, device) if scenario.groups.count > 1 else None
+    initial = initial_models(scenario, module, shard, seed)
+    return OwnWork(module, initial, OwnData.of(shard), _training(trainer.update, own), choose)
+
+
+def _training(
+    update: Callable[[int, F32, F64 | None, Entropy, int | None], F64], own: Entropy
+) -> Callable[[Train], F64]:
+    def train(asked: Train) -> F64:
+        limit_threads()  # in the thread that trains, too
+        entropy = training_entropy(own, asked.round, asked.work)
+        return update(asked.round, asked.params, asked.carry, entropy, asked.samples)
+
+    return train
+
+
+def _choosing(module: torch.nn.Module, shard: Shard, device: torch.device) -> Callable[[F32], int | None]:
+    # A module of its own: a party chooses while it may still be at the last round's training.
+    chooser = Chooser(deepcopy(module), shard, device)
+
+    def choose(params: F32) -> int | None:
+        limit_threads()
+        return chooser.choose(params)
+
+    return choose

@@ -1,0 +1,135 @@
+"""Holdings of a simulation: a data set split over parties and server, or sites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy
+from securefl.base.ids import PartyId
+from securefl.methods.attacks import behaviours_of, check_on_data, party_names, trigger_of
+from securefl.methods.robust import server_rule
+from securefl.protocol.round import server_entropy
+from securefl.runtime.misbehaviour import PartyBehaviour
+from securefl.runtime.simulation.trainers import ChosenTrainers, PartyByParty, choose_trainers
+from securefl.scenario import Scenario
+from securefl.training.data import Dataset, Shard, shards_of, split, turns_of
+from securefl.training.models import build_model, to_vector
+from securefl.training.sgd import (
+    Chooser,
+    Evaluator,
+    GroupEvaluator,
+    NoTestSet,
+    ServerGradient,
+    evaluator_of,
+    initial_models,
+)
+from securefl.training.sites import Layout, SiteLog, SiteMaker, SiteTrainer, make_site
+
+Crew = Callable[[Mapping[PartyId, PartyBehaviour], Entropy], ChosenTrainers]
+"""How all parties behave, and the root of their randomness, to their trainers."""
+Consult = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]
+"""Round, parameters and reclusterings, to gradients of the server's own data."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holdings:
+    """The model, and who has how much to train it on."""
+
+    module: torch.nn.Module
+    """The server's copy of the model, whose parameters anybody may overwrite."""
+    initial: F32
+    """Parameters before the first round, shape (d,)."""
+    samples: Mapping[PartyId, int]
+    crew: Crew
+    evaluator: Evaluator | GroupEvaluator | NoTestSet
+    title: str
+    """What it is trained on, for people."""
+    consult: Callable[[Entropy], Consult | None] = lambda _root: None
+    """The root of the run's randomness, to what answers the rule; None where it does not ask."""
+    choosers: Mapping[PartyId, Chooser] = field(default_factory=dict)
+    """By party what finds its task group; empty where there is one group."""
+
+
+def held_by_split(
+    scenario: Scenario, dataset: Dataset, seed: int, where: torch.device, *, exact: bool, threads: int
+) -> Holdings:
+    """Split ``dataset`` as the launcher of a run does.
+
+    Args:
+        scenario: says how.
+        dataset: of the scenario, as a rule.
+        seed: the public seed.
+        where: what computes.
+        exact: whether training is to have the bits of a run.
+        threads: parties or chunks that are trained at the same time on a CPU.
+
+    Raises:
+        ConfigError: it cannot be split as asked, or the model does not fit it.
+    """
+    names = party_names(scenario.parties)
+    check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
+    rows = split(dataset, scenario.data, names, seed, behaviours_of(scenario, seed).keys())
+    shards, test, server = shards_of(dataset, rows, turns_of(scenario.groups, names))
+    module = build_model(scenario.model, test.input_shape, test.classes, seed, tokens=test.tokens)
+
+    def crew(cast: Mapping[PartyId, PartyBehaviour], root: Entropy) -> ChosenTrainers:
+        model, training = scenario.model, scenario.training
+        return choose_trainers(
+            model, module, shards, cast, training, where, root, exact=exact, threads=threads
+        )
+
+    def consult(root: Entropy) -> Consult | None:
+        return _consult(scenario, server, module, where, root)
+
+    return Holdings(
+        module,
+        initial_models(scenario, module, test, seed),
+        {name: len(shard.y) for name, shard in shards.items()},
+        crew,
+        evaluator_of(scenario.groups, module, test, where, trigger_of(scenario.behaviours)),
+        dataset.title or dataset.name,
+        consult,
+        {n: Chooser(module, s, where) for n, s in shards.items()} if scenario.groups.count > 1 else {},
+    )
+
+
+def held_by_sites(
+    scenario: Scenario, maker: SiteMaker, seed: int, log: Callable[[PartyId], SiteLog]
+) -> Holdings:
+    """One site a party, made as its process would make it. They train one after the other.
+
+    Args:
+        scenario: its model is trained by sites.
+        maker: of sites, by the party's name.
+        seed: the public seed.
+        log: of a party's site.
+
+    Raises:
+        ConfigError: the file of the initial weights is refused, or a site is.
+    """
+    module = build_model(scenario.model, (), 0, seed)
+    layout = Layout.of(module)
+    sites = {name: make_site(maker, name, layout) for name in party_names(scenario.parties)}
+    planned = scenario.stop.rounds
+    trainers = {name: SiteTrainer(site, layout, planned, log(name)).update for name, site in sites.items()}
+
+    def crew(_cast: Mapping[PartyId, PartyBehaviour], root: Entropy) -> ChosenTrainers:
+        note = "training: at sites, one after the other, with the seeds of a run"
+        return ChosenTrainers(PartyByParty([trainers], root), vectorised=False, note=note)
+
+    samples = {name: int(site.samples) for name, site in sites.items()}
+    return Holdings(module, to_vector(module), samples, crew, NoTestSet(), "sites")
+
+
+def _consult(
+    scenario: Scenario, server: Shard | None, module: torch.nn.Module, where: torch.device, root: Entropy
+) -> Consult | None:
+    rule = server_rule(scenario.aggregation.rule)
+    if rule is None or server is None:
+        return None
+    own = ServerGradient(module, server, rule, scenario.training, where, server_entropy(root))
+    return own.gradients

@@ -1,0 +1,29 @@
+"""Named arrays from a file: the start of what sites of your own train."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from msgspec import Meta
+
+from securefl.scenario import Model
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class SiteWeights(Model, tag="weights", frozen=True, kw_only=True):
+    """Initial parameters from a safetensors file; each party's site trains them (docs/sites.md)."""
+
+    reads = "both"
+    by_sites: ClassVar[bool] = True
+    file: Annotated[str, Meta(min_length=1)] = "initial.safetensors"
+    """From the working directory; everybody's holds the same."""
+    sha256: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""
+    """Of the file, to be told at once who has another; empty to learn it only from the first hello."""
+
+    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+        from securefl.training.models.tensors import read_tensors
+
+        del input_shape, classes
+        return read_tensors(self.file, self.sha256)

@@ -1,0 +1,126 @@
+"""Named tensors without a forward pass, from and to safetensors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+from torch import nn
+
+from securefl.base.errors import ConfigError, UsageError
+
+
+class Tensors(nn.Module):
+    """Parameters by their dotted names, in the order of the names; nothing can be computed with it.
+
+    Args:
+        arrays: f32, at least one.
+        where: they are from, for errors.
+
+    Raises:
+        ConfigError: a name that is another's beginning, as ``a`` and ``a.b``.
+    """
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[np.float32]], where: str) -> None:
+        super().__init__()
+        for name in sorted(arrays):
+            *path, last = name.split(".")
+            place: nn.Module = self
+            for step in path:
+                place = self._child(place, step, name, where)
+            if not last or hasattr(place, last):
+                raise ConfigError(
+                    where, f"the array {name!r} has a name that no parameter can have beside others"
+                )
+            place.register_parameter(last, nn.Parameter(torch.from_numpy(arrays[name].copy())))
+
+    @staticmethod
+    def _child(place: nn.Module, step: str, name: str, where: str) -> nn.Module:
+        children = dict(place.named_children())
+        if step not in children:
+            if not step or hasattr(place, step):
+                raise ConfigError(
+                    where, f"the array {name!r} has a name that no parameter can have beside others"
+                )
+            children[step] = nn.Module()
+            place.add_module(step, children[step])
+        return children[step]
+
+    def forward(self, _samples: object) -> torch.Tensor:
+        """Nothing: sites train and test.
+
+        Raises:
+            UsageError: always; a bug.
+        """
+        raise UsageError("a model of named arrays has no scores: its sites train and test it")
+
+
+def _misnamed(where: str, name: str) -> ConfigError:
+    return ConfigError(where, f"the array {name!r} has a name that no parameter can have beside the others")
+
+
+def read_tensors(path: str, sha256: str = "") -> Tensors:
+    """The tensors of a safetensors file.
+
+    Args:
+        path: of the file.
+        sha256: that it must have, as hex; empty for any.
+
+    Raises:
+        ConfigError: missing, damaged, another file than stated, or arrays that are not finite f32 numbers.
+    """
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        remedy = "securefl site weights writes one; paths start at the working directory"
+        raise ConfigError("model.file", f"{path} cannot be read: {error.strerror}", remedy) from error
+    found = hashlib.sha256(raw).hexdigest()
+    if sha256 and found != sha256:
+        reason = f"{path} has the SHA-256 {found[:16]}..., the scenario states {sha256[:16]}..."
+        raise ConfigError("model.sha256", reason, "take the file that all others have")
+    try:
+        arrays = load(raw)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError("model.file", f"{path} is no safetensors file of numbers: {error}") from error
+    if not arrays:
+        raise ConfigError("model.file", f"{path} holds no arrays")
+    for name, array in arrays.items():
+        if array.dtype != np.float32:
+            raise ConfigError("model.file", f"{path}: {name} has dtype {array.dtype}, expected float32")
+        if not array.size or not np.isfinite(array).all():
+            raise ConfigError("model.file", f"{path}: {name} is empty, or holds numbers that are not finite")
+    return Tensors(arrays, f"model.file: {path}")
+
+
+def write_tensors(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> str:
+    """Write arrays by name as f32 to a safetensors file, complete or not at all; return its SHA-256 as hex.
+
+    Raises:
+        ConfigError: arrays that no run could begin with, or the file cannot be written.
+    """
+    plain: dict[str, npt.NDArray[np.float32]] = {}
+    for name, array in arrays.items():
+        found = np.asarray(array)
+        if found.dtype.kind != "f":
+            raise ConfigError(name, f"has dtype {found.dtype}, expected floating-point numbers")
+        with np.errstate(over="ignore"):
+            plain[name] = np.array(found, dtype=np.float32, order="C")
+        if not plain[name].size or not np.isfinite(plain[name]).all():
+            raise ConfigError(name, "is empty, or holds numbers that are not finite in float32")
+    Tensors(plain, str(path))
+    data = save(plain)
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,98 @@
+"""The layout of named arrays in the vector that is masked, summed and aggregated."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from securefl.base.arrays import F32, F64
+from securefl.base.errors import SecureflError
+from securefl.training.models import trained_parameters
+
+
+class SiteError(SecureflError):
+    """A site returned what cannot be used; the site's fault."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names and shapes, in the order of the vector."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, module: torch.nn.Module) -> Layout:
+        """The layout of the parameters that ``module`` trains."""
+        return cls({name: tuple(weight.shape) for name, weight in trained_parameters(module).items()})
+
+    @property
+    def length(self) -> int:
+        """D."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    def arrays(self, vector: F32) -> dict[str, F32]:
+        """The vector, f32 ``(d,)``, as arrays by name: copies that a site may overwrite."""
+        return {name: vector[where].reshape(self.shapes[name]).copy() for name, where in self._places()}
+
+    def vector(self, arrays: Mapping[str, npt.NDArray[Any]], said: str) -> F64:
+        """Arrays by name as one vector f64 ``(d,)``.
+
+        Args:
+            arrays: of floating-point numbers.
+            said: what they are, for errors: ``fit returned``.
+
+        Raises:
+            SiteError: other names, shapes or dtypes, or numbers that are not finite; it names the array.
+        """
+        self.check(arrays, said)
+        joined = np.empty(self.length)
+        for name, where in self._places():
+            joined[where] = np.asarray(arrays[name]).reshape(-1)
+            if not np.isfinite(joined[where]).all():
+                raise SiteError(f"{said} {name} with numbers that are not finite")
+        return joined
+
+    def check(self, arrays: Mapping[str, npt.NDArray[Any]], said: str) -> None:
+        """Refuse arrays that do not fit, naming the first that differs.
+
+        Raises:
+            SiteError: other names, shapes, or dtypes than floating-point ones.
+        """
+        if not isinstance(arrays, Mapping):
+            raise SiteError(f"{said} {type(arrays).__name__}, expected arrays by name")
+        for name in self.shapes:
+            if name not in arrays:
+                raise SiteError(f"{said} no {name}; {_few(arrays)}")
+        for name, array in arrays.items():
+            if name not in self.shapes:
+                raise SiteError(f"{said} {name}, which does not travel; {_few(self.shapes)}")
+            found = np.asarray(array)
+            if found.dtype.kind != "f":
+                raise SiteError(f"{said} {name} of dtype {found.dtype}, expected floating-point numbers")
+            if found.shape != self.shapes[name]:
+                raise SiteError(f"{said} {name} of shape {found.shape}, expected {self.shapes[name]}")
+
+    def _places(self) -> Iterator[tuple[str, slice]]:
+        start = 0
+        for name, shape in self.shapes.items():
+            stop = start + math.prod(shape)
+            yield name, slice(start, stop)
+            start = stop
+
+
+def is_count(value: object) -> bool:
+    """Whether it is a whole number of 0 or more, numpy's included."""
+    return not isinstance(value, bool) and isinstance(value, numbers.Integral) and int(value) >= 0
+
+
+def _few(names: Mapping[str, object]) -> str:
+    """The first names, for errors."""
+    shown = ", ".join(map(str, list(names)[:4])) or "nothing"
+    return f"there is {shown}" + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -1,0 +1,73 @@
+"""Sites by name: ``module:name``, called with the party's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.scenario import load_own
+from securefl.training.sites.layout import Layout, SiteError, is_count
+from securefl.training.sites.site import Arrays, Site
+
+SiteMaker: TypeAlias = Callable[[str], Site]
+"""A class, or a function, that makes a party's site of the party's name."""
+
+
+def site_maker(name: str) -> SiteMaker:
+    """The maker that ``module:name`` names.
+
+    Raises:
+        ConfigError: no such module or name, or it cannot be called.
+    """
+    if name.count(":") != 1 or name.startswith(":") or name.endswith(":"):
+        raise ConfigError("--site", f"{name!r} names no site", "module:name, as in --site mysite:Site")
+    try:
+        made = load_own(name)
+    except ConfigError as error:
+        raise ConfigError(f"--site {name}", error.reason, error.remedy) from error
+    if not callable(made):
+        remedy = "name a class, or a function of the party's name"
+        raise ConfigError(f"--site {name}", "cannot be called", remedy)
+    return made  # type: ignore[no-any-return]
+
+
+def make_site(maker: SiteMaker, party: PartyId, layout: Layout) -> Site:
+    """The site of ``party``, its samples and its parameters checked.
+
+    Raises:
+        ConfigError: making it failed, it lacks something, or it trains other parameters: which one differs.
+    """
+    site, held = offered(maker, party)
+    try:
+        layout.check(held, "parameters() gives")
+    except SiteError as error:
+        remedy = "train what model.file holds: securefl site weights writes such a file"
+        raise ConfigError(_said(maker), f"{party}: {error}", remedy) from error
+    return site
+
+
+def offered(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
+    """The site of ``party``, and the arrays that it says it trains.
+
+    Raises:
+        ConfigError: making it failed, or it lacks something.
+    """
+    said = _said(maker)
+    try:
+        site = maker(party)
+        lacking = [name for name in ("samples", "parameters", "fit") if not hasattr(site, name)]
+        samples, held = (0, {}) if lacking else (site.samples, site.parameters())
+    except Exception as error:  # whatever a user's code raises
+        reason = error.reason if isinstance(error, ConfigError) else str(error)
+        raise ConfigError(said, f"{party}: {type(error).__name__}: {reason}") from error
+    if lacking:
+        raise ConfigError(said, f"has no {' and no '.join(lacking)}", "docs/sites.md says what a site offers")
+    if not is_count(samples) or not samples:
+        raise ConfigError(said, f"{party} has {samples!r} samples, expected a whole number of 1 or more")
+    return site, held
+
+
+def _said(maker: SiteMaker) -> str:
+    return f"--site {getattr(maker, '__module__', '')}:{getattr(maker, '__qualname__', maker)}"

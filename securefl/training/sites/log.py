@@ -1,0 +1,57 @@
+"""A site's own log: what it trained and measured, and why it failed. Nobody else gets to see it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+from securefl.training.sites.site import Metrics
+
+SITE_LOG = "{}.site.jsonl"
+"""Its name, of the party's."""
+
+
+class SiteLog:
+    """A line of JSON a round, appended to a file that only its owner reads.
+
+    A full disk loses lines, no round: whether a party takes part must not depend on what is in here.
+
+    Args:
+        path: of the file; its folder is made with the first line. None to keep nothing.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        """May be set later: lines before are lost."""
+
+    def trained(self, round_: int, samples: int, metrics: Metrics, received: Metrics | None) -> None:
+        """Note a training, its metrics, and those of the model that it began with."""
+        entry: dict[str, object] = {"round": round_, "samples": samples, "metrics": _plain(metrics)}
+        if received is not None:
+            entry["received"] = _plain(received)
+        self._append(entry)
+
+    def failed(self, round_: int, error: BaseException) -> None:
+        """Note why there was no update, with the traceback."""
+        lines = traceback.format_exception(error)
+        reason = f"{type(error).__name__}: {error}"
+        self._append({"round": round_, "error": reason, "traceback": "".join(lines)})
+
+    def _append(self, entry: Mapping[str, object]) -> None:
+        if self.path is None:
+            return
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(handle, "a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+
+
+def _plain(metrics: Metrics) -> dict[str, float | None]:
+    """Metrics as JSON has them; None for what is no finite number."""
+    return {str(name): float(value) if math.isfinite(value) else None for name, value in metrics.items()}

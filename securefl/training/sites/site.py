@@ -1,0 +1,67 @@
+"""A site of your own (docs/sites.md): parameters, training, and a look at the model that comes.
+
+Nothing in here imports more than numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+"""Named arrays of floating-point numbers."""
+Metrics = Mapping[str, float]
+"""Numbers for people, by name. They stay at the site."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a site is told of the round that it is to train in."""
+
+    number: int
+    """From 0."""
+    planned: int
+    """How many rounds the run has at most."""
+    seed: int
+    """Below 2^63, the site's own and another one each round: what draws from it alone can be repeated."""
+    samples: int | None = None
+    """Use the first so many of your samples at most; None for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Returned by ``fit`` in place of parameters: what is to be added to those that it was given."""
+
+    arrays: Arrays
+
+
+Fitted = tuple[Arrays | Change, int, Metrics]
+"""Parameters (or their change), the samples that they were trained on, and metrics."""
+Judged = tuple[int, Metrics]
+"""Samples, and metrics on them."""
+
+
+class Site(Protocol):
+    """One party's data and code. ``fit`` and ``evaluate`` may be coroutines; ``evaluate`` may be missing."""
+
+    @property
+    def samples(self) -> int:
+        """How many samples it has, at least 1: the weight that the party declares before each round."""
+        ...
+
+    def parameters(self) -> Arrays:
+        """The arrays that travel, by name: their values are not looked at, names and shapes are."""
+        ...
+
+    def fit(self, parameters: Arrays, told: Round, /) -> Fitted | Awaitable[Fitted]:
+        """Train from ``parameters``, f32 copies of its own; whatever it raises, the others get zeros."""
+        ...
+
+
+def tensor_text(array: npt.NDArray[Any]) -> str:
+    """``float32 (3, 4)``, for errors."""
+    return f"{np.asarray(array).dtype} {tuple(np.asarray(array).shape)}"

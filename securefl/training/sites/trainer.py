@@ -1,0 +1,146 @@
+"""A site of one's own as a party's local training: what it is given, and checks of what it returns."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import numbers
+from collections.abc import Awaitable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy
+from securefl.base.errors import UsageError
+from securefl.training.sites.layout import Layout, SiteError, is_count
+from securefl.training.sites.log import SiteLog
+from securefl.training.sites.site import Change, Metrics, Round, Site
+
+ResultT = TypeVar("ResultT")
+
+
+class SiteFit(NamedTuple):
+    """What came of one training."""
+
+    update: F64
+    """f64 ``(d,)``, finite."""
+    samples: int
+    metrics: Metrics
+    received: Metrics | None
+    """Metrics of the model that it began with; None where the site does not evaluate."""
+
+
+class SiteTrainer:
+    """Trains at a site, as :class:`securefl.training.rounds.RoundTrainer` trains on a shard.
+
+    Args:
+        site: called from one thread at a time.
+        layout: of the vector.
+        planned: rounds of the run at most.
+        log: the site's own.
+    """
+
+    def __init__(self, site: Site, layout: Layout, planned: int, log: SiteLog) -> None:
+        self._site = site
+        self._layout = layout
+        self._planned = planned
+        self._log = log
+        self._declared = site.samples
+
+    def update(
+        self, round_: int, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None
+    ) -> F64:
+        """The update of this round's training from ``params``, f32 ``(d,)``: f64 ``(d,)``, finite.
+
+        Args:
+            round_: the round's number.
+            params: its model.
+            carry: nothing; there is no per-example momentum at a site.
+            entropy: of this update; the site gets a seed from it.
+            samples: how many the site uses at most.
+
+        Raises:
+            SiteError: what it returned cannot be used; one line, naming the array or the number.
+            UsageError: a bug of ours.
+            Exception: whatever the site raised.
+        """
+        if carry is not None:
+            raise UsageError("a site carries no momentum of single examples")
+        seed = int.from_bytes(entropy.draw(8), "big") >> 1
+        told = Round(round_, self._planned, seed, samples)
+        try:
+            found = self.fit(params, told)
+        except Exception as error:
+            self._log.failed(round_, error)
+            raise
+        self._log.trained(round_, found.samples, found.metrics, found.received)
+        return found.update
+
+    def fit(self, params: F32, told: Round) -> SiteFit:
+        """One evaluation, where the site has it, and one training from ``params``, f32 ``(d,)``.
+
+        Raises:
+            SiteError: what it returned cannot be used; one line, naming the array or the number.
+            Exception: whatever the site raised.
+        """
+        try:
+            received = self._judge(params, told)
+            return SiteFit(*self._fit(params, told), received)
+        except SystemExit as error:
+            # It would end the party, and others would see on which model.
+            raise SiteError(f"exits with {error.code!r} in place of returning") from error
+
+    def _judge(self, params: F32, told: Round) -> Metrics | None:
+        """What the site says of the model that it got; None where it does not evaluate."""
+        evaluate = getattr(self._site, "evaluate", None)
+        if evaluate is None:
+            return None
+        result = _awaited(evaluate(self._layout.arrays(params), told))
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise SiteError(f"evaluate returned {_kind(result)}, expected (samples, metrics)")
+        return _metrics(result[1], "evaluate")
+
+    def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics]:
+        result = _awaited(self._site.fit(self._layout.arrays(params), told))
+        if not (isinstance(result, tuple) and len(result) == 3):
+            raise SiteError(f"fit returned {_kind(result)}, expected (parameters, samples, metrics)")
+        arrays, used, metrics = result
+        if not is_count(used):
+            raise SiteError(f"fit returned {used!r} samples, expected a whole number")
+        if used > self._declared:
+            reason = f"fit trained on {used} samples, and the party has declared {self._declared}"
+            raise SiteError(f"{reason}: its weight would be wrong")
+        if isinstance(arrays, Change):
+            update = self._layout.vector(arrays.arrays, "fit returned a change with")
+        else:
+            update = self._layout.vector(arrays, "fit returned")
+            update -= params
+        return update, int(used), _metrics(metrics, "fit")
+
+
+def _awaited(result: ResultT | Awaitable[ResultT]) -> ResultT:
+    """The result of a function or a coroutine; there is no event loop in a thread that trains."""
+    if not inspect.isawaitable(result):
+        return result
+
+    async def wait() -> ResultT:
+        return await result
+
+    return asyncio.run(wait())
+
+
+def _metrics(found: Any, who: str) -> Metrics:
+    if not isinstance(found, Mapping):
+        raise SiteError(f"{who} returned metrics of type {type(found).__name__}, expected numbers by name")
+    for name, value in found.items():
+        if isinstance(value, bool) or not (isinstance(value, numbers.Real) or _is_scalar(value)):
+            raise SiteError(f"{who} returned the metric {name} = {value!r}, expected a number")
+    return {str(name): float(getattr(value, "item", lambda v=value: v)()) for name, value in found.items()}
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether it is an array or a tensor of one real number, as losses often are."""
+    return getattr(value, "ndim", None) == 0 and not isinstance(value.item(), complex | str | bytes)
+
+
+def _kind(result: object) -> str:
+    return f"{len(result)} things" if isinstance(result, tuple) else type(result).__name__

@@ -1,0 +1,181 @@
+"""Sites in whole runs: what they train, what a broken one costs, and the bits of a simulation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from securefl.training.models.tensors import write_tensors
+from tests.live.federated import BROKERS, PATIENT, Run, run_program, simulate
+from tests.unit.cli.programs import call
+
+pytestmark = pytest.mark.live
+
+SITES = """
+import os, sys, time
+import numpy as np
+
+class Good:
+    samples = 5
+    def __init__(self, name):
+        self.name = name
+    def parameters(self):
+        return {"a.w": np.zeros((2, 3), np.float32), "b": np.zeros((), np.float32)}
+    def fit(self, parameters, told):
+        rng = np.random.default_rng(told.seed)
+        after = {n: a + 1 + 0 * rng.normal(size=a.shape) for n, a in parameters.items()}
+        return self.broken(after, told), 5, {"mean": after["b"]}
+    def broken(self, after, told):
+        return after
+    def evaluate(self, parameters, told):
+        return 2, {"b": parameters["b"]}
+
+class Raises(Good):
+    def broken(self, after, told):
+        raise KeyError("no such patient")
+
+class NotFinite(Good):
+    def broken(self, after, told):
+        return after | {"b": np.float32("nan")}
+
+class OtherShape(Good):
+    def broken(self, after, told):
+        return after | {"b": np.zeros(4)}
+
+class Exits(Good):
+    def broken(self, after, told):
+        sys.exit("done for today")
+
+class Hangs(Good):
+    def broken(self, after, told):
+        time.sleep(1000)
+
+class Dies(Good):
+    def broken(self, after, told):
+        if told.number == 1:
+            os._exit(9)
+        return after
+
+class Noisy(Good):
+    def fit(self, parameters, told):
+        rng = np.random.default_rng(told.seed)
+        return {n: a + rng.normal(size=a.shape) for n, a in parameters.items()}, 5, {}
+
+def cast(name):
+    return [Good, Raises, NotFinite, OtherShape, Exits, Hangs, Dies, Good][int(name[1:])](name)
+
+def shorter(name):
+    site = Good(name)
+    if name == "p02":
+        site.parameters = lambda: {"a.w": np.zeros((3, 2), np.float32), "b": np.zeros((), np.float32)}
+    return site
+"""
+SCENARIO = """
+name = "sites"
+parties = {parties}
+[model]
+type = "weights"
+file = "{file}"
+[clustering]
+size = {size}
+[secure_sum]
+threshold = 2
+min_survivors = 2
+[stop]
+rounds = 3
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    return made(tmp_path, 8)
+
+
+def made(folder: Path, parties: int) -> Path:
+    (folder / "ward_of_runs.py").write_text(SITES)
+    arrays: dict[str, Any] = {"a.w": np.zeros((2, 3)), "b": np.zeros(())}
+    write_tensors(folder / "initial.safetensors", arrays)
+    scenario = folder / "sites.toml"
+    scenario.write_text(
+        SCENARIO.format(parties=parties, size=parties - 1, file=folder / "initial.safetensors")
+    )
+    return scenario
+
+
+def told(ended: Run, party: str) -> list[dict[str, Any]]:
+    lines = (ended.directory.path / f"{party}.site.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_broken_sites_cost_the_others_nothing(broker: str, scenario: Path, tmp_path: Path) -> None:
+    site = ("--site", "ward_of_runs:cast")
+    shorter = ("--set", "deadlines.training=5")
+    ended = run_program(scenario, tmp_path / "run", *site, "--broker", broker, *shorter)
+    assert ended.exit_code == 0, ended.stderr
+    everybody = {f"p{i:02d}" for i in range(8)}
+    in_time = everybody - {"p05"}
+    expected = [in_time, in_time - {"p06"}, in_time - {"p06"}]
+    assert [set(row["survivors"]) for row in ended.rows] == expected
+    assert [row["accuracy"] for row in ended.rows] == [None] * 3
+    # Whoever fails sends zeros and weighs as much as it declared: 3 of 7 move it, then 2 of 6.
+    model = load_file(ended.directory.path / "model.safetensors")
+    where = 3 / 7 + 2 * 2 / 6
+    np.testing.assert_allclose(model["a.w"], np.full((2, 3), where), atol=1e-3)
+    np.testing.assert_allclose(model["b"], where, atol=1e-3)
+    reasons = {
+        "p01": "KeyError: 'no such patient'",
+        "p02": "SiteError: fit returned b with numbers that are not finite",
+        "p03": "SiteError: fit returned b of shape (4,), expected ()",
+        "p04": "SiteError: exits with 'done for today' in place of returning",
+    }
+    for party, reason in reasons.items():
+        assert [entry["error"] for entry in told(ended, party)] == [reason] * 3
+    assert [entry["received"]["b"] for entry in told(ended, "p00")] == pytest.approx(
+        [0, 3 / 7, 3 / 7 + 1 / 3], abs=1e-3
+    )
+    assert "p02: round 1: sends zeros, fit returned b with numbers that are not finite" in ended.stdout
+    # Nobody but the site itself is told why.
+    for file in (ended.directory.path / "transcripts").glob("server*"):
+        assert b"patient" not in file.read_bytes()
+
+
+def test_a_run_has_the_bits_of_its_simulation(tmp_path: Path) -> None:
+    scenario = made(tmp_path, 5)
+    site = ("--site", "ward_of_runs:Noisy", "--insecure-seeded-entropy", "--seed", "4")
+    ran = run_program(scenario, tmp_path / "run", *site, *PATIENT)
+    simulated = simulate(scenario, tmp_path / "simulated", *site)
+    assert ran.exit_code == simulated.exit_code == 0, ran.stderr
+    models = [(one.directory.path / "model.safetensors").read_bytes() for one in (ran, simulated)]
+    assert models[0] == models[1]
+    assert told(ran, "p03") == told(simulated, "p03")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--site", "ward_of_runs:shorter"), "p02: parameters() gives a.w of shape (3, 2), expected (2, 3)"),
+        (("--site", "ward_of_runs:Nix"), "--site ward_of_runs:Nix: has no Nix"),
+        ((), '--site: model.type = "weights" is trained by sites, and none is named'),
+        (("--site", "ward_of_runs:Good", "--set", "model.file=gone"), "model.file: gone cannot be read"),
+        (("--site", "ward_of_runs:Good", "--set", f"model.sha256={'0' * 64}"), "model.sha256: "),
+    ],
+)
+def test_what_cannot_run_is_refused_in_one_line(
+    arguments: tuple[str, ...], said: str, scenario: Path, tmp_path: Path
+) -> None:
+    ended = simulate_refused(scenario, tmp_path / "run", *arguments)
+    assert said in ended
+    assert len(ended.strip().splitlines()) == 1
+
+
+def simulate_refused(scenario: Path, out: Path, *arguments: str) -> str:
+    done = call("simulate", scenario, "--out", out, *arguments)
+    assert done.exit_code == 2
+    assert not out.exists()
+    return str(done.stderr)

@@ -1,0 +1,1 @@
+"""Tests of sites: training of a user's own."""

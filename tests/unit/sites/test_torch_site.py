@@ -1,0 +1,156 @@
+"""``TorchSite``: the usual loop over a loader, what travels, and what stays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from securefl.base.errors import ConfigError
+from securefl.training.sites.site import Round
+from securefl.training.sites.torch_site import TorchSite
+
+X = torch.linspace(-1, 1, 24).reshape(12, 2)
+Y = X.sum(dim=1, keepdim=True) * 3
+
+
+def loader(shuffle: bool = False) -> DataLoader[Any]:
+    return DataLoader(TensorDataset(X, Y), batch_size=4, shuffle=shuffle)
+
+
+def sgd(momentum: float = 0.0) -> Any:
+    return lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=momentum)
+
+
+def linear() -> nn.Linear:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return nn.Linear(2, 1)
+
+
+def told(number: int = 0, seed: int = 9) -> Round:
+    return Round(number, 10, seed)
+
+
+def equal(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_it_descends_as_a_loop_of_torch_does() -> None:
+    site = TorchSite(linear(), loader(), nn.MSELoss(), sgd(), epochs=2)
+    after, samples, metrics = site.fit(site.parameters(), told())
+    twin = linear()
+    optimiser = torch.optim.SGD(twin.parameters(), lr=0.1)
+    for _ in range(2):
+        losses = []
+        for x, y in loader():
+            optimiser.zero_grad()
+            loss = nn.MSELoss()(twin(x), y)
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.item())
+    assert samples == 12
+    assert metrics == {"loss": sum(losses) / 3}
+    assert equal(after, {name: weight.detach().numpy() for name, weight in twin.named_parameters()})
+
+
+def test_it_begins_with_what_it_is_given() -> None:
+    site = TorchSite(linear(), loader(), nn.MSELoss(), sgd())
+    start = site.parameters()
+    first = site.fit(start, told())[0]
+    assert not equal(first, start)
+    assert equal(site.fit(start, told())[0], first), "whatever the module holds by now"
+
+
+def test_shuffling_follows_from_the_rounds_seed() -> None:
+    def trained(seed: int) -> Mapping[str, Any]:
+        site = TorchSite(linear(), loader(shuffle=True), nn.MSELoss(), sgd())
+        return site.fit(site.parameters(), told(seed=seed))[0]
+
+    assert equal(trained(4), trained(4))
+    assert not equal(trained(4), trained(5))
+    torch.manual_seed(8)
+    untouched = torch.rand(3)
+    torch.manual_seed(8)
+    trained(4)
+    assert torch.equal(torch.rand(3), untouched), "the caller's generator is as it was"
+
+
+def test_personal_frozen_and_buffers_stay_and_go_on() -> None:
+    body, norm, head = nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1)
+    model = nn.Sequential(body, norm, head)
+    body.bias.requires_grad = False
+    site = TorchSite(model, loader(), nn.MSELoss(), sgd(), personal=("2.*",))
+    start = site.parameters()
+    assert list(start) == ["0.weight", "1.weight", "1.bias"]
+    frozen, own = body.bias.clone(), head.weight.clone()
+    after = site.fit(start, told())[0]
+    assert list(after) == list(start)
+    assert torch.equal(body.bias, frozen)
+    assert not torch.equal(head.weight, own), "trained, and its own"
+    assert norm.num_batches_tracked == torch.tensor(3)
+    running = norm.running_mean
+    again = site.fit(start, told())[0]
+    assert not equal(again, after), "it goes on from its own head"
+    assert norm.num_batches_tracked == torch.tensor(6)
+    assert norm.running_mean is running
+
+
+def test_an_optimiser_goes_on_only_where_asked() -> None:
+    def second_round(*, keep: bool) -> Mapping[str, Any]:
+        site = TorchSite(linear(), loader(), nn.MSELoss(), sgd(momentum=0.9), keep_optimiser=keep)
+        start = site.parameters()
+        site.fit(start, told())
+        return site.fit(start, told(1))[0]
+
+    fresh = TorchSite(linear(), loader(), nn.MSELoss(), sgd(momentum=0.9))
+    first = fresh.fit(fresh.parameters(), told())[0]
+    assert equal(second_round(keep=False), first)
+    assert not equal(second_round(keep=True), first)
+
+
+def test_a_loop_and_a_test_of_ones_own() -> None:
+    def train(model: nn.Module, at: Round) -> dict[str, float]:
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.fill_(at.number)
+        return {"own": 1.0}
+
+    def evaluate(model: nn.Module) -> tuple[int, dict[str, float]]:
+        assert not model.training
+        assert not torch.is_grad_enabled()
+        return 12, {"rmse": float(nn.MSELoss()(model(X), Y)) ** 0.5}
+
+    site = TorchSite(linear(), train=train, evaluate=evaluate, samples=12)
+    after, _, metrics = site.fit(site.parameters(), told(3))
+    assert equal(after, {"weight": np.full((1, 2), 3.0), "bias": np.full(1, 3.0)})
+    assert metrics == {"own": 1.0}
+    rmse = float(nn.MSELoss()(3 * X.sum(dim=1, keepdim=True) + 3, Y)) ** 0.5
+    assert site.evaluate(after, told(4)) == (12, {"rmse": rmse})
+    assert not hasattr(TorchSite(linear(), train=train, samples=12), "evaluate")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: TorchSite(linear(), loader(), nn.MSELoss()), "has nothing to train with"),
+        (lambda: TorchSite(linear(), train=lambda *_: None), "samples: the loader has no dataset"),
+        (
+            lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), personal=["nix*"]),
+            "personal: 'nix*' fits no parameter",
+        ),
+        (
+            lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), personal=["*"]),
+            "has no parameter that travels",
+        ),
+    ],
+)
+def test_what_cannot_train_says_so(make: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        make()
+    assert said in str(refused.value)

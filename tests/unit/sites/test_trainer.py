@@ -1,0 +1,178 @@
+"""A site as local training: what it is given, and what of its answers is taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import UsageError
+from securefl.training.sites.layout import Layout, SiteError
+from securefl.training.sites.log import SiteLog
+from securefl.training.sites.site import Change, Round
+from securefl.training.sites.trainer import SiteTrainer
+
+LAYOUT = Layout({"a": (2, 3), "b": (), "c.d": (4,)})
+PARAMS = np.arange(11, dtype=np.float32)
+ENTROPY = InsecureSeededEntropy(3)
+
+
+def site(fit: Callable[..., Any], samples: Any = 5, **more: Any) -> Any:
+    return SimpleNamespace(samples=samples, parameters=lambda: LAYOUT.arrays(PARAMS), fit=fit, **more)
+
+
+def trainer(fit: Callable[..., Any], log: Path | None = None, **more: Any) -> SiteTrainer:
+    return SiteTrainer(site(fit, **more), LAYOUT, 7, SiteLog(log))
+
+
+def update(of: SiteTrainer, **more: Any) -> Any:
+    return of.update(2, PARAMS, more.pop("carry", None), ENTROPY.child("update"), **more)
+
+
+def test_a_site_gets_copies_of_its_own_and_the_update_is_the_difference() -> None:
+    seen: list[Any] = []
+
+    def fit(parameters: Any, told: Round) -> Any:
+        seen.append(({name: array.copy() for name, array in parameters.items()}, told))
+        for array in parameters.values():
+            np.add(array, 1, out=array)
+        return parameters, 5, {"loss": 1}
+
+    before = PARAMS.copy()
+    made = update(trainer(fit), samples=3)
+    assert made.dtype == np.float64
+    np.testing.assert_array_equal(made, np.ones(11))
+    np.testing.assert_array_equal(PARAMS, before)
+    ((arrays, told),) = seen
+    np.testing.assert_array_equal(arrays["a"], [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(arrays["b"], 6)
+    np.testing.assert_array_equal(arrays["c.d"], [7, 8, 9, 10])
+    assert (told.number, told.planned, told.samples) == (2, 7, 3)
+    assert 0 <= told.seed < 2**63
+
+
+def test_a_change_is_taken_as_it_is() -> None:
+    """Digits that parameters of float32 would have swallowed."""
+    tiny = {name: np.full(shape, 1e-12) for name, shape in LAYOUT.shapes.items()}
+    np.testing.assert_array_equal(update(trainer(lambda *_: (Change(tiny), 5, {}))), np.full(11, 1e-12))
+
+
+def test_seeds_differ_by_round_and_follow_from_the_entropy_alone() -> None:
+    seeds: list[int] = []
+
+    def fit(parameters: Any, told: Round) -> Any:
+        seeds.append(told.seed)
+        return parameters, 5, {}
+
+    of = trainer(fit)
+    for label in ("one", "one", "two"):
+        of.update(0, PARAMS, None, ENTROPY.child(label))
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
+def test_coroutines_are_awaited() -> None:
+    async def fit(parameters: Any, _told: Round) -> Any:
+        return parameters, 5, {}
+
+    async def evaluate(_parameters: Any, _told: Round) -> Any:
+        return 2, {"rmse": 0.5}
+
+    found = trainer(fit, evaluate=evaluate).fit(PARAMS, Round(0, 1, 0))
+    assert found.received == {"rmse": 0.5}
+    np.testing.assert_array_equal(found.update, np.zeros(11))
+
+
+def arrays(**changed: Any) -> dict[str, Any]:
+    return {**LAYOUT.arrays(PARAMS), **changed}
+
+
+def without(name: str) -> dict[str, Any]:
+    return {other: array for other, array in arrays().items() if other != name}
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (None, "fit returned NoneType, expected (parameters, samples, metrics)"),
+        ((arrays(), 5), "fit returned 2 things, expected (parameters, samples, metrics)"),
+        (([1.0], 5, {}), "fit returned list, expected arrays by name"),
+        ((without("b"), 5, {}), "fit returned no b; there is a, c.d"),
+        ((arrays(e=np.ones(2)), 5, {}), "fit returned e, which does not travel; there is a, b, c.d"),
+        ((arrays(a=np.ones((3, 2))), 5, {}), "fit returned a of shape (3, 2), expected (2, 3)"),
+        (
+            (arrays(a=np.ones((2, 3), np.int32)), 5, {}),
+            "fit returned a of dtype int32, expected floating-point numbers",
+        ),
+        ((arrays(b=np.float32("nan")), 5, {}), "fit returned b with numbers that are not finite"),
+        (
+            (Change(arrays(b=np.float64("inf"))), 5, {}),
+            "fit returned a change with b with numbers that are not",
+        ),
+        (
+            (arrays(), 6, {}),
+            "fit trained on 6 samples, and the party has declared 5: its weight would be wrong",
+        ),
+        ((arrays(), -1, {}), "fit returned -1 samples, expected a whole number"),
+        ((arrays(), 2.0, {}), "fit returned 2.0 samples, expected a whole number"),
+        ((arrays(), True, {}), "fit returned True samples, expected a whole number"),
+        ((arrays(), 5, None), "fit returned metrics of type NoneType, expected numbers by name"),
+        ((arrays(), 5, {"auc": "high"}), "fit returned the metric auc = 'high', expected a number"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_line(returned: Any, said: str, tmp_path: Path) -> None:
+    log = tmp_path / "p00.site.jsonl"
+    with pytest.raises(SiteError) as refused:
+        update(trainer(lambda *_: returned, log))
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+    (line,) = map(json.loads, log.read_text().splitlines())
+    assert said in line["error"]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    metrics = {"a": np.float32(0.5), "b": np.array(2.0), "c": torch.tensor(3.0, requires_grad=True)}
+    found = trainer(lambda p, _: (p, np.int64(4), metrics)).fit(PARAMS, Round(0, 1, 0))
+    assert (found.samples, found.metrics) == (4, {"a": 0.5, "b": 2.0, "c": 3.0})
+
+
+def test_the_log_keeps_metrics_and_tracebacks_and_is_its_owners(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "p00.site.jsonl"
+
+    def fails(_parameters: Any, told: Round) -> Any:
+        raise RuntimeError(f"no cohort for round {told.number}")
+
+    update(trainer(lambda p, _: (p, 5, {"loss": float("inf")}), log, evaluate=lambda *_: (3, {"auc": 0.75})))
+    with pytest.raises(RuntimeError):
+        update(trainer(fails, log))
+    good, bad = map(json.loads, log.read_text().splitlines())
+    assert good == {"round": 2, "samples": 5, "metrics": {"loss": None}, "received": {"auc": 0.75}}
+    assert bad["error"] == "RuntimeError: no cohort for round 2"
+    assert "in fails" in bad["traceback"]
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not Path("/dev/full").exists(), reason="no full device")
+def test_a_full_disk_costs_the_log_and_not_the_round(tmp_path: Path) -> None:
+    log = tmp_path / "full"
+    log.symlink_to("/dev/full")
+    np.testing.assert_array_equal(update(trainer(lambda p, _: (p, 5, {}), log)), np.zeros(11))
+
+
+def test_a_site_that_exits_ends_no_party(tmp_path: Path) -> None:
+    with pytest.raises(SiteError, match="exits with 3 in place of returning"):
+        update(trainer(lambda *_: sys.exit(3), tmp_path / "log"))
+    assert "SystemExit" in (tmp_path / "log").read_text()
+
+
+def test_nothing_is_carried() -> None:
+    with pytest.raises(UsageError):
+        update(trainer(lambda p, _: (p, 5, {})), carry=np.zeros(11))
