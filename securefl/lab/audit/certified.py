@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.finding import Evidence, Finding, breach
+from securefl.lab.audit.finding import Evidence, Finding, breach, warning
 from securefl.lab.audit.kept import AUDIT, KeptMessage, KeptMessages
 from securefl.methods.clustering import commitment, sums_apart
 from securefl.protocol.kernel import Place
@@ -37,6 +37,7 @@ from securefl.protocol.round import (
     round_statement,
 )
 from securefl.protocol.wire import open_relayed
+from securefl.runtime.report import listed
 
 SPLIT: Final = "the server split its parties: do not use its model"
 SaidT = TypeVar("SaidT", Hello, Reveal, Endorse)
@@ -98,12 +99,30 @@ def _seen(
     versions = {one.digest: one for one in some if one.place.attempt == last}
     split: tuple[Finding, ...] = ()
     if len(versions) > 1:
-        said = f"The server announced round {round_} in {len(versions)} versions."
-        split = (_breach(said, tuple(versions.values()), SPLIT),)
+        said = f"The server announced round {round_} in {len(versions)} versions"
+        split = (_split(said, some, versions),)
     # What a quorum has signed counts, whatever others were shown.
     tried = [_version(plan, kept, one, last, atom_seed) for one in versions.values()]
     best = next((one for one in tried if one.certified is not None), tried[0])
     return replace(best, announced=tuple(versions.values()), wrong=(*split, *best.wrong))
+
+
+def _split(
+    said: str,
+    some: Sequence[KeptMessage[ChainedAnnounce]],
+    versions: Mapping[str, KeptMessage[ChainedAnnounce]],
+) -> Finding:
+    """The finding that there are several versions: a breach where the server has signed two of them."""
+    signed = {one.digest for one in some if one.signed}
+    if len(signed & versions.keys()) > 1:
+        return _wrong(f"{said}.", tuple(versions.values()), SPLIT)
+    words = sorted({one.by for one in some if one.digest in versions and one.digest not in signed})
+    return warning(
+        AUDIT,
+        f"{said}, say {listed(words)} without its signature.",
+        evidence=tuple(one.evidence for one in versions.values()),
+        remedy="either the server split its parties, or these transcripts are not true",
+    )
 
 
 def _version(
@@ -114,7 +133,7 @@ def _version(
         seen = _drawn(plan, kept, seen, draw, atom_seed)
     except PeerError as error:
         said = f"The draw of round {seen.round} does not hold: {error.reason}."
-        return replace(seen, lacking="its draw does not hold", wrong=(_breach(said, seen.announced, SPLIT),))
+        return replace(seen, lacking="its draw does not hold", wrong=(_wrong(said, seen.announced, SPLIT),))
     return _certified(plan, kept, seen) if seen.drawn is not None else seen
 
 
@@ -128,13 +147,14 @@ def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_s
     whole = [one for one in lists.values() if len(one.message.reveals) == len(hellos)]
     if not whole:
         return replace(seen, lacking="no transcript has all of its nonces")
-    reveals = dict(_said(plan, place, whole[0].message.reveals, Reveal))
+    told = max(whole, key=lambda one: one.signed)
+    try:
+        reveals = _revealed(plan, place, hellos, told.message)
+    except PeerError:
+        if told.signed:
+            raise
+        return replace(seen, lacking="no transcript has all of its nonces")
     roots = {party: one.root for party, one in reveals.items() if isinstance(one, ChainedReveal)}
-    for party, said in reveals.items():
-        if party not in hellos:
-            raise PeerError(SERVER, f"{party} reveals a nonce and was not announced")
-        if commitment(said.nonce, plan.run, seen.round, draw, party) != hellos[party].commitment:
-            raise PeerError(party, f"{party} revealed another nonce than it committed to")
     model, config = next(iter(hellos.values())).model_digest, plan.config_digest()
     drawn = draw_round(
         plan,
@@ -148,6 +168,19 @@ def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_s
     )
     binding = mask_binding(drawn.assignment, announced_digest(hellos), model, config)
     return replace(seen, followed=roots, drawn=drawn, binding=binding)
+
+
+def _revealed(
+    plan: RunPlan, place: Place, hellos: Mapping[PartyId, Hello], message: Reveals
+) -> dict[PartyId, Reveal]:
+    """Return what each party revealed, as it had committed to it."""
+    reveals = dict(_said(plan, place, message.reveals, Reveal))
+    for party, said in reveals.items():
+        if party not in hellos:
+            raise PeerError(SERVER, f"{party} reveals a nonce and was not announced")
+        if commitment(said.nonce, plan.run, place.round, place.attempt, party) != hellos[party].commitment:
+            raise PeerError(party, f"{party} revealed another nonce than it committed to")
+    return reveals
 
 
 def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
@@ -164,7 +197,7 @@ def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
     quorum = plan.limits.quorum or 0
     whole = sorted(statement for statement, by in signed.items() if len(by) >= quorum)
     if len(whole) > 1:
-        wrong = (*wrong, _breach(f"Round {seen.round} has {len(whole)} certificates.", (), SPLIT))
+        wrong = (*wrong, _wrong(f"Round {seen.round} has {len(whole)} certificates.", (), SPLIT))
     certified = [rounds[statement] for statement in whole if statement in rounds]
     most = max(map(len, signed.values()), default=0)
     if certified:
@@ -180,16 +213,15 @@ def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
         lacking = "no transcript has a certificate"
     elif not whole:
         lacking = f"{most} endorsements of one statement, needed: {quorum}"
-        wrong = (*wrong, _breach(f"The certificate of round {seen.round} has {lacking}.", (), SPLIT))
+        told = tuple(one for one in kept.of(Certificate) if one.place == Place(seen.round))
+        wrong = (*wrong, _wrong(f"The certificate of round {seen.round} has {lacking}.", told, SPLIT))
     elif not freezes:
         lacking = "no transcript has what was frozen"
     else:
         lacking = "its certificate is of another statement than its freezes make"
         wrong = (
             *wrong,
-            _breach(
-                f"What was frozen in round {seen.round} is not what a quorum has signed.", freezes, SPLIT
-            ),
+            _wrong(f"What was frozen in round {seen.round} is not what a quorum has signed.", freezes, SPLIT),
         )
     wrong = (*seen.wrong, *wrong)
     return replace(seen, signatures=most, freezes=freezes, lacking=lacking, wrong=wrong)
@@ -233,7 +265,7 @@ def _signatures(
             for party, said in _said(plan, Place(round_), one.message.endorsements, Endorse):
                 signed[said.statement].add(party)
         except PeerError as error:
-            wrong.append(_breach(f"A certificate of round {round_} is none: {error.reason}.", (one,), SPLIT))
+            wrong.append(_wrong(f"A certificate of round {round_} is none: {error.reason}.", (one,), SPLIT))
     both = {party for by in signed.values() for party in by if sum(party in to for to in signed.values()) > 1}
     if both:
         wrong.append(
@@ -263,10 +295,14 @@ def _said(
         yield one.sender, one.message
 
 
-def _breach(
+def _wrong(
     claim: str,
     shown: Sequence[KeptMessage[ChainedAnnounce] | KeptMessage[BindingFreeze] | KeptMessage[Certificate]],
     remedy: str,
 ) -> Finding:
     evidence: tuple[Evidence, ...] = tuple(one.evidence for one in shown)
-    return breach(AUDIT, claim, evidence=evidence, remedy=remedy)
+    if not shown or any(one.signed for one in shown):
+        return breach(AUDIT, claim, evidence=evidence, remedy=remedy)
+    # Only signatures accuse: whoever wrote the transcript may have made it up.
+    claim = f"{claim} It is here without the server's signature."
+    return warning(AUDIT, claim, evidence=evidence, remedy=remedy)

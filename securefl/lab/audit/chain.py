@@ -127,7 +127,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
 
     Raises:
         NothingKeptError: it was not verified when it ran, was simulated, or there is too little of it here.
-        ConfigError: what was kept of it is damaged.
+        ConfigError: what was kept of it is damaged, or a key is not the one that the roster has.
     """
     check_verifiable(recorded)
     if known.first is None and known.unknown and recorded.scenario.model.is_own:
@@ -139,6 +139,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
     plan = _plan(recorded, kept, known)
     seen = seen_rounds(plan, kept)
     chain = follow_chain(recorded, plan, kept, seen)
+    _check_keys(plan, known.identities)
     identities = {**_seeded(recorded, plan), **known.identities}
     again = repeat_proofs(plan, kept, chain, identities)
     lines = tuple(_line(plan, again, one) for one in chain.rounds)
@@ -252,6 +253,15 @@ def _seeded(recorded: Recorded, plan: RunPlan) -> dict[PartyId, Identity]:
         recorded.parties, InsecureSeededEntropy(recorded.seed), with_dealer=plan.sums.dealer is not None
     )
     return dict(made) if roster.parties == plan.roster.parties else {}
+
+
+def _check_keys(plan: RunPlan, identities: Mapping[PartyId, Identity]) -> None:
+    """Refuse a key that opens nothing of what its party was sent: the server would seem to have lied."""
+    for name, identity in identities.items():
+        if plan.roster.parties.get(name) != identity.public:
+            raise ConfigError(
+                "--key", f"is not the key that {name} has on the roster", "take the one of this run"
+            )
 
 
 def _line(plan: RunPlan, again: RepeatedHere, one: CheckedRound) -> RoundLine:

@@ -9,11 +9,12 @@ from typing import Any, Final, Generic, TypeVar
 
 from securefl.base.crypto import Roster, read_roster
 from securefl.base.errors import ConfigError, PeerError
-from securefl.base.ids import PartyId, RunId
+from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.lab.audit.finding import Evidence, Finding, breach
 from securefl.lab.audit.recorded import Recorded
 from securefl.protocol.kernel import Place
-from securefl.protocol.messages import AnyMessage, RoundClaim
+from securefl.protocol.messages import AnyMessage, ChainedAnnounce, Hello, RoundClaim
+from securefl.protocol.round import SignedClaim, announced_contents, check_signed
 from securefl.protocol.wire import Delivery, decode, decode_struct, encode, open_relayed
 from securefl.runtime.transcript import Entry
 
@@ -112,12 +113,36 @@ def _kept(
         said = open_relayed(content, roster, RunId(recorded.run), by, by)
     else:
         said = Delivery(sender, place, decode(content, sender), b"")
+        if isinstance(said.message, ChainedAnnounce):
+            _check_claim_signed(recorded, roster, by, place, said.message)
     message = said.message
     digest = hashlib.sha256(encode(message)).hexdigest()
     stated = (sender, place, fields["message"], fields["sha256"])
     if stated != (said.sender, said.place, type(message).__name__, digest):
         raise PeerError(by, "the frame that was kept is of another message than the entry says")
     return KeptMessage(sender, by, place, message, digest, signed, evidence)
+
+
+def _check_claim_signed(
+    recorded: Recorded, roster: Roster, by: PartyId, place: Place, message: ChainedAnnounce
+) -> None:
+    """Check the signature over claim and attests of an announcement whose frames were not kept.
+
+    Raises:
+        PeerError: there is none, whatever model it came with.
+    """
+    run, models = RunId(recorded.run), {message.claim.model}
+    for frame in message.hellos[:1]:
+        hello = open_relayed(frame, roster, run, SERVER, by).message
+        models |= {hello.model_digest} if isinstance(hello, Hello) else set()
+    for model in sorted(models):
+        contents = announced_contents(model, message.attests)
+        signed = SignedClaim(claim=message.claim, place=place, contents=contents, signature=message.signature)
+        try:
+            return check_signed(signed, roster, run)
+        except PeerError:
+            continue
+    raise PeerError(by, "its server has not signed the claim in it")
 
 
 def _content(recorded: Recorded, name: str) -> bytes:

@@ -11,7 +11,7 @@ from typing import Final
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.certified import SPLIT, SeenRound
-from securefl.lab.audit.finding import Evidence, Finding, breach, warning
+from securefl.lab.audit.finding import Evidence, Finding, Severity, breach, warning
 from securefl.lab.audit.kept import AUDIT, KeptMessages
 from securefl.lab.audit.recorded import Recorded
 from securefl.methods.clustering import attests_needed
@@ -114,6 +114,8 @@ def follow_chain(
         seen: its rounds.
     """
     claims, wrong = _claims(plan, kept)
+    end = plan.scenario.stop.rounds
+    wrong += _beyond(end, claims, seen)
     refused = {
         int(str(entry.fields["round"])): str(entry.fields["reason"])
         for entry, _ in recorded.of(SERVER, "claim_refused")
@@ -123,7 +125,8 @@ def follow_chain(
     begun = [link_of(plan.run, said.message.claim) for one in seen[:1] for said in one.announced]
     first, rounds = (begun[0] if begun else None), list[CheckedRound]()
     last = first
-    for number in range(max((*by_round, *claims, *refused, len(recorded.records) - 1), default=-1) + 1):
+    found = (*by_round, *claims, *refused, len(recorded.records) - 1)
+    for number in range(max((number for number in found if number < end), default=-1) + 1):
         claimed, more = _of_chain(plan, claims.get(number, ()), by_round.get(number), last)
         wrong += more
         if first is not None and number <= first.claim.round:
@@ -143,6 +146,27 @@ def follow_chain(
         *_confirmed(recorded, chain),
     )
     return ModelChain(first, chain.rounds, claims, (*wrong, *own))
+
+
+def _beyond(
+    end: int, claims: Mapping[int, tuple[Claimed, ...]], seen: Sequence[SeenRound]
+) -> Iterator[Finding]:
+    """Yield what the server has signed of rounds that the run does not have. There is no going up to them."""
+    signed = {
+        round_: claimed.evidence
+        for round_, some in claims.items()
+        for claimed in some
+        if claimed.signed and round_ >= end
+    }
+    signed |= {
+        one.round: tuple(said.evidence for said in one.announced if said.signed)
+        for one in seen
+        if one.round >= end
+    }
+    for round_, evidence in sorted(signed.items()):
+        if evidence:
+            claim = f"The server signed something of round {round_}, and the run has {end}."
+            yield breach(AUDIT, claim, evidence=evidence[:1], remedy=SPLIT)
 
 
 def _passed_over(seen: Sequence[SeenRound], number: int) -> str:
@@ -297,7 +321,8 @@ def _checked(
         return verdict(LinkVerdict.OPEN, "these transcripts do not tell what became of it")
     if seen is None or seen.certified is None or last is None:
         why = "it was not announced to these parties" if seen is None else seen.lacking
-        what = LinkVerdict.WRONG if seen is not None and seen.wrong else LinkVerdict.OPEN
+        broken = seen is not None and any(one.severity is Severity.BREACH for one in seen.wrong)
+        what = LinkVerdict.WRONG if broken else LinkVerdict.OPEN
         return verdict(what, why or "what it began with is not known")
     try:
         check_claim(plan, seen.certified, last, claimed.link.claim)

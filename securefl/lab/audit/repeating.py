@@ -11,7 +11,7 @@ from securefl.base.crypto import Identity
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.finding import Finding, breach
+from securefl.lab.audit.finding import Finding, breach, warning
 from securefl.lab.audit.kept import AUDIT, KeptMessage, KeptMessages
 from securefl.lab.audit.links import CheckedRound, ModelChain
 from securefl.protocol.kernel import Place
@@ -21,6 +21,7 @@ from securefl.protocol.round import (
     PartyContext,
     Past,
     RunPlan,
+    UnsignedError,
     Verifying,
     link_of,
     model_digest,
@@ -62,7 +63,7 @@ def repeat_proofs(
         chain: that of its models.
         identities: of the parties whose keys are known.
     """
-    same, unread = set[tuple[bytes, Place]](), 0
+    same, unread, unsigned = set[tuple[bytes, Place]](), 0, list[Finding]()
     differing: dict[tuple[bytes, Place, str], list[KeptMessage[OpeningProof] | KeptMessage[StepProof]]] = {}
     rounds = {one.round: one for one in chain.rounds}
     for proof in _proofs(kept):
@@ -79,14 +80,24 @@ def repeat_proofs(
             if isinstance(past, PeerError):
                 raise past
             on_proof(ctx, past, proof.place, proof.message)
+        except UnsignedError as error:
+            if proof.signed:
+                differing.setdefault((root, proof.place, _why(error)), []).append(proof)
+            else:
+                # Whoever wrote the transcript may have made it up.
+                unsigned.append(_unsigned(proof, _why(error)))
         except PeerError as error:
-            why = f"{'the server' if error.culprit == SERVER else error.culprit} {error.reason}"
+            why = _why(error)
             differing.setdefault((root, proof.place, why), []).append(proof)
         else:
             same.add((root, proof.place))
     wrong = tuple(_differs(place, why, proofs) for (_, place, why), proofs in differing.items())
     reasons = {(root, place): why for root, place, why in differing}
-    return RepeatedHere(frozenset(same), reasons, wrong, unread)
+    return RepeatedHere(frozenset(same), reasons, (*wrong, *unsigned), unread)
+
+
+def _why(error: PeerError) -> str:
+    return f"{'the server' if error.culprit == SERVER else error.culprit} {error.reason}"
 
 
 def _proofs(kept: KeptMessages) -> Iterator[KeptMessage[OpeningProof] | KeptMessage[StepProof]]:
@@ -111,7 +122,7 @@ def _before(
         try:
             instances[key] = _instance(plan, kept, one, certified, key, proof.message)
         except PeerError as error:
-            return error
+            return UnsignedError(error.culprit, error.reason)
     else:
         model = _model(kept, proof.place.round, one.before.claim.model)
         if model is None or len(model.params) != 4 * plan.broadcast:
@@ -155,14 +166,28 @@ def _instance(
     return repeatable_from(plan.sums, setup, certified.survivors, proof, plan.roster)
 
 
+def _what(place: Place) -> str:
+    return "step" if place.reclustering < 0 else f"sum of cluster {place.reclustering}.{place.cluster}"
+
+
+def _unsigned(proof: KeptMessage[OpeningProof] | KeptMessage[StepProof], why: str) -> Finding:
+    return warning(
+        AUDIT,
+        f"{proof.by} has a proof of the {_what(proof.place)} of round {proof.place.round} that its server has"
+        f" not signed: {why}.",
+        evidence=(proof.evidence,),
+        remedy=f"either the server sent it so, or the transcript of {proof.by} is not true",
+    )
+
+
 def _differs(
     place: Place, why: str, proofs: Sequence[KeptMessage[OpeningProof] | KeptMessage[StepProof]]
 ) -> Finding:
-    what = "step" if place.reclustering < 0 else f"sum of cluster {place.reclustering}.{place.cluster}"
     told = listed(sorted(proof.by for proof in proofs))
+    where = f"{_what(place)} of round {place.round}, as proved to {told}"
     return breach(
         AUDIT,
-        f"The {what} of round {place.round}, as proved to {told}, does not make what is claimed: {why}.",
+        f"The {where}, does not make what is claimed: {why}.",
         evidence=tuple(proof.evidence for proof in proofs),
         remedy="do not use a model that follows from it",
     )

@@ -13,6 +13,7 @@ from .party.upload import Occasion as Occasion
 from .party.upload import Seams as Seams
 from .party.upload import Upload as Upload
 from .party.upload import make_upload as make_upload
+from .party.verifying import UnsignedError as UnsignedError
 from .party.verifying import on_proof as on_proof
 from .server.checking import agreed_of as agreed_of
 from .server.checking import checks_of as checks_of

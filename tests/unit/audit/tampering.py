@@ -99,6 +99,36 @@ def received(
     assert done, f"{vantage} received no {kind} in round {round_}"
 
 
+def invented(
+    directory: RunDirectory,
+    vantage: str,
+    kind: str,
+    round_: int,
+    change: Callable[[Any], AnyMessage],
+    *,
+    added: bool = True,
+) -> None:
+    """Add a message to those that a process received in a round, as if it had come in parts: unsigned.
+
+    ``added``: before the true one; else in its place.
+    """
+    done = 0
+
+    def tell(of: str, fields: Fields) -> list[tuple[str, Fields]]:
+        nonlocal done
+        if of != "received" or fields["message"] != kind or fields["place"][0] != round_ or done:
+            return [(of, fields)]
+        done += 1
+        content = (directory.frame_folder / fields["kept"]).read_bytes()
+        if fields["kept"] != fields["sha256"]:
+            content = bytes(peek(content, "test").body)
+        name = keep(directory, encode(change(decode(content, "test"))))
+        return [(of, {**fields, "kept": name, "sha256": name}), *([(of, fields)] if added else [])]
+
+    retold(directory, vantage, tell)
+    assert done, f"{vantage} received no {kind} in round {round_}"
+
+
 def _signed(message: AnyMessage, place: Place) -> AnyMessage:
     """An announcement with the server's signature over the claim that is in it now."""
     if not isinstance(message, ChainedAnnounce):

@@ -29,8 +29,8 @@ from securefl.lab.audit.load import load
 from securefl.lab.audit.run import audit
 from securefl.lab.audit.verified import verification_json, verification_page
 from securefl.protocol.messages.masking import Retry
-from securefl.protocol.messages.rounds import Certificate
-from securefl.protocol.messages.verification import Attest, ChainedAnnounce, RoundClaim
+from securefl.protocol.messages.rounds import BindingFreeze, Certificate, Reveals
+from securefl.protocol.messages.verification import Attest, ChainedAnnounce, OpeningProof, RoundClaim
 from securefl.protocol.wire.codec import decode, decode_struct, encode
 from securefl.protocol.wire.envelope import peek
 from securefl.protocol.wire.outbox import Outbox
@@ -40,7 +40,7 @@ from tests.simulation.rosters import seeded_identities
 from tests.simulation.test_verified_rounds import clusters, next_float, one_more
 from tests.simulation.world import RUN, Op, World
 from tests.unit.audit.runs import record
-from tests.unit.audit.tampering import IDENTITIES, NAMES, keep, received, retold
+from tests.unit.audit.tampering import IDENTITIES, NAMES, invented, keep, received, retold
 
 FIRST = np.zeros(16, dtype=np.float32)
 MODES: dict[str, dict[str, str]] = {
@@ -169,7 +169,9 @@ class TestWhatHolds:
         assert not any(one.signed for one in kept if one.place.round == 2)
         assert look(directory).proved
         received(directory, "p03", "ChainedAnnounce", 2, other_model, whole=False)
-        assert "In the announcement of round 2 the server sends a claim without" in breaches(look(directory))
+        assert "in round 2 that proves nothing: its server has not signed the claim" in breaches(
+            look(directory)
+        )
 
     def test_anybody_s_transcript_has_the_quorums_of_all_rounds_but_the_last(
         self, copied: RunDirectory
@@ -290,6 +292,73 @@ class TestForgedTranscripts:
         assert "The server says that the outcome of round 2 was confirmed" in breaches(run)
         assert run.lines[2].verdict is LinkVerdict.OPEN
 
+    def test_an_announcement_that_nobody_signed(self, copied: RunDirectory) -> None:
+        invented(copied, "p03", "ChainedAnnounce", 2, other_model)
+        run = look(copied)
+        found = (
+            "p03 has a ChainedAnnounce of server in round 2 that proves nothing: its server has not signed"
+        )
+        assert breaches(run) == f"{found} the claim in it."
+        assert [line.verdict for line in run.lines] == ["confirmed"] * 3
+
+    @pytest.mark.parametrize("kind", ["ChainedAnnounce", "Reveals", "BindingFreeze", "Certificate"])
+    def test_what_nobody_signed_accuses_nobody(self, kind: str, copied: RunDirectory) -> None:
+        """Hellos of an announcement, and all of the others, are not covered by the signature inside."""
+        changed: dict[str, Any] = {
+            "ChainedAnnounce": fewer_hellos,
+            "Reveals": lambda said: Reveals(reveals=(said.reveals[1], *said.reveals[1:])),
+            "BindingFreeze": other_sums_fixed,
+            "Certificate": fewer,
+        }
+        invented(copied, "p00", kind, 1, changed[kind])
+        run = look(copied)
+        assert breaches(run) == ""
+        assert run.proved
+
+    @pytest.mark.parametrize("kind", ["Reveals", "BindingFreeze", "Certificate"])
+    def test_nor_does_it_where_nobody_else_has_left_a_transcript(
+        self, kind: str, copied: RunDirectory
+    ) -> None:
+        changed: dict[str, Any] = {
+            "Reveals": lambda said: Reveals(reveals=(said.reveals[1], *said.reveals[1:])),
+            "BindingFreeze": other_sums_fixed,
+            "Certificate": fewer,
+        }
+        only(copied, "p00")
+        invented(copied, "p00", kind, 0, changed[kind], added=False)
+        run = look(copied)
+        assert breaches(run) == ""
+        assert run.lines[0].verdict is LinkVerdict.OPEN
+        assert run.exit_code == 1
+
+    @pytest.mark.parametrize("field", ["sealed", "vectors", "receipts"])
+    def test_proofs_that_nobody_signed(self, field: str, copied: RunDirectory) -> None:
+        def other(said: OpeningProof) -> OpeningProof:
+            value = getattr(said, field)
+            return structs.replace(said, **{field: bytes(len(value)) if field != "receipts" else value[1:]})
+
+        name = verifiers_of(copied, 1)[0]
+        invented(copied, name, "OpeningProof", 1, other)
+        run = look(copied)
+        assert run.proved
+        (told,) = [one for one in run.findings if one.severity is Severity.WARNING]
+        assert f"{name} has a proof of the sum" in told.claim
+        assert "that its server has not signed" in told.claim
+
+    def test_rounds_that_the_run_does_not_have(self, copied: RunDirectory) -> None:
+        """Who goes up to them round by round never ends."""
+        received(copied, "p03", "ChainedAnnounce", 2, far_off, added=True)
+        run = look(copied)
+        assert f"The server signed something of round {2**62}, and the run has 3." in breaches(run)
+        assert [line.verdict for line in run.lines] == ["confirmed"] * 3
+
+    def test_a_key_that_is_not_on_the_roster_is_refused(self, copied: RunDirectory) -> None:
+        """Nothing opens with it, as if the server had sealed something else."""
+        name = verifiers_of(copied, 1)[0]
+        other = seeded_identities(NAMES, 2)[0][name]
+        with pytest.raises(ConfigError, match=f"is not the key that {name} has on the roster"):
+            look(copied, identities={name: other})
+
     def test_a_frame_that_is_gone_or_altered_is_refused(self, copied: RunDirectory) -> None:
         frame = next(copied.frame_folder.iterdir())
         content = frame.read_bytes()
@@ -299,6 +368,25 @@ class TestForgedTranscripts:
         frame.unlink()
         with pytest.raises(ConfigError, match="put the file back"):
             look(copied)
+
+
+def far_off(said: ChainedAnnounce) -> ChainedAnnounce:
+    return structs.replace(said, claim=structs.replace(said.claim, round=2**62))
+
+
+def other_sums_fixed(said: BindingFreeze) -> BindingFreeze:
+    return structs.replace(said, commitments=(bytes(32), *said.commitments[1:]))
+
+
+def verifiers_of(directory: RunDirectory, round_: int) -> list[PartyId]:
+    """Who was sent an opening in a round."""
+    recorded = load(directory.path)
+    return [
+        PartyId(path.stem)
+        for path in sorted(directory.transcript_folder.glob("p*.jsonl"))
+        for entry, _ in recorded.messages(path.stem, "received", "OpeningProof")
+        if cast("Any", entry.fields["place"])[0] == round_
+    ]
 
 
 def other_model(said: ChainedAnnounce) -> ChainedAnnounce:

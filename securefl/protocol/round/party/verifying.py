@@ -40,12 +40,17 @@ from securefl.protocol.round.shared.statement import proof_context
 from securefl.protocol.secure_sum import opening_contents, proven_vectors
 
 
+class UnsignedError(PeerError):
+    """What comes as a proof is nothing that the server has signed: it accuses nobody of what it holds."""
+
+
 def on_proof(
     ctx: PartyContext, past: Past, place: Place, message: OpeningProof | StepProof
 ) -> tuple[Past, tuple[RunEffect, ...]]:
     """Repeat an opening, or the step, and attest what it comes to.
 
     Raises:
+        UnsignedError: it does not open, or the server has not signed what it holds.
         PeerError: it comes to something else than is claimed, or is nothing for this party to verify.
     """
     verifying, last = past.verifying, past.link
@@ -54,10 +59,13 @@ def on_proof(
             SERVER, f"proves what it made of round {place.round} to a party that cannot verify it"
         )
     link = link_of(ctx.plan.run, message.claim)
-    if isinstance(message, OpeningProof):
-        signed, charge, repeat = _opening(ctx, verifying, link, place, message)
-    else:
-        signed, charge, repeat = _step(ctx, verifying, last, link, place, message)
+    try:
+        if isinstance(message, OpeningProof):
+            signed, charge, repeat = _opening(ctx, verifying, link, place, message)
+        else:
+            signed, charge, repeat = _step(ctx, verifying, last, link, place, message)
+    except PeerError as error:
+        raise UnsignedError(error.culprit, error.reason) from error
     try:
         check_claim(ctx.plan, verifying.certified, last, message.claim)
         _check_only(verifying, link)
