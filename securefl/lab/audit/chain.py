@@ -84,8 +84,7 @@ class RoundLine:
     why: str
 
     def cells(self) -> tuple[str | int, ...]:
-        """Return the row, in the order of :data:`COLUMNS`."""
-        what = f"{self.verdict}: {self.why}" if self.why else str(self.verdict)
+        """Return the row, in the order of :data:`COLUMNS`: why is among the findings."""
         return (
             self.round,
             self.root[:12] or "none",
@@ -93,7 +92,7 @@ class RoundLine:
             self.sums,
             self.step,
             self.repeated,
-            what,
+            str(self.verdict),
         )
 
 
@@ -331,13 +330,18 @@ def _rest(
     chain: ModelChain, again: RepeatedHere, known: Known, lines: tuple[RoundLine, ...]
 ) -> Iterator[Finding]:
     """What is void, and what is not known."""
+    told: dict[tuple[LinkVerdict, str], list[str]] = {}
     for line in lines:
-        if line.verdict is LinkVerdict.VOID:
-            yield note(AUDIT, f"Round {line.round} is void: {line.why}.")
-        elif line.verdict is LinkVerdict.OPEN:
+        told.setdefault((line.verdict, line.why), []).append(str(line.round))
+    for (verdict, why), of in told.items():
+        one = len(of) == 1
+        which = f"Round {of[0]}" if one else f"Rounds {listed(of)}"
+        if verdict is LinkVerdict.VOID:
+            yield note(AUDIT, f"{which} {'is' if one else 'are'} void: {why}.")
+        elif verdict is LinkVerdict.OPEN:
             yield note(
                 AUDIT,
-                f"Round {line.round} could not be checked: {line.why}.",
+                f"{which} could not be checked: {why}.",
                 remedy="add the transcripts of more parties, and the server's for the last round",
             )
     resting = [

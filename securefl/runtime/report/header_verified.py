@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 
 from securefl.base.text import count, percent
-from securefl.methods.clustering import attests_needed, committee_failure, committee_size
-from securefl.methods.feasibility import DerivedLimits, most_parameters, proofs_of
+from securefl.methods.clustering import attests_needed, committee_failure, committee_size, max_cluster_size
+from securefl.methods.feasibility import DerivedLimits, most_parameters, openers_asked, proofs_of
 from securefl.scenario import Scenario
 
 
@@ -19,14 +19,16 @@ def on_verification(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
             yield "ROUNDS ARE NOT VERIFIED: the server chooses the model (secure_sum.verify)"
         return
     members, f = committee_size(scenario), sums.colluders_per_cluster
+    asked = openers_asked(scenario, max_cluster_size(scenario))
     who = f"a committee of {members}, drawn in each round,"
     if sums.verification == "all":
         who = "all who take part"
     fails = committee_failure(scenario)
     odds_of = "never" if fails == 0 else f"with probability {percent(fails)} in the run"
     yield (
-        f"verified rounds: {f + 1} members of each cluster repeat its opening, and {who} repeat the step;"
-        f" {attests_needed(scenario, members)} must attest it before anybody trains on the model"
+        f"verified rounds: {asked} members of each cluster are asked to repeat its opening, and {who}"
+        f" the step; {min(f + 1, asked)} of a cluster and {attests_needed(scenario, members)} for the step"
+        " must attest them before anybody trains on the model"
     )
     yield f"  colluders are enough to attest a model of the server's choice {odds_of}, redraws included"
     yield (

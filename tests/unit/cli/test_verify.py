@@ -13,7 +13,8 @@ import pytest
 from securefl.cli import verify as command
 from securefl.lab.audit.chain import Known
 from securefl.runtime.report.rundir import RunDirectory
-from tests.simulation.lying import verified
+from tests.simulation.lying import other_outcome, verified
+from tests.simulation.test_verified_rounds import next_float
 from tests.simulation.world import scenario
 from tests.unit.audit.runs import record
 from tests.unit.audit.tampering import received
@@ -65,6 +66,19 @@ def test_what_does_not_hold_ends_with_1(run: Path) -> None:
     told = json.loads(done.stdout)
     assert told["exit_code"] == 1
     assert "The server claims 2 outcomes of round 0." in [one["claim"] for one in told["findings"]]
+
+
+def test_void_rounds_have_one_line_each_and_one_reason_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "known_of", lambda *_: Known(first=np.zeros(16, dtype=np.float32)))
+    with other_outcome(params=next_float):
+        run = record(tmp_path / "run", verified(rounds="3"), length=16).path
+    lines = call("verify", run, width=100).stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["0", "1", "2"]
+    assert [line.split()[-1] for line in lines[1:4]] == ["void"] * 3
+    notes = [line for line in lines if " void: " in line]
+    assert [line.split(" void")[0] for line in notes] == ["note Rounds 0, 2 are", "note Round 1 is"]
 
 
 def test_a_run_that_is_not_verified_is_refused(tmp_path: Path) -> None:

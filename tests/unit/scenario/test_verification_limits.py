@@ -45,8 +45,8 @@ def made(*overrides: str) -> Scenario:
 
 def test_a_feasible_one_says_who_repeats_what() -> None:
     lines = " ".join(header_of(made()))
-    assert "2 members of each cluster repeat its opening, and a committee of 5" in lines
-    assert "3 must attest it before anybody trains on the model" in lines
+    assert "4 members of each cluster are asked to repeat its opening, and a committee of 5" in lines
+    assert "2 of a cluster and 3 for the step must attest them before anybody trains on the model" in lines
     assert "colluders are enough to attest a model of the server's choice never" in lines
     assert "left to an active server: whether a round counts" in lines
     assert "verified rounds" not in " ".join(header_of(made("secure_sum.verify=off")))
