@@ -29,4 +29,6 @@ from .scenario.scenario import Scenario as Scenario
 from .training.sites.site import Change as Change
 from .training.sites.site import Round as Round
 from .training.sites.site import Site as Site
+from .training.sites.tables import confusion as confusion
+from .training.sites.tables import score_histogram as score_histogram
 from .training.sites.torch_site import TorchSite as TorchSite

@@ -60,8 +60,13 @@ class RunResult:
         accuracy = self.rounds[-1].accuracy if self.rounds else None
         return float("nan") if accuracy is None else accuracy
 
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """What sites say of the model that the run ends with, or of the last one that they evaluated."""
+        return self.summary.outcome.evaluation
+
     def arrays(self, group: int = 0) -> dict[str, np.ndarray[Any, Any]]:
-        """The final model by parameter name, f32. ``group``: of the task group's model, from 0.
+        """The final model by name, f32, or the best by ``stop.metric``. ``group``: of the task group, from 0.
 
         Raises:
             ConfigError: no round has left a model.
@@ -81,7 +86,8 @@ class RunResult:
         return load_file(self._model(group))
 
     def _model(self, group: int) -> Path:
-        first = RunDirectory(self.path).model_file
+        directory = RunDirectory(self.path)
+        first = directory.best_file if directory.best_file.exists() else directory.model_file
         file = first if group == 0 else first.with_stem(f"{first.stem}-{group}")
         if not file.exists():
             raise ConfigError(str(file), "there is no such model", "a run leaves one where a round has ended")
@@ -117,6 +123,7 @@ def _row(record: RoundRecord) -> dict[str, float | int | None]:
         "lost": len(record.lost),
         "epsilon": max(spent, default=None),
         "seconds": sum(record.seconds.values()),
+        **{one.name: one.value for one in record.metrics},
     }
 
 

@@ -27,9 +27,13 @@ def Hospital(name: str) -> securefl.TorchSite:
     train, test = slice(None, -20), slice(-20, None)
     model = torch.nn.Linear(x.shape[1], 1)
 
-    def evaluate(model: torch.nn.Module) -> tuple[int, dict[str, float]]:
-        right = (model(x[test]).squeeze(1) > 0) == (y[test] > 0.5)
-        return len(right), {"accuracy": right.float().mean().item()}
+    def evaluate(model: torch.nn.Module) -> tuple[int, dict[str, object]]:
+        scores, labels = model(x[test]).squeeze(1), y[test]
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(scores, labels)
+        return len(labels), {
+            "scores": securefl.score_histogram(torch.sigmoid(scores), labels),
+            "loss": loss.item(),
+        }
 
     return securefl.TorchSite(
         model,
@@ -43,7 +47,7 @@ def Hospital(name: str) -> securefl.TorchSite:
 
 
 class PlainHospital:
-    """The same without torch: three members are all that a site needs."""
+    """The same without torch: `evaluate` may be missing."""
 
     def __init__(self, name: str) -> None:
         self.x, self.y = patients(name)
@@ -61,3 +65,13 @@ class PlainHospital:
             weight -= 0.5 * (error @ self.x) / len(error)
             bias -= 0.5 * error.mean()
         return {"weight": weight, "bias": bias}, self.samples, {"error": float(np.abs(error).mean())}
+
+    def evaluate(
+        self, parameters: dict[str, np.ndarray], told: securefl.Round
+    ) -> tuple[int, dict[str, object]]:
+        scores = 1 / (1 + np.exp(-(self.x @ parameters["weight"][0] + parameters["bias"][0])))
+        right = np.where(self.y > 0, scores, 1 - scores)
+        return self.samples, {
+            "scores": securefl.score_histogram(scores, self.y),
+            "loss": float(-np.log(np.maximum(right, 1e-6)).mean()),
+        }

@@ -10,13 +10,35 @@ from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round import (
     ConnectionBack,
     ConnectionLost,
+    ModelKept,
     NothingLearned,
     QuorumAwaited,
     RoundDone,
     SatOut,
     SharesReleased,
 )
-from securefl.runtime.report import Ending, Fact, News, Refusal, Remark, Traffic, Waiting, event_text
+from securefl.runtime.report import (
+    Ending,
+    Fact,
+    News,
+    Refusal,
+    Remark,
+    Traffic,
+    Waiting,
+    event_text,
+    tested_text,
+)
+
+
+def _own_text(item: ModelKept | SatOut | SharesReleased) -> str:
+    """What became of a party's own part."""
+    match item:
+        case ModelKept():
+            return f"the best model is that of round {item.round}, and is written"
+        case SatOut():
+            return f"sits out round {item.round}: {item.reason}"
+        case SharesReleased():
+            return f"round {item.round}: counted, shares released"
 
 
 def plain_news(name: str) -> Callable[[News], None]:
@@ -27,15 +49,13 @@ def plain_news(name: str) -> Callable[[News], None]:
             case Refusal():
                 say(f"{name}: refused {news.culprit}: {news.reason}")
             case Fact(item=RoundDone() as done):
-                tested = "not tested" if done.accuracy is None else f"accuracy {done.accuracy:.4f}"
+                tested = tested_text(done).removesuffix(",")
                 counted = f"{len(done.survivors)} of {len(done.participants)} counted"
                 say(f"{name}: round {done.round}: {tested}, {counted}")
             case Fact(item=ConnectionLost() | ConnectionBack() | QuorumAwaited() | NothingLearned() as item):
                 say(f"{name}: {event_text(item)}")
-            case Fact(item=SatOut() as sat):
-                say(f"{name}: sits out round {sat.round}: {sat.reason}")
-            case Fact(item=SharesReleased() as released):
-                say(f"{name}: round {released.round}: counted, shares released")
+            case Fact(item=(ModelKept() | SatOut() | SharesReleased()) as item):
+                say(f"{name}: {_own_text(item)}")
             case Remark(text=text):
                 say(f"{name}: {text}")
             case Waiting():

@@ -19,6 +19,7 @@ from securefl.cli.options import BundledArgument, SetOption
 from securefl.cli.program import Program
 from securefl.methods.feasibility import check as checked
 from securefl.methods.feasibility import check_site
+from securefl.methods.metrics import metric_words, numbers_of
 from securefl.runtime.launch import bundled
 from securefl.scenario import Scenario, load_scenario, own_parts_from
 
@@ -95,7 +96,8 @@ def check(
         made = make_site(site_maker(site), name, layout)
         say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_listed(layout)}")
         say(f"{name}: {made.samples:,} samples, training one round")
-        trainer, began = SiteTrainer(made, layout, loaded.stop.rounds, SiteLog(None)), time.monotonic()
+        trainer = SiteTrainer(made, layout, loaded.stop.rounds, SiteLog(None), loaded.evaluation)
+        began = time.monotonic()
         try:
             found = trainer.fit(to_vector(module), Round(0, loaded.stop.rounds, secrets.randbits(63)))
         except Exception as error:  # whatever a user's code raises
@@ -110,6 +112,9 @@ def _found(scenario: Scenario, found: SiteFit, seconds: float) -> Iterator[str]:
     yield f"trained on {found.samples:,} samples in {seconds:.2f} s{_metrics(found.metrics)}"
     if found.received is not None:
         yield f"the model that it got{_metrics(found.received)}"
+    words = None if found.said is None else metric_words(scenario, 64)
+    if words is not None and found.said is not None:
+        yield f"told of it, in the sum of a cluster{_metrics(numbers_of(words, found.said))}"
     clip, most = scenario.encoding.clip, scenario.encoding.range
     clipped = (
         "not clipped" if clip == "none" else f"clipped to {clip:g}" if norm > clip else f"below {clip:g}"

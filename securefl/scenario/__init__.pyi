@@ -8,6 +8,7 @@ from .behaviours import CoalitionAttack as CoalitionAttack
 from .behaviours import DataAttack as DataAttack
 from .behaviours import Drop as Drop
 from .behaviours import FalseCount as FalseCount
+from .behaviours import FalseMetrics as FalseMetrics
 from .behaviours import InformedAttack as InformedAttack
 from .behaviours import IsolatingServer as IsolatingServer
 from .behaviours import Kill as Kill
@@ -28,6 +29,8 @@ from .data import ImageFolder as ImageFolder
 from .data import Partition as Partition
 from .draws import chosen_fields as chosen_fields
 from .draws import drawn_digest as drawn_digest
+from .evaluation import Metric as Metric
+from .evaluation import SiteEvaluation as SiteEvaluation
 from .load import decoded as decoded
 from .load import load_scenario as load_scenario
 from .load import parse_scenario as parse_scenario

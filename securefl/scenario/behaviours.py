@@ -205,6 +205,13 @@ class FalseCount(Behaviour, tag="false-count", frozen=True, kw_only=True):
     samples: Annotated[int, Meta(ge=1, le=2**31)]
 
 
+class FalseMetrics(Behaviour, tag="false-metrics", frozen=True, kw_only=True):
+    """Says that the model is as good, or as bad, as a number of its samples can say; trains honestly."""
+
+    says: Literal["most", "least"] = "most"
+    """Words at the upper or at the lower end of what is possible."""
+
+
 class Drop(Behaviour, tag="drop", frozen=True, kw_only=True):
     """Falls silent in the round and is back in the next."""
 

@@ -15,6 +15,7 @@ from securefl.scenario.aggregation import Aggregation
 from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.checks import Checks
 from securefl.scenario.data import Data
+from securefl.scenario.evaluation import SiteEvaluation
 from securefl.scenario.model import Model
 from securefl.scenario.parts import default_of
 from securefl.scenario.privacy import DpSgd, Privacy
@@ -173,11 +174,16 @@ class ServerOptimiser(_Section, frozen=True, kw_only=True):
 
 
 class Stop(_Section, frozen=True, kw_only=True):
-    """The end of a run: after ``rounds``, at the accuracy, or after ``patience`` rounds without gain."""
+    """The end of a run: after ``rounds``, at the target, or after ``patience`` rounds without gain."""
 
     rounds: Positive = 10
     target_accuracy: Fraction | None = None
     patience: Positive | None = None
+    """Of the server's accuracy, or of ``metric``."""
+    metric: str | None = None
+    """A number of ``[evaluation]`` that stopping goes by, and that picks the model which is kept."""
+    target: float | None = None
+    """Value of ``metric`` that ends the run."""
 
 
 class Deadlines(_Section, frozen=True, kw_only=True):
@@ -257,7 +263,10 @@ class Expect(_Section, frozen=True, kw_only=True):
         "updates_refused",
         "dishonest_counted",
         "verified_rounds",
+        "evaluation",
     ]
+    of: str | None = None
+    """``evaluation`` only: the number of ``[evaluation]``, its last value."""
     at_least: float | None = None
     at_most: float | None = None
 
@@ -282,6 +291,7 @@ class Scenario(_Section, frozen=True, kw_only=True):
     aggregation: Aggregation = Aggregation()
     server_optimiser: ServerOptimiser = ServerOptimiser()
     stop: Stop = Stop()
+    evaluation: SiteEvaluation = SiteEvaluation()
     deadlines: Deadlines = Deadlines()
     leakage: Leakage = Leakage()
     observer: bool = False

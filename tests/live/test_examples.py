@@ -100,13 +100,16 @@ def test_own_training(site: str, tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-    model = load_file(folder / "out" / "model.safetensors")
+    model = load_file(folder / "out" / "best.safetensors")
+    kept = (folder / "out" / "best.safetensors").read_bytes()
+    assert all((folder / "out" / f"p0{n}.model.safetensors").read_bytes() == kept for n in range(5))
     x, y = load_breast_cancer(return_X_y=True)
     scores = (x - x.mean(axis=0)) / x.std(axis=0) @ model["weight"][0] + model["bias"][0]
     pooled = LogisticRegression().fit((x - x.mean(axis=0)) / x.std(axis=0), y)
     found, best = ((scores > 0) == y).mean(), pooled.score((x - x.mean(axis=0)) / x.std(axis=0), y)
     assert found > best - 0.02
-    assert len((folder / "out" / "p04.site.jsonl").read_text().splitlines()) == 5
+    rounds = json.loads((folder / "out" / "summary.json").read_text())["rounds"]
+    assert len((folder / "out" / "p04.site.jsonl").read_text().splitlines()) == len(rounds)
 
 
 def test_there_are_examples() -> None:

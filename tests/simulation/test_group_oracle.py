@@ -89,8 +89,8 @@ class Oracle(World):
     def run(self) -> World:
         honest = stepping.after_evaluation
 
-        def asking(plan: Any, standing: Any, accuracy: float) -> Any:
-            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), accuracy)
+        def asking(plan: Any, standing: Any, done: Any) -> Any:
+            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=crafted(after.round)), outcome
 
         with patch.object(server_open, "after_evaluation", asking):

@@ -187,8 +187,8 @@ class Seen(World):
         """Until the end, with the first model in the place of each later one."""
         first, honest = self.first, stepping.after_evaluation
 
-        def chosen(plan: Any, standing: Any, accuracy: float) -> Any:
-            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), accuracy)
+        def chosen(plan: Any, standing: Any, done: Any) -> Any:
+            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=first), outcome
 
         with patch.object(server_open, "after_evaluation", chosen), np.errstate(all="ignore"):

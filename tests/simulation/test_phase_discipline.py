@@ -29,7 +29,7 @@ from securefl.protocol.kernel.events import (
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import Retry
-from securefl.protocol.messages.rounds import SlotCounts
+from securefl.protocol.messages.rounds import BestModel, ModelAnnounce, SlotCounts
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.messages.validation import (
     DealRequest,
@@ -199,6 +199,12 @@ class Recorded:
             ]
         # Nor is it verified.
         self.events |= {kind: verifying().events[kind] for kind in VERIFIED}
+        # Nor does it go by metrics.
+        self.events["BestModel"] = [
+            replace(event, message=BestModel(params=event.message.params))
+            for event in self.events["ModelAnnounce"]
+            if isinstance(event.message, ModelAnnounce)
+        ]
         # Nor has it hidden groups.
         self.events["SlotCounts"] = [
             replace(event, message=SlotCounts(seats=(6,))) for event in self.events["Freeze"]

@@ -127,8 +127,8 @@ class Repeater(World):
     def run(self) -> World:
         honest = stepping.after_evaluation
 
-        def again(plan: Any, standing: Any, accuracy: float) -> Any:
-            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), accuracy)
+        def again(plan: Any, standing: Any, done: Any) -> Any:
+            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             if self._accounts and after.round == 4:
                 self._start_again()
             return replace(after, params=self.start), outcome

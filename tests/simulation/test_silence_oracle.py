@@ -103,8 +103,8 @@ class Oracle(World):
         """Until the end, with the trap of each round put in the place of its model."""
         honest = stepping.after_evaluation
 
-        def trapped(plan: Any, standing: Any, accuracy: float) -> Any:
-            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), accuracy)
+        def trapped(plan: Any, standing: Any, done: Any) -> Any:
+            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=np.tile(trap(after.round % FEATURES), plan.models)), outcome
 
         with patch.object(server_open, "after_evaluation", trapped):

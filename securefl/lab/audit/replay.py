@@ -224,12 +224,14 @@ def _sums(recorded: Recorded, truth: GroundTruth | None, rounds: Sequence[Replay
             work = work_of(recorded.scenario.clustering, opened.reclustering)
             parts = [truth.upload(party, one.round, work) for party in opened.survivors]
             known = [part for part in parts if part is not None]
-            if len(known) < len(parts) or len(known[0]) != len(opened.ring):
+            # Metrics, and their noise, stand behind what was encoded of the update.
+            ring = opened.ring[: len(opened.ring) - _metric_words(recorded, opened.reclustering)]
+            if len(known) < len(parts) or len(known[0]) != len(ring):
                 continue
             checked += 1
             # Who is in a slot of hidden groups is not recorded: any of so many members will do.
             count = len(known) if one.totals is None else one.totals.get(opened.key, len(known))
-            if not _made_of(opened.ring, known, count, bits):
+            if not _made_of(ring, known, count, bits):
                 bad = True
                 whose = "its survivors" if count == len(known) else f"{count} of its {len(known)} survivors"
                 yield _breach(
@@ -243,6 +245,10 @@ def _sums(recorded: Recorded, truth: GroundTruth | None, rounds: Sequence[Replay
             f"{counted(checked, 'opened sum')} are those of what their survivors encoded, exactly"
             + (": of as many of them as the counts say." if hides_groups(recorded.scenario.groups) else "."),
         )
+
+
+def _metric_words(recorded: Recorded, reclustering: int) -> int:
+    return recorded.scenario.evaluation.words if reclustering == 0 else 0
 
 
 def _made_of(ring: Ring, encoded: Sequence[I64], count: int, bits: int) -> bool:

@@ -151,6 +151,7 @@ _SHAPES: Final[dict[str, type[msgspec.Struct]]] = {
     "model_stepped": _ModelStepped,
     "round_done": _RoundDone,
     "model_final": _ModelFinal,
+    "model_kept": _ModelFinal,
     "received": _Received,
     "sent": _Sent,
     "frame": _Frame,

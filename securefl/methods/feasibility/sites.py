@@ -63,9 +63,11 @@ def _conflicts(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
 def _untestable(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """What goes by a test of the model at the server."""
     untested = "nobody but a site can say how good a model is"
-    for name in ("target_accuracy", "patience"):
-        if getattr(scenario.stop, name) is not None:
-            yield f"stop.{name}", untested, "leave it out"
+    remedy = "stop.metric, one of [evaluation]"
+    if scenario.stop.target_accuracy is not None:
+        yield "stop.target_accuracy", untested, f"stop.target with {remedy}"
+    if scenario.stop.patience is not None and scenario.stop.metric is None:
+        yield "stop.patience", untested, remedy
     for index, claim in enumerate(scenario.expect):
         if claim.metric in TESTED:
             yield f"expect.{index}.metric", untested, "rounds, for one"

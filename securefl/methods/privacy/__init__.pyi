@@ -55,8 +55,10 @@ from .settling import check_budget as check_budget
 from .settling import settle as settle
 from .shares import Placement as Placement
 from .shares import SharePlan as SharePlan
+from .shares import plan_shares as plan_shares
 from .spending import Ledger as Ledger
 from .spending import Spending as Spending
 from .spending import ledger_of as ledger_of
 from .table import MAX_STD as MAX_STD
+from .table import NoiseTable as NoiseTable
 from .table import noise_table as noise_table

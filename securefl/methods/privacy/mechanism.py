@@ -27,7 +27,7 @@ from securefl.methods.privacy.release import ReleaseEvent, Unit
 from securefl.methods.privacy.rounding import BoundedRounding
 from securefl.methods.privacy.sensitivity import lost_in_rounding, planned_releases, rounding_of, signal_of
 from securefl.methods.privacy.shares import SharePlan, plan_shares
-from securefl.methods.privacy.table import MAX_STD, MIN_STD, NoiseTable, noise_table
+from securefl.methods.privacy.table import MAX_STD, MIN_STD, WORST_ERROR, NoiseTable, noise_table
 from securefl.scenario import Scenario
 
 
@@ -108,11 +108,12 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
     std, honest = (shares.target, 1) if components else (shares.share_std, shares.honest)
     event = replace(
         plain_release(scenario),
-        noise_multiplier=math.nextafter(std / rounding.sensitivity, 0.0),
+        noise_multiplier=math.nextafter(std / rounding.sensitivity * without_metrics(scenario), 0.0),
         survivors=(honest,) * openings_of(scenario),
         leverage=1.0 if openings_of(scenario) > 1 else None,
         mu_slack=mu_slack(honest * std**2),
-        delta_slack=float(draws * sum(one.table_error for one in (table, *components))),
+        delta_slack=float(draws * sum(one.table_error for one in (table, *components)))
+        + scenario.evaluation.words * shares.honest * WORST_ERROR,
     )
     return Mechanism(
         unit=privacy.unit,
@@ -130,6 +131,16 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
 def openings_of(scenario: Scenario) -> int:
     """The number of sums with one update and its noise; with several the exposure counts as 1, the worst."""
     return 1 if works_of(scenario.clustering) > 1 else scenario.clustering.reclusterings
+
+
+def without_metrics(scenario: Scenario) -> float:
+    """What metrics in the same sums leave of the noise multiplier; 1 without any.
+
+    Update and metrics are one Gaussian release: noise of z on the one, of z r on the other, is noise of
+    z / sqrt(1 + 1 / r^2) on both, in units of what a party moves them by.
+    """
+    evaluation = scenario.evaluation
+    return 1 / math.sqrt(1 + evaluation.noise**-2) if evaluation.metrics else 1.0
 
 
 def plain_release(scenario: Scenario) -> ReleaseEvent:

@@ -19,7 +19,13 @@ from securefl.methods.privacy.discrete import MIN_VARIANCE, mu_slack
 from securefl.methods.privacy.distance import added_delta
 from securefl.methods.privacy.guarantee import named
 from securefl.methods.privacy.limits import check_delta, components_of, planned_of
-from securefl.methods.privacy.mechanism import Mechanism, mechanism_of, multipliers_of, plain_release
+from securefl.methods.privacy.mechanism import (
+    Mechanism,
+    mechanism_of,
+    multipliers_of,
+    plain_release,
+    without_metrics,
+)
 from securefl.methods.privacy.release import ReleaseEvent
 from securefl.methods.privacy.sensitivity import planned_releases, rounding_of
 from securefl.methods.privacy.table import WORST_ERROR
@@ -167,6 +173,7 @@ def _calibrated(scenario: Scenario, length: int, target: float) -> float:
     sigma, _ = calibrate(plain, target, delta, privacy.accountant, path="privacy.epsilon")
     # The slack falls with more noise, so that of less noise is enough.
     sigma *= 1 + mu_slack(max(MIN_VARIANCE, (sigma * rounding.sensitivity) ** 2))
+    sigma /= without_metrics(scenario)
     _check_within_tables(scenario, length, plain, sigma)
     while True:
         trial = replace(scenario, privacy=replace(privacy, multiplier=sigma, epsilon=None, budget=None))

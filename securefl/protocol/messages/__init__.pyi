@@ -24,6 +24,7 @@ from .rounds import MILLION as MILLION
 from .rounds import NO_GROUP as NO_GROUP
 from .rounds import SEATS as SEATS
 from .rounds import Announce as Announce
+from .rounds import BestModel as BestModel
 from .rounds import BindingFreeze as BindingFreeze
 from .rounds import Certificate as Certificate
 from .rounds import Endorse as Endorse

@@ -47,6 +47,13 @@ class ModelAnnounce(Message, frozen=True, kw_only=True):
     params: Annotated[bytes, Meta(max_length=MAX_VECTOR)]
 
 
+class BestModel(Message, frozen=True, kw_only=True):
+    """Server to all, at the end: the model to keep. The place names the round that began with it."""
+
+    params: Annotated[bytes, Meta(max_length=MAX_VECTOR)]
+    """As in :class:`ModelAnnounce`."""
+
+
 class Limits(Message, frozen=True, kw_only=True):
     """Demands of a party before it releases anything; part of its signed hello."""
 

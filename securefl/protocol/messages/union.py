@@ -19,6 +19,7 @@ from securefl.protocol.messages.masking import (
 )
 from securefl.protocol.messages.rounds import (
     Announce,
+    BestModel,
     BindingFreeze,
     Certificate,
     Endorse,
@@ -56,6 +57,7 @@ MaskingMessage: TypeAlias = (
 RoundMessage: TypeAlias = (
     Invite
     | ModelAnnounce
+    | BestModel
     | Hello
     | Announce
     | Reveal

@@ -22,7 +22,10 @@ from .server.checking import too_long as too_long
 from .server.group_start import models_at as models_at
 from .server.group_sums import aggregate_groups as aggregate_groups
 from .server.machine import ServerMachine as ServerMachine
+from .server.measuring import judged as judged
+from .server.measuring import with_metrics as with_metrics
 from .server.optimiser import past_update as past_update
+from .server.phases import BestSoFar as BestSoFar
 from .server.phases import Certifying as Certifying
 from .server.phases import Evaluating as Evaluating
 from .server.phases import Releasing as Releasing
@@ -117,6 +120,7 @@ from .shared.reports import InstanceLost as InstanceLost
 from .shared.reports import InstanceRetried as InstanceRetried
 from .shared.reports import LinkFollowed as LinkFollowed
 from .shared.reports import ModelFinal as ModelFinal
+from .shared.reports import ModelKept as ModelKept
 from .shared.reports import ModelSent as ModelSent
 from .shared.reports import ModelStepped as ModelStepped
 from .shared.reports import NothingLearned as NothingLearned

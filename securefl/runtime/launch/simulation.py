@@ -9,6 +9,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from securefl.base.arrays import F32
 from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError
@@ -16,7 +18,7 @@ from securefl.base.ids import PartyId, RunId
 from securefl.methods.attacks import behaviours_of
 from securefl.methods.privacy import check_budget
 from securefl.protocol.kernel import Aborted, Finished
-from securefl.protocol.round import Standing, drawn_lines
+from securefl.protocol.round import AnyReport, ModelKept, Standing, drawn_lines
 from securefl.runtime.launch.conclusion import Interrupted, conclude
 from securefl.runtime.report import (
     Accounts,
@@ -63,6 +65,22 @@ class SimulationOptions:
     """Makes a party's site of its name, where the scenario's model is trained by sites."""
     again: tuple[str, ...] = ()
     """The command line without --out and --resume, to say how to go on after an interruption."""
+
+
+@dataclass(frozen=True)
+class _Keeper:
+    """Writes the best model."""
+
+    directory: RunDirectory
+    module: torch.nn.Module
+
+    def on_report(self, _now: float, report: AnyReport) -> None:
+        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
+        if isinstance(report, ModelKept):
+            keep_model(self.directory.best_file, self.module, report.params)
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
 
 
 def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Progress) -> Summary:
@@ -123,7 +141,13 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         outcome: Finished | Aborted | Interrupted
         try:
             progress.start(_header(federation, options), scenario.stop.rounds, len(records))
-            course = SimulatedRounds(federation, (metrics, progress), after_round, standing, dead)
+            course = SimulatedRounds(
+                federation,
+                (metrics, progress, _Keeper(directory, federation.module)),
+                after_round,
+                standing,
+                dead,
+            )
             outcome = course.run(evaluate)
         except KeyboardInterrupt:
             outcome = _interrupted(checkpoint, options)

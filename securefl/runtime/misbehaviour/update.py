@@ -22,6 +22,7 @@ from securefl.runtime.misbehaviour.seam import acts
 from securefl.scenario import (
     Behaviour,
     CoalitionAttack,
+    FalseMetrics,
     NoClip,
     NoNoise,
     SparseEnergy,
@@ -43,6 +44,7 @@ def seams_of(behaviours: Sequence[Behaviour], me: PartyId, own: Entropy, insight
     unclipped = tuple(b for b in behaviours if isinstance(b, NoClip))
     sparse = tuple(b for b in behaviours if isinstance(b, SparseEnergy))
     silent = tuple(b for b in behaviours if isinstance(b, NoNoise))
+    liars = tuple(b for b in behaviours if isinstance(b, FalseMetrics))
     spoiled = tuple(b for b in behaviours if isinstance(b, WrongShare))
     encode = _Unbounded(unclipped) if unclipped else HONEST.encode
     return Seams(
@@ -51,6 +53,7 @@ def seams_of(behaviours: Sequence[Behaviour], me: PartyId, own: Entropy, insight
         encode=_Concentrated(sparse, encode) if sparse else encode,
         noise=_Noiseless(silent) if silent else HONEST.noise,
         without=_Bare(silent) if silent else HONEST.without,
+        said=_Lied(liars) if liars else HONEST.said,
         release=_WrongShares(spoiled) if spoiled else HONEST.release,
     )
 
@@ -171,6 +174,22 @@ class _Bare:
 
     def __call__(self, certain: int, round_: int) -> int:
         return certain if any(acts(behaviour, round_) for behaviour in self.behaviours) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Lied:
+    """Says of the model what its samples could say at most, or at least."""
+
+    lies: tuple[FalseMetrics, ...]
+
+    def __call__(self, said: F64, occasion: Occasion) -> F64:
+        lie = next((one for one in self.lies if acts(one, occasion.round)), None)
+        if lie is None:
+            return said
+        # Whatever is beyond a bound is encoded as the bound; the number of samples stays plausible.
+        extreme = np.full_like(said, np.inf if lie.says == "most" else -np.inf)
+        extreme[0] = said[0]
+        return extreme
 
 
 @dataclass(frozen=True, slots=True)

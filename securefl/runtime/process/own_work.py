@@ -60,7 +60,7 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     layout = Layout.of(module)
     site = make_site(site_maker(settings.site), settings.name, layout)
     log = SiteLog(settings.out / SITE_LOG.format(settings.name))
-    trainer = SiteTrainer(site, layout, scenario.stop.rounds, log)
+    trainer = SiteTrainer(site, layout, scenario.stop.rounds, log, scenario.evaluation)
     data = OwnData.at_site(settings.site, site.samples)
     return OwnWork(module, to_vector(module), data, _training(trainer.update, own), None)
 

@@ -33,6 +33,7 @@ from securefl.runtime.process.assemble import (
     read_own_identity,
     stop_on_signals,
 )
+from securefl.runtime.process.model_keeper import ModelKeeper
 from securefl.runtime.process.ports import LocalWork, Nobody, Witness
 from securefl.runtime.process.publisher import Publisher
 from securefl.runtime.process.settings import ProcessSettings
@@ -125,6 +126,8 @@ class SpoolingStore:
 
 
 MODEL_FILE = "model.safetensors"
+BEST_MODEL = "best.safetensors"
+"""The best one by ``stop.metric``."""
 Consult: TypeAlias = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]
 """Round, parameters and reclusterings, to gradients of the server's own samples."""
 
@@ -185,7 +188,7 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
                 inbox=make_inbox(plan, settings),
                 outbox=outbox,
                 work=LocalWork(evaluate=evaluate, consult=work.consult),
-                witness=witness,
+                witness=ModelKeeper(witness, settings.out / BEST_MODEL, module),
                 seam=server_behaviour(shown),
                 farewell=farewell,
                 awaited=honest.awaited,

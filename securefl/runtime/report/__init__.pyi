@@ -2,6 +2,7 @@ from .console import Terminal as Terminal
 from .entries import entry_of as entry_of
 from .events import event_text as event_text
 from .events import sieve as sieve
+from .events import tested_text as tested_text
 from .evidence import EVIDENCE as EVIDENCE
 from .evidence import load_evidence as load_evidence
 from .header import scenario_header as scenario_header

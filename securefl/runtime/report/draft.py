@@ -181,6 +181,8 @@ class RoundDraft:
             refusals=dict(self.refusals),
             epsilon=spent,
             suspects=done.suspects,
+            metrics=done.metrics,
+            doubted=done.doubted,
             projections=self._projections,
             measured=self._measured,
             weighing=self._weighing,

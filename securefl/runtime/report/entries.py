@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from securefl.base.arrays import digest_of
 from securefl.base.errors import UsageError
+from securefl.methods.metrics import Doubted, Measured
 from securefl.protocol.round import AnyReport, Charge, ClusterSum, is_report
 from securefl.runtime.report.evidence import evidence_name
 from securefl.runtime.transcript import JsonValue, LabStore, vector_record
@@ -60,7 +61,9 @@ def kind_of(report: AnyReport) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(report).__name__).lower()
 
 
-def fields_of(report: AnyReport | ClusterSum, vector: VectorWriter) -> dict[str, JsonValue]:
+def fields_of(
+    report: AnyReport | ClusterSum | Measured | Doubted, vector: VectorWriter
+) -> dict[str, JsonValue]:
     """The fields of a report as JSON values; ``vector`` says what becomes of arrays."""
     return {field.name: _json(getattr(report, field.name), vector) for field in dataclasses.fields(report)}
 
@@ -77,7 +80,7 @@ def _json(value: object, vector: VectorWriter) -> JsonValue:  # noqa: PLR0911 - 
             return vector(value)
         case tuple() | list():
             return [_json(item, vector) for item in value]
-        case ClusterSum():
+        case ClusterSum() | Measured() | Doubted():
             return fields_of(value, vector)
         case Struct():
             # A charge: what convicts may hold an opened sum, and stays in its own file.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
+from securefl.methods.metrics import Measured
 from securefl.protocol.round import (
     AnyReport,
     ClaimConfirmed,
@@ -18,6 +20,7 @@ from securefl.protocol.round import (
     InstanceRetried,
     LinkFollowed,
     ModelFinal,
+    ModelKept,
     ModelSent,
     ModelStepped,
     NothingLearned,
@@ -48,6 +51,7 @@ Silent = (
     | ClustersDrawn
     | LinkFollowed
     | ModelFinal
+    | ModelKept
     | ModelSent
     | ModelStepped
     | Repeated
@@ -188,10 +192,22 @@ def round_text(
     )
 
 
+def metrics_text(metrics: Sequence[Measured]) -> str:
+    """``scores.auc 0.981 (0.972 to 0.99)`` of each: the number, and how far clusters lie apart."""
+    return ", ".join(
+        f"{one.name} {digits(one.value)}"
+        + (f" ({digits(one.low)} to {digits(one.high)})" if one.clusters > 1 else "")
+        for one in metrics
+    )
+
+
 def tested_text(done: RoundDone | RoundRecord) -> str:
     """``accuracy 96.1 %, loss 0.131,`` as a part of a round's line, with the backdoor's success if any."""
     if done.accuracy is None:
-        return "not tested,"
+        # One number of each metric: all are in metrics.jsonl.
+        first = {one.name.partition(".")[0]: one for one in reversed(done.metrics)}
+        told = [one for one in done.metrics if one in first.values()]
+        return f"{metrics_text(told)}," if told else "not tested,"
     backdoor = "" if done.backdoor_success is None else f" backdoor {percent(done.backdoor_success)},"
     return f"accuracy {percent(done.accuracy)}, loss {digits(done.loss)},{backdoor}"
 

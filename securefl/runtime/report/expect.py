@@ -56,7 +56,7 @@ class Judgement:
 
 def judge(expects: Sequence[Expect], outcome: Outcome) -> tuple[Judgement, ...]:
     """Compare each claim with the outcome. What was not measured does not hold."""
-    return tuple(_judge(expect, outcome.measure(expect.metric)) for expect in expects)
+    return tuple(_judge(expect, outcome.measure(expect.metric, expect.of)) for expect in expects)
 
 
 def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
@@ -81,7 +81,7 @@ def in_words(code: int, judgements: Sequence[Judgement]) -> str:
 def _judge(expect: Expect, measured: float | None) -> Judgement:
     low, high = expect.at_least, expect.at_most
     ok = measured is not None and (low is None or measured >= low) and (high is None or measured <= high)
-    return Judgement(expect.metric, low, high, measured, ok)
+    return Judgement(expect.of or expect.metric, low, high, measured, ok)
 
 
 def _number(value: float) -> str:

@@ -21,7 +21,14 @@ from securefl.runtime.report.checks import Checked, CheckWatch
 from securefl.runtime.report.draft import RoundDraft
 from securefl.runtime.report.outcome import Outcome
 from securefl.runtime.report.privacy import Account, Accounts
-from securefl.runtime.report.records import OVERSIZED, Direction, RefusedMessage, RoundRecord, Volume
+from securefl.runtime.report.records import (
+    OVERSIZED,
+    Direction,
+    RefusedMessage,
+    RoundRecord,
+    Volume,
+    best_evaluated,
+)
 from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Behaviour, Scenario
 
@@ -45,6 +52,7 @@ class RunMetrics:
         earlier: Sequence[RoundRecord] = (),
     ) -> None:
         self._write = write
+        self._chosen_by = scenario.stop.metric
         self._dishonest = frozenset(dishonest)
         sampled = scenario.participation.count is not None or scenario.participation.fraction is not None
         self._expected: frozenset[PartyId] = (
@@ -177,6 +185,7 @@ class RunMetrics:
             aborted=self._aborted,
             interrupted=self._interrupted,
             reason=self._reason,
+            evaluation=self._evaluation(),
             epsilon=None if self._accounts is None else self._accounts.total().epsilon,
             checks_failed=None if checked is None else checked.failed,
             skippers_failed=None if checked is None else checked.silent_failed,
@@ -187,6 +196,16 @@ class RunMetrics:
             verified_rounds=list(self.claims.values()).count("") if self.claims else None,
             dishonest_counted=sum(len(self._dishonest.intersection(r.counted)) for r in self._records),
         )
+
+    def _evaluation(self) -> dict[str, float]:
+        """The metrics of the model that the run ends with, as far as sites have evaluated it."""
+        told = [record for record in self._records if record.metrics]
+        if not told:
+            return {}
+        record, metric = told[-1], self._chosen_by
+        if metric is not None:
+            record = best_evaluated(told, metric) or record
+        return {one.name: one.value for one in record.metrics}
 
     def _open(self, now: float) -> RoundDraft:
         """The round at work; what comes between two rounds counts for the next."""

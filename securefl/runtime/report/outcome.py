@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +42,15 @@ class Outcome:
     """Times that a party with a behaviour was counted in a round, whether it showed it there or not."""
     verified_rounds: int | None = None
     """Rounds whose step verifiers have confirmed; None where nobody repeats it."""
+    evaluation: Mapping[str, float] = field(default_factory=dict)
+    """What sites said of the model that the run ends with where ``stop.metric`` picks it, else of the last
+    model that they said anything of."""
     reason: str = ""
     """Why the run ended."""
 
-    def measure(self, metric: str) -> float | None:
+    def measure(self, metric: str, of: str | None = None) -> float | None:
         """The value of one metric of ``[[expect]]``; None where there is nothing to measure."""
+        if of is not None:
+            return self.evaluation.get(of)
         value: float | None = getattr(self, metric)
         return None if value is None else float(value)

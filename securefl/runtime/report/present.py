@@ -16,9 +16,9 @@ from rich.text import Text
 from securefl.base.errors import EXIT_EXPECTED
 from securefl.methods.clustering import works_of
 from securefl.runtime.report.checks import check_lines
-from securefl.runtime.report.events import sieve, tested_text
+from securefl.runtime.report.events import metrics_text, sieve, tested_text
 from securefl.runtime.report.expect import in_words
-from securefl.runtime.report.records import CLOSED, LeftOut, RoundRecord
+from securefl.runtime.report.records import CLOSED, LeftOut, RoundRecord, best_evaluated
 from securefl.runtime.report.summary import Summary
 from securefl.runtime.report.text import counted, curve, digits, listed, percent, printable, seconds, size
 from securefl.runtime.report.weighing import weighing_lines
@@ -68,7 +68,7 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
     tested = [(record.accuracy, record.round) for record in records if record.accuracy is not None]
     line = Text.assemble((percent(outcome.accuracy), "bold"), f" on the test set{_tasks(summary.scenario)}")
     if not tested:
-        line = Text("the server has no test set: each site's own log says how good the model is there")
+        line = _evaluated(summary)
     if len(tested) > 1:
         bars = curve([accuracy for accuracy, _ in tested], 40, ascii_only=_ascii(console))[0]
         best, at = max(tested, key=lambda one: one[0])
@@ -88,6 +88,20 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
     sent = "" if summary.simulated else f"; {size(summary.up.size)} up, {size(summary.down.size)} down"
     done = f"{counted(outcome.rounds, 'round')} with a new model in {seconds(summary.seconds)}"
     yield Text(done + sent, style="dim")
+
+
+def _evaluated(summary: Summary) -> Text:
+    """How good the model is by what sites say of it."""
+    stop, told = summary.scenario.stop, [record for record in summary.rounds if record.metrics]
+    if not told:
+        return Text("the server has no test set: each site's own log says how good the model is there")
+    best = None if stop.metric is None else best_evaluated(told, stop.metric)
+    record = best or told[-1]
+    which = "best" if best is not None else "last evaluated"
+    return Text.assemble(
+        (metrics_text(record.metrics), "bold"),
+        (f"  at sites, of the {which} model: that of round {record.round}", "dim"),
+    )
 
 
 def _tasks(scenario: Scenario) -> str:
@@ -314,6 +328,8 @@ def _events(record: RoundRecord, by: str) -> Iterator[str]:
         yield f"{listed(out.party for out in group)}: {printable(said)}"
     if record.failed:
         yield f"{counted(len(record.failed), 'sum')} out by checks"
+    if record.doubted:
+        yield f"{counted(len(record.doubted), 'sum')} of impossible metrics"
     if record.rejected:
         yield f"{counted(len(record.rejected), 'cluster')} out by {by}"
     if closed := sum(reason.startswith(CLOSED) for reason in record.lost.values()):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from securefl.base.ids import PartyId
+from securefl.methods.metrics import Doubted, Measured
 from securefl.protocol.round import ClusterKey, Suspect
 from securefl.runtime.report.weighing import Weighing
 from securefl.runtime.transcript import JsonValue
@@ -116,6 +117,10 @@ class RoundRecord:
     guarantee, and as a whole without privacy."""
     suspects: tuple[Suspect, ...] = ()
     """The evidence of the checks up to this round."""
+    metrics: tuple[Measured, ...] = ()
+    """What sites say of the model that the round began with."""
+    doubted: tuple[Doubted, ...] = ()
+    """Sums whose metrics are impossible."""
     projections: int = 0
     """Numbers about single updates that validation would tell the dealer and one evaluator together."""
     measured: int = 0
@@ -180,6 +185,8 @@ class RoundRecord:
                 Suspect(tuple(map(PartyId, each["parties"])), each["highest"], each["now"])
                 for each in row.get("evidence", ())
             ),
+            metrics=tuple(Measured(name, **one) for name, one in row.get("metrics", {}).items()),
+            doubted=tuple(Doubted(**one) for one in row.get("doubted_metrics", ())),
             projections=row.get("projections", 0),
             measured=row.get("measured", 0),
             weighing=Weighing.from_json(row["weights"]) if "weights" in row else None,
@@ -225,10 +232,32 @@ class RoundRecord:
             "refusals": [{**refusal._asdict(), "count": count} for refusal, count in self.refusals.items()],
             **({} if self.epsilon is None else {"epsilon": {p: finite(e) for p, e in self.epsilon.items()}}),
             **({"evidence": listed_evidence(self.suspects)} if self.suspects else {}),
+            **({"metrics": metric_rows(self.metrics)} if self.metrics else {}),
+            **({"doubted_metrics": [asdict(one) for one in self.doubted]} if self.doubted else {}),
             **({"projections": self.projections} if self.projections else {}),
             **({"measured": self.measured} if self.measured else {}),
             **({} if self.weighing is None else {"weights": self.weighing.to_json()}),
         }
+
+
+def best_evaluated(records: Sequence[RoundRecord], metric: str) -> RoundRecord | None:
+    """The first round whose received model is best by ``metric``; None where no round has it."""
+    found: tuple[float, RoundRecord] | None = None
+    for record in records:
+        one = next((one for one in record.metrics if one.name == metric), None)
+        if one is not None:
+            value = one.value if one.higher else -one.value
+            if found is None or value > found[0]:
+                found = value, record
+    return None if found is None else found[1]
+
+
+def metric_rows(metrics: Sequence[Measured]) -> dict[str, JsonValue]:
+    """Metrics by name, for rows and summaries."""
+    rows = {one.name: asdict(one) for one in metrics}
+    for row in rows.values():
+        del row["name"]
+    return {**rows}
 
 
 def listed_evidence(suspects: Sequence[Suspect]) -> list[JsonValue]:

@@ -102,11 +102,17 @@ class RunDirectory:
         """The final model."""
         return self.path / "model.safetensors"
 
+    @property
+    def best_file(self) -> Path:
+        """The best model by ``stop.metric``."""
+        return self.path / "best.safetensors"
+
     def models(self, count: int) -> dict[str, str]:
-        """Paths of the final models to print, by label: of task groups each has one."""
+        """Paths of the models to print, by label: of task groups each has one, of a metric the best one."""
         first = self.model_file
         further = {f"model {n}": str(first.with_stem(f"{first.stem}-{n}")) for n in range(1, count)}
-        return {"model": str(first), **further}
+        best = {"best model": str(self.best_file)} if self.best_file.exists() else {}
+        return {"model": str(first), **further, **best}
 
     @property
     def summary_file(self) -> Path:

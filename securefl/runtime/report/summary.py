@@ -17,7 +17,7 @@ from securefl.runtime.report.expect import Judgement, exit_code, in_words, judge
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.outcome import Outcome
 from securefl.runtime.report.privacy import Account
-from securefl.runtime.report.records import CLOSED, RefusedMessage, RoundRecord, Volume, finite
+from securefl.runtime.report.records import CLOSED, RefusedMessage, RoundRecord, Volume, finite, metric_rows
 from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Scenario
 
@@ -158,6 +158,7 @@ class Summary:
                 "opened_sums": outcome.opened_sums,
                 "refusals": outcome.refusals,
                 "epsilon": finite(outcome.epsilon),
+                **({"evaluation": dict(outcome.evaluation)} if outcome.evaluation else {}),
             },
             "expectations": [
                 {
@@ -183,6 +184,7 @@ class Summary:
                     "rejected": len(record.rejected),
                     **({"failed": len(record.failed)} if self.checked is not None else {}),
                     "lost": len(record.lost),
+                    **({"metrics": metric_rows(record.metrics)} if record.metrics else {}),
                     "seconds": round(record.seconds["total"], 3),
                 }
                 for record in self.rounds

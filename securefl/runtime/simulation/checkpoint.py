@@ -18,7 +18,7 @@ from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.methods.privacy import CheckEvidence
-from securefl.protocol.round import RunPlan, Standing, Suspicion, Trust, carries, groups_of
+from securefl.protocol.round import BestSoFar, RunPlan, Standing, Suspicion, Trust, carries, groups_of
 from securefl.scenario import to_toml
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
@@ -48,6 +48,8 @@ def write_checkpoint(
     """
     state = {name: getattr(standing, name) for name in _NUMBERS}
     state |= {"dead": sorted(dead), "scores": dict(standing.trust.scores)}
+    if standing.best is not None:
+        state["best"] = [standing.best.round, standing.best.value]
     state["releases"] = dict(standing.releases)
     state["atom_seed"] = standing.atom_seed.hex()
     state["suspicion"] = [
@@ -64,6 +66,8 @@ def write_checkpoint(
         arrays["gradient"] = standing.trust.gradient
     if standing.before is not None:
         arrays["before"] = standing.before
+    if standing.best is not None:
+        arrays["best"] = standing.best.params
     partial = path.with_name(f".{path.name}.part")
     try:
         partial.write_bytes(save(arrays, metadata=meta))
@@ -124,7 +128,7 @@ def _standing(
     arrays: dict[str, Any], state: dict[str, Any], plan: RunPlan
 ) -> tuple[Standing, frozenset[PartyId]]:
     for name, array in arrays.items():
-        dtype = np.float32 if name in {"params", "before"} else np.float64
+        dtype = np.float32 if name in {"params", "before", "best"} else np.float64
         if array.dtype != dtype or array.shape != (plan.broadcast,):
             raise ValueError(f"{name} is no array of {plan.broadcast} {dtype.__name__}")
     dead = frozenset(PartyId(name) for name in state["dead"])
@@ -145,6 +149,9 @@ def _standing(
         releases=MappingProxyType(releases),
         suspicion=_suspicion(state["suspicion"], plan),
         atom_seed=atom_seed,
+        best=BestSoFar(int(state["best"][0]), float(state["best"][1]), arrays["best"])
+        if "best" in arrays
+        else None,
         **{name: state[name] for name in _NUMBERS},
     )
     return standing, dead

@@ -114,8 +114,10 @@ def held_by_sites(
     module = build_model(scenario.model, (), 0, seed)
     layout = Layout.of(module)
     sites = {name: make_site(maker, name, layout) for name in party_names(scenario.parties)}
-    planned = scenario.stop.rounds
-    trainers = {name: SiteTrainer(site, layout, planned, log(name)).update for name, site in sites.items()}
+    trainers = {
+        name: SiteTrainer(site, layout, scenario.stop.rounds, log(name), scenario.evaluation).update
+        for name, site in sites.items()
+    }
 
     def crew(_cast: Mapping[PartyId, PartyBehaviour], root: Entropy) -> ChosenTrainers:
         note = "training: at sites, one after the other, with the seeds of a run"

@@ -27,6 +27,7 @@ from securefl.protocol.round import (
     InstanceRetried,
     KeptChoice,
     ModelFinal,
+    ModelKept,
     ModelStepped,
     PartiesJoined,
     RoundDone,
@@ -47,6 +48,7 @@ from securefl.protocol.round import (
     drawn_report,
     failed,
     global_step,
+    judged,
     least_in_slot,
     lone_round,
     model_digest,
@@ -60,6 +62,7 @@ from securefl.protocol.round import (
     unfit,
     usable_samples,
     weighed,
+    with_metrics,
     withheld,
     without_clusters,
 )
@@ -131,11 +134,13 @@ class SimulatedRounds:
             standing, done, stepped = self._round(self._standing)
             self._report(stepped)
             evaluation = evaluate(standing.params)
-            self._report(_tested(done, evaluation))
-            accuracy = None if evaluation is None else evaluation.accuracy
-            self._standing, outcome = after_evaluation(self._plan, standing, accuracy)
+            done = _tested(done, evaluation)
+            self._report(done)
+            self._standing, outcome = after_evaluation(self._plan, standing, done)
             if outcome is not None:
                 self._report(ModelFinal(standing.round, standing.params))
+                if standing.best is not None:
+                    self._report(ModelKept(standing.best.round, standing.best.params))
                 return outcome
             self._after_round(self._standing, frozenset(self._dead))
 
@@ -197,7 +202,12 @@ class SimulatedRounds:
         excluded = failed((*checked, *long))
         standing = replace(standing, suspicion=weighed(self._plan, standing.suspicion, drawn, sums, checked))
         gradients = self._consult(round_, standing.params, to_consult(self._plan, sums, excluded))
-        return after_sums(self._plan, standing, drawn, counted, sums, gradients, excluded, totals)
+        params = standing.params
+        standing, done, stepped = after_sums(
+            self._plan, standing, drawn, counted, sums, gradients, excluded, totals
+        )
+        done = with_metrics(self._plan, done, sums)
+        return judged(self._plan, standing, params, done), done, stepped
 
     def _choose(
         self, round_: int, present: Mapping[PartyId, SimulatedParty], params: F32

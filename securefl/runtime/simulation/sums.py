@@ -54,7 +54,7 @@ def sum_up(
     occasions = [(g, Occasion(round_, work, model_of(plan, params, g), clusters)) for work, g in works]
     fate = fates(plan, round_, drawn.assignment, deviations, vetoes)
     totals = _Totals(plan, drawn.assignment)
-    nothing = np.zeros(plan.length, dtype=np.float64)
+    nothing = np.zeros(plan.brought, dtype=np.float64)
     for group, occasion in occasions:
         names = sorted(name for name in fate.survivors if groups.get(name, 0) == group)
         for name, update in trainings.of(occasion, names):
@@ -65,7 +65,7 @@ def sum_up(
                 totals.add(name, number, one.ring)
     last = dict(fate.further)
     sums = [totals.opened(key, last.get(key)) for key in sorted(fate.opened)]
-    for opened in sums if plan.removable is not None else ():
+    for opened in sums if plan.removable(plan.length) is not None else ():
         _keep_noise(plan, parties, round_, opened, last[opened.key].number if opened.key in last else 0)
     return fate, sums
 
@@ -88,6 +88,7 @@ class _Totals:
     """Ring sums by cluster."""
 
     def __init__(self, plan: RunPlan, assignment: Assignment) -> None:
+        self._plan = plan
         self.members = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
         """Of all clusters."""
         self._keys: dict[tuple[PartyId, int], list[ClusterKey]] = {}
@@ -100,9 +101,10 @@ class _Totals:
     def add(self, party: PartyId, work: int, ring: Ring) -> None:
         """Count ``party`` in all of its clusters that sum this work."""
         for key in self._keys[party, work]:
+            words = ring[: self._plan.words(key[0])]
             if key not in self._sums:
-                self._sums[key] = np.zeros_like(ring)
-            np.add(self._sums[key], ring, out=self._sums[key])
+                self._sums[key] = np.zeros_like(words)
+            np.add(self._sums[key], words, out=self._sums[key])
             self._added.setdefault(key, set()).add(party)
 
     def opened(self, key: ClusterKey, attempt: Attempt | None) -> ClusterSum:

@@ -7,5 +7,7 @@ from .log import SITE_LOG as SITE_LOG
 from .log import SiteLog as SiteLog
 from .site import Metrics as Metrics
 from .site import Round as Round
+from .tables import confusion as confusion
+from .tables import score_histogram as score_histogram
 from .trainer import SiteFit as SiteFit
 from .trainer import SiteTrainer as SiteTrainer

@@ -8,13 +8,18 @@ import numbers
 from collections.abc import Awaitable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
-from securefl.base.errors import UsageError
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.metrics import said_by
+from securefl.scenario import SiteEvaluation
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.log import SiteLog
 from securefl.training.sites.site import Change, Metrics, Round, Site
 
+NO_METRICS = SiteEvaluation()
 ResultT = TypeVar("ResultT")
 
 
@@ -27,6 +32,8 @@ class SiteFit(NamedTuple):
     metrics: Metrics
     received: Metrics | None
     """Metrics of the model that it began with; None where the site does not evaluate."""
+    said: F64 | None = None
+    """Those that the scenario declares, as words f64 ``(w,)``; None where it declares none."""
 
 
 class SiteTrainer:
@@ -37,19 +44,32 @@ class SiteTrainer:
         layout: of the vector.
         planned: rounds of the run at most.
         log: the site's own.
+        evaluation: metrics that the scenario declares.
+
+    Raises:
+        ConfigError: metrics are declared, and the site does not evaluate.
     """
 
-    def __init__(self, site: Site, layout: Layout, planned: int, log: SiteLog) -> None:
+    def __init__(
+        self, site: Site, layout: Layout, planned: int, log: SiteLog, evaluation: SiteEvaluation = NO_METRICS
+    ) -> None:
+        if evaluation.metrics and getattr(site, "evaluate", None) is None:
+            names = ", ".join(metric.name for metric in evaluation.metrics)
+            reason = f"the scenario declares {names}, and the site has no evaluate"
+            raise ConfigError("--site", reason, "give it one that returns (samples, metrics)")
         self._site = site
         self._layout = layout
         self._planned = planned
         self._log = log
+        self._evaluation = evaluation
         self._declared = site.samples
 
     def update(
         self, round_: int, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None
     ) -> F64:
         """The update of this round's training from ``params``, f32 ``(d,)``: f64 ``(d,)``, finite.
+
+        With metrics it goes on with what the site says of ``params``: f64 ``(d + w,)``.
 
         Args:
             round_: the round's number.
@@ -73,7 +93,7 @@ class SiteTrainer:
             self._log.failed(round_, error)
             raise
         self._log.trained(round_, found.samples, found.metrics, found.received)
-        return found.update
+        return found.update if found.said is None else np.concatenate((found.update, found.said))
 
     def fit(self, params: F32, told: Round) -> SiteFit:
         """One evaluation, where the site has it, and one training from ``params``, f32 ``(d,)``.
@@ -83,21 +103,28 @@ class SiteTrainer:
             Exception: whatever the site raised.
         """
         try:
-            received = self._judge(params, told)
-            return SiteFit(*self._fit(params, told), received)
+            received, said = self._judge(params, told)
+            return SiteFit(*self._fit(params, told), received, said)
         except SystemExit as error:
             # It would end the party, and others would see on which model.
             raise SiteError(f"exits with {error.code!r} in place of returning") from error
 
-    def _judge(self, params: F32, told: Round) -> Metrics | None:
-        """What the site says of the model that it got; None where it does not evaluate."""
+    def _judge(self, params: F32, told: Round) -> tuple[Metrics | None, F64 | None]:
+        """What the site says of the model that it got: for its log, and as words; or None."""
         evaluate = getattr(self._site, "evaluate", None)
         if evaluate is None:
-            return None
+            return None, None
         result = _awaited(evaluate(self._layout.arrays(params), told))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise SiteError(f"evaluate returned {_kind(result)}, expected (samples, metrics)")
-        return _metrics(result[1], "evaluate")
+        samples, found = result
+        if not self._evaluation.metrics:
+            return _metrics(found, "evaluate"), None
+        if not isinstance(found, Mapping):
+            raise SiteError(_no_mapping(found, "evaluate"))
+        tables = {one.name for one in self._evaluation.metrics if one.words > 1}
+        numbers_only = {name: value for name, value in found.items() if name not in tables}
+        return _metrics(numbers_only, "evaluate"), said_by(self._evaluation, samples, found)
 
     def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics]:
         result = _awaited(self._site.fit(self._layout.arrays(params), told))
@@ -130,11 +157,15 @@ def _awaited(result: ResultT | Awaitable[ResultT]) -> ResultT:
 
 def _metrics(found: Any, who: str) -> Metrics:
     if not isinstance(found, Mapping):
-        raise SiteError(f"{who} returned metrics of type {type(found).__name__}, expected numbers by name")
+        raise SiteError(_no_mapping(found, who))
     for name, value in found.items():
         if isinstance(value, bool) or not (isinstance(value, numbers.Real) or _is_scalar(value)):
             raise SiteError(f"{who} returned the metric {name} = {value!r}, expected a number")
     return {str(name): float(getattr(value, "item", lambda v=value: v)()) for name, value in found.items()}
+
+
+def _no_mapping(found: object, who: str) -> str:
+    return f"{who} returned metrics of type {type(found).__name__}, expected numbers by name"
 
 
 def _is_scalar(value: Any) -> bool:

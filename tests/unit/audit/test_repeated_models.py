@@ -24,8 +24,8 @@ def found(out: Path, *, repeats: bool, mode: str, rounds: int = 6) -> list[Findi
     """Nine parties in clusters of three; with ``repeats`` the server sends its first model in every round."""
     honest = stepping.after_evaluation
 
-    def again(plan: Any, standing: Any, accuracy: float) -> Any:
-        after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), accuracy)
+    def again(plan: Any, standing: Any, done: Any) -> Any:
+        after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
         return replace(after, params=np.zeros_like(after.params)), outcome
 
     config = scenario(9, rounds=str(rounds), leakage__mode=f'"{mode}"')

@@ -81,8 +81,8 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         (
             "expect = [{ metric = 'accurcy' }]",
             'expect.0.metric: "accurcy" is not a choice (did you mean accuracy? one of aborted, accuracy,'
-            " backdoor_success, checks_failed, clusters_lost, dishonest_counted, epsilon, false_alarms,"
-            " opened_sums, refusals, rounds, skippers_failed, survivors, updates_refused,"
+            " backdoor_success, checks_failed, clusters_lost, dishonest_counted, epsilon, evaluation,"
+            " false_alarms, opened_sums, refusals, rounds, skippers_failed, survivors, updates_refused,"
             " verified_rounds)",
         ),
         (

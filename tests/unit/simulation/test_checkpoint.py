@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.privacy.checks.evidence import CheckEvidence
-from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.phases import BestSoFar, Standing
 from securefl.protocol.round.server.trust import Trust
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.simulation.checkpoint import read_checkpoint, write_checkpoint
@@ -57,6 +57,7 @@ def written(path: Path, trust: Trust) -> RunPlan:
         trust=trust,
         atom_seed=ATOM_SEED,
         suspicion=SUSPICION,
+        best=BestSoFar(1, 0.1 + 0.7, np.array([4, 3, 0.3, -1e-38], dtype=np.float32)),
     )
     write_checkpoint(path, plan, standing, {B}, training="some")
     return plan
@@ -78,6 +79,9 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
     assert numbers == (3, 1, 2, 1)
     assert standing.best_accuracy == 0.1 + 0.2
     assert standing.atom_seed == ATOM_SEED
+    assert standing.best is not None
+    assert (standing.best.round, standing.best.value) == (1, 0.1 + 0.7)
+    assert standing.best.params.tobytes() == np.array([4, 3, 0.3, -1e-38], dtype=np.float32).tobytes()
     assert dict(standing.suspicion) == SUSPICION
 
 

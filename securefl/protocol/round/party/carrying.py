@@ -40,4 +40,4 @@ def global_step(plan: RunPlan, before: F32, after: F32) -> F64 | None:
 
 def own_upload(plan: RunPlan, upload: Upload, weight: float) -> F64:
     """Minus what a cluster of one is opened to, its noise included: f64 ``(d,)``, uphill."""
-    return -plan.fixed_point.decode(from_ring(upload.ring), weight)
+    return -plan.fixed_point.decode(from_ring(upload.ring[: plan.length]), weight)

@@ -28,6 +28,7 @@ from securefl.protocol.messages import (
     NO_GROUP,
     Announce,
     AnyMessage,
+    BestModel,
     ChainedReveal,
     Hello,
     Invite,
@@ -59,7 +60,7 @@ from securefl.protocol.round.shared.choices import KeptChoice, answer, choices_d
 from securefl.protocol.round.shared.draw import Draw, draw_round, drawn_report, shortage, usable_samples
 from securefl.protocol.round.shared.groups import fits_groups, model_of
 from securefl.protocol.round.shared.randomness import instance_entropy, nonce_entropy
-from securefl.protocol.round.shared.reports import Effects, SatOut
+from securefl.protocol.round.shared.reports import Effects, ModelKept, SatOut
 from securefl.protocol.round.shared.statement import announced_digest, mask_binding, model_digest
 from securefl.protocol.secure_sum import MemberPhase
 from securefl.protocol.wire import open_relayed
@@ -91,6 +92,22 @@ def on_model(ctx: PartyContext, phase: PartyPhase, place: Place, message: ModelA
         raise PeerError(SERVER, f"model of {len(message.params)} bytes, expected {4 * ctx.plan.broadcast}")
     params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
     return Informed(_with_model(ctx, phase, place.round, params), place.round, params, model_digest(params))
+
+
+def on_best(ctx: PartyContext, phase: PartyPhase, place: Place, message: BestModel) -> Effects:
+    """Keep the model that the server says is best; an active server names one that this party has worked on.
+
+    Raises:
+        PeerError: it is of another length, nobody asked for it, or it is not among those.
+    """
+    if len(message.params) != 4 * ctx.plan.broadcast or ctx.plan.scenario.stop.metric is None:
+        raise PeerError(SERVER, f"names a best model of {len(message.params)} bytes, and none is expected")
+    params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
+    seen = frozenset[bytes]() if isinstance(phase, Ended) else phase.past.seen
+    if ctx.plan.limits.quorum is not None and model_digest(params) not in seen:
+        reason = f"names a best model of round {place.round}, which this party has not worked on"
+        raise PeerError(SERVER, reason)
+    return (Report(ModelKept(place.round, params)),)
 
 
 def _with_model(ctx: PartyContext, phase: PartyPhase, round_: int, params: F32) -> Past:
@@ -254,6 +271,8 @@ def on_reveals(
         adverts.append(Send(SERVER, Place(phase.round, r, j, 0), advert))
     # From here on the update counts as released, whatever comes of it.
     past = replace(past, releases=past.releases + works_of(ctx.plan.scenario.clustering))
+    if ctx.plan.scenario.stop.metric is not None:
+        past = replace(past, seen=past.seen | {phase.model})
     samples_used = usable_samples(ctx.plan, certified)
     working = Working(
         past,

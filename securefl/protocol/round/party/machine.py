@@ -33,6 +33,7 @@ from securefl.protocol.kernel import (
 from securefl.protocol.messages import (
     Announce,
     AnyMessage,
+    BestModel,
     Certificate,
     Freeze,
     Goodbye,
@@ -53,6 +54,7 @@ from securefl.protocol.round.party.draw import (
     MAX_REDRAWS,
     invited_before,
     on_announce,
+    on_best,
     on_chosen,
     on_invite,
     on_model,
@@ -186,6 +188,15 @@ class PartyMachine:
         due = phase.submit_at if isinstance(phase, Working) else None
         return patience if due is None else min(due, patience)
 
+    def _on_model(
+        self, phase: PartyPhase, place: Place, message: ModelAnnounce | BestModel
+    ) -> tuple[PartyPhase, Effects]:
+        """Take the model of a round, or the one to keep in the end."""
+        if isinstance(message, BestModel):
+            return phase, on_best(self._ctx, phase, place, message)
+        after = on_model(self._ctx, phase, place, message)
+        return after, (Report(SatOut(phase.round, WITHOUT_IT)),) if isinstance(phase, Working) else ()
+
     def _join(self) -> Send[AnyMessage]:
         return Send(SERVER, Place(-1), Join(config_digest=self._ctx.plan.config_digest()))
 
@@ -202,11 +213,8 @@ class PartyMachine:
                 return phase, (self._join(),) if isinstance(event.message, RollCall) else ()
             case Goodbye(reason=reason, aborted=aborted):
                 return Ended(), (Aborted(reason) if aborted else Finished(reason),)
-            case ModelAnnounce() as message:
-                after = on_model(self._ctx, phase, event.place, message)
-                if not isinstance(phase, Working):
-                    return after, ()
-                return after, (Report(SatOut(phase.round, WITHOUT_IT)),)
+            case (ModelAnnounce() | BestModel()) as message:
+                return self._on_model(phase, event.place, message)
             case (Invite() | Announce() | Reveals()) as message:
                 return _drawing(self._ctx, phase, event.place, message)
             case _:

@@ -113,6 +113,8 @@ class Past:
     """The last link of the chain of models that this party has seen confirmed."""
     verifying: Verifying | None = None
     """The last round that it can verify."""
+    seen: frozenset[bytes] = frozenset()
+    """Digests of the models that it has worked on; kept where the server is to name the best of them."""
     announced: SignedClaim | None = None
     """The link of the last announcement, as the server signed it."""
 

@@ -138,8 +138,8 @@ def on_submit(ctx: PartyContext, phase: Working, now: float) -> tuple[Working, E
 
 
 def _sendable(ctx: PartyContext, phase: Working, event: Trained) -> tuple[F64, str]:
-    """The update to send of a training, f64 ``(d,)``, and why it is nothing where it is."""
-    nothing = np.zeros(ctx.plan.length, dtype=np.float64)
+    """What to send of a training, f64 ``(d + w,)`` as it ended, and why it is nothing where it is."""
+    nothing = np.zeros(ctx.plan.brought, dtype=np.float64)
     if phase.groupless:
         # It has trained all the same, so that its answer takes as long as any other.
         return nothing, phase.groupless
@@ -189,7 +189,8 @@ def _submit(ctx: PartyContext, phase: Working, key: ClusterKey) -> tuple[Working
         return phase, ()
     without = ctx.seams.without(instance.setup.certain, phase.round)
     entropy = instance_entropy(ctx.entropy, instance.setup.place)
-    step = ctx.sums.member.submit(instance, phase.uploads[work].ring, entropy, without)
+    ring = phase.uploads[work].ring[: ctx.plan.words(key[0])]
+    step = ctx.sums.member.submit(instance, ring, entropy, without)
     return (phase, ()) if step is None else (_with(phase, key, step.phase), _said(step))
 
 

@@ -62,6 +62,10 @@ def _shares_unchanged(shares: ReleasedShares, _round: int) -> ReleasedShares:
     return shares
 
 
+def _said_unchanged(said: F64, _occasion: Occasion) -> F64:
+    return said
+
+
 Encode = Callable[[RunPlan, F64, Entropy, Occasion], Encoded]
 """Rounds an update to integers, at the seam of that name."""
 
@@ -83,6 +87,8 @@ class Seams:
     out of this sum, and the round's number."""
     encoded: Callable[[I64, Occasion], I64] = _encoded_unchanged
     """i64 values after encoding and noise, before the ring."""
+    said: Callable[[F64, Occasion], F64] = _said_unchanged
+    """f64 metrics of the received model, in samples; never asked where the scenario declares none."""
     release: Callable[[ReleasedShares, int], ReleasedShares] = _shares_unchanged
     """The shares that are about to be sealed to the server, and the round's number."""
 
@@ -95,7 +101,7 @@ class Upload:
     """One encoded update, the same in all attempts and, unless there is ``new_work``, all reclusterings."""
 
     ring: Ring
-    """Shape (d,). It never leaves the party unmasked."""
+    """Shape (d,), with metrics (d + w,). It never leaves the party unmasked."""
     saturated: int
     """Coordinates beyond the encoding's range."""
 
@@ -111,13 +117,14 @@ def make_upload(
     Args:
         plan: gives clip bound, fixed-point grid and ring.
         occasion: of this update.
-        update: what training is to add to the parameters, f64 ``(d,)``.
+        update: what training is to add to the parameters; with metrics followed by what the party says of
+            those that it received, f64 ``(d + w,)``.
         weight: the party's public weight in (0, 1].
         entropy: of this party, round and work; rounding and noise are drawn from it once.
         seams: where an attacking party deviates.
     """
-    expect(update, "update", np.float64, (plan.length,))
-    sent = seams.update(update, occasion)
+    expect(update, "update", np.float64, (plan.brought,))
+    sent = seams.update(update[: plan.length], occasion)
     bound = plan.scenario.encoding.clip
     clipped = seams.clip(sent, None if bound == "none" else bound, occasion)
     encoded = seams.encode(plan, clipped * weight, entropy.child("rounding"), occasion)
@@ -125,4 +132,8 @@ def make_upload(
     if mechanism is not None:
         values = values + seams.noise(mechanism.noise(entropy.child("noise")), occasion)
     values = seams.encoded(values, occasion)
+    metrics = plan.metrics
+    if metrics is not None:
+        said = metrics.encoded(seams.said(update[plan.length :], occasion))
+        values = np.concatenate((values, said + metrics.noise(entropy.child("metric noise"))))
     return Upload(to_ring(values, plan.limits.ring_bits), encoded.saturated)

@@ -28,9 +28,10 @@ def checks_of(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[S
     if plan.mechanism is None:
         raise UsageError("there is no noise that a sum could be checked for")
     if checks.kind == "published":
-        return tuple(_published(plan.mechanism, round_, opened) for opened in sums)
+        return tuple(_published(plan.mechanism, round_, opened, plan.length) for opened in sums)
     agreed = agreed_of(plan.scenario, plan.mechanism)
-    verdicts = check_sums([OpenedSum(from_ring(one.ring), len(one.survivors)) for one in sums], agreed)
+    opened_sums = [OpenedSum(from_ring(one.ring[: plan.length]), len(one.survivors)) for one in sums]
+    verdicts = check_sums(opened_sums, agreed)
     return tuple(
         SumChecked(
             round_, *opened.key, verdict.ok, verdict.family.p_value, verdict.family.reason, verdict.e_values
@@ -64,7 +65,7 @@ def too_long(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[Su
         return ()
     found = []
     for one in sums:
-        values, most = from_ring(one.ring), largest_sum(plan.scenario, len(one.survivors))
+        values, most = from_ring(one.ring[: plan.length]), largest_sum(plan.scenario, len(one.survivors))
         # Not by magnitudes: the lowest integer has none.
         if (values > most).any() or (values < -most).any():
             reason = "longer than its members can encode"
@@ -72,8 +73,8 @@ def too_long(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[Su
     return tuple(found)
 
 
-def _published(mechanism: Mechanism, round_: int, opened: ClusterSum) -> SumChecked:
-    values = from_ring(opened.ring).astype(np.float64)
+def _published(mechanism: Mechanism, round_: int, opened: ClusterSum, length: int) -> SumChecked:
+    values = from_ring(opened.ring[:length]).astype(np.float64)
     verdict = first_stage(values, mechanism.shares.share_std)
     worst = min(verdict, key=lambda one: (one.ok, one.p_value))
     return SumChecked(round_, *opened.key, verdict.ok, worst.p_value, f"{worst.check}: {worst.reason}", ())

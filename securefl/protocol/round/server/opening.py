@@ -30,6 +30,7 @@ from securefl.protocol.messages import Certificate, Endorse, Goodbye, Release, R
 from securefl.protocol.round.server.accusing import of_deals
 from securefl.protocol.round.server.checking import checks_of, failed, too_long
 from securefl.protocol.round.server.gather import abort, begin_round, close_hellos, skip_round
+from securefl.protocol.round.server.measuring import judged, kept_model, with_metrics
 from securefl.protocol.round.server.phases import (
     Attesting,
     Certifying,
@@ -336,9 +337,12 @@ def _step(
     totals: Mapping[ClusterKey, int] | None = None,
 ) -> tuple[Evaluating, Effects]:
     """Aggregate, step and ask for an evaluation."""
+    params = standing.params
     standing, done, stepped = after_sums(
         ctx.plan, standing, drawn, survivors, sums, gradients, excluded, totals
     )
+    done = with_metrics(ctx.plan, done, sums)
+    standing = judged(ctx.plan, standing, params, done)
     return Evaluating(standing, done), (Report(stepped), Evaluate(standing.round, standing.params))
 
 
@@ -348,7 +352,7 @@ def on_evaluated(ctx: ServerContext, phase: Evaluating, event: Evaluated) -> tup
         phase.done, accuracy=event.accuracy, loss=event.loss, backdoor_success=event.backdoor_success
     )
     done = Report(tested)
-    standing, outcome = after_evaluation(ctx.plan, phase.standing, event.accuracy)
+    standing, outcome = after_evaluation(ctx.plan, phase.standing, tested)
     if outcome is None:
         greeting, effects = begin_round(ctx, standing, event.now)
         return greeting, (done, *effects)
@@ -391,4 +395,5 @@ def _end(standing: Standing, outcome: Finished | Aborted) -> tuple[ServerPhase, 
         ended, effects = abort(outcome.reason)
         return ended, (final, *effects)
     goodbye = Goodbye(reason=outcome.reason, aborted=False)
-    return Ended(goodbye), (final, Send(EVERYONE, Place(-1), goodbye), outcome)
+    best = () if standing.best is None else kept_model(standing.best)
+    return Ended(goodbye), (final, *best, Send(EVERYONE, Place(-1), goodbye), outcome)

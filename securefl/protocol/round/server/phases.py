@@ -64,6 +64,16 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
+class BestSoFar:
+    """The model of which ``stop.metric`` says most good so far."""
+
+    round: int
+    """The round that began with it."""
+    value: float
+    params: F32 = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """State that the server carries from round to round."""
 
@@ -72,7 +82,9 @@ class Standing:
     velocity: F64 = field(repr=False)
     best_accuracy: float = -1.0
     stale_rounds: int = 0
-    """Rounds since the best accuracy."""
+    """Rounds since the best accuracy, or the best value of ``stop.metric``."""
+    best: BestSoFar | None = None
+    """With ``stop.metric``: the best model that sites have evaluated."""
     updates: int = 0
     """Rounds that gave an update."""
     fruitless_rounds: int = 0

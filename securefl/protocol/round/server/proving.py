@@ -159,6 +159,7 @@ def without_claim(standing: Standing) -> Standing:
         trust=before.trust,
         best_accuracy=before.best_accuracy,
         stale_rounds=before.stale_rounds,
+        best=before.best,
         updates=before.updates,
         fruitless_rounds=before.fruitless_rounds,
         pending=None,

@@ -97,7 +97,7 @@ def stack_of(
     decoded = [
         np.zeros(plan.length)
         if opened.key in excluded
-        else plan.fixed_point.decode(from_ring(opened.ring), total)
+        else plan.fixed_point.decode(from_ring(opened.ring[: plan.length]), total)
         for opened, total in zip(sums, totals, strict=True)
     ]
     return Stack(

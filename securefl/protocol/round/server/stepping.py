@@ -16,6 +16,7 @@ from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round.party.carrying import carries
 from securefl.protocol.round.server.group_start import parted
 from securefl.protocol.round.server.group_sums import aggregate_groups
+from securefl.protocol.round.server.measuring import end_by_metric
 from securefl.protocol.round.server.optimiser import past_update, server_step
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import (
@@ -199,14 +200,14 @@ def without_clusters(
 
 
 def after_evaluation(
-    plan: RunPlan, standing: Standing, accuracy: float | None
+    plan: RunPlan, standing: Standing, done: RoundDone
 ) -> tuple[Standing, Finished | Aborted | None]:
     """Note the accuracy of the round's model; say whether and how the run ends with it.
 
     Args:
         plan: of the run.
         standing: after the round's step.
-        accuracy: of its model; None where nobody tests it, so that nothing of ``[stop]`` goes by it.
+        done: the round, with the accuracy of the model that it made: None where the server tests nothing.
 
     Returns:
         The standing, of the next round where there is one, and the end, None where the run goes on.
@@ -223,8 +224,8 @@ def after_evaluation(
     if not np.isfinite(standing.params).all():
         # Nobody could learn from it, and parties that cannot send zeros: no round would tell.
         return standing, Aborted("the model is no longer finite: lower server_optimiser.learning_rate")
-    reason = ""
-    if accuracy is not None:
+    reason, accuracy = end_by_metric(plan, standing, done), done.accuracy
+    if accuracy is not None and stop.metric is None:
         better = accuracy > standing.best_accuracy
         standing = replace(
             standing,

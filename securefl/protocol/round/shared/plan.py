@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from msgspec.structs import replace
 
+from securefl.base.arrays import Ring
 from securefl.base.crypto import Roster, digest
 from securefl.base.ids import DEALER, Instance, PartyId, RunId
 from securefl.methods.clustering import COUNTS, fewest_present, hides_groups, leakage_colluders, wanted_of
 from securefl.methods.encoding import FixedPoint, to_ring
 from securefl.methods.feasibility import DerivedLimits
+from securefl.methods.metrics import MetricWords, metric_words
 from securefl.methods.privacy import ComponentPlan, Mechanism, mechanism_of
 from securefl.protocol.kernel import Place
 from securefl.protocol.messages import MILLION, SEATS
@@ -73,7 +76,21 @@ class RunPlan:
         """Length of the vectors that a reclustering sums: d, or the seats of k slots for hidden counts."""
         if hides_groups(self.scenario.groups) and reclustering == COUNTS:
             return self.models * SEATS
-        return self.length
+        return self.brought if reclustering == 0 else self.length
+
+    @property
+    def brought(self) -> int:
+        """Length of what a party brings: d for its update, then what it says of the model (w words)."""
+        return self.length + self.scenario.evaluation.words
+
+    @property
+    def metrics(self) -> MetricWords | None:
+        """The words of the run's metrics, in reclustering 0 behind the update; None without any.
+
+        Raises:
+            ConfigError: they do not fit the ring.
+        """
+        return metric_words(self.scenario, self.limits.ring_bits)
 
     @property
     def fixed_point(self) -> FixedPoint:
@@ -135,22 +152,27 @@ class RunPlan:
             binding=binding,
             length=self.words(place.reclustering),
             ring_bits=self.limits.ring_bits,
-            removable=self.removable,
+            removable=self.removable(self.words(place.reclustering)),
             everyone=self.sums.everyone,
             verified=sums.verified,
         )
 
-    @property
-    def removable(self) -> Removable | None:
-        """The noise that released shares take out of a sum again; None without dropout-exact shares."""
+    def removable(self, words: int) -> Removable | None:
+        """The noise that released shares take out of a sum of so many words again; None without such noise.
+
+        The noise of metrics stays: what is taken out of their words is zero.
+        """
         mechanism, bits = self.mechanism, self.limits.ring_bits
         if mechanism is None or not isinstance(mechanism.shares, ComponentPlan):
             return None
         drawn = mechanism.component
         shares = mechanism.shares
-        return Removable(
-            shares.planned, len(shares.stds), lambda number, key: to_ring(drawn(number, key), bits)
-        )
+
+        def expand(number: int, key: bytes) -> Ring:
+            values = drawn(number, key)
+            return to_ring(np.concatenate((values, np.zeros(words - len(values), np.int64))), bits)
+
+        return Removable(shares.planned, len(shares.stds), expand)
 
 
 def published_limits(scenario: Scenario) -> PublishedLimits:

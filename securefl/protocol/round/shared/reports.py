@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias, TypeGuard, get_args
 
 from securefl.base.arrays import F32
 from securefl.base.ids import PartyId
+from securefl.methods.metrics import Doubted, Measured
 from securefl.protocol.kernel import Effect
 from securefl.protocol.messages import AnyMessage
 from securefl.protocol.round.server.stacking import ClusterSum
@@ -273,6 +274,10 @@ class RoundDone:
     """Share of patched test samples that get the backdoor's class; None where none is looked for."""
     suspects: tuple[Suspect, ...] = ()
     """The evidence of the checks so far, this round's included."""
+    metrics: tuple[Measured, ...] = ()
+    """What sites say of the model that the round began with."""
+    doubted: tuple[Doubted, ...] = ()
+    """Sums whose metrics are impossible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +285,15 @@ class ModelFinal:
     """Server: the parameters at the end of the run."""
 
     round: int
+    params: F32
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKept:
+    """Server: the best parameters by ``stop.metric``; party: those that it was told are best."""
+
+    round: int
+    """That began with them."""
     params: F32
 
 
@@ -401,6 +415,7 @@ AnyReport: TypeAlias = (
     | ModelStepped
     | RoundDone
     | ModelFinal
+    | ModelKept
     | UpdateEncoded
     | NothingLearned
     | SharesReleased

@@ -1,0 +1,5 @@
+"""Metrics of the received model, pooled over sites in the masked sums."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

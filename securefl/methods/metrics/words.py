@@ -1,0 +1,229 @@
+"""Metric words: what a site says of the model that it received, as integers behind its update.
+
+Words are counts of samples, or sums over samples, so that their sum over sites is what one site with all
+samples would have: first the number of samples, then each metric in the order of the scenario.
+
+==========  ===========================================================================  ==================
+kind        words                                                                        at most, each
+==========  ===========================================================================  ==================
+mean        its mean times the samples, over the larger of abs(lower) and abs(upper)     the samples
+sum         it times the cap, over the same                                              the cap
+histogram   samples by class and bin                                                     the samples in all
+confusion   samples by true and predicted class                                          the samples in all
+==========  ===========================================================================  ==================
+
+A site of more samples than the cap says everything of so many: it counts for no more. So each metric's words
+have an L2 norm of at most the cap, and all words together of sqrt(1 + metrics) times it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from securefl.base.arrays import F64, I64, expect
+from securefl.base.entropy import Entropy
+from securefl.base.errors import ConfigError, SecureflError
+from securefl.methods.clustering import largest_cluster
+from securefl.methods.privacy import MAX_STD, NoiseTable, Placement, noise_table, plan_shares
+from securefl.scenario import Metric, Scenario, SiteEvaluation
+
+FINEST = 16
+"""Binary digits after the point of a word at most."""
+COARSEST = -30
+
+
+class MetricError(SecureflError):
+    """What a site says of the model cannot be counted. One line; it stays at the site."""
+
+
+def parts_of(evaluation: SiteEvaluation) -> list[tuple[Metric, slice]]:
+    """Each metric and its words."""
+    found, at = list[tuple[Metric, slice]](), 1
+    for metric in evaluation.metrics:
+        found.append((metric, slice(at, at + metric.words)))
+        at += metric.words
+    return found
+
+
+def said_by(evaluation: SiteEvaluation, samples: object, values: Mapping[str, Any]) -> F64:
+    """What a site says of a model, in samples: f64 ``(w,)``.
+
+    Args:
+        evaluation: of the scenario.
+        samples: that it tested the model on.
+        values: by name, of all metrics that the scenario declares; others stay at the site.
+
+    Raises:
+        MetricError: one is missing, not finite, of another shape, or counts more samples than there are.
+    """
+    if isinstance(samples, bool) or not isinstance(samples, numbers.Integral) or int(samples) < 1:
+        raise MetricError(f"evaluate tested on {samples!r} samples, expected a whole number from 1")
+    whole, cap = float(samples), float(evaluation.samples)
+    words = np.zeros(evaluation.words)
+    words[0] = whole
+    for metric, at in parts_of(evaluation):
+        words[at] = _said(metric, whole, values)
+    words *= min(1.0, cap / whole)
+    for metric, at in parts_of(evaluation):
+        if metric.kind == "sum":
+            # One number of a site counts whole, however many samples it has.
+            words[at] = _said(metric, whole, values) * cap
+    return words
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetricWords:
+    """How a run's metrics become words, and words become numbers again; made by :func:`metric_words`."""
+
+    evaluation: SiteEvaluation
+    scale: int
+    """A word of w stands for w 2^-scale samples."""
+    table: NoiseTable | None
+    """One party's noise on each word; None without privacy."""
+    slack: float
+    """Standard deviation of what the noise of one party adds to a word, samples."""
+
+    @property
+    def length(self) -> int:
+        """w, the number of words."""
+        return self.evaluation.words
+
+    def encoded(self, said: F64) -> I64:
+        """The integers of what a site says, i64 ``(w,)``, whatever it says: no norm is beyond the bound.
+
+        Args:
+            said: f64 ``(w,)`` as from :func:`said_by`; zeros of a site that said nothing.
+        """
+        expect(said, "metrics", np.float64, (self.length,))
+        cap = float(self.evaluation.samples)
+        bounded = np.nan_to_num(said, nan=0.0, posinf=cap, neginf=-cap)
+        samples = bounded[0] = min(max(bounded[0], 0.0), cap)
+        for metric, at in parts_of(self.evaluation):
+            block = bounded[at]
+            if metric.kind in {"histogram", "confusion"}:
+                np.clip(block, 0.0, samples, out=block)
+                total = float(block.sum())
+                block *= samples / total if total > samples else 1.0
+            else:
+                most = cap if metric.kind == "sum" else samples
+                np.clip(block, -most, most, out=block)
+        # Towards zero, so that nothing grows.
+        return np.trunc(np.ldexp(bounded, self.scale)).astype(np.int64)
+
+    def noise(self, entropy: Entropy) -> I64:
+        """One party's noise, i64 ``(w,)``; zeros without privacy."""
+        return (
+            np.zeros(self.length, dtype=np.int64)
+            if self.table is None
+            else self.table.sample(self.length, entropy)
+        )
+
+    def read(self, total: I64) -> F64:
+        """A sum of words as samples, f64 ``(w,)``."""
+        expect(total, "metrics", np.int64, (self.length,))
+        read: F64 = np.ldexp(total.astype(np.float64), -self.scale)
+        return read
+
+    def doubt(self, read: F64, members: int) -> str:
+        """Why a sum of so many members cannot be what honest ones say; empty where it can.
+
+        With noise, words may be six standard deviations beyond what is possible without.
+        """
+        cap, slack = float(self.evaluation.samples), 6 * self.slack * math.sqrt(members)
+        samples = read[0]
+        if not -slack <= samples <= members * cap + slack:
+            return f"{samples:g} samples, and {members} members have at most {members * cap:g}"
+        for metric, at in parts_of(self.evaluation):
+            block = read[at]
+            most = members * cap if metric.kind == "sum" else samples
+            rounding = members * math.ldexp(1.0, -self.scale)
+            least = -slack if metric.kind in {"histogram", "confusion"} else -most - slack - rounding
+            if block.min() < least:
+                return f"{metric.name} is below what is possible"
+            reached = float(block.sum() if metric.words > 1 else block[0])
+            if reached > most + slack * math.sqrt(metric.words) + slack + rounding:
+                return f"{metric.name} counts more than there is"
+        return ""
+
+
+@functools.lru_cache(maxsize=16)
+def metric_words(scenario: Scenario, ring_bits: int) -> MetricWords | None:
+    """The words of a scenario's metrics; None where it declares none.
+
+    Args:
+        scenario: settled, where it has privacy.
+        ring_bits: of the ring that sums are in.
+
+    Raises:
+        ConfigError: no unit is so fine that noise has a law, and so coarse that no sum wraps.
+    """
+    evaluation, privacy = scenario.evaluation, scenario.privacy
+    if not evaluation.metrics:
+        return None
+    members = largest_cluster(scenario)
+    norm = evaluation.samples * math.sqrt(1 + len(evaluation.metrics))
+    target = 0.0 if privacy.unit == "none" else (privacy.multiplier or 1.0) * evaluation.noise * norm
+    for scale in range(FINEST, COARSEST, -1):
+        table = None
+        if target:
+            sums = scenario.secure_sum
+            placement: Placement = "local" if privacy.placement == "local" else "threshold"
+            steps = math.ldexp(target, scale)
+            shares = plan_shares(placement, steps, sums.min_survivors, sums.colluders_per_cluster)
+            if shares.share_std > MAX_STD:
+                continue
+            table = noise_table(privacy.law, shares.share_std, "evaluation.noise")
+        reached = math.ldexp(evaluation.samples, scale) + (table.largest if table else 0)
+        if members * reached < 2 ** (ring_bits - 1) and reached < 2**53:
+            std = 0.0 if table is None else math.ldexp(table.std, -scale)
+            return MetricWords(evaluation, scale, table, std)
+    reason = f"{members} members of {evaluation.samples} samples do not fit {ring_bits} bits"
+    raise ConfigError("evaluation.samples", reason, "fewer, or encoding.ring_bits = 64")
+
+
+def _said(metric: Metric, samples: float, values: Mapping[str, Any]) -> F64:
+    """One metric's words of a site, f64 ``(words,)``."""
+    if metric.name not in values:
+        raise MetricError(f"evaluate gave no metric {metric.name}, which the scenario declares")
+    try:
+        found = np.asarray(values[metric.name], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise MetricError(
+            f"evaluate gave {metric.name} = {values[metric.name]!r}, expected numbers"
+        ) from error
+    if not np.isfinite(found).all():
+        raise MetricError(f"evaluate gave a {metric.name} that is not finite")
+    shape = _shape(metric)
+    if found.shape != shape and not (metric.words == 1 and found.size == 1):
+        raise MetricError(f"evaluate gave {metric.name} of shape {found.shape}, expected {shape}")
+    found = found.reshape(-1)
+    if metric.kind in {"mean", "sum"}:
+        clipped = np.clip(found, metric.lower, metric.upper) / unit_of(metric)
+        return clipped * samples if metric.kind == "mean" else clipped
+    if found.min() < 0 or found.sum() > samples:
+        raise MetricError(
+            f"evaluate counted {found.sum():g} in {metric.name}, and tested on {samples:g} samples"
+        )
+    return found
+
+
+def _shape(metric: Metric) -> tuple[int, ...]:
+    match metric.kind:
+        case "histogram":
+            return (metric.classes, metric.bins) if metric.classes > 1 else (metric.bins,)
+        case "confusion":
+            return (metric.classes, metric.classes)
+        case _:
+            return ()
+
+
+def unit_of(metric: Metric) -> float:
+    """The largest magnitude of a mean or a sum."""
+    return max(abs(metric.lower), abs(metric.upper))

@@ -1,0 +1,73 @@
+"""The model that a round began with, as its sites see it: pooled metrics, early stop, the best so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from securefl.base.arrays import F32
+from securefl.base.ids import EVERYONE
+from securefl.methods.encoding import from_ring
+from securefl.methods.metrics import Doubted, Measured, measure
+from securefl.methods.robust import Mean
+from securefl.protocol.kernel import Place, Report, Send
+from securefl.protocol.messages import BestModel
+from securefl.protocol.round.server.phases import BestSoFar, Standing
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.plan import RunPlan
+from securefl.protocol.round.shared.reports import Effects, ModelKept, RoundDone
+
+
+def with_metrics(plan: RunPlan, done: RoundDone, sums: Sequence[ClusterSum]) -> RoundDone:
+    """The report of a round, with what its opened sums say of the model that it began with."""
+    found, doubted = measured_by(plan, sums)
+    return replace(done, metrics=found, doubted=doubted)
+
+
+def measured_by(
+    plan: RunPlan, sums: Sequence[ClusterSum]
+) -> tuple[tuple[Measured, ...], tuple[Doubted, ...]]:
+    """The metrics of a round's sums, and the sums whose metrics are impossible; nothing without metrics."""
+    words = plan.metrics
+    if words is None:
+        return (), ()
+    asked = plan.scenario.evaluation.report
+    median = asked == "median" or (asked == "auto" and not isinstance(plan.scenario.aggregation.rule, Mean))
+    first = [one for one in sums if one.reclustering == 0]
+    tails = [(one.cluster, from_ring(one.ring[plan.length :]), len(one.survivors)) for one in first]
+    return measure(words, tails, median=median)
+
+
+def judged(plan: RunPlan, standing: Standing, params: F32, done: RoundDone) -> Standing:
+    """The standing with the model that the round began with, ``params``, noted if it is the best so far.
+
+    Rounds without the metric that stopping goes by change nothing: neither the best nor the patience.
+    """
+    one, best = _of(plan, done), standing.best
+    if one is None:
+        return standing
+    if best is not None and not (one.value > best.value if one.higher else one.value < best.value):
+        return replace(standing, stale_rounds=standing.stale_rounds + 1)
+    return replace(standing, best=BestSoFar(done.round, one.value, params), stale_rounds=0)
+
+
+def kept_model(best: BestSoFar) -> Effects:
+    """The report of the best model at the end of a run, and the message that tells parties to keep it."""
+    message = BestModel(params=best.params.astype("<f4", copy=False).tobytes())
+    return Report(ModelKept(best.round, best.params)), Send(EVERYONE, Place(best.round), message)
+
+
+def end_by_metric(plan: RunPlan, standing: Standing, done: RoundDone) -> str:
+    """Why a run ends with this round, by what its sites say of its model; empty where it goes on."""
+    stop, one = plan.scenario.stop, _of(plan, done)
+    if one is None:
+        return ""
+    if stop.target is not None and (one.value >= stop.target if one.higher else one.value <= stop.target):
+        return f"{one.name} {one.value:.4f} reached the target {stop.target:g}"
+    if stop.patience is not None and standing.stale_rounds >= stop.patience:
+        return f"no better {one.name} in {stop.patience} rounds"
+    return ""
+
+
+def _of(plan: RunPlan, done: RoundDone) -> Measured | None:
+    return next((one for one in done.metrics if one.name == plan.scenario.stop.metric), None)

@@ -1,0 +1,73 @@
+"""Tables of counts for metrics of kind ``histogram`` and ``confusion``, from what a model says of samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.errors import UsageError
+
+Counts = npt.NDArray[np.int64]
+
+
+def score_histogram(
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike | None = None,
+    bins: int = 20,
+    lower: float = 0.0,
+    upper: float = 1.0,
+) -> Counts:
+    """Samples by score, for a metric of kind ``histogram``: its AUC where there are labels, else its median.
+
+    Args:
+        scores: one of each sample, shape (n,); what lies outside the range counts in the outermost bin.
+        labels: 0 or 1 of each, shape (n,).
+        bins: of equal width, as many as the scenario declares.
+        lower: end of the range, as the scenario declares it.
+        upper: the other end.
+
+    Returns:
+        i64 ``(bins,)``; with labels ``(2, bins)``, those of label 0 first.
+
+    Raises:
+        UsageError: not one finite score, and label, of each sample.
+    """
+    found = np.asarray(scores, dtype=np.float64).reshape(-1)
+    if not np.isfinite(found).all() or not lower < upper or bins < 1:
+        raise UsageError(f"scores must be finite, and {bins} bins from {lower} to {upper} must be some")
+    at = np.clip(((found - lower) / (upper - lower) * bins).astype(np.int64), 0, bins - 1)
+    if labels is None:
+        return np.bincount(at, minlength=bins)
+    return _pairs(_whole(labels, 2, len(found)), at, (2, bins))
+
+
+def confusion(labels: npt.ArrayLike, predicted: npt.ArrayLike, classes: int) -> Counts:
+    """Samples by true and predicted class, i64 ``(classes, classes)``, for a metric of kind ``confusion``.
+
+    Args:
+        labels: class of each sample from 0, shape (n,).
+        predicted: the one that the model says, shape (n,).
+        classes: how many there are.
+
+    Raises:
+        UsageError: a class outside, or not one of each for each sample.
+    """
+    true = _whole(labels, classes, None)
+    return _pairs(true, _whole(predicted, classes, len(true)), (classes, classes))
+
+
+def _pairs(rows: Counts, columns: Counts, shape: tuple[int, int]) -> Counts:
+    counts: Counts = np.bincount(rows * shape[1] + columns, minlength=shape[0] * shape[1]).reshape(shape)
+    return counts
+
+
+def _whole(values: Any, classes: int, samples: int | None) -> Counts:
+    found = np.asarray(values).reshape(-1)
+    if samples is not None and len(found) != samples:
+        raise UsageError(f"{len(found)} classes of {samples} samples")
+    as_int: Counts = found.astype(np.int64)
+    if (as_int != found).any() or (len(as_int) and not 0 <= as_int.min() <= as_int.max() < classes):
+        raise UsageError(f"classes must be whole numbers from 0 to {classes - 1}")
+    return as_int

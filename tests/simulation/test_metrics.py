@@ -1,0 +1,231 @@
+"""Metrics of whole runs: pooled over whoever is counted, against what all those samples say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import securefl
+from securefl.training.models.tensors import write_tensors
+
+ROUNDS = 4
+TEXT = """
+name = "metrics"
+parties = 12
+[model]
+type = "weights"
+file = "w.safetensors"
+[clustering]
+size = 4
+atoms = 2
+reclusterings = 2
+[secure_sum]
+threshold = 2
+min_survivors = 2
+[evaluation]
+samples = 100
+[[evaluation.metrics]]
+name = "loss"
+kind = "mean"
+upper = 8
+better = "lower"
+[[evaluation.metrics]]
+name = "scores"
+kind = "histogram"
+bins = 50
+[[evaluation.metrics]]
+name = "table"
+kind = "confusion"
+[stop]
+rounds = 4
+"""
+
+
+class Site:
+    """Scores samples by one weight; each site has other samples, and another number of them."""
+
+    def __init__(self, name: str) -> None:
+        rng = np.random.default_rng(int(name[1:]))
+        self.samples = 20 + 5 * int(name[1:])
+        self.labels = rng.integers(0, 2, self.samples)
+        self.x = rng.normal(self.labels, 1.5)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"w": np.zeros(2, np.float32)}
+
+    def fit(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
+        return {"w": parameters["w"] + np.float32(0.25)}, self.samples, {}
+
+    def scores(self, w: Any) -> Any:
+        return 1 / (1 + np.exp(-(self.x * w[0] - w[1] / 2)))
+
+    def evaluate(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
+        scores = self.scores(parameters["w"])
+        loss = -np.log(np.where(self.labels == 1, scores, 1 - scores)).mean()
+        return self.samples, {
+            "loss": loss,
+            "scores": securefl.score_histogram(scores, self.labels, bins=50),
+            "table": securefl.confusion(self.labels, scores > 0.5, 2),
+        }
+
+
+def simulated(folder: Path, *overrides: str, site: Any = Site) -> securefl.RunResult:
+    write_tensors(folder / "w.safetensors", Site("p00").parameters())
+    file = folder / "metrics.toml"
+    file.write_text(TEXT)
+    scenario = securefl.load(file, (f"model.file='{folder / 'w.safetensors'}'", *overrides))
+    return securefl.simulate(scenario, site=site, out=folder / "run", seed=4)
+
+
+def pooled(names: Any, w: Any) -> dict[str, float]:
+    """What one site with all samples of ``names`` would say."""
+    sites = [Site(name) for name in names]
+    scores, labels = np.concatenate([s.scores(w) for s in sites]), np.concatenate([s.labels for s in sites])
+    loss = -np.log(np.where(labels == 1, scores, 1 - scores)).mean()
+    at = np.minimum((scores * 50).astype(int), 49)
+    pairs = at[labels == 1, None] - at[labels == 0][None]
+    return {
+        "loss": float(loss),
+        "scores.auc": float(((pairs > 0) + (pairs == 0) / 2).mean()),
+        "table.accuracy": float(((scores > 0.5) == labels).mean()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "faults"),
+    [
+        ("masking", ""),
+        ("masking", "{kind='drop',phase='after-keys',count=2}"),
+        ("masking", "{kind='kill',phase='after-shares',count=2,rounds=[1]}"),
+        ("crypten", ""),
+        ("crypten", "{kind='drop',phase='after-masked-input',count=2}"),
+    ],
+)
+def test_pooled_metrics_are_those_of_all_samples_counted(tmp_path: Path, kind: str, faults: str) -> None:
+    overrides = (f"behaviours=[{faults}]", f"secure_sum.kind='{kind}'")
+    result = simulated(tmp_path, *overrides)
+    assert len(result) == ROUNDS
+    w = np.zeros(2, np.float32)
+    for record in result.rounds:
+        inside = {party for one in record.sums if one.reclustering == 0 for party in one.counted}
+        found = {one.name: one.pooled for one in record.metrics}
+        for name, value in pooled(sorted(inside), w).items():
+            assert found[name] == pytest.approx(value, abs=2e-4), (record.round, name)
+        assert not faults or record.round != 1 or len(inside) < 12
+        if record.update_norm is not None:
+            w = w + np.float32(0.25)
+
+
+def test_a_run_stops_by_a_metric_and_keeps_the_best_model(tmp_path: Path) -> None:
+    stop = ("stop.metric='table.accuracy'", "stop.patience=2", "stop.rounds=30")
+    result = simulated(tmp_path, *stop)
+    values = [next(m.value for m in r.metrics if m.name == "table.accuracy") for r in result.rounds]
+    best = int(np.argmax(values))
+    assert len(values) == best + 3 < 30
+    np.testing.assert_allclose(result.arrays()["w"], 0.25 * best, atol=1e-4)
+    assert result.metrics["table.accuracy"] == values[best]
+    assert "no better table.accuracy in 2 rounds" in result.summary.outcome.reason
+
+
+def test_a_target_ends_the_run(tmp_path: Path) -> None:
+    result = simulated(tmp_path, "stop.metric='loss'", "stop.target=0.69", "stop.rounds=30")
+    assert result.summary.outcome.reason.startswith("loss 0.6")
+    assert len(result) < 30
+
+
+def test_liars_in_a_fifth_of_the_clusters_move_the_median_by_a_place(tmp_path: Path) -> None:
+    """2 liars of 60 sites are in 2 of 15 clusters at most: the median stays within two honest places."""
+    many = (
+        "parties=60",
+        "evaluation.samples=1000",
+        "evaluation.report='median'",
+        "clustering.reclusterings=1",
+        "stop.rounds=1",
+    )
+    liars = "behaviours=[{kind='false-metrics',says='most',parties=['p03','p40']}]"
+    record = simulated(tmp_path, *many, liars).rounds[0]
+    clusters = [one.counted for one in record.sums]
+    for name in ("scores.auc", "table.accuracy"):
+        each = sorted(pooled(members, np.zeros(2))[name] for members in clusters)
+        after = next(one for one in record.metrics if one.name == name)
+        middle = len(each) // 2
+        assert each[middle - 2] - 1e-3 <= after.value <= each[middle + 2] + 1e-3
+    loss = next(one for one in record.metrics if one.name == "loss")
+    assert loss.high > 1.5 > loss.value, "the lie is in its sum"
+
+
+def test_epsilon_counts_the_metrics(tmp_path: Path) -> None:
+    private = (
+        "privacy={unit='party',multiplier=4.0,delta=1e-5}",
+        "encoding.clip=1",
+        "encoding.range=1",
+        "encoding.scale_bits=8",
+        "clustering.reclusterings=1",
+    )
+    spent = {}
+    for noise in ("1", "3", "none"):
+        (tmp_path / noise).mkdir()
+        with_or_without = ("evaluation={}",) if noise == "none" else (f"evaluation.noise={noise}",)
+        result = simulated(tmp_path / noise, *private, *with_or_without)
+        epsilon = result.summary.outcome.epsilon
+        assert epsilon is not None
+        spent[noise] = epsilon
+    assert spent["none"] < spent["3"] < spent["1"]
+    # Noise of z on both is noise of z / sqrt(2) on one: epsilon of Gaussians grows nearly in proportion.
+    assert 1.35 < spent["1"] / spent["none"] < 1.6
+
+
+def test_with_privacy_metrics_carry_noise(tmp_path: Path) -> None:
+    """Noise of 12 times what a site can move a sum by."""
+    private = ("privacy={unit='party',multiplier=4.0,delta=1e-5}", "encoding.clip=1", "encoding.range=1")
+    result = simulated(tmp_path, *private, "encoding.scale_bits=8", "stop.rounds=1")
+    found = {one.name: one.pooled for one in result.rounds[0].metrics}
+    exact = pooled([f"p{n:02d}" for n in range(12)], np.zeros(2))
+    counts = ("scores.auc", "table.accuracy")
+    # Counts are whole, so that without noise both would be exact; by chance both are so once in 10^6.
+    assert not all(abs(found.get(name, 9.0) - exact[name]) < 1e-3 for name in counts)
+
+
+def test_an_epsilon_that_is_asked_for_is_kept_with_metrics(tmp_path: Path) -> None:
+    private = (
+        "privacy={unit='party',epsilon=6}",
+        "encoding.clip=1",
+        "encoding.range=1",
+        "encoding.scale_bits=8",
+    )
+    result = simulated(tmp_path, *private)
+    assert result.summary.outcome.epsilon is not None
+    assert 5.9 < result.summary.outcome.epsilon <= 6
+
+
+def test_a_site_that_does_not_evaluate_is_refused(tmp_path: Path) -> None:
+    class Silent(Site):
+        evaluate: Any = None
+
+    with pytest.raises(securefl.ConfigError, match="--site: the scenario declares loss, scores, table, and"):
+        simulated(tmp_path, site=Silent)
+
+
+def test_a_site_whose_evaluation_fails_sends_zeros_and_says_why_to_itself(tmp_path: Path) -> None:
+    class Wrong(Site):
+        def evaluate(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
+            samples, found = super().evaluate(parameters, told)
+            return samples, found if self.samples > 20 else found | {"loss": float("nan")}
+
+    result = simulated(tmp_path, site=Wrong)
+    assert {one.name for one in result.rounds[0].metrics} >= {"loss", "scores.auc"}
+    names = [f"p{n:02d}" for n in range(1, 12)]
+    found = next(one for one in result.rounds[0].metrics if one.name == "loss")
+    assert found.pooled == pytest.approx(pooled(names, np.zeros(2))["loss"], abs=2e-4)
+    last = json.loads((tmp_path / "run" / "p00.site.jsonl").read_text().splitlines()[-1])
+    assert "evaluate gave a loss that is not finite" in last["error"]
+
+
+def test_rows_hold_what_records_do(tmp_path: Path) -> None:
+    record = simulated(tmp_path, "stop.rounds=1").rounds[0]
+    assert record.metrics
+    assert record.from_row(json.loads(json.dumps(record.row()))).metrics == record.metrics

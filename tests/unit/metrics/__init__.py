@@ -1,0 +1,1 @@
+"""Tests of metrics that are pooled over sites."""

@@ -1,0 +1,73 @@
+"""Pooled values, medians over clusters, and how far liars move these."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from securefl.methods.metrics import MetricWords, measure, metric_words, said_by
+from securefl.scenario.load import parse_scenario
+
+TEXT = """
+name = "m"
+parties = 30
+[model]
+type = "weights"
+[clustering]
+size = 3
+[evaluation]
+samples = 100
+metrics = [{name = "loss", kind = "mean"}]
+"""
+
+
+def words() -> MetricWords:
+    found = metric_words(parse_scenario(TEXT), 32)
+    assert found is not None
+    return found
+
+
+def cluster(made: MetricWords, *sites: tuple[int, float]) -> np.ndarray:
+    total: np.ndarray = np.sum(
+        [made.encoded(said_by(made.evaluation, n, {"loss": x})) for n, x in sites], axis=0
+    )
+    return total
+
+
+def test_the_pooled_value_is_that_of_all_samples() -> None:
+    made = words()
+    sums = [(0, cluster(made, (10, 0.5), (30, 0.25)), 2), (1, cluster(made, (60, 0.75)), 1)]
+    (found,), doubted = measure(made, sums, median=False)
+    assert abs(found.value - (10 * 0.5 + 30 * 0.25 + 60 * 0.75) / 100) < 1e-5
+    assert (found.clusters, doubted) == (2, ())
+    assert abs(found.low - 0.3125) < 1e-5
+    assert abs(found.high - 0.75) < 1e-5
+    assert measure(made, sums, median=True)[0][0].value == found.median
+
+
+def test_impossible_sums_count_for_nothing() -> None:
+    made = words()
+    good = cluster(made, (10, 0.5), (30, 0.25))
+    found, doubted = measure(made, [(0, good, 2), (1, good + 10**8, 2)], median=False)
+    assert [one.cluster for one in doubted] == [1]
+    assert found[0].clusters == 1
+    assert measure(made, [(1, good + 10**8, 2)], median=False)[0] == ()
+
+
+@given(
+    st.lists(st.floats(0.2, 0.4), min_size=10, max_size=10),
+    st.lists(st.floats(0, 1), min_size=2, max_size=2),
+    st.permutations(range(10)),
+)
+def test_liars_in_two_of_ten_clusters_move_the_median_by_two_places(
+    honest: list[float], lies: list[float], order: list[int]
+) -> None:
+    made = words()
+    before = [(j, cluster(made, (50, x), (50, x), (50, x)), 3) for j, x in enumerate(honest)]
+    after = list(before)
+    for place, lie in zip(order, lies, strict=False):
+        after[place] = (place, cluster(made, (50, honest[place]), (50, honest[place]), (100, lie)), 3)
+    (found,), _ = measure(made, after, median=True)
+    ranks = sorted(honest)
+    assert ranks[2] - 1e-4 <= found.value <= ranks[7] + 1e-4

@@ -1,0 +1,202 @@
+"""From what a site says to integers in a sum, and back: bounds hold whatever it says."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import ConfigError
+from securefl.methods.metrics import MetricWords, metric_words, said_by
+from securefl.methods.metrics.words import MetricError
+from securefl.scenario import Scenario
+from securefl.scenario.load import parse_scenario
+
+BASE = """
+name = "metrics"
+parties = 8
+[model]
+type = "weights"
+[clustering]
+size = 4
+atoms = 2
+[encoding]
+clip = 1
+range = 1
+[evaluation]
+samples = 50
+[[evaluation.metrics]]
+name = "loss"
+kind = "mean"
+lower = -2
+upper = 4
+[[evaluation.metrics]]
+name = "costs"
+kind = "sum"
+upper = 1000
+[[evaluation.metrics]]
+name = "scores"
+kind = "histogram"
+bins = 5
+[[evaluation.metrics]]
+name = "table"
+kind = "confusion"
+classes = 3
+"""
+NOISY = ("privacy={unit='party',placement='threshold',multiplier=1.5,delta=1e-5}", "evaluation.noise=2")
+SAID: dict[str, Any] = {
+    "loss": 1.25,
+    "costs": 300.0,
+    "scores": np.array([[3, 0, 0, 1, 0], [0, 1, 0, 0, 5]]),
+    "table": np.diag([4, 3, 1]) + 0,
+}
+
+
+def scenario(*overrides: str) -> Scenario:
+    return parse_scenario(BASE, overrides)
+
+
+def words_of(*overrides: str) -> MetricWords:
+    found = metric_words(scenario(*overrides), 32)
+    assert found is not None
+    return found
+
+
+def test_without_metrics_there_are_no_words() -> None:
+    assert metric_words(scenario("evaluation={}"), 32) is None
+    assert scenario("evaluation={}").evaluation.words == 0
+    assert scenario().evaluation.words == 1 + 1 + 1 + 10 + 9
+
+
+def test_what_a_site_says_is_in_samples() -> None:
+    said = said_by(scenario().evaluation, 10, SAID)
+    assert said[0] == 10
+    assert said[1] == pytest.approx(10 * 1.25 / 4)
+    assert said[2] == pytest.approx(50 * 300 / 1000)
+    assert said[3:13].tolist() == SAID["scores"].reshape(-1).tolist()
+    assert said[13:].sum() == 8
+
+
+def test_a_larger_site_counts_as_the_cap() -> None:
+    said = said_by(scenario().evaluation, 200, SAID)
+    assert said[0] == 50
+    assert said[1] == pytest.approx(50 * 1.25 / 4)
+    assert said[2] == pytest.approx(50 * 300 / 1000), "one number of a site is not of its samples"
+    assert said[3:13].sum() == pytest.approx(10 / 4)
+
+
+def test_numbers_outside_the_range_count_as_its_end() -> None:
+    said = said_by(scenario().evaluation, 10, SAID | {"loss": 99.0, "costs": -5.0})
+    assert said[1] == pytest.approx(10.0)
+    assert said[2] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("samples", "values", "complaint"),
+    [
+        (0, SAID, "evaluate tested on 0 samples, expected a whole number from 1"),
+        (True, SAID, "evaluate tested on True samples"),
+        (2.5, SAID, "evaluate tested on 2.5 samples"),
+        (10, {}, "evaluate gave no metric loss, which the scenario declares"),
+        (10, SAID | {"loss": math.nan}, "evaluate gave a loss that is not finite"),
+        (10, SAID | {"loss": "good"}, "evaluate gave loss = 'good', expected numbers"),
+        (10, SAID | {"loss": [1.0, 2.0]}, r"evaluate gave loss of shape \(2,\), expected \(\)"),
+        (10, SAID | {"scores": np.zeros(5)}, r"evaluate gave scores of shape \(5,\), expected \(2, 5\)"),
+        (10, SAID | {"scores": -np.ones((2, 5))}, "evaluate counted -10 in scores"),
+        (5, SAID, "evaluate counted 10 in scores, and tested on 5 samples"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(
+    samples: object, values: dict[str, object], complaint: str
+) -> None:
+    with pytest.raises(MetricError, match=f"^{complaint}"):
+        said_by(scenario().evaluation, samples, values)
+
+
+@given(st.lists(st.floats(width=64), min_size=22, max_size=22))
+def test_no_site_moves_a_sum_by_more_than_its_share(said: list[float]) -> None:
+    """What the noise is scaled to: sqrt(1 + metrics) times the cap, in steps, whatever a site says."""
+    words = words_of(*NOISY)
+    encoded = words.encoded(np.array(said))
+    cap = math.ldexp(50, words.scale)
+    assert np.linalg.norm(encoded.astype(np.float64)) <= cap * math.sqrt(5) + 1e-6
+    assert 0 <= encoded[0] <= cap
+    for at in (slice(3, 13), slice(13, 22)):
+        assert encoded[at].min() >= 0
+        assert encoded[at].sum() <= encoded[0]
+
+
+def test_sums_of_honest_sites_are_read_to_the_quantisation() -> None:
+    words, rng = words_of(), np.random.default_rng(3)
+    everybody = []
+    for _ in range(7):
+        samples = int(rng.integers(10, 50))
+        counts = rng.multinomial(samples, [0.1] * 10).reshape(2, 5)
+        everybody.append(
+            said_by(
+                words.evaluation,
+                samples,
+                {
+                    "loss": rng.uniform(-2, 4),
+                    "costs": rng.uniform(0, 1000),
+                    "scores": counts,
+                    "table": np.bincount(rng.integers(0, 9, samples), minlength=9).reshape(3, 3),
+                },
+            )
+        )
+    total = np.sum([words.encoded(said) for said in everybody], axis=0)
+    np.testing.assert_allclose(words.read(total), np.sum(everybody, axis=0), atol=7 * 2.0**-words.scale)
+    assert words.doubt(words.read(total), 7) == ""
+
+
+@pytest.mark.parametrize("ring_bits", [32, 64])
+def test_no_sum_wraps(ring_bits: int) -> None:
+    for overrides in ((), NOISY, ("evaluation.samples=1000000",)):
+        words = metric_words(scenario(*overrides), ring_bits)
+        assert words is not None
+        most = math.ldexp(words.evaluation.samples, words.scale) + (words.table.largest if words.table else 0)
+        assert 7 * most < 2 ** (ring_bits - 1)
+
+
+def test_more_samples_than_a_ring_holds_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"evaluation.samples: \d+ members of 9000000000000000000 samples"):
+        metric_words(scenario(f"evaluation.samples={9 * 10**18}"), 32)
+
+
+def test_the_noise_of_a_sum_is_what_privacy_counts() -> None:
+    """500 draws of 22 words: the standard deviation is within 4 of its own standard errors (6e-5)."""
+    words = words_of(*NOISY)
+    assert words.table is not None
+    entropy = InsecureSeededEntropy(5).child("noise")
+    drawn = np.concatenate([words.noise(entropy.child("of", n)) for n in range(500)])
+    honest = scenario(*NOISY).secure_sum.min_survivors
+    target = 1.5 * 2 * 50 * math.sqrt(5)
+    std = float(np.std(drawn)) * 2.0**-words.scale * math.sqrt(honest)
+    assert abs(std / target - 1) < 4 / math.sqrt(2 * drawn.size)
+    assert not words_of().noise(entropy).any()
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "doubt"),
+    [
+        (0, -1.0, "-1 samples, and 2 members have at most 100"),
+        (0, 101.0, "101 samples"),
+        (1, 31.0, "loss counts more than there is"),
+        (1, -31.0, "loss is below what is possible"),
+        (2, 101.0, "costs counts more than there is"),
+        (3, -1.0, "scores is below what is possible"),
+        (13, 31.0, "table counts more than there is"),
+    ],
+)
+def test_an_impossible_sum_is_named(at: int, value: float, doubt: str) -> None:
+    words = words_of()
+    read = np.zeros(22)
+    read[0] = 30
+    assert words.doubt(read, 2) == ""
+    read[at] = value
+    assert words.doubt(read, 2).startswith(doubt)
