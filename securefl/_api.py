@@ -190,6 +190,8 @@ def simulate(
     device: Literal["auto", "cpu", "cuda"] | None = None,
     out: str | Path | None = None,
     site: str | Callable[[str], Site] | None = None,
+    site_python: str | Path | None = None,
+    site_memory: int = 0,
     verbose: bool = False,
 ) -> RunResult:
     """Simulate a scenario in this process: no broker, no masks, the same sums and model as :func:`run`.
@@ -204,6 +206,8 @@ def simulate(
         out: run directory; ``runs/<name>-<time>`` when left out.
         site: makes a party's site of its name, or says where that is (``"module:Name"``), for a model of type
             ``weights``.
+        site_python: interpreter of an environment of the sites' own, where each runs in a process of its own.
+        site_memory: MB of addresses that each such process may use; 0 for any.
         verbose: print the header and a line a round.
 
     Raises:
@@ -212,11 +216,12 @@ def simulate(
     """
     from securefl.runtime.launch import SimulationOptions, run_simulation  # noqa: PLC0415 - torch
     from securefl.runtime.simulation import check_simulable  # noqa: PLC0415 - with it
-    from securefl.training.sites import site_maker  # noqa: PLC0415 - with it
+    from securefl.training.sites import maker_of  # noqa: PLC0415 - with it
 
     wanted = scenario if isinstance(scenario, Scenario) else load(scenario)
     check(wanted)
     check_simulable(wanted)
+    python = None if site_python is None else Path(site_python)
     options = SimulationOptions(
         run=fresh_run_id(seed),
         seed=seed,
@@ -225,7 +230,7 @@ def simulate(
         out=None if out is None else Path(out),
         exact=exact,
         seeded=seeded or wanted.privacy.unit == "none",
-        site=site_maker(site) if isinstance(site, str) else site,
+        site=maker_of(site, wanted.deadlines, python, site_memory) if isinstance(site, str) else site,
     )
     summary = run_simulation(wanted, options, RoundLines() if verbose else NoProgress())
     return RunResult(summary, Path(summary.files["summary"]).parent)
@@ -241,6 +246,8 @@ def run(
     out: str | Path | None = None,
     lab: bool = False,
     site: str = "",
+    site_python: str | Path | None = None,
+    site_memory: int = 0,
     verbose: bool = False,
 ) -> RunResult:
     """Run a scenario on this machine: a broker, a server process and a process per party.
@@ -256,6 +263,8 @@ def run(
         out: run directory; ``runs/<name>-<time>`` when left out.
         lab: record whole vectors, for audits of experiments. They hide nothing then.
         site: ``"module:Name"`` of what makes a party's site, in its process, for a model of type ``weights``.
+        site_python: interpreter of an environment of the sites' own, where each runs in a process of its own.
+        site_memory: MB of addresses that each such process may use; 0 for any.
         verbose: print the header and a line a round.
 
     Raises:
@@ -275,6 +284,8 @@ def run(
         device=device,
         out=None if out is None else Path(out),
         site=site,
+        site_python=None if site_python is None else Path(site_python),
+        site_memory=site_memory,
     )
     summary = run_here(wanted, options, RoundLines() if verbose else NoProgress())
     return RunResult(summary, Path(summary.files["summary"]).parent)

@@ -51,6 +51,15 @@ SiteOption = Annotated[
         metavar="MODULE:NAME", help="Your own training, for a model of type weights (docs/sites.md)."
     ),
 ]
+SitePythonOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Run sites apart from parties: interpreter of their environment (docs/sites.md)."
+    ),
+]
+SiteMemoryOption = Annotated[
+    int, typer.Option(metavar="MB", min=0, help="Most addresses of a site's own process; 0 for any.")
+]
 PasswordFileOption = Annotated[
     Path | None, typer.Option(help="File with the broker password of the user in the URL.")
 ]

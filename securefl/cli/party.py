@@ -10,7 +10,15 @@ import typer
 from securefl.cli.console import one_line_errors
 from securefl.cli.joining import MemberOptions, check_data_given, party_id
 from securefl.cli.news import finish, plain_news
-from securefl.cli.options import DeviceOption, LabOption, SiteOption, device_name, spread
+from securefl.cli.options import (
+    DeviceOption,
+    LabOption,
+    SiteMemoryOption,
+    SiteOption,
+    SitePythonOption,
+    device_name,
+    spread,
+)
 from securefl.runtime.account import account_beside
 from securefl.runtime.launch import process
 
@@ -25,6 +33,8 @@ def party(
         Path | None, typer.Option(help="Its own samples: npz with x, y, classes (docs/deployment.md).")
     ] = None,
     site: SiteOption = "",
+    site_python: SitePythonOption = None,
+    site_memory: SiteMemoryOption = 0,
     account: Annotated[
         Path | None,
         typer.Option(help="Its account (securefl account); beside the key unless given."),
@@ -49,6 +59,8 @@ def party(
             key,
             data or Path(),
             site=site,
+            site_python=site_python,
+            site_memory=site_memory,
             account=account or account_beside(key),
             lab=lab,
             device=device_name(device),

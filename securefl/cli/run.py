@@ -20,7 +20,9 @@ from securefl.cli.options import (
     RunFolderOption,
     SeedOption,
     SetOption,
+    SiteMemoryOption,
     SiteOption,
+    SitePythonOption,
     device_name,
     spread,
 )
@@ -67,6 +69,8 @@ def run(
         ),
     ] = False,
     site: SiteOption = "",
+    site_python: SitePythonOption = None,
+    site_memory: SiteMemoryOption = 0,
     device: DeviceOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
@@ -90,6 +94,8 @@ def run(
             device=device_name(device),
             out=out,
             site=site,
+            site_python=site_python,
+            site_memory=site_memory,
         )
         console = Terminal(highlight=False)
         progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))

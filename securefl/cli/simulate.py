@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,9 @@ from securefl.cli.options import (
     RunFolderOption,
     SeedOption,
     SetOption,
+    SiteMemoryOption,
     SiteOption,
+    SitePythonOption,
     device_name,
 )
 from securefl.cli.run import DataDirOption, show_end
@@ -50,6 +53,8 @@ def simulate(
         typer.Option("--exact", help="Train party by party, to the bits of run; slower for dense models."),
     ] = False,
     site: SiteOption = "",
+    site_python: SitePythonOption = None,
+    site_memory: SiteMemoryOption = 0,
     device: DeviceOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
@@ -67,7 +72,7 @@ def simulate(
         wanted = device_name(device)
         # Only this command needs torch in the process that people start; the others start without it.
         from securefl.runtime.launch import SimulationOptions, run_simulation  # noqa: PLC0415 - imports torch, which --help need not wait for
-        from securefl.training.sites import site_maker  # noqa: PLC0415 - as well
+        from securefl.training.sites import maker_of  # noqa: PLC0415 - as well
 
         options = SimulationOptions(
             run=fresh_run_id(seed),
@@ -86,10 +91,14 @@ def simulate(
                 wanted,
                 exact=exact,
                 seeded=insecure_seeded_entropy,
-                site=site,
+                site={
+                    "--site": site or None,
+                    "--site-python": site_python,
+                    "--site-memory": site_memory or None,
+                },
                 as_json=as_json,
             ),
-            site=site_maker(site) if site else None,
+            site=maker_of(site, loaded.deadlines, site_python, site_memory) if site else None,
         )
         console = Terminal(highlight=False)
         progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))
@@ -109,16 +118,16 @@ def _again(
     *,
     exact: bool,
     seeded: bool,
-    site: str,
+    site: Mapping[str, object],
     as_json: bool,
 ) -> tuple[str, ...]:
     """The words of this command, without --out and --resume."""
     words = ["simulate", str(scenario)]
-    values = (
+    values: tuple[tuple[str, object], ...] = (
         ("--data-dir", data_dir),
         ("--seed", seed or None),
         ("--device", device),
-        ("--site", site or None),
+        *site.items(),
     )
     for option, value in values:
         if value is not None:

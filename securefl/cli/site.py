@@ -15,13 +15,13 @@ import typer
 from securefl.base.errors import ConfigError
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.joining import party_id
-from securefl.cli.options import BundledArgument, SetOption
+from securefl.cli.options import BundledArgument, SetOption, SiteMemoryOption, SitePythonOption
 from securefl.cli.program import Program
 from securefl.methods.feasibility import check as checked
 from securefl.methods.feasibility import check_site
 from securefl.methods.metrics import metric_words, numbers_of
 from securefl.runtime.launch import bundled
-from securefl.scenario import Scenario, load_scenario, own_parts_from
+from securefl.scenario import Deadlines, Scenario, load_scenario, own_parts_from
 
 if TYPE_CHECKING:
     from securefl.training.sites import Layout, Metrics, SiteFit
@@ -47,6 +47,7 @@ def weights(
     *,
     out: Annotated[Path, typer.Option(help="The file, for model.file.")] = Path("initial.safetensors"),
     party: PartyOption = "p00",
+    site_python: SitePythonOption = None,
 ) -> None:
     """Write the parameters of a site to the safetensors file that a federation begins with.
 
@@ -54,11 +55,11 @@ def weights(
     """
     with one_line_errors():
         from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
-        from securefl.training.sites import offered, site_maker  # noqa: PLC0415 - with it
+        from securefl.training.sites import maker_of, offered  # noqa: PLC0415 - with it
 
         own_parts_from(Path())
         name = party_id(party)
-        _, arrays = offered(site_maker(site), name)
+        _, arrays = offered(maker_of(site, Deadlines(), site_python, 0), name)
         digest = write_tensors(out, arrays)
         say(f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters")
         for line in ("[model]", 'type = "weights"', f'file = "{out}"', f'sha256 = "{digest}"'):
@@ -72,6 +73,8 @@ def check(
     *,
     overrides: SetOption = None,
     party: PartyOption = "p00",
+    site_python: SitePythonOption = None,
+    site_memory: SiteMemoryOption = 0,
 ) -> None:
     """Train one round at a site, alone, from the first model: does it fit, and how long is its update?
 
@@ -85,7 +88,7 @@ def check(
             SiteLog,
             SiteTrainer,
             make_site,
-            site_maker,
+            maker_of,
         )
 
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
@@ -93,7 +96,7 @@ def check(
         check_site(loaded, given=True)
         module = build_model(loaded.model, (), 0, 0)
         layout, name = Layout.of(module), party_id(party)
-        made = make_site(site_maker(site), name, layout)
+        made = make_site(maker_of(site, loaded.deadlines, site_python, site_memory), name, layout)
         say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_listed(layout)}")
         say(f"{name}: {made.samples:,} samples, training one round")
         trainer = SiteTrainer(made, layout, loaded.stop.rounds, SiteLog(None), loaded.evaluation)

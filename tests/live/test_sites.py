@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +146,11 @@ def test_broken_sites_cost_the_others_nothing(broker: str, scenario: Path, tmp_p
         assert b"patient" not in file.read_bytes()
 
 
-def test_a_run_has_the_bits_of_its_simulation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [(), ("--site-python", sys.executable)], ids=["here", "apart"])
+def test_a_run_has_the_bits_of_its_simulation(apart: tuple[str, ...], tmp_path: Path) -> None:
     scenario = made(tmp_path, 5)
     site = ("--site", "ward_of_runs:Noisy", "--insecure-seeded-entropy", "--seed", "4")
-    ran = run_program(scenario, tmp_path / "run", *site, *PATIENT)
+    ran = run_program(scenario, tmp_path / "run", *site, *apart, *PATIENT)
     simulated = simulate(scenario, tmp_path / "simulated", *site)
     assert ran.exit_code == simulated.exit_code == 0, ran.stderr
     models = [(one.directory.path / "model.safetensors").read_bytes() for one in (ran, simulated)]

@@ -190,6 +190,8 @@ class LocalRun:
             broker=_as_client(broker, tls, SERVER),
             data_file=setup.shards.get(SERVER, Path()),
             site=options.site,
+            site_python=options.site_python,
+            site_memory=options.site_memory,
             out=self._directory.path,
             seed=options.seed,
             insecure_seed=options.seed if options.insecure else None,

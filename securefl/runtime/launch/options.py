@@ -36,6 +36,10 @@ class RunOptions:
     """Run directory; ``runs/<name>-<time>`` when None."""
     site: str = ""
     """Every party's site as ``module:name``, where the scenario's model is trained by sites."""
+    site_python: Path | None = None
+    """The interpreter of a process of each site's own; None for the party's process."""
+    site_memory: int = 0
+    """MB of addresses that such a process may use; 0 for any."""
     run: RunId
 
     def remote_broker(self) -> BrokerUrl | None:

@@ -22,7 +22,7 @@ from securefl.training.data import Shard, load_shard
 from securefl.training.models import build_model, limit_threads, pick_device, to_vector
 from securefl.training.rounds import RoundTrainer
 from securefl.training.sgd import Chooser, initial_models
-from securefl.training.sites import SITE_LOG, Layout, SiteLog, SiteTrainer, make_site, site_maker
+from securefl.training.sites import SITE_LOG, Layout, SiteLog, SiteTrainer, make_site, maker_of
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     scenario = settings.scenario
     module = build_model(scenario.model, (), 0, settings.seed)
     layout = Layout.of(module)
-    site = make_site(site_maker(settings.site), settings.name, layout)
+    maker = maker_of(settings.site, scenario.deadlines, settings.site_python, settings.site_memory)
+    site = make_site(maker, settings.name, layout)
     log = SiteLog(settings.out / SITE_LOG.format(settings.name))
     trainer = SiteTrainer(site, layout, scenario.stop.rounds, log, scenario.evaluation)
     data = OwnData.at_site(settings.site, site.samples)

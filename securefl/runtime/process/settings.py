@@ -27,6 +27,10 @@ class ProcessSettings:
     """A party's shard, or the server's test set (npz); without meaning where sites train."""
     site: str = ""
     """A party's own site, as ``module:name``, where the scenario's model is trained by sites."""
+    site_python: Path | None = None
+    """The interpreter of a process of the site's own; None for this process."""
+    site_memory: int = 0
+    """MB of addresses that such a process may use; 0 for any."""
     server_data_file: Path | None = None
     """Only for the server, where its rule needs them: training samples of its own (npz)."""
     out: Path

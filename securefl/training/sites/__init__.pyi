@@ -1,8 +1,8 @@
+from .apart import maker_of as maker_of
 from .layout import Layout as Layout
 from .load import SiteMaker as SiteMaker
 from .load import make_site as make_site
 from .load import offered as offered
-from .load import site_maker as site_maker
 from .log import SITE_LOG as SITE_LOG
 from .log import SiteLog as SiteLog
 from .site import Metrics as Metrics

@@ -41,6 +41,10 @@ class Layout:
         """The vector, f32 ``(d,)``, as arrays by name: copies that a site may overwrite."""
         return {name: vector[where].reshape(self.shapes[name]).copy() for name, where in self._places()}
 
+    def views(self, vector: F32) -> dict[str, F32]:
+        """As :meth:`arrays`, for those who copy them at once: views."""
+        return {name: vector[where].reshape(self.shapes[name]) for name, where in self._places()}
+
     def vector(self, arrays: Mapping[str, npt.NDArray[Any]], said: str) -> F64:
         """Arrays by name as one vector f64 ``(d,)``.
 

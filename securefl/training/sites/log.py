@@ -42,6 +42,11 @@ class SiteLog:
         reason = f"{type(error).__name__}: {error}"
         self._append({"round": round_, "error": reason, "traceback": "".join(lines)})
 
+    def printed(self, round_: int, text: str) -> None:
+        """Note what the process of a site apart has printed, if anything."""
+        if text:
+            self._append({"round": round_, "printed": text})
+
     def _append(self, entry: Mapping[str, object]) -> None:
         if self.path is None:
             return

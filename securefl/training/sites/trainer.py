@@ -59,6 +59,8 @@ class SiteTrainer:
             raise ConfigError("--site", reason, "give it one that returns (samples, metrics)")
         self._site = site
         self._layout = layout
+        self._given = layout.views if getattr(site, "keeps_nothing", False) else layout.arrays
+        self._printed = getattr(site, "output", lambda: "")
         self._planned = planned
         self._log = log
         self._evaluation = evaluation
@@ -92,7 +94,10 @@ class SiteTrainer:
         except Exception as error:
             self._log.failed(round_, error)
             raise
-        self._log.trained(round_, found.samples, found.metrics, found.received)
+        else:
+            self._log.trained(round_, found.samples, found.metrics, found.received)
+        finally:
+            self._log.printed(round_, self._printed())
         return found.update if found.said is None else np.concatenate((found.update, found.said))
 
     def fit(self, params: F32, told: Round) -> SiteFit:
@@ -114,7 +119,7 @@ class SiteTrainer:
         evaluate = getattr(self._site, "evaluate", None)
         if evaluate is None:
             return None, None
-        result = _awaited(evaluate(self._layout.arrays(params), told))
+        result = _awaited(evaluate(self._given(params), told))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise SiteError(f"evaluate returned {_kind(result)}, expected (samples, metrics)")
         samples, found = result
@@ -127,7 +132,7 @@ class SiteTrainer:
         return _metrics(numbers_only, "evaluate"), said_by(self._evaluation, samples, found)
 
     def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics]:
-        result = _awaited(self._site.fit(self._layout.arrays(params), told))
+        result = _awaited(self._site.fit(self._given(params), told))
         if not (isinstance(result, tuple) and len(result) == 3):
             raise SiteError(f"fit returned {_kind(result)}, expected (parameters, samples, metrics)")
         arrays, used, metrics = result

@@ -1,0 +1,271 @@
+"""A site in a process of its own, with a Python environment of its own (docs/adr/0048)."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.errors import ConfigError
+from securefl.scenario import Deadlines
+from securefl.training.sites.channel import Channel, Region
+from securefl.training.sites.layout import Layout, SiteError
+from securefl.training.sites.load import SiteMaker, site_maker
+from securefl.training.sites.site import Arrays, Change, Fitted, Judged, Round
+
+START_SECONDS = 120.0
+"""How long a site may take to be imported and made, before the first round."""
+MOST_NUMBERS = 1 << 31
+"""Of a site's parameters."""
+_MOST_DIMENSIONS = 32
+_FLOATS = {"float16", "float32", "float64"}
+
+
+IN_TIME = 0.9
+"""Of ``deadlines.training``, for a site: what is left lets the zeros of a killed one arrive."""
+
+
+def maker_of(name: str, deadlines: Deadlines, python: Path | None, memory: int) -> SiteMaker:
+    """The maker that ``module:name`` names, in this process or, with ``python``, in one of each site's own.
+
+    Args:
+        name: of the site.
+        deadlines: of the scenario: of a round's time a process of its own has as much as ``submit`` says, or
+            nine tenths of ``training``.
+        python: its interpreter.
+        memory: MB of addresses that it may use; 0 for any.
+
+    Raises:
+        ConfigError: as of :func:`site_apart` and :func:`securefl.training.sites.load.site_maker`.
+    """
+    if python is None:
+        if memory:
+            raise ConfigError("--site-memory", "limits a process of the site's own", "--site-python as well")
+        return site_maker(name)
+    seconds = IN_TIME * deadlines.training if deadlines.submit is None else deadlines.submit
+    return site_apart(name, SiteProcess(python, memory), seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteProcess:
+    """How sites run apart from their party."""
+
+    python: Path
+    """The interpreter of their environment."""
+    memory: int = 0
+    """MB of addresses that each process may use; 0 for no limit."""
+
+
+def site_apart(name: str, process: SiteProcess, seconds: float) -> SiteMaker:
+    """The maker of sites that run ``module:name`` in a process each.
+
+    Args:
+        name: as :func:`securefl.training.sites.load.site_maker` takes it; nothing is imported here.
+        process: interpreter and memory.
+        seconds: of a round, until the process is killed.
+
+    Raises:
+        ConfigError: it names no site, there is no such interpreter, or the system is not Linux.
+    """
+    module, _, member = name.partition(":")
+    if not (module and member) or ":" in member:
+        raise ConfigError("--site", f"{name!r} names no site", "module:name, as in --site mysite:Site")
+    if sys.platform != "linux":
+        raise ConfigError("--site-python", "needs Linux", "leave it out")
+    if not process.python.is_file():
+        raise ConfigError("--site-python", f"{process.python} is no file", "name a bin/python")
+
+    def make(party: str) -> ApartSite:
+        return ApartSite(name, party, process, seconds)
+
+    make.__module__, make.__qualname__ = module, member
+    return make
+
+
+class ApartSite:
+    """Stands for a site that runs in another process; started again where it has died.
+
+    A training that takes too long, or says what it may not, costs the process its life, and the round its
+    update.
+
+    Args:
+        name: ``module:name``.
+        party: whose site it is.
+        process: interpreter and memory.
+        seconds: all trainings of a round may take, a start included.
+
+    Raises:
+        SiteError: it cannot be started, or says nonsense.
+    """
+
+    keeps_nothing = True
+    """Arrays that are given to it are copied at once, and never written to."""
+
+    def __init__(self, name: str, party: str, process: SiteProcess, seconds: float) -> None:
+        self._name, self._party, self._process, self._seconds = name, party, process, seconds
+        self._round, self._due = -1, 0.0
+        self._channel: Channel | None = None
+        self._region: Region | None = None
+        said = self._start(time.monotonic() + START_SECONDS)
+        self.samples: Any = said.get("samples")
+        self._shapes = _shapes(said.get("arrays"))
+        if said.get("evaluates") is True:
+            self.evaluate = self._evaluate
+
+    def parameters(self) -> Arrays:
+        """See :class:`securefl.training.sites.site.Site`."""
+        self._due = time.monotonic() + START_SECONDS
+        channel, _ = self._running(self._shapes)
+        found = self._arrays(_good(channel.ask({"do": "parameters"}, self._due)).get("arrays"))
+        # They are views of this memory: trainings get other.
+        self._region = None
+        return found
+
+    def fit(self, parameters: Arrays, told: Round) -> Fitted:
+        """See :class:`securefl.training.sites.site.Site`."""
+        said = self._asked("fit", parameters, told)
+        if "kind" in said:
+            raise SiteError(f"fit returned {said['kind']}, expected (parameters, samples, metrics)")
+        if "unnamed" in said:
+            raise SiteError(f"fit returned {said['unnamed']}, expected arrays by name")
+        arrays = self._arrays(said.get("arrays"))
+        return (
+            Change(arrays) if said.get("change") is True else arrays,
+            said.get("samples"),
+            said.get("metrics"),
+        )  # type: ignore[return-value]
+
+    def output(self) -> str:
+        """What the process has printed since the last call, or the beginning of it."""
+        return self._channel.output() if self._channel else ""
+
+    def close(self) -> None:
+        """End the process, and whatever it started."""
+        if self._channel is not None:
+            self._channel.close()
+
+    def _evaluate(self, parameters: Arrays, told: Round) -> Judged:
+        said = self._asked("evaluate", parameters, told)
+        if "kind" in said:
+            raise SiteError(f"evaluate returned {said['kind']}, expected (samples, metrics)")
+        return said.get("samples"), said.get("metrics")  # type: ignore[return-value]
+
+    def _asked(self, what: str, parameters: Arrays, told: Round) -> dict[str, Any]:
+        if told.number != self._round:
+            self._round, self._due = told.number, time.monotonic() + self._seconds
+        channel, region = self._running(parameters)
+        for name, room in region.given.items():
+            np.copyto(room, parameters[name])
+        number = (told.number, told.planned, told.seed, told.samples)
+        return _good(channel.ask({"do": what, "told": number}, self._due))
+
+    def _running(self, names: Iterable[str]) -> tuple[Channel, Region]:
+        """The process, started again where it has ended; a site sees ``names`` in this order."""
+        if self._channel is None or self._channel.closed:
+            said = self._start(self._due)
+            if said.get("samples") != self.samples or _shapes(said.get("arrays")) != self._shapes:
+                self.close()
+                raise SiteError("has other samples or parameters after a restart")
+        if self._region is None:
+            self._share(names, self._due)
+        assert self._channel is not None  # noqa: S101 - for mypy
+        assert self._region is not None  # noqa: S101 - for mypy
+        return self._channel, self._region
+
+    def _start(self, due: float) -> dict[str, Any]:
+        former = self.output()
+        self._region = None
+        folder = site_folder(self._name)
+        channel = Channel(self._process.python, self._process.memory, folder or Path.cwd(), former)
+        self._channel = channel
+        path = [] if folder is None else [str(folder)]
+        said = _good(channel.ask({"do": "open", "site": self._name, "party": self._party, "path": path}, due))
+        if "lacking" in said:
+            self.close()
+            raise SiteError(f"has no {said['lacking']}: docs/sites.md says what a site offers")
+        return said
+
+    def _share(self, names: Iterable[str], due: float) -> None:
+        assert self._channel is not None  # noqa: S101 - for mypy
+        self._region = Region(Layout({name: self._shapes[name] for name in names}))
+        _good(self._channel.share(self._region, due))
+
+    def _arrays(self, said: Any) -> dict[str, npt.NDArray[Any]]:
+        """Views of what lies in the shared memory; of what does not fit there, arrays without memory."""
+        assert self._region is not None  # noqa: S101 - for mypy
+        found = {}
+        for name, (dtype, shape) in _kinds(said).items():
+            if dtype in _FLOATS and self._shapes.get(name) == shape:
+                found[name] = self._region.returned(name, dtype)
+            else:
+                found[name] = _empty(dtype, shape)
+        return found
+
+
+def site_folder(name: str) -> Path | None:
+    """The folder where the module of ``module:name`` lies; None where it is installed or unknown here."""
+    top = name.partition(":")[0].partition(".")[0]
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or not (spec.origin or spec.submodule_search_locations):
+        return None
+    place = spec.submodule_search_locations
+    folder = (Path(next(iter(place))) if place else Path(str(spec.origin))).parent.resolve()
+    installed = {"site-packages", "dist-packages"} & set(folder.parts) or not folder.is_dir()
+    return None if installed else folder
+
+
+def _good(said: dict[str, Any]) -> dict[str, Any]:
+    """The reply, unless it tells of a failure."""
+    if "error" not in said:
+        return said
+    lines = str(said["error"]).splitlines() or [""]
+    error = SiteError(lines[0][:500])
+    error.add_note(f"in the site's process:\n{str(said.get('traceback'))[:16_384]}")
+    raise error
+
+
+def _kinds(said: Any) -> Mapping[str, tuple[str, tuple[int, ...]]]:
+    """Dtypes and shapes by name.
+
+    Raises:
+        SiteError: what was said has another form.
+    """
+    found = {}
+    for item in said if isinstance(said, list) else [None]:
+        match item:
+            case [str(name), str(dtype), list(shape)] if name not in found and _is_shape(shape):
+                found[name] = (dtype, tuple(shape))
+            case _:
+                raise SiteError("its process describes no arrays")
+    return found
+
+
+def _is_shape(shape: list[Any]) -> bool:
+    whole = all(type(size) is int and 0 <= size <= MOST_NUMBERS for size in shape)
+    return whole and len(shape) <= _MOST_DIMENSIONS and math.prod(shape) <= MOST_NUMBERS
+
+
+def _shapes(said: Any) -> dict[str, tuple[int, ...]]:
+    found = {name: shape for name, (dtype, shape) in _kinds(said).items()}
+    if sum(map(math.prod, found.values())) > MOST_NUMBERS:
+        raise SiteError(f"its process offers more than {MOST_NUMBERS:,} parameters")
+    return found
+
+
+def _empty(dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """An array of zeros, of whatever shape, that takes no memory."""
+    try:
+        return np.broadcast_to(np.zeros((), np.dtype(dtype)), shape)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise SiteError(f"its process describes an array of dtype {dtype[:40]!r}") from error

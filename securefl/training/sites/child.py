@@ -1,0 +1,233 @@
+"""The program of a site in a process of its own: run by its file, in any environment that has numpy.
+
+It imports nothing of securefl, so that the site's environment needs none of it. Whatever it says is checked
+by :mod:`securefl.training.sites.apart`. Python 3.9 or later, Linux.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import mmap
+import operator
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Optional
+
+HEADER = struct.Struct("!4sII")
+"""Magic, the request's number, bytes of JSON that follow."""
+MAGIC = b"SFL1"
+WIDE = 8
+"""Bytes that a number has room for on the way back."""
+
+
+class TrainingRound(NamedTuple):
+    """What a site is told of the round, as ``securefl.Round``."""
+
+    number: int
+    planned: int
+    seed: int
+    samples: Optional[int]  # noqa: UP045 - Python 3.9
+
+
+class Clerk:
+    """Answers requests with one site."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._site: Any = None
+        self._held: dict[str, Any] = {}
+        self._given: dict[str, Any] = {}
+        self._room: dict[str, Any] = {}
+        self._places: dict[str, int] = {}
+
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Do what is asked; the reply."""
+        work = {
+            "open": self._open,
+            "region": self._region,
+            "parameters": self._parameters,
+            "evaluate": self._evaluate,
+            "fit": self._fit,
+        }
+        return work[asked["do"]](asked)
+
+    def _open(self, asked: dict[str, Any]) -> dict[str, Any]:
+        sys.path[:0] = asked["path"]
+        module, _, name = asked["site"].partition(":")
+        self._site = site = getattr(importlib.import_module(module), name)(asked["party"])
+        lacking = [name for name in ("samples", "parameters", "fit") if not hasattr(site, name)]
+        if lacking:
+            return {"lacking": lacking}
+        self._held = site.parameters()
+        evaluates = getattr(site, "evaluate", None) is not None
+        return {"samples": _count(site.samples), "evaluates": evaluates, "arrays": _kinds(self._held)}
+
+    def _region(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Take the shared memory: f32 parameters come at its start, what goes back lies behind them."""
+        import numpy as np  # noqa: PLC0415 - after the memory limit is set, and of the site's environment
+
+        _, (descriptor, *_), _, _ = socket.recv_fds(self._channel, 1, 1)  # type: ignore[attr-defined,unused-ignore]
+        shared = mmap.mmap(descriptor, asked["bytes"])
+        os.close(descriptor)
+        # Emptied: what is given comes in the order of this layout, not of a former one.
+        self._given, self._places, start = {}, {}, 0
+        total = sum(length for _, _, length in asked["layout"])
+        flat = np.frombuffer(shared, np.float32, total)
+        for name, shape, length in asked["layout"]:
+            self._given[name] = flat[start : start + length].reshape(shape)
+            self._places[name] = 4 * total + WIDE * start
+            start += length
+        self._room = {"shared": shared}
+        return {}
+
+    def _parameters(self, _asked: dict[str, Any]) -> dict[str, Any]:
+        return {"arrays": self._put(self._held)}
+
+    def _evaluate(self, asked: dict[str, Any]) -> dict[str, Any]:
+        judged = _awaited(self._site.evaluate(dict(self._given), TrainingRound(*asked["told"])))
+        if not (isinstance(judged, tuple) and len(judged) == 2):
+            return {"kind": _kind(judged)}
+        return {"samples": _count(judged[0]), "metrics": _metrics(judged[1])}
+
+    def _fit(self, asked: dict[str, Any]) -> dict[str, Any]:
+        fitted = _awaited(self._site.fit(dict(self._given), TrainingRound(*asked["told"])))
+        if not (isinstance(fitted, tuple) and len(fitted) == 3):
+            return {"kind": _kind(fitted)}
+        arrays, used, metrics = fitted
+        change = not isinstance(arrays, Mapping) and hasattr(arrays, "arrays")
+        arrays = arrays.arrays if change else arrays
+        if not isinstance(arrays, Mapping):
+            return {"unnamed": type(arrays).__name__}
+        said = {"change": change, "samples": _count(used), "metrics": _metrics(metrics)}
+        return {"arrays": self._put(arrays), **said}
+
+    def _put(self, arrays: Mapping[str, Any]) -> list[list[Any]]:
+        """Copy into the shared memory what fits there; names, dtypes and shapes of all."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        kinds = _kinds(arrays)
+        for name, dtype, shape in kinds:
+            there = self._given.get(name)
+            if (
+                there is not None
+                and list(there.shape) == shape
+                and dtype in {"float16", "float32", "float64"}
+            ):
+                size = int(there.size)
+                room = np.frombuffer(self._room["shared"], dtype, size, self._places[name])
+                room.reshape(there.shape)[...] = np.asarray(arrays[name])
+        return kinds
+
+
+def _kinds(arrays: Mapping[str, Any]) -> list[list[Any]]:
+    import numpy as np  # noqa: PLC0415 - as above
+
+    found = ((name, np.asarray(array)) for name, array in arrays.items())
+    return [[str(name), str(array.dtype), list(array.shape)] for name, array in found]
+
+
+def _count(value: Any) -> Any:
+    if isinstance(value, (bool, float, str)):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        return repr(value)
+
+
+def _metrics(found: Any) -> Any:
+    if not isinstance(found, Mapping):
+        return None
+    return {str(name): _number(value) for name, value in found.items()}
+
+
+def _number(value: Any) -> Any:
+    """Numbers and tables of them as JSON has them, numpy's and torch's included; what is none as text."""
+    if isinstance(value, bool):
+        return value
+    if getattr(value, "ndim", 0) or isinstance(value, (list, tuple)):
+        return [_number(one) for one in value]
+    plain = value.item() if getattr(value, "ndim", None) == 0 else value
+    if isinstance(plain, (bool, str, bytes, complex)):
+        return repr(plain) if isinstance(plain, (bytes, complex)) else plain
+    try:
+        return float(plain)
+    except (TypeError, ValueError):
+        return repr(plain)
+
+
+def _kind(found: Any) -> str:
+    return f"{len(found)} things" if isinstance(found, tuple) else type(found).__name__
+
+
+def _awaited(result: Any) -> Any:
+    if not inspect.isawaitable(result):
+        return result
+
+    async def wait() -> Any:
+        return await result
+
+    return asyncio.run(wait())
+
+
+def _read(channel: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        part = channel.recv(size - len(parts))
+        if not part:
+            _end()
+        parts += part
+    return bytes(parts)
+
+
+def _end() -> None:
+    os.killpg(0, signal.SIGKILL)
+
+
+def _watch(descriptor: int) -> None:
+    """End this process and those that it started once nobody listens any more."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLRDHUP)
+    while not poll.poll():
+        continue
+    _end()
+
+
+def main(descriptor: int, memory: int) -> None:
+    """Answer requests on the socket ``descriptor`` with at most ``memory`` bytes of addresses (0: any)."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    os.set_inheritable(descriptor, False)  # noqa: FBT003 - takes no names
+    channel = socket.socket(fileno=descriptor)
+    threading.Thread(target=_watch, args=(descriptor,), daemon=True).start()
+    clerk = Clerk(channel)
+    while True:
+        _, number, length = HEADER.unpack(_read(channel, HEADER.size))
+        try:
+            reply = clerk.answer(json.loads(_read(channel, length)))
+        except SystemExit as error:
+            reply = {"error": f"exits with {error.code!r} in place of returning", "traceback": _trace()}
+        except BaseException as error:
+            reply = {"error": f"{type(error).__name__}: {error}", "traceback": _trace()}
+        said = json.dumps(reply).encode()
+        channel.sendall(HEADER.pack(MAGIC, number, len(said)) + said)
+
+
+def _trace() -> str:
+    return traceback.format_exc()[-16_384:]
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,236 @@
+"""Sites in a process of their own: what they may do wrong, and what is left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import ConfigError
+from securefl.training.sites.apart import ApartSite, SiteProcess, site_apart, site_folder
+from securefl.training.sites.layout import Layout, SiteError
+from securefl.training.sites.load import site_maker
+from securefl.training.sites.log import SiteLog
+from securefl.training.sites.site import Round
+from securefl.training.sites.trainer import SiteTrainer
+
+LAYOUT = Layout({"b": (), "a": (2, 3)})
+"""In an order that is not that of names: a site draws in the order of what it gets."""
+PARAMS = np.arange(7, dtype=np.float32)
+PYTHON = Path(sys.executable)
+WARD = """
+import os, sys, signal, time
+import numpy as np
+
+class Good:
+    samples = 5
+    def __init__(self, name):
+        self.name = name
+    def parameters(self):
+        return {"a": np.ones((2, 3), np.float32), "b": np.zeros((), np.float32)}
+    def fit(self, parameters, told):
+        rng = np.random.default_rng(told.seed)
+        after = {n: a + rng.normal(size=a.shape) for n, a in parameters.items()}
+        return self.broken(after, told) if told.number == 1 else (after, 5, {"loss": np.float32(0.5)})
+    def evaluate(self, parameters, told):
+        return 2, {"b": parameters["b"]}
+
+def site(broken):
+    return type(broken.__name__, (Good,), {"broken": broken})
+
+class Tables(Good):
+    def evaluate(self, parameters, told):
+        return 2, {"hits": np.array([[1, 0], [0, 1]]), "auc": np.float64(0.5)}
+
+def put(data):
+    os.write(int(sys.argv[1]), data)
+    return 5
+
+def raises(self, after, told): raise KeyError("no such patient")
+def hangs(self, after, told): signal.pause()
+def not_finite(self, after, told): return after | {"b": float("nan")}, 5, {}
+def other_name(self, after, told): return after | {"c": np.ones(2)}, 5, {}
+def no_name(self, after, told): return {"a": after["a"]}, 5, {}
+def other_shape(self, after, told): return after | {"b": np.zeros(4)}, 5, {}
+def other_dtype(self, after, told): return after | {"b": np.int32(4)}, 5, {}
+def too_many(self, after, told): return after, 6, {}
+def no_count(self, after, told): return after, 2.0, {}
+def no_metric(self, after, told): return after, 5, {"auc": "high"}
+def no_arrays(self, after, told): return [1.0], 5, {}
+def two_things(self, after, told): return after, 5
+def exits(self, after, told): sys.exit(3)
+def dies(self, after, told): os._exit(9)
+def killed(self, after, told): os.kill(os.getpid(), signal.SIGKILL)
+def eats(self, after, told): return np.ones(1 << 40), 5, {}
+def garbage(self, after, told): return after, put(b"x" * 100), {}
+def long(self, after, told):
+    import struct
+    put(struct.pack("!4sII", b"SFL1", 4, 0xFFFFFFFF))
+    signal.pause()
+def prints(self, after, told):
+    while True:
+        print("patient " * 1000)
+
+for each in [raises, hangs, not_finite, other_name, no_name, other_shape, other_dtype, too_many, no_count,
+             no_metric, no_arrays, two_things, exits, dies, killed, eats, garbage, long, prints]:
+    globals()[each.__name__] = site(each)
+
+class Forks(Good):
+    def broken(self, after, told):
+        if not os.fork():
+            signal.pause()
+        os._exit(1)
+
+class Environment(Good):
+    def parameters(self):
+        print(sorted(os.environ), os.getcwd(), sys.path, sorted(os.listdir("/proc/self/fd")))
+        print("securefl" in sys.modules, os.getsid(0) == os.getpid())
+        return super().parameters()
+
+class Prepared(Good):
+    def __init__(self, name):
+        raise ValueError(f"{name} has no data")
+"""
+
+
+@pytest.fixture
+def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "ward_apart.py").write_text(WARD)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    sys.modules.pop("ward_apart", None)
+
+
+def apart(name: str, seconds: float = 60, memory: int = 0) -> ApartSite:
+    return ApartSite(f"ward_apart:{name}", "p00", SiteProcess(PYTHON, memory), seconds)
+
+
+def update(trainer: SiteTrainer, number: int) -> Any:
+    return trainer.update(number, PARAMS, None, InsecureSeededEntropy(3).child(number))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("raises", "KeyError: 'no such patient'"),
+        ("hangs", "took too long and was killed"),
+        ("not_finite", "fit returned b with numbers that are not finite"),
+        ("other_name", "fit returned c, which does not travel; there is b, a"),
+        ("no_name", "fit returned no b; there is a"),
+        ("other_shape", "fit returned b of shape (4,), expected ()"),
+        ("other_dtype", "fit returned b of dtype int32, expected floating-point numbers"),
+        ("too_many", "fit trained on 6 samples, and the party has declared 5"),
+        ("no_count", "fit returned 2.0 samples, expected a whole number"),
+        ("no_metric", "fit returned the metric auc = 'high', expected a number"),
+        ("no_arrays", "fit returned list, expected arrays by name"),
+        ("two_things", "fit returned 2 things, expected (parameters, samples, metrics)"),
+        ("exits", "exits with 3 in place of returning"),
+        ("dies", "its process ended (exit code 9)"),
+        ("killed", "its process ended (signal 9)"),
+        ("eats", "MemoryError"),
+        ("garbage", "wrote what is no reply"),
+        ("long", "wrote what is no reply"),
+        ("prints", "took too long and was killed"),
+        ("Forks", "its process ended (exit code 1)"),
+    ],
+)
+def test_what_fails_costs_its_round_and_the_next_one_trains(name: str, said: str, ward: Path) -> None:
+    log = ward / "p00.site.jsonl"
+    site = apart(name, seconds=3 if name in {"hangs", "prints"} else 60)
+    trainer = SiteTrainer(site, LAYOUT, 4, SiteLog(log))
+    assert np.isfinite(update(trainer, 0)).all()
+    with pytest.raises(SiteError) as refused:
+        update(trainer, 1)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert np.isfinite(update(trainer, 2)).all()
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    assert said in next(entry["error"] for entry in entries if "error" in entry)
+    assert log.stat().st_size < 200_000
+    site.close()
+
+
+def test_the_bits_are_those_of_a_site_in_the_partys_process(ward: Path) -> None:
+    here = SiteTrainer(site_maker("ward_apart:Good")("p00"), LAYOUT, 4, SiteLog(None))
+    site = apart("Good")
+    first = site.parameters()
+    there = SiteTrainer(site, LAYOUT, 4, SiteLog(None))
+    for number in (0, 2):
+        np.testing.assert_array_equal(update(here, number), update(there, number))
+        told = Round(number, 4, 7)
+        assert here.fit(PARAMS, told)[1:] == there.fit(PARAMS, told)[1:]
+    for offered in (first, site.parameters()):
+        np.testing.assert_array_equal(offered["a"], np.ones((2, 3)))
+    site.close()
+
+
+def test_tables_of_numbers_come_as_lists(ward: Path) -> None:
+    site: Any = apart("Tables")
+    found = site.evaluate(LAYOUT.arrays(PARAMS), Round(0, 1, 0))
+    assert found == (2, {"hits": [[1.0, 0.0], [0.0, 1.0]], "auc": 0.5})
+    site.close()
+
+
+def test_the_whole_group_is_killed(ward: Path) -> None:
+    """The pipe breaks once nobody holds its other end: neither the process nor the one it forked."""
+    reading, writing = os.pipe()
+    (ward / "ward_apart.py").write_text(
+        WARD + f"\nclass Leaves(Good):\n    def __init__(self, name):\n"
+        f"        self.pipe = os.open('/proc/{os.getpid()}/fd/{writing}', os.O_WRONLY)\n"
+        "        if not os.fork():\n            signal.pause()\n"
+    )
+    site = apart("Leaves")
+    os.close(writing)
+    site.close()
+    ended, _, _ = select.select([reading], [], [], 30)
+    assert ended == [reading]
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+
+
+def test_it_inherits_no_secret_and_no_descriptor(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECUREFL_MQTT", "secret")
+    monkeypatch.setenv("BROKER_PASSWORD", "secret")
+    reading, writing = os.pipe()
+    inheritable = True
+    for descriptor in (reading, writing):
+        os.set_inheritable(descriptor, inheritable)
+    site = apart("Environment")
+    site.close()
+    said = site.output()
+    assert "SECUREFL" not in said
+    assert "PASSWORD" not in said
+    assert str(ward) in said
+    assert "False True" in said
+    assert f"'{writing}'" not in said.partition("]")[2].partition("]")[2]
+    os.close(reading)
+    os.close(writing)
+
+
+def test_memory_is_limited(ward: Path) -> None:
+    site = apart("eats", memory=4000)
+    trainer = SiteTrainer(site, LAYOUT, 4, SiteLog(None))
+    with pytest.raises(SiteError, match="MemoryError"):
+        update(trainer, 1)
+    site.close()
+
+
+def test_what_cannot_start_is_refused(ward: Path) -> None:
+    with pytest.raises(SiteError, match="p00 has no data"):
+        apart("Prepared")
+    with pytest.raises(SiteError, match="AttributeError"):
+        apart("Nix")
+    with pytest.raises(ConfigError, match="is no file"):
+        site_apart("ward_apart:Good", SiteProcess(ward / "python"), 5)
+    with pytest.raises(ConfigError, match="names no site"):
+        site_apart("ward_apart", SiteProcess(PYTHON), 5)
+    assert site_folder("ward_apart:Good") == ward.resolve()
+    assert site_folder("numpy:array") is None
