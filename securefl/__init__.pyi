@@ -8,6 +8,7 @@ from ._api import planned as planned
 from ._api import run as run
 from ._api import save_weights as save_weights
 from ._api import simulate as simulate
+from ._api import statistics as statistics
 from .base.errors import ConfigError as ConfigError
 from .base.errors import RunAbortedError as RunAbortedError
 from .base.errors import SecureflError as SecureflError
@@ -17,6 +18,7 @@ from .base.version import __version__ as __version__
 from .lab.audit.report import AuditReport as AuditReport
 from .lab.planning.demand import Demand as Demand
 from .lab.planning.search import Plan as Plan
+from .methods.metrics.statistics import Statistics as Statistics
 from .runtime.report.records import RoundRecord as RoundRecord
 from .scenario.aggregation import PreAggregation as PreAggregation
 from .scenario.aggregation import Rule as Rule
@@ -29,6 +31,8 @@ from .scenario.scenario import Scenario as Scenario
 from .training.sites.site import Change as Change
 from .training.sites.site import Round as Round
 from .training.sites.site import Site as Site
+from .training.sites.tables import class_counts as class_counts
+from .training.sites.tables import column_table as column_table
 from .training.sites.tables import confusion as confusion
 from .training.sites.tables import score_histogram as score_histogram
 from .training.sites.torch_site import TorchSite as TorchSite

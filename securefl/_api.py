@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from securefl.lab.audit import load as read_run
 from securefl.lab.planning import Demand, Plan, draft
 from securefl.lab.planning import plan as searched
 from securefl.methods.feasibility import check
+from securefl.methods.metrics import Statistics
 from securefl.runtime.launch import NoProgress, RoundLines, RunOptions, bundled, fresh_run_id
 from securefl.runtime.report import RoundRecord, RunDirectory, Summary, scenario_header
-from securefl.scenario import Scenario, load_scenario, scenario_of, to_toml
+from securefl.scenario import Scenario, load_scenario, scenario_of, statistics_round, to_toml
 
 if TYPE_CHECKING:
     import numpy as np
@@ -234,6 +236,45 @@ def simulate(
     )
     summary = run_simulation(wanted, options, RoundLines() if verbose else NoProgress())
     return RunResult(summary, Path(summary.files["summary"]).parent)
+
+
+def statistics(
+    scenario: Scenario | str | Path, *, site: Callable[[str], Site] | str, seed: int = 0
+) -> Statistics:
+    """What the sites have in the columns of ``[statistics]``, pooled in a simulated round.
+
+    Args:
+        scenario: or what :func:`load` takes.
+        site: makes a party's site of its name, or says where that is; with ``columns()``.
+        seed: of the clusters.
+
+    Raises:
+        ConfigError: the scenario declares nothing, or a site has other columns; or no sum was opened.
+        RunAbortedError: the disk is full or gone.
+    """
+    from securefl.runtime.launch import SimulationOptions, run_simulation  # noqa: PLC0415 - torch
+    from securefl.runtime.simulation import check_simulable  # noqa: PLC0415 - with it
+    from securefl.training.sites import site_maker  # noqa: PLC0415 - with it
+
+    wanted = statistics_round(scenario if isinstance(scenario, Scenario) else load(scenario))
+    check(wanted)
+    check_simulable(wanted)
+    with tempfile.TemporaryDirectory(prefix="securefl-") as folder:
+        options = SimulationOptions(
+            run=fresh_run_id(seed),
+            seed=seed,
+            data_dir=None,
+            device=None,
+            out=Path(folder) / "statistics",
+            exact=False,
+            seeded=wanted.privacy.unit == "none",
+            site=site_maker(site) if isinstance(site, str) else site,
+        )
+        summary = run_simulation(wanted, options, NoProgress())
+    told = [record for record in summary.rounds if record.metrics]
+    if not told:
+        raise ConfigError("statistics", f"no sum was opened: {summary.outcome.reason}")
+    return Statistics.of(summary.scenario.evaluation, told[-1].metrics)
 
 
 def run(

@@ -50,6 +50,10 @@ COMMANDS = {
         "securefl.cli.site:app",
         "Your own training: the weights that it begins with, and a trial round.",
     ),
+    "statistics": (
+        "securefl.cli.statistics:statistics",
+        "Pool counts, means, deviations, ranges and histograms of the sites' columns, before training.",
+    ),
     "dealer": (
         "securefl.cli.dealer:dealer",
         "Deal the triples of validated sums, on a machine of neither the server nor a party, without data.",

@@ -21,7 +21,15 @@ from securefl.methods.feasibility import check as checked
 from securefl.methods.feasibility import check_site
 from securefl.methods.metrics import metric_words, numbers_of
 from securefl.runtime.launch import bundled
-from securefl.scenario import Deadlines, Scenario, load_scenario, own_parts_from
+from securefl.scenario import (
+    Deadlines,
+    Scenario,
+    SiteEvaluation,
+    SiteStatistics,
+    load_scenario,
+    own_parts_from,
+    statistics_round,
+)
 
 if TYPE_CHECKING:
     from securefl.training.sites import Layout, Metrics, SiteFit
@@ -94,11 +102,17 @@ def check(
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
         checked(loaded)
         check_site(loaded, given=True)
+        maker = maker_of(site, loaded.deadlines, site_python, site_memory)
+        if loaded.model.by_columns:
+            _check_columns(maker(party_id(party)), loaded.evaluation)
+            return
         module = build_model(loaded.model, (), 0, 0)
         layout, name = Layout.of(module), party_id(party)
-        made = make_site(maker_of(site, loaded.deadlines, site_python, site_memory), name, layout)
+        made = make_site(maker, name, layout)
         say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_listed(layout)}")
         say(f"{name}: {made.samples:,} samples, training one round")
+        if loaded.statistics != SiteStatistics():
+            _check_columns(made, statistics_round(loaded).evaluation)
         trainer = SiteTrainer(made, layout, loaded.stop.rounds, SiteLog(None), loaded.evaluation)
         began = time.monotonic()
         try:
@@ -108,6 +122,21 @@ def check(
             raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error
         for line in _found(loaded, found, time.monotonic() - began):
             say(line)
+
+
+def _check_columns(site: object, asked: SiteEvaluation) -> None:
+    """A line for each difference between the site's columns and what statistics are asked of.
+
+    Raises:
+        ConfigError: it has no columns, or some that cannot be counted.
+    """
+    from securefl.training.sites import ColumnSite, differences  # noqa: PLC0415 - with torch
+
+    if hasattr(site, "columns"):
+        for line, _ in differences(site.columns(), asked):
+            say(f"columns: {line}")
+    made = ColumnSite(site, asked)
+    say(f"columns: {len(asked.metrics)} to count, {made.samples:,} samples")
 
 
 def _found(scenario: Scenario, found: SiteFit, seconds: float) -> Iterator[str]:

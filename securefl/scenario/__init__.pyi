@@ -29,8 +29,10 @@ from .data import ImageFolder as ImageFolder
 from .data import Partition as Partition
 from .draws import chosen_fields as chosen_fields
 from .draws import drawn_digest as drawn_digest
+from .evaluation import MOMENTS as MOMENTS
 from .evaluation import Metric as Metric
 from .evaluation import SiteEvaluation as SiteEvaluation
+from .evaluation import SiteStatistics as SiteStatistics
 from .load import decoded as decoded
 from .load import load_scenario as load_scenario
 from .load import parse_scenario as parse_scenario
@@ -67,4 +69,5 @@ from .section import NonNegativeReal as NonNegativeReal
 from .section import Positive as Positive
 from .section import PositiveReal as PositiveReal
 from .section import Section as Section
+from .statistics import statistics_round as statistics_round
 from .validation import DEAL_BYTES as DEAL_BYTES

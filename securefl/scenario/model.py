@@ -26,6 +26,8 @@ class Model(Part, tag_field="type", frozen=True, kw_only=True):
     """Whether its first layer is dense, on all values of a sample."""
     by_sites: ClassVar[bool] = False
     """Whether it is named arrays only: then sites train and test it, and nobody else can."""
+    by_columns: ClassVar[bool] = False
+    """Whether sites look at their data only, and train nothing."""
     class_biases: ClassVar[bool] = False
     """Whether its last parameters are one bias per class."""
 

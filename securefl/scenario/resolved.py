@@ -12,7 +12,7 @@ import msgspec
 from securefl.scenario.scenario import Scenario
 
 _DIGEST_DOMAIN = b"securefl/1 scenario\n"
-NOT_AGREED_UPON: Final = ("description", "expect", "behaviours", "observer")
+NOT_AGREED_UPON: Final = ("description", "expect", "behaviours", "observer", "statistics")
 """What honest parties do not know, and what changes nothing for them."""
 OF_EACH_MACHINE: Final = (
     ("training", "device"),
@@ -31,9 +31,10 @@ def to_toml(scenario: Scenario) -> str:
 def scenario_digest(scenario: Scenario) -> bytes:
     """SHA-256 (32 bytes) of what all parties must agree on, for them to sign.
 
-    It leaves out ``description``, ``expect``, ``observer`` and ``behaviours`` (honest parties do not know
-    who misbehaves), and what each machine decides for itself (``training.device``, ``secure_sum.device``,
-    ``secure_sum.spool_megabytes``, ``secure_sum.verify_megabytes``). All other fields count, defaults
+    It leaves out ``description``, ``expect``, ``observer``, ``behaviours`` (honest parties do not know who
+    misbehaves) and ``statistics`` (a run of its own, in which they are metrics), and what each machine
+    decides for itself (``training.device``, ``secure_sum.device``, ``secure_sum.spool_megabytes``,
+    ``secure_sum.verify_megabytes``). All other fields count, defaults
     included, whether the file spelled them out or not: a program with other defaults does not join.
     """
     agreed = msgspec.to_builtins(scenario)

@@ -15,7 +15,7 @@ from securefl.scenario.aggregation import Aggregation
 from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.checks import Checks
 from securefl.scenario.data import Data
-from securefl.scenario.evaluation import SiteEvaluation
+from securefl.scenario.evaluation import SiteEvaluation, SiteStatistics
 from securefl.scenario.model import Model
 from securefl.scenario.parts import default_of
 from securefl.scenario.privacy import DpSgd, Privacy
@@ -292,6 +292,7 @@ class Scenario(_Section, frozen=True, kw_only=True):
     server_optimiser: ServerOptimiser = ServerOptimiser()
     stop: Stop = Stop()
     evaluation: SiteEvaluation = SiteEvaluation()
+    statistics: SiteStatistics = SiteStatistics()
     deadlines: Deadlines = Deadlines()
     leakage: Leakage = Leakage()
     observer: bool = False

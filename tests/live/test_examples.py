@@ -112,6 +112,34 @@ def test_own_training(site: str, tmp_path: Path) -> None:
     assert len((folder / "out" / "p04.site.jsonl").read_text().splitlines()) == len(rounds)
 
 
+@pytest.mark.live
+def test_breast_cancer(tmp_path: Path) -> None:
+    """The commands at the head of its scenario, then one seed of its table; docs/statistics.md has five."""
+    folder = shutil.copytree(EXAMPLES / "breast_cancer", tmp_path / "own")
+    for command in (
+        "-m securefl statistics federation.toml --site clinic:site --out told",
+        "-m securefl site weights clinic:site --out initial.safetensors",
+        "-m securefl site check federation.toml clinic:site",
+        "-m securefl run federation.toml --site clinic:site --broker embedded --out out",
+        "folds.py --seeds 1",
+    ):
+        if "weights" in command:
+            shutil.copy(folder / "told" / "statistics.json", folder)
+        done = subprocess.run(
+            [sys.executable, *command.split()],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    differences = [line for line in done.stdout.splitlines() if " - pooled: " in line]
+    federated, one_scale = (float(line.partition(": ")[2].split()[0]) for line in differences)
+    assert abs(federated) <= 0.9
+    assert one_scale < -3
+
+
 def test_there_are_examples() -> None:
     assert PROGRAMS
     assert NOTEBOOKS

@@ -44,7 +44,13 @@ def _unnamed(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
 
 def _of_each(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """What is wrong with a metric by itself."""
+    columns = {"column", "classes"}
+    if scenario.model.by_columns and not scenario.evaluation.metrics:
+        yield "evaluation.metrics", 'model.type = "statistics" is nothing but its columns', "declare them"
     for index, metric in enumerate(scenario.evaluation.metrics):
+        if scenario.model.by_columns and metric.kind not in columns:
+            reason = f'{metric.name} is of a model, and model.type = "statistics" has none'
+            yield f"evaluation.metrics.{index}.kind", reason, "column, or classes"
         at = f"evaluation.metrics.{index}"
         if not metric.lower < metric.upper:
             yield f"{at}.upper", f"{metric.upper:g} is not above lower = {metric.lower:g}", "a range"
@@ -59,8 +65,8 @@ def _of_each(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
 def _classes(metric: Metric) -> tuple[str, str] | None:
     if metric.kind == "histogram" and metric.classes > 2:
         return "AUC is of 2 classes, and a median of 1", '1 or 2; or kind = "confusion"'
-    if metric.kind == "confusion" and metric.classes < 2:
-        return "a confusion is of 2 classes at least", "2"
+    if metric.kind in {"confusion", "classes"} and metric.classes < 2:
+        return f"{metric.kind} counts 2 classes at least", "2"
     return None
 
 

@@ -3,6 +3,8 @@ from .derived import numbers_of as numbers_of
 from .pooling import Doubted as Doubted
 from .pooling import Measured as Measured
 from .pooling import measure as measure
+from .statistics import FeatureStatistics as FeatureStatistics
+from .statistics import Statistics as Statistics
 from .words import MetricWords as MetricWords
 from .words import metric_words as metric_words
 from .words import said_by as said_by

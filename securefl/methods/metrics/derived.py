@@ -7,13 +7,19 @@ that are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from securefl.base.arrays import F64
 from securefl.methods.metrics.words import MetricWords, parts_of, unit_of
-from securefl.scenario import Metric, SiteEvaluation
+from securefl.scenario import MOMENTS, Metric, SiteEvaluation
+
+QUARTILES = {"q25": 0.25, "median": 0.5, "q75": 0.75}
+OF_COLUMN = ("count", "missing", "mean", "std", "low", *QUARTILES, "high")
+"""The numbers of a column, behind its name: samples with and without a value, moments, and of its bins the
+ends of those that are not empty and the quartiles, linear within a bin."""
 
 
 def names_of(evaluation: SiteEvaluation) -> dict[str, bool]:
@@ -39,6 +45,10 @@ def numbers_of(words: MetricWords, read: F64) -> Mapping[str, float]:
                 found |= _of_histogram(metric, np.maximum(block, 0.0))
             case "confusion":
                 found |= _of_confusion(metric, np.maximum(block, 0.0))
+            case "classes":
+                found |= _of_classes(metric, np.maximum(block, 0.0))
+            case "column":
+                found |= _of_column(metric, samples, np.maximum(block, 0.0), words.resolution)
     return found
 
 
@@ -56,6 +66,10 @@ def _names(metric: Metric) -> dict[str, bool]:
         case "confusion":
             recalls = {f"{metric.name}.recall.{c}": True for c in range(metric.classes)}
             return {f"{metric.name}.accuracy": True, f"{metric.name}.f1": True} | recalls
+        case "classes":
+            return {f"{metric.name}.{c}": True for c in range(metric.classes)}
+        case "column":
+            return {f"{metric.name}.{name}": True for name in OF_COLUMN}
         case _:
             return {metric.name: metric.better == "higher"}
 
@@ -65,15 +79,42 @@ def _of_histogram(metric: Metric, counts: F64) -> dict[str, float]:
         negative, positive = counts.reshape(2, metric.bins)
         both = negative.sum() > 0 and positive.sum() > 0
         return {f"{metric.name}.auc": auc(negative, positive)} if both else {}
-    total = counts.sum()
-    if total <= 0:
-        return {}
-    # Linear within the bin that holds the middle.
+    return {f"{metric.name}.median": _quantile(metric, counts, 0.5)} if counts.sum() > 0 else {}
+
+
+def _of_classes(metric: Metric, counts: F64) -> dict[str, float]:
+    total = float(counts.sum())
+    shares = counts / total if total > 0 else counts[:0]
+    return {f"{metric.name}.{c}": float(share) for c, share in enumerate(shares)}
+
+
+def _of_column(metric: Metric, samples: float, block: F64, resolution: float) -> dict[str, float]:
+    """``resolution``: samples that a count may be off by."""
+    moments, counts = block[:MOMENTS], block[MOMENTS:]
+    count = float(counts.sum())
+    found = {"count": count, "missing": max(0.0, samples - count)}
+    some = np.flatnonzero(counts > resolution)
+    if len(some):
+        width, extent = (metric.upper - metric.lower) / metric.bins, metric.upper - metric.lower
+        mean, square = (float(np.clip(moment / count, 0.0, 1.0)) for moment in moments)
+        found |= {
+            "mean": metric.lower + extent * mean,
+            "std": extent * math.sqrt(max(0.0, square - mean**2)),
+            "low": metric.lower + width * int(some[0]),
+            "high": metric.lower + width * (int(some[-1]) + 1),
+        }
+        found |= {name: _quantile(metric, counts, share) for name, share in QUARTILES.items()}
+    return {f"{metric.name}.{name}": found[name] for name in OF_COLUMN if name in found}
+
+
+def _quantile(metric: Metric, counts: F64, share: float) -> float:
+    """Where ``share`` of the samples is reached, linear within the bin that holds it."""
     ends = np.concatenate(([0.0], np.cumsum(counts)))
+    wanted = share * ends[-1]
     width = (metric.upper - metric.lower) / metric.bins
-    at = int(np.searchsorted(ends, total / 2, side="left")) - 1
-    inside = (total / 2 - ends[at]) / counts[at]
-    return {f"{metric.name}.median": metric.lower + width * (at + float(inside))}
+    at = int(np.searchsorted(ends, wanted, side="left")) - 1
+    inside = (wanted - ends[at]) / counts[at]
+    return metric.lower + width * (at + float(inside))
 
 
 def _of_confusion(metric: Metric, counts: F64) -> dict[str, float]:

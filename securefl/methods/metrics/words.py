@@ -10,10 +10,14 @@ mean        its mean times the samples, over the larger of abs(lower) and abs(up
 sum         it times the cap, over the same                                              the cap
 histogram   samples by class and bin                                                     the samples in all
 confusion   samples by true and predicted class                                          the samples in all
+classes     samples by class                                                             the samples in all
+column      the sums of u and of u^2, u = (value - lower) / (upper - lower)              the samples
+            samples by bin, those without a value in none                                the samples in all
 ==========  ===========================================================================  ==================
 
 A site of more samples than the cap says everything of so many: it counts for no more. So each metric's words
-have an L2 norm of at most the cap, and all words together of sqrt(1 + metrics) times it.
+have an L2 norm of at most the cap, a column's three blocks each, and all words together of sqrt(1 + blocks)
+times it.
 """
 
 from __future__ import annotations
@@ -32,9 +36,9 @@ from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, SecureflError
 from securefl.methods.clustering import largest_cluster
 from securefl.methods.privacy import MAX_STD, NoiseTable, Placement, noise_table, plan_shares
-from securefl.scenario import Metric, Scenario, SiteEvaluation
+from securefl.scenario import MOMENTS, Metric, Scenario, SiteEvaluation
 
-FINEST = 16
+FINEST = 30
 """Binary digits after the point of a word at most."""
 COARSEST = -30
 
@@ -89,6 +93,8 @@ class MetricWords:
     """One party's noise on each word; None without privacy."""
     slack: float
     """Standard deviation of what the noise of one party adds to a word, samples."""
+    parties: int
+    """Of the run: a pooled word has the rounding and the noise of so many."""
 
     @property
     def length(self) -> int:
@@ -107,10 +113,11 @@ class MetricWords:
         samples = bounded[0] = min(max(bounded[0], 0.0), cap)
         for metric, at in parts_of(self.evaluation):
             block = bounded[at]
-            if metric.kind in {"histogram", "confusion"}:
+            if metric.words > 1:
                 np.clip(block, 0.0, samples, out=block)
-                total = float(block.sum())
-                block *= samples / total if total > samples else 1.0
+                counts = block[first_count(metric) :]
+                total = float(counts.sum())
+                counts *= samples / total if total > samples else 1.0
             else:
                 most = cap if metric.kind == "sum" else samples
                 np.clip(block, -most, most, out=block)
@@ -131,6 +138,11 @@ class MetricWords:
         read: F64 = np.ldexp(total.astype(np.float64), -self.scale)
         return read
 
+    @property
+    def resolution(self) -> float:
+        """Samples by which a count may be off: with noise, six standard deviations of a pooled word."""
+        return math.ldexp(self.parties, -self.scale) + 6 * self.slack * math.sqrt(self.parties)
+
     def doubt(self, read: F64, members: int) -> str:
         """Why a sum of so many members cannot be what honest ones say; empty where it can.
 
@@ -144,10 +156,11 @@ class MetricWords:
             block = read[at]
             most = members * cap if metric.kind == "sum" else samples
             rounding = members * math.ldexp(1.0, -self.scale)
-            least = -slack if metric.kind in {"histogram", "confusion"} else -most - slack - rounding
+            least = -slack if metric.words > 1 else -most - slack - rounding
             if block.min() < least:
                 return f"{metric.name} is below what is possible"
-            reached = float(block.sum() if metric.words > 1 else block[0])
+            moments, counts = block[: first_count(metric)], block[first_count(metric) :]
+            reached = max(float(counts.sum()), *moments.tolist(), -math.inf)
             if reached > most + slack * math.sqrt(metric.words) + slack + rounding:
                 return f"{metric.name} counts more than there is"
         return ""
@@ -168,7 +181,7 @@ def metric_words(scenario: Scenario, ring_bits: int) -> MetricWords | None:
     if not evaluation.metrics:
         return None
     members = largest_cluster(scenario)
-    norm = evaluation.samples * math.sqrt(1 + len(evaluation.metrics))
+    norm = evaluation.samples * math.sqrt(1 + sum(metric.blocks for metric in evaluation.metrics))
     target = 0.0 if privacy.unit == "none" else (privacy.multiplier or 1.0) * evaluation.noise * norm
     for scale in range(FINEST, COARSEST, -1):
         table = None
@@ -183,7 +196,7 @@ def metric_words(scenario: Scenario, ring_bits: int) -> MetricWords | None:
         reached = math.ldexp(evaluation.samples, scale) + (table.largest if table else 0)
         if members * reached < 2 ** (ring_bits - 1) and reached < 2**53:
             std = 0.0 if table is None else math.ldexp(table.std, -scale)
-            return MetricWords(evaluation, scale, table, std)
+            return MetricWords(evaluation, scale, table, std, scenario.parties)
     reason = f"{members} members of {evaluation.samples} samples do not fit {ring_bits} bits"
     raise ConfigError("evaluation.samples", reason, "fewer, or encoding.ring_bits = 64")
 
@@ -207,10 +220,9 @@ def _said(metric: Metric, samples: float, values: Mapping[str, Any]) -> F64:
     if metric.kind in {"mean", "sum"}:
         clipped = np.clip(found, metric.lower, metric.upper) / unit_of(metric)
         return clipped * samples if metric.kind == "mean" else clipped
-    if found.min() < 0 or found.sum() > samples:
-        raise MetricError(
-            f"evaluate counted {found.sum():g} in {metric.name}, and tested on {samples:g} samples"
-        )
+    counted = found[first_count(metric) :].sum()
+    if found.min() < 0 or max(counted, found.max()) > samples:
+        raise MetricError(f"evaluate counted {counted:g} in {metric.name}, and tested on {samples:g} samples")
     return found
 
 
@@ -220,8 +232,15 @@ def _shape(metric: Metric) -> tuple[int, ...]:
             return (metric.classes, metric.bins) if metric.classes > 1 else (metric.bins,)
         case "confusion":
             return (metric.classes, metric.classes)
+        case "column" | "classes":
+            return (metric.words,)
         case _:
             return ()
+
+
+def first_count(metric: Metric) -> int:
+    """Where, among its words, those begin that count samples."""
+    return MOMENTS if metric.kind == "column" else 0
 
 
 def unit_of(metric: Metric) -> float:

@@ -18,8 +18,9 @@ from securefl.base.ids import PartyId, RunId
 from securefl.methods.attacks import behaviours_of
 from securefl.methods.privacy import check_budget
 from securefl.protocol.kernel import Aborted, Finished
-from securefl.protocol.round import AnyReport, ModelKept, Standing, drawn_lines
+from securefl.protocol.round import AnyReport, Standing, drawn_lines
 from securefl.runtime.launch.conclusion import Interrupted, conclude
+from securefl.runtime.process import keep_result
 from securefl.runtime.report import (
     Accounts,
     Progress,
@@ -69,15 +70,15 @@ class SimulationOptions:
 
 @dataclass(frozen=True)
 class _Keeper:
-    """Writes the best model."""
+    """Writes what the run is for."""
 
     directory: RunDirectory
     module: torch.nn.Module
+    scenario: Scenario
 
     def on_report(self, _now: float, report: AnyReport) -> None:
         """See :class:`securefl.runtime.simulation.rounds.Listener`."""
-        if isinstance(report, ModelKept):
-            keep_model(self.directory.best_file, self.module, report.params)
+        keep_result(report, self.directory.best_file, self.module, self.scenario)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
         """See :class:`securefl.runtime.simulation.rounds.Listener`."""
@@ -143,7 +144,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
             progress.start(_header(federation, options), scenario.stop.rounds, len(records))
             course = SimulatedRounds(
                 federation,
-                (metrics, progress, _Keeper(directory, federation.module)),
+                (metrics, progress, _Keeper(directory, federation.module, scenario)),
                 after_round,
                 standing,
                 dead,

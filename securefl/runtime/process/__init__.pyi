@@ -14,6 +14,7 @@ from .ports import Witness as Witness
 from .privacy import length_of as length_of
 from .privacy import settle_setup as settle_setup
 from .publisher import GONE as GONE
+from .result_keeper import keep_result as keep_result
 from .scratch import scratch_folder as scratch_folder
 from .server_process import run_server as run_server
 from .settings import ProcessSettings as ProcessSettings

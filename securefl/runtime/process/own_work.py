@@ -22,7 +22,15 @@ from securefl.training.data import Shard, load_shard
 from securefl.training.models import build_model, limit_threads, pick_device, to_vector
 from securefl.training.rounds import RoundTrainer
 from securefl.training.sgd import Chooser, initial_models
-from securefl.training.sites import SITE_LOG, Layout, SiteLog, SiteTrainer, make_site, maker_of
+from securefl.training.sites import (
+    SITE_LOG,
+    Layout,
+    SiteLog,
+    SiteTrainer,
+    columns_of,
+    make_site,
+    maker_of,
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,8 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     module = build_model(scenario.model, (), 0, settings.seed)
     layout = Layout.of(module)
     maker = maker_of(settings.site, scenario.deadlines, settings.site_python, settings.site_memory)
+    if scenario.model.by_columns:
+        maker = columns_of(maker, scenario.evaluation)
     site = make_site(maker, settings.name, layout)
     log = SiteLog(settings.out / SITE_LOG.format(settings.name))
     trainer = SiteTrainer(site, layout, scenario.stop.rounds, log, scenario.evaluation)

@@ -20,10 +20,10 @@ from securefl.runtime.process.assemble import (
 )
 from securefl.runtime.process.ground_truth import recording
 from securefl.runtime.process.memory import remembered
-from securefl.runtime.process.model_keeper import ModelKeeper
 from securefl.runtime.process.own_work import own_work
 from securefl.runtime.process.ports import LocalWork, Witness
 from securefl.runtime.process.privacy import check_own_privacy
+from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
 from securefl.training.models import dimension, frozen_digest, limit_threads
@@ -87,7 +87,9 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
                     train=work.train if accomplice is None else accomplice.telling(work.train),
                     choose=work.choose,
                 ),
-                witness=ModelKeeper(open_witness(), settings.out / KEPT_MODEL.format(me), work.module),
+                witness=ResultKeeper(
+                    open_witness(), settings.out / KEPT_MODEL.format(me), work.module, settings.scenario
+                ),
                 awaited=lambda _phase: (SERVER,),
                 journal=memory.journal,
                 account=memory.book,

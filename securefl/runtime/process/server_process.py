@@ -33,9 +33,9 @@ from securefl.runtime.process.assemble import (
     read_own_identity,
     stop_on_signals,
 )
-from securefl.runtime.process.model_keeper import ModelKeeper
 from securefl.runtime.process.ports import LocalWork, Nobody, Witness
 from securefl.runtime.process.publisher import Publisher
+from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
 from securefl.runtime.transport import Transport, sole_server
@@ -188,7 +188,7 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
                 inbox=make_inbox(plan, settings),
                 outbox=outbox,
                 work=LocalWork(evaluate=evaluate, consult=work.consult),
-                witness=ModelKeeper(witness, settings.out / BEST_MODEL, module),
+                witness=ResultKeeper(witness, settings.out / BEST_MODEL, module, scenario),
                 seam=server_behaviour(shown),
                 farewell=farewell,
                 awaited=honest.awaited,

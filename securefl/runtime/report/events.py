@@ -46,6 +46,9 @@ from securefl.runtime.report.records import CLOSED, RoundRecord
 from securefl.runtime.report.text import counted, digits, listed, percent, printable, seconds
 from securefl.scenario import Groups
 
+MOST_TOLD = 4
+"""Metrics in a round's line."""
+
 Silent = (
     ClaimConfirmed
     | ClustersDrawn
@@ -207,7 +210,8 @@ def tested_text(done: RoundDone | RoundRecord) -> str:
         # One number of each metric: all are in metrics.jsonl.
         first = {one.name.partition(".")[0]: one for one in reversed(done.metrics)}
         told = [one for one in done.metrics if one in first.values()]
-        return f"{metrics_text(told)}," if told else "not tested,"
+        more = f", and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+        return f"{metrics_text(told[:MOST_TOLD])}{more}," if told else "not tested,"
     backdoor = "" if done.backdoor_success is None else f" backdoor {percent(done.backdoor_success)},"
     return f"accuracy {percent(done.accuracy)}, loss {digits(done.loss)},{backdoor}"
 

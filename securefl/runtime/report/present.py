@@ -15,10 +15,12 @@ from rich.text import Text
 
 from securefl.base.errors import EXIT_EXPECTED
 from securefl.methods.clustering import works_of
+from securefl.methods.metrics import Statistics
 from securefl.runtime.report.checks import check_lines
 from securefl.runtime.report.events import metrics_text, sieve, tested_text
 from securefl.runtime.report.expect import in_words
 from securefl.runtime.report.records import CLOSED, LeftOut, RoundRecord, best_evaluated
+from securefl.runtime.report.statistics import statistics_text
 from securefl.runtime.report.summary import Summary
 from securefl.runtime.report.text import counted, curve, digits, listed, percent, printable, seconds, size
 from securefl.runtime.report.weighing import weighing_lines
@@ -95,6 +97,8 @@ def _evaluated(summary: Summary) -> Text:
     stop, told = summary.scenario.stop, [record for record in summary.rounds if record.metrics]
     if not told:
         return Text("the server has no test set: each site's own log says how good the model is there")
+    if summary.scenario.model.by_columns:
+        return Text(statistics_text(Statistics.of(summary.scenario.evaluation, told[-1].metrics)))
     best = None if stop.metric is None else best_evaluated(told, stop.metric)
     record = best or told[-1]
     which = "best" if best is not None else "last evaluated"

@@ -107,12 +107,18 @@ class RunDirectory:
         """The best model by ``stop.metric``."""
         return self.path / "best.safetensors"
 
+    @property
+    def statistics_file(self) -> Path:
+        """What sites have in their columns, where the run asked for it."""
+        return self.path / "statistics.json"
+
     def models(self, count: int) -> dict[str, str]:
         """Paths of the models to print, by label: of task groups each has one, of a metric the best one."""
         first = self.model_file
         further = {f"model {n}": str(first.with_stem(f"{first.stem}-{n}")) for n in range(1, count)}
         best = {"best model": str(self.best_file)} if self.best_file.exists() else {}
-        return {"model": str(first), **further, **best}
+        told = {"statistics": str(self.statistics_file)} if self.statistics_file.exists() else {}
+        return {"model": str(first), **further, **best, **told}
 
     @property
     def summary_file(self) -> Path:

@@ -27,7 +27,7 @@ from securefl.training.sgd import (
     evaluator_of,
     initial_models,
 )
-from securefl.training.sites import Layout, SiteLog, SiteMaker, SiteTrainer, make_site
+from securefl.training.sites import Layout, SiteLog, SiteMaker, SiteTrainer, columns_of, make_site
 
 Crew = Callable[[Mapping[PartyId, PartyBehaviour], Entropy], ChosenTrainers]
 """How all parties behave, and the root of their randomness, to their trainers."""
@@ -113,6 +113,8 @@ def held_by_sites(
     """
     module = build_model(scenario.model, (), 0, seed)
     layout = Layout.of(module)
+    if scenario.model.by_columns:
+        maker = columns_of(maker, scenario.evaluation)
     sites = {name: make_site(maker, name, layout) for name in party_names(scenario.parties)}
     trainers = {
         name: SiteTrainer(site, layout, scenario.stop.rounds, log(name), scenario.evaluation).update

@@ -1,8 +1,12 @@
 from .apart import maker_of as maker_of
+from .columns import ColumnSite as ColumnSite
+from .columns import columns_of as columns_of
+from .columns import differences as differences
 from .layout import Layout as Layout
 from .load import SiteMaker as SiteMaker
 from .load import make_site as make_site
 from .load import offered as offered
+from .load import site_maker as site_maker
 from .log import SITE_LOG as SITE_LOG
 from .log import SiteLog as SiteLog
 from .site import Metrics as Metrics

@@ -59,9 +59,10 @@ def offered(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
         site = maker(party)
         lacking = [name for name in ("samples", "parameters", "fit") if not hasattr(site, name)]
         samples, held = (0, {}) if lacking else (site.samples, site.parameters())
+    except ConfigError as error:
+        raise ConfigError(said, f"{party}: {error.reason}", error.remedy) from error
     except Exception as error:  # whatever a user's code raises
-        reason = error.reason if isinstance(error, ConfigError) else str(error)
-        raise ConfigError(said, f"{party}: {type(error).__name__}: {reason}") from error
+        raise ConfigError(said, f"{party}: {type(error).__name__}: {error}") from error
     if lacking:
         raise ConfigError(said, f"has no {' and no '.join(lacking)}", "docs/sites.md says what a site offers")
     if not is_count(samples) or not samples:

@@ -1,4 +1,4 @@
-"""Tables of counts for metrics of kind ``histogram`` and ``confusion``, from what a model says of samples."""
+"""Tables of counts and sums over a site's samples, for metrics of more than one word."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 
 Counts = npt.NDArray[np.int64]
@@ -35,9 +36,9 @@ def score_histogram(
         UsageError: not one finite score, and label, of each sample.
     """
     found = np.asarray(scores, dtype=np.float64).reshape(-1)
-    if not np.isfinite(found).all() or not lower < upper or bins < 1:
-        raise UsageError(f"scores must be finite, and {bins} bins from {lower} to {upper} must be some")
-    at = np.clip(((found - lower) / (upper - lower) * bins).astype(np.int64), 0, bins - 1)
+    if not np.isfinite(found).all():
+        raise UsageError("scores must be finite")
+    at = _binned(_shares(found, lower, upper), bins)
     if labels is None:
         return np.bincount(at, minlength=bins)
     return _pairs(_whole(labels, 2, len(found)), at, (2, bins))
@@ -56,6 +57,53 @@ def confusion(labels: npt.ArrayLike, predicted: npt.ArrayLike, classes: int) -> 
     """
     true = _whole(labels, classes, None)
     return _pairs(true, _whole(predicted, classes, len(true)), (classes, classes))
+
+
+def column_table(values: npt.ArrayLike, lower: float, upper: float, bins: int = 20) -> F64:
+    """Moments and bins of a number per sample, for a metric of kind ``column``.
+
+    Args:
+        values: shape (n,); NaN where a sample has none. What lies outside the range counts as its end.
+        lower: end of the range, as the scenario declares it.
+        upper: the other end.
+        bins: of equal width, as many as the scenario declares.
+
+    Returns:
+        f64 ``(2 + bins,)``: the sums of u and of u^2, u = (value - lower) / (upper - lower) in 0 to 1, and
+        samples by bin.
+
+    Raises:
+        UsageError: no range, or no bins.
+    """
+    found = np.asarray(values, dtype=np.float64).reshape(-1)
+    shares = _shares(found[~np.isnan(found)], lower, upper)
+    counts = np.bincount(_binned(shares, bins), minlength=bins)
+    return np.concatenate(([shares.sum(), np.square(shares).sum()], counts))
+
+
+def class_counts(labels: npt.ArrayLike, classes: int) -> Counts:
+    """Samples by class, i64 ``(classes,)``, for a metric of kind ``classes``.
+
+    Args:
+        labels: class of each sample from 0, shape (n,).
+        classes: how many there are.
+
+    Raises:
+        UsageError: a class outside.
+    """
+    return np.bincount(_whole(labels, classes, None), minlength=classes)
+
+
+def _shares(values: F64, lower: float, upper: float) -> F64:
+    if not lower < upper:
+        raise UsageError(f"{lower} to {upper} is no range")
+    return np.clip((values - lower) / (upper - lower), 0.0, 1.0)
+
+
+def _binned(shares: F64, bins: int) -> Counts:
+    if bins < 1:
+        raise UsageError(f"{bins} bins")
+    return np.minimum((shares * bins).astype(np.int64), bins - 1)
 
 
 def _pairs(rows: Counts, columns: Counts, shape: tuple[int, int]) -> Counts:

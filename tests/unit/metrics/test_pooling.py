@@ -49,10 +49,10 @@ def test_the_pooled_value_is_that_of_all_samples() -> None:
 def test_impossible_sums_count_for_nothing() -> None:
     made = words()
     good = cluster(made, (10, 0.5), (30, 0.25))
-    found, doubted = measure(made, [(0, good, 2), (1, good + 10**8, 2)], median=False)
+    found, doubted = measure(made, [(0, good, 2), (1, good + (2_000 << made.scale), 2)], median=False)
     assert [one.cluster for one in doubted] == [1]
     assert found[0].clusters == 1
-    assert measure(made, [(1, good + 10**8, 2)], median=False)[0] == ()
+    assert measure(made, [(1, good + (2_000 << made.scale), 2)], median=False)[0] == ()
 
 
 @given(

@@ -50,7 +50,10 @@ def test_metrics_at_sites_are_feasible() -> None:
             "evaluation.metrics.0.upper: 1 is not above lower = 1",
         ),
         ((metrics("{name='a',kind='histogram',classes=3}"),), "evaluation.metrics.0.classes: AUC is of 2"),
-        ((metrics("{name='a',kind='confusion',classes=1}"),), "evaluation.metrics.0.classes: a confusion"),
+        (
+            (metrics("{name='a',kind='confusion',classes=1}"),),
+            "evaluation.metrics.0.classes: confusion counts",
+        ),
         ((metrics("{name='a',kind='mean'}", "{name='a',kind='sum'}"),), "evaluation.metrics: 2 are named a"),
         (("model={type='mlp'}",), "evaluation.metrics: parties with a mlp train on shards"),
         (("clustering.atoms=1",), "evaluation.repeats: each round sums counts of the same samples"),

@@ -1,0 +1,129 @@
+"""Statistics of all sites' columns, as a file that every site can standardise its own columns by."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from securefl.base.arrays import F64
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods.metrics.derived import OF_COLUMN
+from securefl.methods.metrics.pooling import Measured
+from securefl.scenario import SiteEvaluation
+
+FORMAT = "securefl statistics 1"
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureStatistics:
+    """One feature over all sites. Quartiles are linear within a bin; ends are those of bins with samples."""
+
+    count: float
+    """Samples that have a value; fractional where a site has more than count, or there is noise."""
+    missing: float
+    mean: float | None = None
+    std: float | None = None
+    """Of all values, not of a sample: divided by their number."""
+    low: float | None = None
+    q25: float | None = None
+    median: float | None = None
+    q75: float | None = None
+    high: float | None = None
+    mean_range: tuple[float, float] | None = None
+    """Least and largest mean of a cluster: how far the sites lie apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What ``securefl statistics`` has pooled, in the order of the scenario."""
+
+    features: Mapping[str, FeatureStatistics]
+    classes: Mapping[str, tuple[float, ...]]
+    """Share of each class, by the name of the labels."""
+
+    @classmethod
+    def of(cls, evaluation: SiteEvaluation, measured: Sequence[Measured]) -> Statistics:
+        """The statistics that a round's metrics of kind ``column`` and ``classes`` are."""
+        found = {one.name: one for one in measured}
+        features, classes = {}, {}
+        for metric in evaluation.metrics:
+            if metric.kind == "classes":
+                shares = [found.get(f"{metric.name}.{c}") for c in range(metric.classes)]
+                classes[metric.name] = tuple(0.0 if one is None else one.value for one in shares)
+            elif metric.kind == "column":
+                values = {name: found.get(f"{metric.name}.{name}") for name in OF_COLUMN}
+                mean = values["mean"]
+                features[metric.name] = FeatureStatistics(
+                    **{name: one.value for name, one in values.items() if one is not None},
+                    mean_range=None if mean is None or mean.clusters == 1 else (mean.low, mean.high),
+                )
+        return cls(features, classes)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Statistics:
+        """Read ``statistics.json``.
+
+        Raises:
+            ConfigError: there is none, or it is something else.
+        """
+        try:
+            read = json.loads(Path(path).read_text(encoding="utf-8"))
+            return cls._of_json(read)
+        except OSError as error:
+            raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = f"holds no statistics: {type(error).__name__}: {error}"
+            raise ConfigError(str(path), reason, "securefl statistics writes such a file") from error
+
+    @classmethod
+    def _of_json(cls, read: Any) -> Statistics:
+        if read["format"] != FORMAT:
+            raise ValueError(f"format {read['format']!r}, expected {FORMAT!r}")
+        features = {name: _feature(one) for name, one in read["features"].items()}
+        classes = {name: tuple(map(float, shares)) for name, shares in read["classes"].items()}
+        return cls(features, classes)
+
+    def to_json(self) -> dict[str, Any]:
+        """What :meth:`load` reads."""
+        features = {name: asdict(one) for name, one in self.features.items()}
+        return {"format": FORMAT, "features": features, "classes": dict(self.classes)}
+
+    def standardise(self, values: F64, names: Sequence[str] | None = None) -> F64:
+        """Columns less their means, over their standard deviations; missing values become 0, the mean.
+
+        Args:
+            values: ``(n, f)``, NaN where one is missing.
+            names: of the columns; those of the file in its order unless given.
+
+        Returns:
+            f64 ``(n, f)``. A feature that is constant, or that nobody has, becomes 0.
+
+        Raises:
+            UsageError: another number of columns, or a name that is not in the file.
+        """
+        wanted = tuple(self.features) if names is None else tuple(names)
+        unknown = [name for name in wanted if name not in self.features]
+        found = np.asarray(values, dtype=np.float64)
+        if unknown or found.ndim != 2 or found.shape[1] != len(wanted):
+            what = f"no statistics of {unknown[0]!r}" if unknown else f"{found.shape} for {len(wanted)} names"
+            raise UsageError(f"{what}, expected the columns {', '.join(self.features)}")
+        told = [self.features[name] for name in wanted]
+        means = np.array([one.mean or 0.0 for one in told])
+        scales = np.array([1 / one.std if one.std else 0.0 for one in told])
+        standard: F64 = np.nan_to_num((found - means) * scales, nan=0.0)
+        return standard
+
+
+def _feature(read: Mapping[str, Any]) -> FeatureStatistics:
+    values: dict[str, Any] = {name: None if read[name] is None else float(read[name]) for name in OF_COLUMN}
+    if any(value is not None and not math.isfinite(value) for value in values.values()):
+        raise ValueError("numbers that are not finite")
+    reach = read.get("mean_range")
+    ends = None if reach is None else (float(reach[0]), float(reach[1]))
+    return FeatureStatistics(**values, mean_range=ends)

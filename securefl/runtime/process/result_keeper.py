@@ -1,0 +1,71 @@
+"""Results on disk as soon as the machine tells them: the best model, or the statistics."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+
+from securefl.base.errors import RunAbortedError
+from securefl.methods.metrics import Statistics
+from securefl.protocol.round import AnyReport, ModelKept, RoundDone
+from securefl.runtime.process.ports import Witness
+from securefl.scenario import Scenario
+from securefl.training.models import keep_model
+
+STATISTICS = "statistics.json"
+
+
+class ResultKeeper:
+    """A :class:`securefl.runtime.process.ports.Witness` that writes results besides.
+
+    Args:
+        witness: is told everything.
+        path: of the best model; statistics lie beside it.
+        module: the model, whose parameters are overwritten.
+        scenario: of the run.
+    """
+
+    def __init__(self, witness: Witness, path: Path, module: torch.nn.Module, scenario: Scenario) -> None:
+        self._witness = witness
+        self._path = path
+        self._module = module
+        self._scenario = scenario
+        self.refused = witness.refused
+        self.received = witness.received
+        self.sent = witness.sent
+        self.waits = witness.waits
+        self.traffic = witness.traffic
+
+    def report(self, now: float, item: AnyReport) -> None:
+        """Take a fact that the machine reports.
+
+        Raises:
+            RunAbortedError: the file cannot be written.
+        """
+        keep_result(item, self._path, self._module, self._scenario)
+        self._witness.report(now, item)
+
+
+def keep_result(item: AnyReport, path: Path, module: torch.nn.Module, scenario: Scenario) -> None:
+    """Write what ``item`` tells, if it is a result; arguments as of :class:`ResultKeeper`.
+
+    Raises:
+        RunAbortedError: the file cannot be written.
+    """
+    if isinstance(item, ModelKept):
+        keep_model(path, module, item.params)
+    elif isinstance(item, RoundDone) and scenario.model.by_columns and item.metrics:
+        found = Statistics.of(scenario.evaluation, item.metrics).to_json()
+        _write(path.with_name(STATISTICS), json.dumps(found, indent=1) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise RunAbortedError(f"{path} cannot be written ({error.strerror})") from error

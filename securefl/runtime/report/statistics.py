@@ -1,0 +1,39 @@
+"""Statistics of the sites' columns as a table for a terminal."""
+
+from __future__ import annotations
+
+from securefl.methods.metrics import FeatureStatistics, Statistics
+from securefl.runtime.report.text import digits
+
+_HEAD: tuple[str, ...] = (
+    "feature",
+    "values",
+    "missing",
+    "mean",
+    "std",
+    "low",
+    "median",
+    "high",
+    "means of clusters",
+)
+
+
+def statistics_text(statistics: Statistics) -> str:
+    """A line a feature, and one for the labels, in columns."""
+    rows = [_HEAD] if statistics.features else []
+    rows += [_row(name, one) for name, one in statistics.features.items()]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))] if rows else []
+    lines = []
+    for first, *others in rows:
+        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        lines.append("  ".join((first.ljust(widths[0]), *cells)))
+    for name, shares in statistics.classes.items():
+        lines.append(f"{name}: " + ", ".join(f"{share:.2%} of class {c}" for c, share in enumerate(shares)))
+    return "\n".join(lines)
+
+
+def _row(name: str, one: FeatureStatistics) -> tuple[str, ...]:
+    reach = "" if one.mean_range is None else " to ".join(map(digits, one.mean_range))
+    numbers = (one.mean, one.std, one.low, one.median, one.high)
+    told = ("-" if value is None else digits(value) for value in numbers)
+    return (name, f"{one.count:.0f}", f"{one.missing:.0f}", *told, reach)

@@ -1,0 +1,71 @@
+"""The round that pools statistics of the sites' data, before they train."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from securefl.base.errors import ConfigError
+from securefl.scenario.evaluation import Metric, SiteEvaluation, SiteStatistics
+from securefl.scenario.model import Model
+from securefl.scenario.parts import default_of
+from securefl.scenario.scenario import Encoding, Expect, Groups, Scenario, Stop, Training
+
+SHARE = 10.0
+"""The noise on the round's update, which is zeros, in multiples of that on its statistics: its epsilon is a
+hundredth of the whole."""
+MOST_SAMPLES = 1 << 20
+"""Of one site, where nobody needs noise that hides a site."""
+
+
+def statistics_round(scenario: Scenario) -> Scenario:
+    """The scenario of one round, of the same federation, whose metrics are statistics of the sites' columns.
+
+    Args:
+        scenario: of the training, with ``[statistics]``.
+
+    Raises:
+        ConfigError: it declares nothing, or no noise for a federation that has some, naming the field.
+    """
+    told = scenario.statistics
+    metrics = [
+        Metric(name=one.name, kind="column", lower=one.lower, upper=one.upper, bins=told.bins)
+        for one in told.features
+    ]
+    if told.labels is not None:
+        metrics.append(Metric(name=told.labels.name, kind="classes", classes=told.labels.classes))
+    if not metrics:
+        remedy = 'features = [{ name = "age", lower = 0, upper = 120 }], as in docs/statistics.md'
+        raise ConfigError("statistics.features", "none are declared", remedy)
+    privacy, noise = scenario.privacy, told.epsilon is not None or told.multiplier is not None
+    if privacy.unit == "none" and noise:
+        raise ConfigError("statistics.epsilon", "goes with noise", 'privacy.unit = "party", or leave it out')
+    if privacy.unit != "none":
+        if (told.epsilon is None) == (told.multiplier is None):
+            field, reason = "statistics.epsilon", "the federation has noise, and statistics have theirs"
+            raise ConfigError(field, reason, "epsilon, or multiplier in its place")
+        if told.samples is None:
+            reason = "noise hides the largest site, whose size follows from nothing else"
+            raise ConfigError("statistics.samples", reason, "the most samples of one site that count")
+        multiplier = None if told.multiplier is None else told.multiplier * SHARE
+        privacy = replace(privacy, epsilon=told.epsilon, multiplier=multiplier, budget=None, releases=None)
+    evaluation = SiteEvaluation(
+        metrics=tuple(metrics),
+        samples=told.samples or MOST_SAMPLES,
+        noise=1 / SHARE,
+        report=told.report,
+    )
+    return replace(
+        scenario,
+        description="Statistics of the sites' data.",
+        model=default_of(Model, "statistics"),
+        training=Training(),
+        clustering=replace(scenario.clustering, reclusterings=1, new_work=False),
+        groups=Groups(),
+        privacy=privacy,
+        encoding=Encoding(clip=1.0, range=1.0, scale_bits=4, ring_bits=64),
+        stop=Stop(rounds=1),
+        evaluation=evaluation,
+        statistics=SiteStatistics(),
+        behaviours=(),
+        expect=(Expect(metric="rounds", at_least=1),),
+    )

@@ -1,0 +1,29 @@
+"""The model of a round that asks for statistics: one number, which nobody trains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from securefl.scenario import Model
+
+if TYPE_CHECKING:
+    from torch import nn
+
+NAME = "statistics"
+"""Of the number."""
+
+
+class StatisticsOnly(Model, tag="statistics", frozen=True, kw_only=True):
+    """No model: sites say the metrics of ``[evaluation]`` of their columns (docs/statistics.md)."""
+
+    reads = "both"
+    by_sites: ClassVar[bool] = True
+    by_columns: ClassVar[bool] = True
+
+    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+        import numpy as np
+
+        from securefl.training.models.tensors import Tensors
+
+        del input_shape, classes
+        return Tensors({NAME: np.zeros(1, np.float32)}, "model")

@@ -1,0 +1,125 @@
+"""A site that is asked for statistics of its columns, and trains nothing (docs/statistics.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F64
+from securefl.base.errors import ConfigError
+from securefl.scenario import Metric, SiteEvaluation
+from securefl.training.sites.load import SiteMaker
+from securefl.training.sites.site import Arrays, Change, Fitted, Judged, Round
+from securefl.training.sites.tables import class_counts, column_table
+
+MANY = 0.01
+"""Share of a column outside its declared range that is worth a line."""
+_PARAMETER = "statistics"
+"""Of :class:`securefl.training.models.parts.statistics.StatisticsOnly`."""
+
+
+def columns_of(maker: SiteMaker, evaluation: SiteEvaluation) -> SiteMaker:
+    """The maker of sites that tell statistics of what the sites of ``maker`` have in their columns."""
+
+    def make(party: str) -> ColumnSite:
+        return ColumnSite(maker(party), evaluation)
+
+    make.__module__, make.__qualname__ = maker.__module__, getattr(maker, "__qualname__", repr(maker))
+    return make
+
+
+class ColumnSite:
+    """Stands for a site whose ``columns()`` are counted, once, when it is made.
+
+    Args:
+        site: with ``columns()``: numbers or classes by name, one of each sample.
+        evaluation: metrics of kind ``column`` and ``classes``, which name the columns.
+
+    Raises:
+        ConfigError: it has no columns, or others than declared: a line a difference.
+    """
+
+    keeps_nothing = True
+
+    def __init__(self, site: Any, evaluation: SiteEvaluation) -> None:
+        if not hasattr(site, "columns"):
+            remedy = "give it one that returns arrays by name, as in docs/statistics.md"
+            raise ConfigError("--site", "it has no columns()", remedy)
+        found = site.columns()
+        wrong = [line for line, serious in differences(found, evaluation) if serious]
+        if wrong:
+            raise ConfigError("--site", "; ".join(wrong), "bring the columns to what [statistics] declares")
+        self._tables = {one.name: _table(found[one.name], one) for one in evaluation.metrics}
+        self.samples = _length(found, evaluation)
+
+    def parameters(self) -> Arrays:
+        """See :class:`securefl.training.sites.site.Site`."""
+        return {_PARAMETER: np.zeros(1, np.float32)}
+
+    def fit(self, _parameters: Arrays, _told: Round) -> Fitted:
+        """Change nothing."""
+        return Change({_PARAMETER: np.zeros(1, np.float32)}), self.samples, {}
+
+    def evaluate(self, _parameters: Arrays, _told: Round) -> Judged:
+        """The tables of all columns, whatever the model."""
+        return self.samples, self._tables  # type: ignore[return-value]
+
+
+def differences(columns: Mapping[str, Any], evaluation: SiteEvaluation) -> Iterator[tuple[str, bool]]:
+    """What a site's columns have that was not declared, and lack: a line each, and whether it is an error."""
+    declared = {one.name: one for one in evaluation.metrics}
+    lengths = {}
+    for name, metric in declared.items():
+        if name not in columns:
+            yield f"there is no column {name!r}", True
+            continue
+        try:
+            values = _numbers(columns[name])
+        except (TypeError, ValueError):
+            yield f"{name!r} holds what is no number", True
+            continue
+        lengths[name] = values.size
+        yield from _within(metric, values)
+    usual = max(lengths.values(), default=0)
+    for name, length in lengths.items():
+        if length != usual:
+            yield f"{name!r} has {length:,} samples, other columns have {usual:,}", True
+    if lengths and not usual:
+        yield "there are no samples", True
+    for name in columns:
+        if name not in declared:
+            yield f"{name!r} is not declared, and stays out", False
+
+
+def _within(metric: Metric, values: F64) -> Iterator[tuple[str, bool]]:
+    name, present = metric.name, values[~np.isnan(values)]
+    if metric.kind == "classes":
+        if present.size < values.size or not np.isin(present, np.arange(metric.classes)).all():
+            yield f"{name!r} has values that are not classes from 0 to {metric.classes - 1}", True
+        return
+    if values.size and not present.size:
+        yield f"{name!r} has no values at all", False
+    elif present.size < values.size:
+        yield f"{name!r} lacks {1 - present.size / values.size:.2%} of its values", False
+    outside = np.count_nonzero((present < metric.lower) | (present > metric.upper)) / max(1, present.size)
+    if outside > MANY:
+        declared = f"{metric.lower:g} to {metric.upper:g}"
+        yield f"{name!r} is outside {declared} in {outside:.2%}, and counts as its end there", False
+
+
+def _table(values: Any, metric: Metric) -> npt.NDArray[Any]:
+    if metric.kind == "classes":
+        return class_counts(_numbers(values), metric.classes)
+    return column_table(_numbers(values), metric.lower, metric.upper, metric.bins)
+
+
+def _numbers(values: Any) -> F64:
+    """f64 ``(n,)``, NaN for None and what pandas calls missing."""
+    return np.array(values, dtype=np.float64).reshape(-1)
+
+
+def _length(columns: Mapping[str, Any], evaluation: SiteEvaluation) -> int:
+    return int(_numbers(columns[evaluation.metrics[0].name]).size)

@@ -1,0 +1,88 @@
+"""The round that pools statistics, of the scenario that trains."""
+
+from __future__ import annotations
+
+import pytest
+
+from securefl.base.errors import ConfigError
+from securefl.methods.feasibility import check
+from securefl.scenario import Scenario, statistics_round, to_toml
+from securefl.scenario.load import parse_scenario
+from securefl.scenario.resolved import scenario_digest
+
+BASE = """
+name = "columns"
+parties = 6
+[model]
+type = "weights"
+[clustering]
+size = 3
+reclusterings = 2
+[encoding]
+clip = 1
+range = 1
+[statistics]
+features = [{ name = "Age (years)", lower = 0, upper = 110 }]
+[stop]
+rounds = 7
+"""
+NOISE = "privacy={unit='party',multiplier=2,delta=1e-5}"
+
+
+def round_of(*overrides: str) -> Scenario:
+    return statistics_round(parse_scenario(BASE, overrides))
+
+
+def test_it_is_one_round_of_the_same_federation_that_can_be_written_and_run() -> None:
+    found = round_of()
+    check(found)
+    assert (found.model.name, found.stop.rounds, found.clustering.reclusterings) == ("statistics", 1, 1)
+    assert [(one.name, one.kind, one.words) for one in found.evaluation.metrics] == [
+        ("Age (years)", "column", 22)
+    ]
+    assert parse_scenario(to_toml(found)) == found
+
+
+def test_what_is_asked_changes_nothing_for_the_training() -> None:
+    other = parse_scenario(BASE, ("statistics.bins=5",))
+    assert scenario_digest(other) == scenario_digest(parse_scenario(BASE))
+
+
+def test_noise_on_the_statistics_is_what_is_asked() -> None:
+    found = round_of(NOISE, "statistics.multiplier=1.5", "statistics.samples=100")
+    check(found)
+    assert found.privacy.multiplier is not None
+    assert found.privacy.multiplier * found.evaluation.noise == pytest.approx(1.5)
+    assert round_of(NOISE, "statistics.epsilon=0.5", "statistics.samples=100").privacy.epsilon == 0.5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (("statistics={}",), "statistics.features: none are declared"),
+        (("statistics.epsilon=1",), "statistics.epsilon: goes with noise"),
+        ((NOISE,), "statistics.epsilon: the federation has noise"),
+        (
+            (NOISE, "statistics.epsilon=1", "statistics.multiplier=1"),
+            "statistics.epsilon: the federation has noise",
+        ),
+        ((NOISE, "statistics.epsilon=1"), "statistics.samples: noise hides the largest site"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(overrides: tuple[str, ...], line: str) -> None:
+    with pytest.raises(ConfigError, match=line):
+        round_of(*overrides)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ("evaluation.metrics=[]", "nothing but its columns"),
+        ("evaluation.metrics=[{name='loss',kind='mean'}]", "loss is of a model"),
+        ("evaluation.metrics=[{name='c',kind='classes',classes=1}]", "classes counts 2 classes at least"),
+        ("evaluation.metrics=[{name='c',kind='column',lower=1,upper=1}]", "is not above lower"),
+    ],
+)
+def test_a_round_of_statistics_has_columns_only(changes: str, line: str) -> None:
+    with pytest.raises(ConfigError, match=line):
+        check(parse_scenario(to_toml(round_of()), (changes,)))

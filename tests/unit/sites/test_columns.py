@@ -1,0 +1,104 @@
+"""A site's columns against what was declared: a line a difference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from securefl.base.errors import ConfigError, UsageError
+from securefl.scenario import Metric, SiteEvaluation
+from securefl.training.sites.columns import ColumnSite, columns_of, differences
+from securefl.training.sites.site import Change, Round
+from securefl.training.sites.tables import class_counts, column_table
+
+ASKED = SiteEvaluation(
+    metrics=(
+        Metric(name="age", kind="column", upper=100.0, bins=4),
+        Metric(name="outcome", kind="classes", classes=2),
+    )
+)
+GOOD: dict[str, Any] = {"age": [10.0, 30.0, None, 99.0], "outcome": [0, 1, 1, 0]}
+
+
+class Source:
+    samples = 3
+
+    def __init__(self, columns: Any) -> None:
+        self._columns = columns
+
+    def parameters(self) -> dict[str, Any]:
+        raise AssertionError("a site that is asked for columns needs no model")
+
+    def fit(self, *_: Any) -> Any:
+        raise AssertionError("nor training")
+
+    def columns(self) -> Any:
+        return self._columns
+
+
+def test_a_site_tells_tables_of_its_columns_and_changes_nothing() -> None:
+    site = ColumnSite(Source(GOOD), ASKED)
+    assert site.samples == 4
+    samples, found = site.evaluate({}, Round(0, 1, 0))
+    assert samples == 4
+    np.testing.assert_allclose(found["age"], [1.39, 0.1**2 + 0.3**2 + 0.99**2, 1, 1, 0, 1])
+    np.testing.assert_array_equal(found["outcome"], [2, 2])
+    changed, used, _ = site.fit({}, Round(0, 1, 0))
+    assert isinstance(changed, Change)
+    assert not changed.arrays["statistics"].any()
+    assert used == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"age": None}, "there is no column 'age'"),
+        ({"age": ["old"] * 4}, "'age' holds what is no number"),
+        ({"age": [1.0] * 3}, "'age' has 3 samples, other columns have 4"),
+        ({"outcome": [0, 1, 2, 0]}, "'outcome' has values that are not classes from 0 to 1"),
+        ({"outcome": [0, 1, None, 0]}, "'outcome' has values that are not classes from 0 to 1"),
+        ({"age": [], "outcome": []}, "there are no samples"),
+    ],
+)
+def test_a_difference_that_cannot_be_counted_is_refused(change: dict[str, Any], line: str) -> None:
+    columns = {name: values for name, values in {**GOOD, **change}.items() if values is not None}
+    with pytest.raises(ConfigError) as caught:
+        ColumnSite(Source(columns), ASKED)
+    assert line in str(caught.value)
+
+
+def test_all_differences_are_named_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        ColumnSite(Source({"outcome": [7]}), ASKED)
+    assert "no column 'age'" in str(caught.value)
+    assert "'outcome' has values" in str(caught.value)
+
+
+def test_what_can_be_counted_is_told_only() -> None:
+    columns = {**GOOD, "age": [10.0, 300.0, np.nan, 99.0], "name": ["a", "b", "c", "d"]}
+    assert list(differences(columns, ASKED)) == [
+        ("'age' lacks 25.00% of its values", False),
+        ("'age' is outside 0 to 100 in 33.33%, and counts as its end there", False),
+        ("'name' is not declared, and stays out", False),
+    ]
+    ColumnSite(Source(columns), ASKED)
+    empty = {**GOOD, "age": [np.nan] * 4}
+    assert list(differences(empty, ASKED)) == [("'age' has no values at all", False)]
+
+
+def test_a_site_without_columns_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"it has no columns\(\)"):
+        columns_of(lambda _: type("Bare", (), {"samples": 1, "parameters": dict, "fit": None})(), ASKED)(
+            "p00"
+        )
+
+
+def test_tables_need_a_range_bins_and_classes() -> None:
+    with pytest.raises(UsageError, match="is no range"):
+        column_table([1.0], 2, 2)
+    with pytest.raises(UsageError, match="0 bins"):
+        column_table([1.0], 0, 2, 0)
+    with pytest.raises(UsageError, match="classes must be whole numbers"):
+        class_counts([3], 2)
