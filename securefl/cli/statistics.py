@@ -43,8 +43,8 @@ def statistics(
 ) -> None:
     """Pool counts, means, deviations, ranges and histograms of the sites' columns, before training.
 
-    The scenario's statistics table says which. Here the round is simulated, at sites that this machine can make;
-    separate machines take the scenario of --write. statistics.json, in the run's folder, is what a site
+    The scenario's statistics table says which. Here the round is simulated, at sites that this machine can
+    make; separate machines take the scenario of --write. statistics.json, in the run's folder, is what a site
     standardises by: securefl.Statistics.load.
 
     Exit codes: 0 done, 1 no sum was opened, 2 refused, 3 aborted.
