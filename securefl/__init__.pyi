@@ -26,8 +26,12 @@ from .scenario.behaviours import CoalitionAttack as CoalitionAttack
 from .scenario.behaviours import DataAttack as DataAttack
 from .scenario.behaviours import UpdateAttack as UpdateAttack
 from .scenario.data import Partition as Partition
+from .scenario.local_method import LocalMethod as LocalMethod
 from .scenario.model import Model as Model
+from .scenario.optimiser import ServerOptimiser as ServerOptimiser
 from .scenario.scenario import Scenario as Scenario
+from .training.local_methods.parts.fedprox import FedProx as FedProx
+from .training.local_methods.parts.scaffold import Scaffold as Scaffold
 from .training.sites.site import Change as Change
 from .training.sites.site import Round as Round
 from .training.sites.site import Site as Site

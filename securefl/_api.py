@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import torch
 
     from securefl.training.sites.site import Site
+
+Array = TypeVar("Array")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +72,14 @@ class RunResult:
     def arrays(self, group: int = 0) -> dict[str, np.ndarray[Any, Any]]:
         """The final model by name, f32, or the best by ``stop.metric``. ``group``: of the task group, from 0.
 
+        Without control variates (SCAFFOLD), which the file has, too.
+
         Raises:
             ConfigError: no round has left a model.
         """
         from safetensors.numpy import load_file  # noqa: PLC0415 - for those who want the model
 
-        return load_file(self._model(group))
+        return _without_controls(load_file(self._model(group)))
 
     def state_dict(self, group: int = 0) -> dict[str, torch.Tensor]:
         """The final model for ``module.load_state_dict``. ``group``: as in :meth:`arrays`.
@@ -85,7 +89,7 @@ class RunResult:
         """
         from safetensors.torch import load_file  # noqa: PLC0415 - torch
 
-        return load_file(self._model(group))
+        return _without_controls(load_file(self._model(group)))
 
     def _model(self, group: int) -> Path:
         directory = RunDirectory(self.path)
@@ -108,6 +112,12 @@ class RunResult:
                 "frame()", "needs pandas, which is not installed", "pip install pandas"
             ) from None
         return pd.DataFrame([_row(record) for record in self.rounds]).set_index("round")
+
+
+def _without_controls(arrays: dict[str, Array]) -> dict[str, Array]:
+    from securefl.training.models import is_control  # noqa: PLC0415 - torch
+
+    return {name: array for name, array in arrays.items() if not is_control(name)}
 
 
 def _row(record: RoundRecord) -> dict[str, float | int | None]:

@@ -62,7 +62,7 @@ def _settled(scenario: Scenario, data: Path, records: int | None, seed: int) -> 
     from securefl.runtime.process import length_of  # noqa: PLC0415 - torch
     from securefl.training.data import load_shard  # noqa: PLC0415 - torch
 
-    length = length_of(scenario.model, load_shard(data), seed)
+    length = length_of(scenario, load_shard(data), seed)
     settled = work_out(scenario, length, records)
     check_budget(settled, length)
     lines = header_lines(settled, check(settled), mechanism_of(settled, length), void=None)

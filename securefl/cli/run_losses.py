@@ -17,7 +17,7 @@ from securefl.runtime.misbehaviour import party_behaviour
 from securefl.runtime.report import RunDirectory
 from securefl.scenario import Scenario
 from securefl.training.data import Shard, load_data, shards_of, split
-from securefl.training.models import build_model, load_model, model_path, trained_parameters
+from securefl.training.models import load_model, model_of, model_path, trained_parameters
 from securefl.training.sgd import Evaluator
 
 
@@ -43,7 +43,7 @@ def declared_in_run(
     dataset = load_data(scenario.data, data_dir)
     shards = shards_of(dataset, split(dataset, scenario.data, names, seed, cast_as.keys()))
     shape, classes = shards.test.input_shape, shards.test.classes
-    module = build_model(scenario.model, shape, classes, seed, tokens=shards.test.tokens)
+    module = model_of(scenario, shape, classes, seed, tokens=shards.test.tokens)
     models = [
         _parameters(model_path(directory.model_file, number), module)
         for number in range(scenario.groups.count)

@@ -89,7 +89,7 @@ def check(
     Exit codes: 0 it does; 2 refused, or what it returned cannot be used.
     """
     with one_line_errors():
-        from securefl.training.models import build_model, to_vector  # noqa: PLC0415 - torch
+        from securefl.training.models import model_of, to_vector  # noqa: PLC0415 - torch
         from securefl.training.sites import (  # noqa: PLC0415 - with it
             Layout,
             Round,
@@ -106,7 +106,7 @@ def check(
         if loaded.model.by_columns:
             _check_columns(maker(party_id(party)), loaded.evaluation)
             return
-        module = build_model(loaded.model, (), 0, 0)
+        module = model_of(loaded, (), 0, 0)
         layout, name = Layout.of(module), party_id(party)
         made = make_site(maker, name, layout)
         say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_listed(layout)}")

@@ -37,8 +37,11 @@ from .load import decoded as decoded
 from .load import load_scenario as load_scenario
 from .load import parse_scenario as parse_scenario
 from .load import scenario_of as scenario_of
+from .local_method import LocalMethod as LocalMethod
+from .local_method import Tensor as Tensor
 from .model import Activation as Activation
 from .model import Model as Model
+from .optimiser import ServerOptimiser as ServerOptimiser
 from .parts import load_own as load_own
 from .parts import own_parts_from as own_parts_from
 from .parts import own_sources as own_sources
@@ -58,7 +61,6 @@ from .scenario import Leakage as Leakage
 from .scenario import Participation as Participation
 from .scenario import Scenario as Scenario
 from .scenario import SecureSum as SecureSum
-from .scenario import ServerOptimiser as ServerOptimiser
 from .scenario import Stop as Stop
 from .scenario import Training as Training
 from .scenario import Weighting as Weighting

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
+from securefl.scenario.parts import Part
 from securefl.scenario.resolved import NOT_AGREED_UPON, OF_EACH_MACHINE
 from securefl.scenario.scenario import Scenario, SecureSum, Stop
 
@@ -50,7 +51,8 @@ def drawn_digest(scenario: Scenario) -> bytes:
 def chosen_fields(table: Struct) -> dict[str, Any]:
     """A table as built-in types, without the fields that are at their default."""
     config = table.__struct_config__
-    named = {config.tag_field: config.tag} if config.tag_field else {}
+    unsaid = isinstance(table, Part) and table.implied and table.name == table.usual
+    named = {config.tag_field: config.tag} if config.tag_field and not unsaid else {}
     always = {name for owner, name in _REQUIRED_ONCE if isinstance(table, owner)}
     fields = ((field, getattr(table, field.name)) for field in msgspec.structs.fields(table))
     return named | {

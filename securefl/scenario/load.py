@@ -147,7 +147,8 @@ def _kind_of(node: inspect.Type) -> type[Part] | None:
 
 def _resolved(kind: type[Part], table: Any, path: tuple[str, ...], raw: dict[str, Any]) -> Part:
     """The part that a table names, with its fields."""
-    name = table.get(kind.__struct_config__.tag_field) if isinstance(table, dict) else None
+    usual = kind.usual if kind.implied else None
+    name = table.get(kind.__struct_config__.tag_field, usual) if isinstance(table, dict) else None
     if not isinstance(name, str) or (":" in name and not OWN_NAME.fullmatch(name)):
         raise explain_part(kind, table, path)
     try:

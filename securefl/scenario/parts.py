@@ -47,6 +47,8 @@ class Part(Section, metaclass=PartMeta, frozen=True, kw_only=True):
     """Where parts of this kind are: packages with one file each, or modules with several."""
     usual: ClassVar[str] = ""
     """The one that errors give as an example."""
+    implied: ClassVar[bool] = False
+    """Whether a table without a ``type`` is the usual one."""
     required: ClassVar[tuple[str, ...]] = ()
     """Methods without which a part of this kind cannot be used."""
 

@@ -16,7 +16,9 @@ from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.checks import Checks
 from securefl.scenario.data import Data
 from securefl.scenario.evaluation import SiteEvaluation, SiteStatistics
+from securefl.scenario.local_method import LocalMethod
 from securefl.scenario.model import Model
+from securefl.scenario.optimiser import ServerOptimiser
 from securefl.scenario.parts import default_of
 from securefl.scenario.privacy import DpSgd, Privacy
 from securefl.scenario.section import Fraction, Name, NonNegative, Positive, PositiveReal, Seconds
@@ -37,6 +39,8 @@ class Training(_Section, frozen=True, kw_only=True):
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     weight_decay: Annotated[float, Meta(ge=0)] = 0.0
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    method: LocalMethod = field(default_factory=partial(default_of, LocalMethod, "sgd"))
+    """What is changed in the gradients."""
     dp_sgd: DpSgd | None = None
     """One step of DP-SGD instead; of the fields above only ``batch_size`` and ``device`` count then."""
 
@@ -166,13 +170,6 @@ class Weighting(_Section, frozen=True, kw_only=True):
     """What an honest party trains on: all of its samples, or only as many as it weighs for."""
 
 
-class ServerOptimiser(_Section, frozen=True, kw_only=True):
-    """SGD with momentum on the aggregated update (momentum 0 and rate 1 is FedAvg)."""
-
-    learning_rate: PositiveReal = 1.0
-    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-
-
 class Stop(_Section, frozen=True, kw_only=True):
     """The end of a run: after ``rounds``, at the target, or after ``patience`` rounds without gain."""
 
@@ -289,7 +286,7 @@ class Scenario(_Section, frozen=True, kw_only=True):
     weighting: Weighting = Weighting()
     checks: Checks = Checks()
     aggregation: Aggregation = Aggregation()
-    server_optimiser: ServerOptimiser = ServerOptimiser()
+    server_optimiser: ServerOptimiser = field(default_factory=partial(default_of, ServerOptimiser, "sgd"))
     stop: Stop = Stop()
     evaluation: SiteEvaluation = SiteEvaluation()
     statistics: SiteStatistics = SiteStatistics()

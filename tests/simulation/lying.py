@@ -174,7 +174,7 @@ def other_secrets(change: Callable[[OpenedSecrets], OpenedSecrets]) -> Iterator[
 
 @contextmanager
 def other_outcome(**changes: Callable[[Any], Any]) -> Iterator[None]:
-    """The server's step ends in another ``params`` or ``velocity`` than its sums make, and it claims that."""
+    """The server's step ends in another ``params`` or ``moments`` than its sums make, and it claims that."""
     honest = proving.claim_step
 
     def claim(ctx: Any, before: Any, after: Any, *rest: Any) -> Any:

@@ -61,9 +61,9 @@ def restarted(*, goes_back: bool) -> tuple[World, set[Trained]]:
             for name in COLLUDING if goes_back else ():
                 again(world, world.nodes[name], forgets=True)
             if goes_back:
-                velocity = np.zeros(16)
+                moments = np.zeros((1, 16))
                 standing = replace(
-                    standing, params=start, velocity=velocity, chain=Attested(first), pending=None
+                    standing, params=start, moments=moments, chain=Attested(first), pending=None
                 )
         return begin_round(ctx, standing, now)
 

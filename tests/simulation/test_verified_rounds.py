@@ -228,7 +228,7 @@ LIES: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "one sum twice": lambda: other_sums(lambda sums: (*sums[:2], replace(sums[2], ring=sums[1].ring))),
     "another model": lambda: other_outcome(params=one_further),
     "a bit of the model": lambda: other_outcome(params=next_float),
-    "another state": lambda: other_outcome(velocity=one_further),
+    "another state": lambda: other_outcome(moments=one_further),
     "another first model": lambda: other_claim(lambda claim: structs.replace(claim, previous=bytes(32))),
     "another certificate": lambda: other_claim(uncertified),
     "a sum that is said to be lost": lambda: other_claim(without_first),

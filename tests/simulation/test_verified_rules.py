@@ -14,6 +14,7 @@ from securefl.protocol.kernel.effects import Aborted, Finished
 from securefl.protocol.round.shared.chain import LOST
 from securefl.protocol.round.shared.reports import ClustersDrawn
 from securefl.scenario.aggregation import PreAggregation, Rule
+from securefl.scenario.optimiser import ServerOptimiser
 from securefl.scenario.parts import names
 from securefl.scenario.scenario import Scenario
 from tests.simulation import world as simulated
@@ -55,7 +56,7 @@ def seven(**more: str) -> Scenario:
         "secure_sum__colluders": "1",
         "secure_sum__colluders_per_cluster": "1",
         "secure_sum__k_anonymity": "2",
-        "server_optimiser__momentum": "0.5",
+        "server_optimiser": "{momentum = 0.5}",
     }
     return scenario(21, **{**settings, **more})
 
@@ -68,6 +69,17 @@ def test_all_rules_and_steps_are_here() -> None:
     of_own_data = {"fltrust", "zeno++", "inner-product"}
     assert {*RULES} == {*names(Rule)} - of_own_data
     assert {*STEPS} == {*names(PreAggregation)}
+
+
+@pytest.mark.parametrize("optimiser", names(ServerOptimiser))
+def test_verifiers_repeat_every_optimiser(optimiser: str) -> None:
+    run = followed(seven(server_optimiser=f'{{type = "{optimiser}", learning_rate = 0.5}}', rounds="3"))
+    assert isinstance(run.world.server.outcome, Finished)
+    assert run.confirmed == [0, 1, 2]
+    models = [run.world.models[n].tobytes() for n in range(3)]
+    assert run.models(1, P) == {models[1]}
+    assert run.models(2, P) == {models[2]}
+    assert len({START, *models}) == 3
 
 
 @pytest.mark.parametrize("rule", RULES)

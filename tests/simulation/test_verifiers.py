@@ -201,8 +201,8 @@ class TestSteps:
     def test_a_state_that_is_not_in_the_chain(self) -> None:
         seen = taken(StepProof)
         step = unsealed(seen, Step)
-        speed = np.frombuffer(step.velocity) + 1.0
-        message = resealed(seen, seen[2].message, structs.replace(step, velocity=speed.tobytes()))
+        moments = np.frombuffer(step.moments) + 1.0
+        message = resealed(seen, seen[2].message, structs.replace(step, moments=moments.tobytes()))
         refused(seen, message, "another state than the chain has")
 
     def test_a_sum_too_many_and_one_too_few(self) -> None:

@@ -14,9 +14,9 @@ from securefl.lab.audit.recorded import Recorded
 from securefl.runtime.report import RunDirectory
 from securefl.training.data import Shard, load_data
 from securefl.training.models import (
-    build_model,
     frozen_digest,
     load_model,
+    model_of,
     model_path,
     trained_parameters,
 )
@@ -51,7 +51,7 @@ def first_model(recorded: Recorded, data_dir: Path | None) -> FirstModel:
     dataset = load_data(scenario.data, data_dir)
     sample = dataset.standardise(dataset.x_test[:1])
     one = Shard(sample, dataset.y_test[:1], dataset.classes, dataset.input_shape)
-    module = build_model(scenario.model, one.input_shape, one.classes, seed, tokens=one.tokens)
+    module = model_of(scenario, one.input_shape, one.classes, seed, tokens=one.tokens)
     shapes = {name: tuple(weight.shape) for name, weight in trained_parameters(module).items()}
     return FirstModel(initial_models(scenario, module, one, seed), frozen_digest(module), shapes)
 

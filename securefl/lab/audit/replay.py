@@ -27,6 +27,7 @@ from securefl.lab.audit.truth import GroundTruth
 from securefl.methods.clustering import Assignment, hides_groups, work_of
 from securefl.methods.encoding import to_ring
 from securefl.methods.robust import needs_server_gradient
+from securefl.methods.server_optimisers import past_update
 from securefl.methods.weighting import public_weights
 from securefl.protocol.round import (
     Draw,
@@ -37,7 +38,6 @@ from securefl.protocol.round import (
     clusters_of,
     model_digest,
     next_models,
-    past_update,
 )
 from securefl.runtime.report import counted
 
@@ -134,17 +134,17 @@ def _aggregate(plan: RunPlan, one: ReplayRound, drawn: Draw, reference: F64) -> 
 def _models(recorded: Recorded, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
     plan = _plan(recorded, rounds[0].before.values.size)
     weighting = recorded.scenario.weighting
-    velocity: F64 = np.zeros(plan.broadcast)
+    moments: F64 = plan.optimiser.begin(plan.broadcast)
     done = []
     for one in rounds:
         weights = public_weights(weighting, one.counts, one.participants)
-        reference = past_update(plan.optimiser, velocity)
+        reference = past_update(plan.optimiser, moments)
         drawn = _drawn(one, weights)
         result = _aggregate(plan, one, drawn, reference)
-        params, speed = next_models(
-            plan, one.round, one.before.values, velocity, result, one.sums, drawn, one.totals
+        params, made_moments = next_models(
+            plan, one.round, one.before.values, moments, result, one.sums, drawn, one.totals
         )
-        velocity = speed if one.confirmed else velocity
+        moments = made_moments if one.confirmed else moments
         # Coordinates that are not finite are null in samples, whatever they were.
         finite = np.isfinite(one.after.values)
         made, recorded_ = params[finite], one.after.values[finite]

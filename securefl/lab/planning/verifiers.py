@@ -16,8 +16,8 @@ from securefl.protocol.wire import SIGNATURE
 from securefl.scenario import Scenario
 
 _HASH = bytes(32)
-_VELOCITY = 8
-"""Bytes of a parameter in the optimiser's state."""
+_MOMENT = 8
+"""Bytes of a parameter in the one moment that SGD keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,10 @@ def opener_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
 
 def committee_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
     """Kinds of messages that the server sends to a member of the committee."""
-    empty = Step(velocity=b"", totals=(), sums=b"")
-    velocity = body_of(empty, _VELOCITY * cohort.parameters)
+    empty = Step(moments=b"", totals=(), sums=b"")
+    moments = body_of(empty, _MOMENT * cohort.parameters)
     sums = body_of(empty, cohort.sums * cohort.parameters * cohort.word)
-    sealed = SEAL_OVERHEAD + velocity + sums - body_of(empty)
+    sealed = SEAL_OVERHEAD + moments + sums - body_of(empty)
     yield Frames(cohort).down(
         cohort.party, StepProof(claim=claim_of(cohort), signature=bytes(SIGNATURE), sealed=b""), sealed
     )

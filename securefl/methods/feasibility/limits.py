@@ -24,6 +24,7 @@ from securefl.methods.feasibility.data import check_data
 from securefl.methods.feasibility.derived import DerivedLimits, derive
 from securefl.methods.feasibility.dp_checks import check_checks
 from securefl.methods.feasibility.leakage import check_leakage
+from securefl.methods.feasibility.local_method import check_local_method
 from securefl.methods.feasibility.metrics import check_metrics
 from securefl.methods.feasibility.sites import check_sites
 from securefl.methods.feasibility.task_groups import check_groups
@@ -65,6 +66,7 @@ def check(scenario: Scenario) -> DerivedLimits:
     else:
         check_data(scenario)
     check_behaviours(scenario)
+    check_local_method(scenario)
     check_privacy(scenario)
     check_checks(scenario)
     check_metrics(scenario, ring_bits)

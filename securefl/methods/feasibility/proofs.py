@@ -18,8 +18,8 @@ from securefl.scenario import Scenario
 MAX_PROOF = 8 * 64 * 1024 * 1024
 """Most bytes of vectors in one proof: what one field of a message may hold."""
 _MEGABYTE = 1_000_000
-_VELOCITY = 8
-"""Bytes of a parameter in the optimiser's state."""
+_MOMENT = 8
+"""Bytes of a parameter in one moment of the optimiser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Proofs:
     opening: int
     """In one proof of an opening: all vectors of a cluster."""
     step: int
-    """In one proof of a step: all sums, and the optimiser's velocity."""
+    """In one proof of a step: all sums, and the optimiser's moments."""
     openings: int
     """In all proofs of openings."""
     steps: int
@@ -63,7 +63,8 @@ def proofs_of(scenario: Scenario, ring_bits: int, length: int) -> Proofs:
     hidden = hides_groups(scenario.groups)
     vectors = scenario.groups.count if hidden else scenario.clustering.reclusterings
     participants = participants_of(scenario)
-    step = vectors * len(planned_sizes(scenario)) * vector + _VELOCITY * scenario.groups.count * length
+    moments = _MOMENT * scenario.server_optimiser.moments * scenario.groups.count * length
+    step = vectors * len(planned_sizes(scenario)) * vector + moments
     return Proofs(
         opening=largest * vector,
         step=step,

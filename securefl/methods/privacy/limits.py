@@ -87,6 +87,12 @@ def _check_dp_sgd(scenario: Scenario, dp: DpSgd) -> None:
         raise ConfigError("training.dp_sgd.momentum", "there is nothing to carry", 'carry = "global"')
     if dp.carry != "off" and not dp.momentum:
         raise ConfigError("training.dp_sgd.carry", "it counts momentum = 0", "momentum above 0, as in 0.1")
+    if dp.carry == "global" and not scenario.server_optimiser.scales_updates:
+        raise ConfigError(
+            "training.dp_sgd.carry",
+            f"steps of server_optimiser.type = {scenario.server_optimiser.name} are no multiples of updates",
+            'server_optimiser.type = "sgd", or carry = "off"',
+        )
     if dp.carry == "own" and scenario.clustering.size > 1:
         raise ConfigError(
             "training.dp_sgd.carry",
@@ -103,6 +109,12 @@ def _check_amount(scenario: Scenario) -> None:
             "privacy.epsilon",
             "neither it nor multiplier is given" if privacy.epsilon is None else "multiplier is given too",
             "exactly one of the two says how much noise there is",
+        )
+    if privacy.transfer is not None and not scenario.server_optimiser.scales_updates:
+        raise ConfigError(
+            "privacy.transfer",
+            f"steps of server_optimiser.type = {scenario.server_optimiser.name} do not grow with updates",
+            'server_optimiser.type = "sgd", or leave it out',
         )
     if privacy.releases is not None and privacy.budget is None:
         raise ConfigError("privacy.releases", "there is no budget that they could keep to", "leave it out")

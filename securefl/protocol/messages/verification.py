@@ -76,7 +76,7 @@ class StepProof(Message, frozen=True, kw_only=True):
 class Step(Message, frozen=True, kw_only=True):
     """The plaintext of ``StepProof.sealed``."""
 
-    velocity: Annotated[bytes, Meta(max_length=MAX_VECTOR)]
+    moments: Annotated[bytes, Meta(max_length=MAX_VECTOR)]
     """Of the optimiser before the step, little-endian float64."""
     totals: Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(max_length=MAX_PARTIES)]
     """Members in each sum, where groups are hidden; nothing elsewhere."""

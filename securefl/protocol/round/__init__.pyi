@@ -24,7 +24,6 @@ from .server.group_sums import aggregate_groups as aggregate_groups
 from .server.machine import ServerMachine as ServerMachine
 from .server.measuring import judged as judged
 from .server.measuring import with_metrics as with_metrics
-from .server.optimiser import past_update as past_update
 from .server.phases import BestSoFar as BestSoFar
 from .server.phases import Certifying as Certifying
 from .server.phases import Evaluating as Evaluating

@@ -19,7 +19,7 @@ from securefl.runtime.account import OwnData
 from securefl.runtime.misbehaviour import PartyBehaviour
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.training.data import Shard, load_shard
-from securefl.training.models import build_model, limit_threads, pick_device, to_vector
+from securefl.training.models import limit_threads, model_of, pick_device, to_vector
 from securefl.training.rounds import RoundTrainer
 from securefl.training.sgd import Chooser, initial_models
 from securefl.training.sites import (
@@ -64,7 +64,7 @@ def own_work(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy)
 
 def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     scenario = settings.scenario
-    module = build_model(scenario.model, (), 0, settings.seed)
+    module = model_of(scenario, (), 0, settings.seed)
     layout = Layout.of(module)
     maker = maker_of(settings.site, scenario.deadlines, settings.site_python, settings.site_memory)
     if scenario.model.by_columns:
@@ -81,7 +81,7 @@ def _on_shard(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy
     shard = load_shard(settings.data_file)
     check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
     check_new_work(scenario, len(shard.y))
-    module = build_model(scenario.model, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
+    module = model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
     trainer = RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
     choose = _choosing(module, shard, device) if scenario.groups.count > 1 else None

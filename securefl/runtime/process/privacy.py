@@ -19,18 +19,18 @@ from securefl.methods.privacy import (
 )
 from securefl.protocol.round import RunPlan, is_spent
 from securefl.runtime.process.local_setup import LocalSetup
-from securefl.scenario import Model, Scenario
+from securefl.scenario import Scenario
 from securefl.training.data import Shard, load_shard
-from securefl.training.models import build_model, dimension
+from securefl.training.models import dimension, model_of
 
 
-def length_of(model: Model, shard: Shard, seed: int) -> int:
+def length_of(scenario: Scenario, shard: Shard, seed: int) -> int:
     """d: trained parameters of the scenario's model on such data.
 
     Raises:
         ConfigError: there is no such model for this data.
     """
-    module = build_model(model, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
+    module = model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
     return dimension(module)
 
 
@@ -50,9 +50,9 @@ def settle_setup(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *
     if not seeded:
         need_dp_accounting()
     if scenario.model.by_sites:
-        length = dimension(build_model(scenario.model, (), 0, seed))
+        length = dimension(model_of(scenario, (), 0, seed))
     else:
-        length = length_of(scenario.model, load_shard(stage.shards[SERVER]), seed)
+        length = length_of(scenario, load_shard(stage.shards[SERVER]), seed)
     settled = settle(scenario, length, min(stage.samples.values(), default=None))
     plan = RunPlan(run, settled, check(settled), read_roster(stage.roster_file), length)
     if not seeded:

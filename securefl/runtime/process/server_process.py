@@ -41,11 +41,11 @@ from securefl.runtime.process.shell import Shell
 from securefl.runtime.transport import Transport, sole_server
 from securefl.training.data import Shard, load_shard
 from securefl.training.models import (
-    build_model,
     dimension,
     frozen_digest,
     keep_model,
     limit_threads,
+    model_of,
     pick_device,
     to_vector,
 )
@@ -211,14 +211,14 @@ class _ServerWork:
 
 
 def _without_data(settings: ProcessSettings) -> _ServerWork:
-    module = build_model(settings.scenario.model, (), 0, settings.seed)
+    module = model_of(settings.scenario, (), 0, settings.seed)
     return _ServerWork(module, to_vector(module), NoTestSet(), None)
 
 
 def _on_test_set(settings: ProcessSettings) -> _ServerWork:
     scenario, seed = settings.scenario, settings.seed
     shard = load_shard(settings.data_file)
-    module = build_model(scenario.model, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
+    module = model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
     initial = initial_models(scenario, module, shard, seed)
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
     check_on_data(scenario.behaviours, shard.classes, shard.input_shape)

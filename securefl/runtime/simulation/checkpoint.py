@@ -23,7 +23,7 @@ from securefl.scenario import to_toml
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
-_VERSION = "securefl simulation 8"
+_VERSION = "securefl simulation 9"
 _NUMBERS = (
     "round",
     "best_accuracy",
@@ -61,7 +61,7 @@ def write_checkpoint(
         "training": training,
         "state": json.dumps(state),
     }
-    arrays: dict[str, F32 | F64] = {"params": standing.params, "velocity": standing.velocity}
+    arrays: dict[str, F32 | F64] = {"params": standing.params, "moments": standing.moments}
     if standing.trust.gradient is not None:
         arrays["gradient"] = standing.trust.gradient
     if standing.before is not None:
@@ -87,6 +87,12 @@ def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[Standi
         raise ConfigError(
             "--resume",
             "momentum goes on from each party's own upload, which no checkpoint holds",
+            "begin anew, with another --out",
+        )
+    if plan.scenario.training.method.controls:
+        raise ConfigError(
+            "--resume",
+            "parties keep control variates from round to round, which no checkpoint holds",
             "begin anew, with another --out",
         )
     if plan.scenario.groups.choice_epsilon is not None:
@@ -129,8 +135,10 @@ def _standing(
 ) -> tuple[Standing, frozenset[PartyId]]:
     for name, array in arrays.items():
         dtype = np.float32 if name in {"params", "before", "best"} else np.float64
-        if array.dtype != dtype or array.shape != (plan.broadcast,):
-            raise ValueError(f"{name} is no array of {plan.broadcast} {dtype.__name__}")
+        length = plan.broadcast
+        shape = (plan.optimiser.moments, length) if name == "moments" else (length,)
+        if array.dtype != dtype or array.shape != shape:
+            raise ValueError(f"{name} is no array {shape} of {dtype.__name__}")
     dead = frozenset(PartyId(name) for name in state["dead"])
     earned = {PartyId(name): float(score) for name, score in dict(state["scores"]).items()}
     releases = {PartyId(name): int(made) for name, made in dict(state["releases"]).items()}
@@ -143,7 +151,7 @@ def _standing(
         raise ValueError("it has scores that are not finite")
     standing = Standing(
         params=arrays["params"],
-        velocity=arrays["velocity"],
+        moments=arrays["moments"],
         trust=Trust(MappingProxyType(earned), arrays.get("gradient")),
         before=arrays.get("before"),
         releases=MappingProxyType(releases),

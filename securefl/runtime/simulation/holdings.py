@@ -17,7 +17,7 @@ from securefl.runtime.misbehaviour import PartyBehaviour
 from securefl.runtime.simulation.trainers import ChosenTrainers, PartyByParty, choose_trainers
 from securefl.scenario import Scenario
 from securefl.training.data import Dataset, Shard, shards_of, split, turns_of
-from securefl.training.models import build_model, to_vector
+from securefl.training.models import model_of, to_vector
 from securefl.training.sgd import (
     Chooser,
     Evaluator,
@@ -74,7 +74,7 @@ def held_by_split(
     check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
     rows = split(dataset, scenario.data, names, seed, behaviours_of(scenario, seed).keys())
     shards, test, server = shards_of(dataset, rows, turns_of(scenario.groups, names))
-    module = build_model(scenario.model, test.input_shape, test.classes, seed, tokens=test.tokens)
+    module = model_of(scenario, test.input_shape, test.classes, seed, tokens=test.tokens)
 
     def crew(cast: Mapping[PartyId, PartyBehaviour], root: Entropy) -> ChosenTrainers:
         model, training = scenario.model, scenario.training
@@ -111,7 +111,7 @@ def held_by_sites(
     Raises:
         ConfigError: the file of the initial weights is refused, or a site is.
     """
-    module = build_model(scenario.model, (), 0, seed)
+    module = model_of(scenario, (), 0, seed)
     layout = Layout.of(module)
     if scenario.model.by_columns:
         maker = columns_of(maker, scenario.evaluation)

@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-import numpy as np
-
 from securefl.base.arrays import F32, F64
 from securefl.base.errors import SecureflError, UsageError
 from securefl.base.ids import SERVER, PartyId
@@ -115,8 +113,8 @@ class SimulatedRounds:
         self._listeners = tuple(listeners)
         self._after_round = after_round
         self._on_choice = on_choice
-        zero = np.zeros(federation.plan.broadcast, dtype=np.float64)
-        self._standing = standing or Standing(0, federation.initial, zero)
+        begun = self._plan.optimiser.begin(self._plan.broadcast)
+        self._standing = standing or Standing(0, federation.initial, begun)
         self._dead = set(dead)
         self._own: dict[PartyId, F64] = {}
         self._history = ModelHistory(self._plan)

@@ -14,6 +14,7 @@ from securefl.base.arrays import F32
 from securefl.base.entropy import Entropy, OsEntropy
 from securefl.base.errors import RunAbortedError, UsageError
 from securefl.base.ids import RunId
+from securefl.methods.server_optimisers import Sgd
 from securefl.protocol.round import AnyReport, ModelFinal
 from securefl.runtime.simulation.federation import assemble
 from securefl.runtime.simulation.limits import without_messages
@@ -26,7 +27,6 @@ from securefl.scenario import (
     Participation,
     Scenario,
     SecureSum,
-    ServerOptimiser,
     Stop,
 )
 from securefl.training.data import Dataset
@@ -125,7 +125,7 @@ def one_cluster(scenario: Scenario, size: int) -> Scenario:
         checks=Checks(),
         leakage=Leakage(mode="report"),
         aggregation=Aggregation(),
-        server_optimiser=ServerOptimiser(),
+        server_optimiser=Sgd(),
         stop=Stop(rounds=1),
         behaviours=(),
         expect=(),

@@ -221,7 +221,7 @@ def choose_trainers(
     """
     first = next(iter(shards.values()))
     # Shares of very different sizes side by side would be filled up to the largest.
-    plain = not exact and config.batch_fraction is None and config.steps is None
+    plain = not exact and config.batch_fraction is None and config.steps is None and config.method.plain
     widths = model.vectorised_widths(first.input_shape, first.classes) if plain else None
     if config.dp_sgd is None and widths is not None:
         pool, allotments = _allot(shards, cast, device, root)
@@ -247,6 +247,8 @@ def choose_trainers(
     others = f"only dense models with ReLU and no dropout are vectorised, this is {tag}"
     if config.batch_fraction is not None or config.steps is not None:
         others = "training.batch_fraction and training.steps are not vectorised"
+    if not config.method.plain:
+        others = f"training.method {config.method.name} is not vectorised"
     if config.dp_sgd is not None:
         others = f"only known layers are vectorised, and {tag} has others"
     why = "--exact" if exact else others

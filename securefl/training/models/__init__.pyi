@@ -1,8 +1,13 @@
 from .catalogue import build_model as build_model
+from .catalogue import model_of as model_of
 from .catalogue import seeded as seeded
 from .checkpoint import keep_model as keep_model
 from .checkpoint import load_model as load_model
 from .checkpoint import model_path as model_path
+from .controls import control_name as control_name
+from .controls import controls_of as controls_of
+from .controls import is_control as is_control
+from .controls import without_controls as without_controls
 from .convolutions import Residual as Residual
 from .device import limit_threads as limit_threads
 from .device import pick_device as pick_device

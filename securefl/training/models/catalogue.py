@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from securefl.base.errors import ConfigError
-from securefl.scenario import Model
+from securefl.scenario import Model, Scenario
+from securefl.training.models.controls import add_controls
 from securefl.training.models.flatten import check_averageable
 
 
@@ -57,6 +58,18 @@ def build_model(
             _check_scores(model, config, samples, (2, classes, *input_shape) if tokens else (2, classes))
             check_averageable(model)
         return model
+
+
+def model_of(
+    scenario: Scenario, input_shape: tuple[int, ...], classes: int, seed: int, *, tokens: bool = False
+) -> nn.Module:
+    """As :func:`build_model`, with control variates where the scenario's local method has them.
+
+    Raises:
+        ConfigError: as :func:`build_model`.
+    """
+    module = build_model(scenario.model, input_shape, classes, seed, tokens=tokens)
+    return add_controls(module) if scenario.training.method.controls else module
 
 
 @contextmanager

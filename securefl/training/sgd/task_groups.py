@@ -13,7 +13,7 @@ from securefl.methods.task_groups import matching
 from securefl.protocol.round import likeliest_group
 from securefl.scenario import Groups, Scenario
 from securefl.training.data import Shard, turned_samples
-from securefl.training.models import build_model, dimension, to_vector
+from securefl.training.models import dimension, model_of, to_vector
 from securefl.training.sgd.evaluation import Evaluator, Trigger
 from securefl.training.sgd.outcomes import Evaluation
 
@@ -27,9 +27,7 @@ def initial_models(scenario: Scenario, module: torch.nn.Module, shard: Shard, se
     Where all models began alike, every party would choose the first.
     """
     others = (
-        build_model(
-            scenario.model, shard.input_shape, shard.classes, seed + _SEEDS_APART * group, tokens=shard.tokens
-        )
+        model_of(scenario, shard.input_shape, shard.classes, seed + _SEEDS_APART * group, tokens=shard.tokens)
         for group in range(1, scenario.groups.count)
     )
     return np.concatenate([to_vector(module), *map(to_vector, others)])

@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterable, Sized
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sized
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import nn
 
 from securefl.base.errors import ConfigError
-from securefl.training.models import seeded
+from securefl.scenario import LocalMethod
+from securefl.training.local_methods import Correction, KeptControls, LocalSgd
+from securefl.training.models import control_name, seeded
 from securefl.training.sites.site import Arrays, Judged, Metrics, Round
 
 Loss = Callable[[Any, Any], torch.Tensor]
 OptimiserOf = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 Train = Callable[[nn.Module, Round], Metrics | None]
 Evaluate = Callable[[nn.Module], Judged]
+PLAIN = LocalSgd()
 
 
 class TorchSite:
     """Trains ``model`` on the batches of ``loader``, which are pairs (inputs, targets).
 
-    Trainable parameters travel, but for those that ``personal`` names. They, frozen parameters and all
-    buffers, as BatchNorm's running statistics, stay at the site and keep their values from round to round
-    (Li et al. 2021, FedBN).
+    Trainable parameters travel, but for those that ``personal`` names. They and frozen parameters stay at the
+    site and keep their values from round to round; so do buffers, unless they are averaged.
 
     Args:
         model: overwritten in each round.
         loader: iterated once an epoch. Draw from torch's default generator and a run can be repeated.
         loss: of the model's outputs and targets, a mean.
-        optimiser: made of the parameters, anew each round unless ``keep_optimiser``.
+        optimiser: made of the parameters, anew each round unless ``keep_optimiser``. Not used where single
+            records are hidden (``privacy.unit = "record"``): the server's optimiser makes the step there.
         epochs: passes over ``loader`` a round.
         personal: names, or patterns as in ``"head.*"``, of parameters that do not travel.
+        buffers: of floating-point numbers, as BatchNorm's running statistics: ``local`` (Li et al. 2021,
+            FedBN), ``average`` to let them travel, or ``refuse`` a model that has any. Others, as counts of
+            batches, always stay.
+        method: ``securefl.FedProx(mu=...)`` or ``securefl.Scaffold()``, whose control variates travel, too.
         train: in place of the loop: trains the model and may return metrics.
         evaluate: samples and metrics of the model as it came.
         samples: how many there are; those of ``loader.dataset`` unless given.
@@ -41,8 +48,8 @@ class TorchSite:
         device: where the model computes.
 
     Raises:
-        ConfigError: nothing to train or to travel, nobody says how many samples there are, or a pattern
-            fits no parameter.
+        ConfigError: nothing to train or to travel, nobody says how many samples there are, a pattern fits no
+            parameter, or buffers are refused and there are some.
     """
 
     def __init__(
@@ -54,6 +61,8 @@ class TorchSite:
         *,
         epochs: int = 1,
         personal: Iterable[str] = (),
+        buffers: Literal["local", "average", "refuse"] = "local",
+        method: LocalMethod = PLAIN,
         train: Train | None = None,
         evaluate: Evaluate | None = None,
         samples: int | None = None,
@@ -64,6 +73,8 @@ class TorchSite:
             raise ConfigError(
                 "TorchSite", "has nothing to train with", "loader, loss and optimiser, or train"
             )
+        if train is not None and not method.plain:
+            raise ConfigError("method", f"{method.name} corrects the usual loop", "leave train= out")
         if evaluate is not None:
             self.evaluate = self._evaluate
         self._model = model.to(device)
@@ -71,12 +82,19 @@ class TorchSite:
         self._epochs, self._train, self._judge = epochs, train, evaluate
         self._keep, self._device = keep_optimiser, torch.device(device)
         self._optimiser: torch.optim.Optimizer | None = None
-        self._travelling = _travelling(model, tuple(personal))
+        self._method, self._kept = method, KeptControls()
+        self._trained = _travelling(self._model, tuple(personal))
+        self._buffers = _averaged(self._model, buffers)
+        self._controls = (
+            {control_name(name): torch.zeros_like(weight) for name, weight in self._trained.items()}
+            if method.controls
+            else {}
+        )
         self.samples = _count(loader) if samples is None else samples
 
     def parameters(self) -> Arrays:
         """See :class:`securefl.training.sites.site.Site`."""
-        return {name: _array(weight) for name, weight in self._travelling.items()}
+        return {name: _array(tensor) for name, tensor in self._travelling().items()}
 
     def fit(self, parameters: Arrays, told: Round) -> tuple[Arrays, int, Metrics]:
         """See :class:`securefl.training.sites.site.Site`."""
@@ -93,17 +111,25 @@ class TorchSite:
         with torch.no_grad():
             return self._judge(self._model) if self._judge else (0, {})
 
+    def _travelling(self) -> Mapping[str, torch.Tensor]:
+        return {**self._trained, **self._buffers, **self._controls}
+
     def _load(self, parameters: Arrays) -> None:
         with torch.no_grad():
-            for name, weight in self._travelling.items():
-                weight.copy_(torch.from_numpy(np.array(parameters[name])))
+            for name, tensor in self._travelling().items():
+                tensor.copy_(torch.from_numpy(np.array(parameters[name])))
+            for name, tensor in self._buffers.items():
+                if name.endswith("running_var"):
+                    # A rule, an optimiser with momentum or noise may have led it below zero.
+                    tensor.clamp_(min=0.0)
 
     def _descend(self) -> Metrics:
         """Epochs over the loader; the mean loss of the last one."""
         if self._loader is None or self._loss is None or self._make is None:
-            raise ConfigError("TorchSite", "has nothing to train with")
+            raise ConfigError("TorchSite", "has nothing to train with", "loader, loss and optimiser")
         optimiser = self._optimiser or self._make(w for w in self._model.parameters() if w.requires_grad)
         self._optimiser = optimiser if self._keep else None
+        correction = self._correction()
         mean = float("nan")
         for _ in range(self._epochs):
             losses = []
@@ -111,10 +137,27 @@ class TorchSite:
                 optimiser.zero_grad()
                 loss = self._loss(self._model(inputs.to(self._device)), targets.to(self._device))
                 loss.backward()  # type: ignore[no-untyped-call]
+                if correction is not None:
+                    self._correct(correction)
                 optimiser.step()
                 losses.append(loss.item())
             mean = sum(losses) / len(losses)
+        if correction is not None:
+            for control, told in zip(self._controls.values(), correction.end(), strict=True):
+                control.copy_(told)
         return {"loss": mean}
+
+    def _correction(self) -> Correction | None:
+        if self._method.plain:
+            return None
+        weights, controls = list(self._trained.values()), list(self._controls.values())
+        return Correction(self._method, weights, controls, self._kept)
+
+    def _correct(self, correction: Correction) -> None:
+        with torch.no_grad():
+            slopes = correction.correct([weight.grad for weight in self._trained.values()])
+        for weight, slope in zip(self._trained.values(), slopes, strict=True):
+            weight.grad = slope
 
 
 def _travelling(model: nn.Module, personal: tuple[str, ...]) -> dict[str, nn.Parameter]:
@@ -131,6 +174,17 @@ def _travelling(model: nn.Module, personal: tuple[str, ...]) -> dict[str, nn.Par
     return left
 
 
+def _averaged(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:
+    """The buffers that travel."""
+    if buffers not in {"local", "average", "refuse"}:
+        raise ConfigError("buffers", f"{buffers!r} is not a choice", "one of local, average, refuse")
+    found = {name: one for name, one in model.named_buffers() if one.is_floating_point()}
+    if found and buffers == "refuse":
+        remedy = 'GroupNorm in place of BatchNorm, or buffers="local"'
+        raise ConfigError("buffers", f"the model has {next(iter(found))}, which no sum carries", remedy)
+    return found if buffers == "average" else {}
+
+
 def _count(loader: object) -> int:
     dataset = getattr(loader, "dataset", None)
     if not isinstance(dataset, Sized):
@@ -138,5 +192,5 @@ def _count(loader: object) -> int:
     return len(dataset)
 
 
-def _array(weight: nn.Parameter) -> Any:
-    return weight.detach().to("cpu", torch.float32).numpy().copy()
+def _array(tensor: torch.Tensor) -> Any:
+    return tensor.detach().to("cpu", torch.float32).numpy().copy()

@@ -16,7 +16,6 @@ from securefl.methods.clustering.assignment import Assignment
 from securefl.methods.encoding.ring import from_ring, to_ring
 from securefl.protocol.messages.rounds import Hello
 from securefl.protocol.round.party.upload import Occasion, Seams, make_upload
-from securefl.protocol.round.server.optimiser import past_update, server_step
 from securefl.protocol.round.server.stacking import ClusterSum, aggregate_round, stack_of
 from securefl.protocol.round.shared.statement import (
     announced_digest,
@@ -27,7 +26,6 @@ from securefl.protocol.round.shared.statement import (
     round_statement,
     slots_statement,
 )
-from securefl.scenario.scenario import ServerOptimiser
 from tests.simulation.world import RUN, scenario
 from tests.unit.round.samples import plan_of
 
@@ -153,31 +151,6 @@ class TestStacking:
             got = aggregate_round(plan, sums, weights, SEED, reference).update
             assert got is not None
             assert got.tolist() == [expected]
-
-
-class TestOptimiser:
-    def test_the_past_is_the_last_aggregate_or_with_momentum_a_mean_of_all(self) -> None:
-        params, velocity = np.zeros(1, np.float32), np.zeros(1)
-        plain, heavy = ServerOptimiser(), ServerOptimiser(momentum=0.5)
-        assert past_update(plain, velocity).tolist() == [0.0]
-        for update in (8.0, 4.0):
-            last = server_step(plain, params, np.array([7.0]), np.array([update]))[1]
-            velocity = server_step(heavy, params, velocity, np.array([update]))[1]
-        assert past_update(plain, last).tolist() == [4.0]
-        assert past_update(heavy, velocity).tolist() == [0.5 * 4 + 0.25 * 8]
-
-    def test_fedavg_and_momentum_by_hand(self) -> None:
-        params, velocity = np.array([1, 2], np.float32), np.array([0.5, -0.5])
-        update = np.array([1.0, 1.0])
-        plain, _ = server_step(ServerOptimiser(), params, velocity, update)
-        np.testing.assert_array_equal(plain, [2, 3])
-        moved, kept = server_step(ServerOptimiser(learning_rate=2.0, momentum=0.5), params, velocity, update)
-        np.testing.assert_array_equal(kept, [1.25, 0.75])
-        np.testing.assert_array_equal(moved, [3.5, 3.5])
-
-    def test_a_destroyed_model_is_infinite_and_does_not_raise(self) -> None:
-        params, _ = server_step(ServerOptimiser(), np.zeros(1, np.float32), np.zeros(1), np.array([1e39]))
-        assert np.isinf(params).all()
 
 
 class TestUpload:

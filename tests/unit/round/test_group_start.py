@@ -60,7 +60,7 @@ def mixed(seed: int, count: int = 6) -> list[F64]:
 
 
 def after(
-    plan: RunPlan, round_: int, opened: Mapping[int, Sequence[F64]], velocity: float = 1.0
+    plan: RunPlan, round_: int, opened: Mapping[int, Sequence[F64]], moment: float = 1.0
 ) -> tuple[F32, F64]:
     """Models that were (0, 0, ...), (1, 1, ...) and (2, 2, ...), and velocities, by model."""
     sums: list[ClusterSum] = []
@@ -69,7 +69,7 @@ def after(
         some, counts = slots(plan, model, means)
         sums, totals = [*sums, *some], totals | counts
     before = np.repeat(np.arange(3, dtype=np.float32), LENGTH)
-    made, speed = parted(plan, round_, before, np.full(3 * LENGTH, velocity), sums, DRAWN, totals)
+    made, speed = parted(plan, round_, before, np.full((1, 3 * LENGTH), moment), sums, DRAWN, totals)
     assert before[LENGTH] == 1.0
     return made.reshape(3, -1), speed.reshape(3, -1)
 
@@ -88,20 +88,20 @@ def test_one_model_more_every_few_rounds() -> None:
 
 
 def test_a_model_moves_to_one_side_and_the_next_begins_at_the_other() -> None:
-    models, velocity = after(a_plan(), 1, {0: mixed(0)})
+    models, moments = after(a_plan(), 1, {0: mixed(0)})
     assert unmoved(models) == [2]
     np.testing.assert_array_equal(models[0], -models[1])
     # Members of one group gain by either, about as far as an update of their own takes them.
     tilt = models[0].astype(np.float64)
     assert abs(tilt @ (A - B)) / np.linalg.norm(A - B) > 0.99 * np.linalg.norm(tilt)
     assert 0.5 < np.linalg.norm(tilt) / (np.linalg.norm(A - B) / 2) < 1.3
-    assert velocity.sum(axis=1).tolist() == [0.0, 0.0, LENGTH]
+    assert moments.sum(axis=1).tolist() == [0.0, 0.0, LENGTH]
 
 
 def test_rounds_in_between_part_nothing() -> None:
-    models, velocity = after(a_plan(), 2, {0: mixed(0)})
+    models, moments = after(a_plan(), 2, {0: mixed(0)})
     assert unmoved(models) == [0, 1, 2]
-    assert velocity.all()
+    assert moments.all()
 
 
 def test_the_model_is_parted_whose_members_are_of_two_groups_not_the_one_that_most_learn() -> None:

@@ -49,7 +49,7 @@ def written(path: Path, trust: Trust) -> RunPlan:
     standing = Standing(
         round=3,
         params=np.array([1, -2, 0.1, 3e38], dtype=np.float32),
-        velocity=np.array([0.1, 1 / 3, -1e-300, 7.0]),
+        moments=np.array([[0.1, 1 / 3, -1e-300, 7.0]]),
         best_accuracy=0.1 + 0.2,
         stale_rounds=1,
         updates=2,
@@ -74,7 +74,7 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
     assert (found is None) == (gradient is None)
     assert gradient is None or found is None or found.tobytes() == gradient.tobytes()
     assert standing.params.tobytes() == np.array([1, -2, 0.1, 3e38], dtype=np.float32).tobytes()
-    assert standing.velocity.tolist() == [0.1, 1 / 3, -1e-300, 7.0]
+    assert standing.moments.tolist() == [[0.1, 1 / 3, -1e-300, 7.0]]
     numbers = (standing.round, standing.stale_rounds, standing.updates, standing.fruitless_rounds)
     assert numbers == (3, 1, 2, 1)
     assert standing.best_accuracy == 0.1 + 0.2
@@ -100,10 +100,10 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
         ({"suspicion": [[["p00"], [float("nan")], 0.0, 1]]}, {}, "not finite"),
         ({"suspicion": [[["p00"], [0.0]]]}, {}, "damaged"),
         ({"dead": ["p99"]}, {}, "parties that there are not"),
-        ({}, {"gradient": np.zeros(LENGTH + 1)}, "gradient is no array of 4 float64"),
-        ({}, {"gradient": np.zeros(LENGTH, dtype=np.float32)}, "gradient is no array of 4 float64"),
-        ({}, {"params": np.zeros(LENGTH)}, "params is no array of 4 float32"),
-        ({}, {"velocity": np.zeros(LENGTH - 1)}, "velocity is no array of 4 float64"),
+        ({}, {"gradient": np.zeros(LENGTH + 1)}, r"gradient is no array \(4,\) of float64"),
+        ({}, {"gradient": np.zeros(LENGTH, dtype=np.float32)}, r"gradient is no array \(4,\) of float64"),
+        ({}, {"params": np.zeros(LENGTH)}, r"params is no array \(4,\) of float32"),
+        ({}, {"moments": np.zeros((1, LENGTH - 1))}, r"moments is no array \(1, 4\) of float64"),
     ],
 )
 def test_damage_is_refused(

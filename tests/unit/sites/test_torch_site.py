@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from securefl.base.errors import ConfigError
-from securefl.training.sites.site import Round
+from securefl.training.sites.site import Judged, Round
 from securefl.training.sites.torch_site import TorchSite
 
 X = torch.linspace(-1, 1, 24).reshape(12, 2)
@@ -154,3 +154,43 @@ def test_what_cannot_train_says_so(make: Any, said: str) -> None:
     with pytest.raises(ConfigError) as refused:
         make()
     assert said in str(refused.value)
+
+
+class TestBuffers:
+    def normalised(self) -> nn.Sequential:
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
+
+    def site(self, **more: Any) -> TorchSite:
+        return TorchSite(self.normalised(), loader(), nn.MSELoss(), sgd(), **more)
+
+    def test_averaged_ones_travel_and_counts_stay(self) -> None:
+        site = self.site(buffers="average")
+        begun = site.parameters()
+        assert {*begun} - {*self.site().parameters()} == {"1.running_mean", "1.running_var"}
+        assert begun["1.running_var"].tolist() == [1.0, 1.0, 1.0]
+        after = site.fit(begun, told())[0]
+        assert isinstance(after, dict)
+        assert not np.allclose(after["1.running_var"], 1.0)
+        # They come back as they were sent, and are where the next training begins.
+        sent = {**after, "1.running_mean": np.full(3, 5.0, np.float32)}
+        again = site.fit(sent, told(1))[0]
+        assert isinstance(again, dict)
+        twin = TorchSite(self.normalised(), loader(), nn.MSELoss(), sgd(), buffers="average")
+        assert equal(again, twin.fit(sent, told(1))[0])
+
+    def test_a_variance_below_zero_counts_as_zero(self) -> None:
+        def finite(model: nn.Module) -> Judged:
+            return 1, {"finite": float(model(X).isfinite().all())}
+
+        site = self.site(buffers="average", evaluate=finite)
+        arrays = {**site.parameters(), "1.running_var": np.full(3, -0.5, np.float32)}
+        assert site.evaluate(arrays, told())[1] == {"finite": 1.0}
+
+    def test_they_are_refused_where_that_is_asked_for(self) -> None:
+        with pytest.raises(ConfigError, match=r"the model has 1\.running_mean, which no sum carries"):
+            self.site(buffers="refuse")
+        TorchSite(linear(), loader(), nn.MSELoss(), sgd(), buffers="refuse")
+        with pytest.raises(ConfigError, match="'mean' is not a choice"):
+            self.site(buffers="mean")

@@ -18,7 +18,7 @@ from securefl.lab.privacy_attacks.membership import likelihood_ratios
 from securefl.lab.privacy_attacks.roc import Roc, roc_of
 from securefl.runtime.simulation import Pool
 from securefl.training.data import Shard
-from securefl.training.models import build_model
+from securefl.training.models import model_of
 from securefl.training.sgd import Confidences
 
 
@@ -94,5 +94,5 @@ def confidences_in(pool: Pool) -> Callable[[F32], F64]:
     """
     data = pool.dataset
     shard = Shard(data.standardise(data.x_train), data.y_train, data.classes, data.input_shape)
-    module = build_model(pool.scenario.model, data.input_shape, data.classes, 0, tokens=shard.tokens)
+    module = model_of(pool.scenario, data.input_shape, data.classes, 0, tokens=shard.tokens)
     return Confidences(module, shard).of

@@ -53,40 +53,40 @@ def parted(
     plan: RunPlan,
     round_: int,
     models: F32,
-    velocity: F64,
+    moments: F64,
     sums: Sequence[ClusterSum],
     drawn: Draw,
     totals: Mapping[ClusterKey, int] | None,
 ) -> tuple[F32, F64]:
-    """All models and their velocities, ``(k d,)`` each, with a further one if it is time for it.
+    """All models ``(k d,)`` and the optimiser's moments, with a further one if it is time for it.
 
     Args:
         plan: of the run.
         round_: that ends.
         models: behind its step, f32 ``(k d,)``.
-        velocity: of the optimiser, f64 ``(k d,)``.
+        moments: of the optimiser, f64 ``(s, k d)``.
         sums: opened in the round, of updates.
         drawn: its clusters, weights and seed.
         totals: members in each sum, where groups are hidden.
     """
     if not parts_after(plan, round_):
-        return models, velocity
+        return models, moments
     there = models_at(plan, round_)
     heard = {group_of(drawn, opened.key) for opened in sums}
     # Until all are there it is the next one, whoever says that it has learned it already.
     further = there if there < plan.models else next((g for g in range(there) if g not in heard), None)
     spreads = _spreads(plan, sums, drawn, totals, there)
     if further is None or not spreads:
-        return models, velocity
+        return models, moments
     source = max(spreads, key=lambda group: (spreads[group].ratio, -group))
     if there == plan.models and spreads[source].ratio < MIXED:
-        return models, velocity
+        return models, moments
     tilt = spreads[source].length * spreads[source].direction
-    models, velocity = models.copy(), velocity.copy()
+    models, moments = models.copy(), moments.copy()
     whole, at, to = models[_of(plan, source)].astype(np.float64), _of(plan, source), _of(plan, further)
     models[at], models[to] = whole + tilt, whole - tilt
-    velocity[at] = velocity[to] = 0.0
-    return models, velocity
+    moments[:, at] = moments[:, to] = plan.optimiser.begin(plan.length)
+    return models, moments
 
 
 def _spreads(

@@ -6,8 +6,6 @@ from collections.abc import Collection, Set
 from dataclasses import replace
 from typing import assert_never
 
-import numpy as np
-
 from securefl.base.errors import PeerError
 from securefl.base.ids import DEALER, EVERYONE, PartyId
 from securefl.protocol.kernel import (
@@ -109,7 +107,7 @@ class ServerMachine:
     def start(self, now: float) -> tuple[ServerPhase, Effects]:
         """Call the roll."""
         ctx = self._ctx
-        standing = Standing(0, ctx.initial, np.zeros(ctx.plan.broadcast, dtype=np.float64))
+        standing = Standing(0, ctx.initial, ctx.plan.optimiser.begin(ctx.plan.broadcast))
         standing = replace(standing, pace=Pace(now))
         if (first := first_of(ctx.plan, ctx.initial)) is not None:
             standing = replace(standing, chain=Attested(first))

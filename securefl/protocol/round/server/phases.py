@@ -79,7 +79,8 @@ class Standing:
 
     round: int
     params: F32 = field(repr=False)
-    velocity: F64 = field(repr=False)
+    moments: F64 = field(repr=False)
+    """Of the server optimiser, f64 ``(s, k d)``."""
     best_accuracy: float = -1.0
     stale_rounds: int = 0
     """Rounds since the best accuracy, or the best value of ``stop.metric``."""

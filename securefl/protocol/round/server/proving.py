@@ -85,14 +85,14 @@ def claim_step(
         previous=chain.link.root,
         statement=frozen.statement,
         sums=tuple(opened.get(key, LOST) for key in certified.commitments),
-        state=state_digest(after.velocity),
+        state=state_digest(after.moments),
         model=model_digest(after.params),
     )
     link = link_of(run, claim)
     proofs: list[Send[AnyMessage]] = []
     for key in opened:
         proofs += _prove_opening(ctx, certified, claim, key, frozen.instances[key], unmasked.secrets[key])
-    proofs += _prove_step(ctx, certified, claim, before.velocity, unmasked.sums)
+    proofs += _prove_step(ctx, certified, claim, before.moments, unmasked.sums)
     asked: dict[Place, set[PartyId]] = {}
     for proof in proofs:
         asked.setdefault(proof.place, set()).add(proof.to)
@@ -155,7 +155,7 @@ def without_claim(standing: Standing) -> Standing:
     return replace(
         standing,
         params=before.params,
-        velocity=before.velocity,
+        moments=before.moments,
         trust=before.trust,
         best_accuracy=before.best_accuracy,
         stale_rounds=before.stale_rounds,
@@ -240,12 +240,12 @@ def _prove_step(
     ctx: ServerContext,
     certified: CertifiedRound,
     claim: RoundClaim,
-    velocity: F64,
+    moments: F64,
     sums: Sequence[ClusterSum],
 ) -> list[Send[AnyMessage]]:
     place = Place(claim.round)
     step = Step(
-        velocity=velocity.astype("<f8", copy=False).tobytes(),
+        moments=moments.astype("<f8", copy=False).tobytes(),
         totals=(),
         sums=b"".join(to_wire(one.ring) for one in sums),
     )

@@ -126,8 +126,7 @@ def aggregate_round(
         sums: all that were opened.
         weights: of the parties.
         seed: the round's certified seed, for what pre-aggregation draws.
-        reference: mean of the past aggregates (:func:`securefl.protocol.round.server.optimiser.past_update`),
-            f64 ``(d,)``.
+        reference: f64 ``(d,)``, a mean of past aggregates: what the optimiser makes of its moments.
         gradients: of the server's own data by reclustering, f64 ``(d,)``; a rule that needs one leaves out
             every reclustering that has none.
         trust: what is known of the parties from the rounds before.

@@ -12,12 +12,12 @@ from securefl.base.arrays import F32, F64
 from securefl.base.ids import PartyId
 from securefl.base.text import count
 from securefl.methods.robust import needs_server_gradient
+from securefl.methods.server_optimisers import past_update, server_step
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round.party.carrying import carries
 from securefl.protocol.round.server.group_start import parted
 from securefl.protocol.round.server.group_sums import aggregate_groups
 from securefl.protocol.round.server.measuring import end_by_metric
-from securefl.protocol.round.server.optimiser import past_update, server_step
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import (
     NO_GRADIENTS,
@@ -78,7 +78,7 @@ def after_sums(
     Returns:
         The standing with the new model, and the two reports; accuracy and loss are still to be filled in.
     """
-    reference = past_update(plan.optimiser, standing.velocity)
+    reference = past_update(plan.optimiser, standing.moments)
     result = (
         aggregate_round(plan, sums, drawn.weights, drawn.seed, reference, gradients, standing.trust, excluded)
         if plan.models == 1
@@ -94,11 +94,11 @@ def after_sums(
             standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
     else:
         norm = float(np.linalg.norm(result.update))
-        params, velocity = next_models(
-            plan, standing.round, standing.params, standing.velocity, result, sums, drawn, totals
+        params, moments = next_models(
+            plan, standing.round, standing.params, standing.moments, result, sums, drawn, totals
         )
         standing = replace(
-            standing, params=params, velocity=velocity, fruitless_rounds=0, updates=standing.updates + 1
+            standing, params=params, moments=moments, fruitless_rounds=0, updates=standing.updates + 1
         )
     opened: tuple[ClusterKey, ...] = tuple((s.reclustering, s.cluster) for s in sums)
     planned = {(r, j) for r, row in enumerate(drawn.assignment.clusters) for j in range(len(row))}
@@ -125,31 +125,31 @@ def next_models(
     plan: RunPlan,
     round_: int,
     params: F32,
-    velocity: F64,
+    moments: F64,
     result: RoundAggregate,
     sums: Sequence[ClusterSum],
     drawn: Draw,
     totals: Mapping[ClusterKey, int] | None = None,
 ) -> tuple[F32, F64]:
-    """Parameters f32 and velocity f64, both ``(k d,)``, after a round: for whoever makes or audits the step.
+    """Parameters f32 ``(k d,)`` and moments f64 ``(s, k d)`` after a round: for who makes or audits the step.
 
     Args:
         plan: of the run.
         round_: its number.
         params: of the round's models, f32 ``(k d,)``.
-        velocity: of the optimiser, f64 ``(k d,)``.
+        moments: of the optimiser, f64 ``(s, k d)``.
         result: what the rule made of the sums; without an update everything stays.
         sums: the same, of which models are parted.
         drawn: the round's clusters, weights and seed.
         totals: members in each sum, where groups are hidden.
     """
     if result.update is None:
-        return params, velocity
-    made, speed = server_step(plan.optimiser, params, velocity, result.update)
+        return params, moments
+    made, kept = server_step(plan.optimiser, params, moments, result.update, round_)
     if not result.moved.all():
         # Without an update of its own a group's model stays where it is; momentum does not carry it on.
-        made, speed = np.where(result.moved, made, params), np.where(result.moved, speed, velocity)
-    return parted(plan, round_, made, speed, sums, drawn, totals)
+        made, kept = np.where(result.moved, made, params), np.where(result.moved, kept, moments)
+    return parted(plan, round_, made, kept, sums, drawn, totals)
 
 
 def _keeping(plan: RunPlan, standing: Standing) -> Standing:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from securefl.base.arrays import F32, F64, Ring
 from securefl.base.crypto import digest
 from securefl.base.errors import PeerError
@@ -75,21 +73,21 @@ def first_of(plan: RunPlan, params: F32) -> ChainLink | None:
     """Return what the chain begins with, where rounds are verified: the first model, f32 ``(k d,)``."""
     if not plan.scenario.secure_sum.verified:
         return None
-    velocity = np.zeros(plan.broadcast, dtype=np.float64)
+    moments = plan.optimiser.begin(plan.broadcast)
     claim = RoundClaim(
         round=-1,
         previous=NO_LINK,
         statement=digest("first link", plan.run, plan.config_digest()),
         sums=(),
-        state=state_digest(velocity),
+        state=state_digest(moments),
         model=model_digest(params),
     )
     return link_of(plan.run, claim)
 
 
-def state_digest(velocity: F64) -> bytes:
-    """Return the digest of what a step goes on from besides the model: the velocity, f64 ``(k d,)``."""
-    return digest("state", velocity.astype("<f8", copy=False).tobytes())
+def state_digest(moments: F64) -> bytes:
+    """Return the digest of what a step goes on from besides the model: the moments, f64 ``(s, k d)``."""
+    return digest("state", moments.astype("<f8", copy=False).tobytes())
 
 
 def sum_digest(run: RunId, round_: int, key: ClusterKey, ring: Ring) -> bytes:

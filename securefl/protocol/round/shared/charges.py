@@ -107,7 +107,7 @@ class BadStep(ChargePart, frozen=True, kw_only=True):
     params: bytes
     """Of the round's models, little-endian float32."""
     step: bytes
-    """Sums and velocity, as they were before they were sealed."""
+    """Sums and moments, as they were before they were sealed."""
 
 
 class TwoWords(ChargePart, frozen=True, kw_only=True):

@@ -101,17 +101,18 @@ def repeat_step(
             the claim says.
     """
     step = decode_struct(Step, plain, SERVER)
-    if len(step.velocity) != 8 * plan.broadcast:
+    kept = plan.optimiser.moments
+    if len(step.moments) != 8 * kept * plan.broadcast:
         raise PeerError(SERVER, "proves a step from a state of another length")
-    velocity = np.frombuffer(step.velocity, dtype="<f8").astype(np.float64)
-    if state_digest(velocity) != state:
+    moments = np.frombuffer(step.moments, dtype="<f8").astype(np.float64).reshape(kept, plan.broadcast)
+    if state_digest(moments) != state:
         raise PeerError(SERVER, "proves a step from another state than the chain has")
     sums = _read_sums(plan, certified, claim, step.sums)
     round_ = certified.round
     excluded = failed((*checks_of(plan, round_, sums), *too_long(plan, round_, sums)))
-    before = Standing(round_, params, velocity)
+    before = Standing(round_, params, moments)
     after, _, _ = after_sums(plan, before, certified.drawn, certified.survivors, sums, excluded=excluded)
-    if model_digest(after.params) != claim.model or state_digest(after.velocity) != claim.state:
+    if model_digest(after.params) != claim.model or state_digest(after.moments) != claim.state:
         raise PeerError(SERVER, f"claims another model than the sums of round {certified.round} make")
 
 

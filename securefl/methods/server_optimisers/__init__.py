@@ -1,0 +1,5 @@
+"""Server optimisers: FedAvg and FedAvgM (SGD), FedAdagrad, FedAdam, FedYogi; a file each in ``parts``."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,3 @@
+from .parts.sgd import Sgd as Sgd
+from .stepping import past_update as past_update
+from .stepping import server_step as server_step

@@ -1,0 +1,1 @@
+"""One server optimiser a file; the file's name is its ``type``."""

@@ -1,0 +1,15 @@
+"""FedAdagrad."""
+
+from __future__ import annotations
+
+from securefl.base.arrays import F64
+from securefl.methods.server_optimisers.adaptive import Adaptive, Decay
+
+
+class Adagrad(Adaptive, tag="adagrad", frozen=True, kw_only=True):
+    """V <- v + u^2: steps become shorter and shorter. Source: as :class:`Adaptive`, algorithm 2."""
+
+    beta_1: Decay = 0.0
+
+    def second(self, moment: F64, square: F64) -> F64:
+        return moment + square

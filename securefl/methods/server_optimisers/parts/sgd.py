@@ -1,0 +1,29 @@
+"""FedAvg and FedAvgM: SGD with momentum on the aggregated update."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from securefl.base.arrays import F64
+from securefl.scenario import ServerOptimiser
+
+
+class Sgd(ServerOptimiser, tag="sgd", frozen=True, kw_only=True):
+    """V <- mu v + u; theta <- theta + eta v: FedAvg at rate 1 without momentum.
+
+    Source: Hsu, Qi, Brown 2019, "Measuring the effects of non-identical data distribution for federated
+    visual classification" (arXiv 1909.06335), section 4.3.
+    """
+
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+
+    def step(self, moments: F64, update: F64, round_: int) -> tuple[F64, F64]:
+        moved = self.momentum * moments + update
+        return self.learning_rate * moved[0], moved
+
+    def past(self, moments: F64) -> F64:
+        # The k-th last aggregate weighs mu^k; without momentum it is the last one alone.
+        past: F64 = (1.0 - self.momentum) * moments[0]
+        return past

@@ -1,0 +1,33 @@
+"""SCAFFOLD: control variates against the drift of parties whose data differ."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from securefl.scenario import Fraction, LocalMethod, Tensor
+
+
+class Scaffold(LocalMethod, tag="scaffold", frozen=True, kw_only=True):
+    """Each gradient has c - c_i added: everybody's mean gradient less the party's own, of the last time.
+
+    In the source c_i+ = c_i - c + (x - y_i) / (K eta) (option II), which is the mean of the K gradients
+    before their correction; that is what a party keeps here, whatever its optimiser makes of gradients.
+
+    The source sends c_i+ - c_i, so that c stays the mean of all c_i. One upload that is lost, left out by
+    the rule or by a restart breaks that for good. A party sends ``share`` (c_i+ - c) here: with everybody
+    there and ``share`` 1 the same numbers, and c is a mean of gradients whatever was lost.
+
+    Source: Karimireddy et al. 2020, "SCAFFOLD: stochastic controlled averaging for federated learning"
+    (arXiv 1910.06378), algorithm 1.
+    """
+
+    controls: ClassVar[bool] = True
+
+    share: Fraction = 1.0
+    """How far c moves towards the mean c_i+ of a round's participants: |S| / N in the source."""
+
+    def correct(self, slope: Tensor, weight: Tensor, begun: Tensor, shift: Tensor | None) -> Tensor:
+        return slope if shift is None else slope + shift
+
+    def reported(self, control: Tensor, own: Tensor) -> Tensor:
+        return control + self.share * (own - control)

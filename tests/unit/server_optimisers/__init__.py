@@ -1,0 +1,1 @@
+"""Tests of the server's step on the aggregated update."""
