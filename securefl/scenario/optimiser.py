@@ -33,6 +33,11 @@ class ServerOptimiser(Part, tag_field="type", frozen=True, kw_only=True):
 
     learning_rate: PositiveReal = 1.0
 
+    @property
+    def averages(self) -> bool:
+        """Whether what it makes of numbers that parties send lies between theirs and the former ones."""
+        return False
+
     def begin(self, length: int) -> F64:
         """Moments before the first round, f64 ``(s, length)``."""
         return np.zeros((self.moments, length))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from securefl.training.models.controls import add_controls
 from securefl.training.models.flatten import load_vector, to_vector
 from securefl.training.models.parts.mlp import Mlp
 from securefl.training.models.parts.softmax import Softmax
+from securefl.training.models.tensors import write_tensors
 from securefl.training.sgd.trainer import LocalTrainer
 from securefl.training.sites.site import Round
 from securefl.training.sites.torch_site import TorchSite
@@ -230,6 +232,23 @@ class TestTable:
         assert len(to_vector(model_of(scenario, (4,), 3, 0))) == 2 * len(
             to_vector(build_model(scenario.model, (4,), 3, 0))
         )
+
+    @pytest.mark.parametrize(
+        "optimiser", ["{type='adam'}", "{momentum=0.1}", "{learning_rate=1.5}"], ids=["adam", "heavy", "long"]
+    )
+    def test_control_variates_are_averaged_and_not_stepped(self, optimiser: str) -> None:
+        plain = ("training.method.type=scaffold", "server_optimiser.learning_rate=0.5")
+        model_of(parse_scenario('name = "x"\nparties = 6', plain), (4,), 3, 0)
+        changes = ("training.method.type=scaffold", f"server_optimiser={optimiser}")
+        with pytest.raises(ConfigError, match=r"server_optimiser: control variates .* without momentum"):
+            model_of(parse_scenario('name = "x"\nparties = 6', changes), (4,), 3, 0)
+
+    def test_those_of_sites_too(self, tmp_path: Path) -> None:
+        file = tmp_path / "first.safetensors"
+        write_tensors(file, {"weight": np.zeros(3), "control/weight": np.zeros(3)})
+        changes = (f"model={{type='weights', file='{file}'}}", "server_optimiser.type=yogi")
+        with pytest.raises(ConfigError, match="server_optimiser: control variates"):
+            model_of(parse_scenario('name = "x"\nparties = 6', changes), (), 0, 0)
 
     @pytest.mark.parametrize(
         ("changes", "said"),
