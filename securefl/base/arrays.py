@@ -13,6 +13,7 @@ from securefl.base.errors import UsageError
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 Inputs = F32 | I64
 """Samples as a model takes them, ``(n, *input_shape)``: values, or the tokens of a text."""
 U32 = npt.NDArray[np.uint32]

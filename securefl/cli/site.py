@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
+from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.joining import party_id
@@ -101,7 +102,7 @@ def check(
 
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
         checked(loaded)
-        check_site(loaded, given=True)
+        check_site(loaded, given=True, apart=site_python is not None)
         maker = maker_of(site, loaded.deadlines, site_python, site_memory)
         if loaded.model.by_columns:
             _check_columns(maker(party_id(party)), loaded.evaluation)
@@ -113,10 +114,12 @@ def check(
         say(f"{name}: {made.samples:,} samples, training one round")
         if loaded.statistics != SiteStatistics():
             _check_columns(made, statistics_round(loaded).evaluation)
-        trainer = SiteTrainer(made, layout, loaded.stop.rounds, SiteLog(None), loaded.evaluation)
+        rounds, evaluation = loaded.stop.rounds, loaded.evaluation
+        trainer = SiteTrainer(made, layout, rounds, SiteLog(None), evaluation, loaded.training)
         began = time.monotonic()
         try:
-            found = trainer.fit(to_vector(module), Round(0, loaded.stop.rounds, secrets.randbits(63)))
+            told = Round(0, loaded.stop.rounds, secrets.randbits(63))
+            found = trainer.fit(to_vector(module), told, OsEntropy())
         except Exception as error:  # whatever a user's code raises
             traceback.print_exception(error)
             raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error

@@ -27,7 +27,7 @@ from securefl.base.errors import UsageError
 from securefl.scenario import DpSgd, Training
 from securefl.training.batched import DpFleet, DpJob
 from securefl.training.data import Shard, pool_samples
-from securefl.training.dpsgd import DpSgdTrainer, DpStep, DrawnBatch, Mapped, draw_batch
+from securefl.training.dpsgd import DpSgdTrainer, DpStep, DrawnBatch, Mapped, PoolSource, draw_batch
 from securefl.training.models import GroupNormCnn, Mlp, build_model, to_vector
 from securefl.training.sgd import LocalTrainer
 
@@ -128,7 +128,7 @@ def _ways(module: nn.Module, batch: int, steps: int) -> dict[str, _Work]:
     plain = LocalTrainer(module, replace(shard, x=x[:examples], y=y[:examples]), config, _CPU)
     trainer = DpSgdTrainer(module, shard, config, dp, _CPU)
     pool, (portion,) = pool_samples([(x, y)], _CPU)
-    mapped = DpStep(module, pool, _SHAPE, batch, dp)
+    mapped = DpStep(module, PoolSource(pool, _SHAPE), batch, dp)
     mapped.way = Mapped(module)
     fleet = DpFleet(module, pool, _SHAPE, config, dp)
     rounds = -(-steps // PARTIES)

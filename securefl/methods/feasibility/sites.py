@@ -22,16 +22,20 @@ def check_sites(scenario: Scenario) -> None:
         raise ConfigError(field, f'{reason}, and sites train a model of type "weights"', remedy)
 
 
-def check_site(scenario: Scenario, *, given: bool) -> None:
+def check_site(scenario: Scenario, *, given: bool, apart: bool = False) -> None:
     """Refuse a model that sites train without a site, and a site with another model.
 
     Args:
         scenario: of the run.
         given: whether the caller named a site.
+        apart: whether it is to have a process of its own.
 
     Raises:
-        ConfigError: naming ``--site``.
+        ConfigError: naming ``--site``, or the option for its process.
     """
+    if apart and scenario.training.dp_sgd is not None:
+        reason = "records are hidden by steps that this side makes on them, and another process has them"
+        raise ConfigError("--site-python", reason, 'leave it out, or privacy.unit = "party"')
     name, by_sites = scenario.model.name, scenario.model.by_sites
     if by_sites and not given:
         remedy = "name your own as module:name; docs/sites.md shows one"
@@ -42,9 +46,9 @@ def check_site(scenario: Scenario, *, given: bool) -> None:
 
 def _conflicts(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """Field, reason and remedy of each conflict."""
-    if scenario.privacy.unit == "record" or scenario.training.dp_sgd is not None:
-        field = "privacy.unit" if scenario.privacy.unit == "record" else "training.dp_sgd"
-        yield field, "a record is hidden by clipping each one's gradient", 'privacy.unit = "party"'
+    if scenario.training.dp_sgd is not None and scenario.evaluation.metrics:
+        # Their noise is scaled to a whole site, and a record's share of it depends on the kind.
+        yield "evaluation.metrics", "metrics have no noise that hides records", 'privacy.unit = "party"'
     if scenario.groups.count > 1:
         yield "groups.count", "a party finds its task group by the losses of all models", "1"
     if server_rule(scenario.aggregation.rule) is not None:

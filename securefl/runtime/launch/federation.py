@@ -93,7 +93,7 @@ class LocalRun:
             RunAbortedError: broker, server or disk failed.
         """
         options, scenario = self._options, self._scenario
-        check_site(scenario, given=bool(options.site))
+        check_site(scenario, given=bool(options.site), apart=options.site_python is not None)
         _check_device(options.device or scenario.training.device)
         with ExitStack() as stack:
             private = stack.enter_context(scratch_folder())

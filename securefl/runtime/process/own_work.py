@@ -58,7 +58,8 @@ def own_work(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy)
     Raises:
         ConfigError: data or site are refused, or it is the other one that the scenario's model takes.
     """
-    check_site(settings.scenario, given=bool(settings.site))
+    apart = settings.site_python is not None
+    check_site(settings.scenario, given=bool(settings.site), apart=apart)
     return _at_site(settings, own) if settings.site else _on_shard(settings, behaviour, own)
 
 
@@ -71,7 +72,7 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
         maker = columns_of(maker, scenario.evaluation)
     site = make_site(maker, settings.name, layout)
     log = SiteLog(settings.out / SITE_LOG.format(settings.name))
-    trainer = SiteTrainer(site, layout, scenario.stop.rounds, log, scenario.evaluation)
+    trainer = SiteTrainer(site, layout, scenario.stop.rounds, log, scenario.evaluation, scenario.training)
     data = OwnData.at_site(settings.site, site.samples)
     return OwnWork(module, to_vector(module), data, _training(trainer.update, own), None)
 

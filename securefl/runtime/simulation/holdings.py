@@ -112,12 +112,12 @@ def held_by_sites(
         ConfigError: the file of the initial weights is refused, or a site is.
     """
     module = model_of(scenario, (), 0, seed)
-    layout = Layout.of(module)
+    layout, rounds = Layout.of(module), scenario.stop.rounds
     if scenario.model.by_columns:
         maker = columns_of(maker, scenario.evaluation)
     sites = {name: make_site(maker, name, layout) for name in party_names(scenario.parties)}
     trainers = {
-        name: SiteTrainer(site, layout, scenario.stop.rounds, log(name), scenario.evaluation).update
+        name: SiteTrainer(site, layout, rounds, log(name), scenario.evaluation, scenario.training).update
         for name, site in sites.items()
     }
 

@@ -17,7 +17,15 @@ from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 from securefl.scenario import DpSgd, Training
 from securefl.training.data import Portion, SamplePool
-from securefl.training.dpsgd import DpStep, DrawnBatch, batch_entropy, check_batch, draw_batch, layers_of
+from securefl.training.dpsgd import (
+    DpStep,
+    DrawnBatch,
+    PoolSource,
+    batch_entropy,
+    check_batch,
+    draw_batch,
+    layers_of,
+)
 from securefl.training.sgd import TrainingDivergedError, ahead
 
 _EXAMPLES: Final = 512
@@ -69,7 +77,7 @@ class DpFleet:
     ) -> None:
         if not fits_fleet(module):
             raise UsageError("a model that has no form for fleets")
-        self._step = DpStep(module, pool, input_shape, config.batch_size, dp)
+        self._step = DpStep(module, PoolSource(pool, input_shape), config.batch_size, dp)
         self._batch = config.batch_size
         self._dp = dp
         self._threads = threads if pool.x.device.type == "cpu" else 1

@@ -1,5 +1,7 @@
 from .layers import layers_of as layers_of
 from .sampling import draw_batch as draw_batch
+from .source import DatasetSource as DatasetSource
+from .source import PoolSource as PoolSource
 from .step import DpStep as DpStep
 from .step import DrawnBatch as DrawnBatch
 from .trainer import DpSgdTrainer as DpSgdTrainer

@@ -7,7 +7,7 @@ the bound on one example's influence does not depend on how a single-precision s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,10 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from securefl.base.arrays import F64
+from securefl.base.arrays import F64, BoolArray
+
+Losses = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""Scores and labels of n examples, to their losses (n,): each must depend on its own example alone."""
 
 
 class ExampleBlock(Protocol):
@@ -141,14 +144,19 @@ class Examples:
     def __init__(self, blocks: Sequence[ExampleBlock]) -> None:
         self._blocks = blocks
         lengths = torch.stack([block.squares() for block in blocks]).sum(dim=0)
+        self._device = lengths.device
         squares: F64 = lengths.cpu().numpy()
         lost = ~np.isfinite(squares)
-        if lost.any():
-            for block in blocks:
-                block.forget(torch.from_numpy(lost).to(lengths.device))
-            squares[lost] = 0
         self.squares = squares
         """Squared lengths, f64 (n,), finite."""
+        if lost.any():
+            self.forget(lost)
+
+    def forget(self, which: BoolArray) -> None:
+        """Let the gradients of a mask, bool (n,), count as zero."""
+        for block in self._blocks:
+            block.forget(torch.from_numpy(which).to(self._device))
+        self.squares[which] = 0
 
     def dots(self, other: torch.Tensor, rows: slice) -> F64:
         """Products of the gradients in ``rows`` with ``other``, f64 (d,): f64 (k,)."""

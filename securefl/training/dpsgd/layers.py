@@ -14,7 +14,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from securefl.training.dpsgd.examples import ExampleBlock, Examples, OuterProducts, Rows, example_losses
+from securefl.training.dpsgd.examples import (
+    ExampleBlock,
+    Examples,
+    Losses,
+    OuterProducts,
+    Rows,
+    example_losses,
+)
 from securefl.training.models import Images, Residual
 
 _KNOWN: Final = (
@@ -39,16 +46,20 @@ class Layers:
     Args:
         module: whose gradients are wanted.
         starts: where each layer's parameters begin in the vector of all.
+        losses: of the examples.
     """
 
-    def __init__(self, module: nn.Module, starts: Mapping[nn.Module, int]) -> None:
+    def __init__(
+        self, module: nn.Module, starts: Mapping[nn.Module, int], losses: Losses = example_losses
+    ) -> None:
         self._module = module
         self._starts = starts
+        self._losses = losses
 
     def examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
         """Gradients of the examples ``x`` (n, ...) with labels ``y``, n >= 1."""
         kept: list[_Kept] = []
-        losses = example_losses(_forward(self._module, x, kept), y)
+        losses = self._losses(_forward(self._module, x, kept), y)
         slopes = torch.autograd.grad(losses.sum(), [each.outputs for each in kept])
         with torch.inference_mode():
             return Examples(
@@ -76,7 +87,7 @@ class Layers:
         return floats + patches
 
 
-def layers_of(module: nn.Module) -> Layers | None:
+def layers_of(module: nn.Module, losses: Losses = example_losses) -> Layers | None:
     """A module of known layers only; None where one is unknown, shared, partly frozen or has a hook.
 
     Each parameter must belong to one layer that is called once: then its per-example gradient follows from
@@ -92,7 +103,7 @@ def layers_of(module: nn.Module) -> Layers | None:
     # Tied parameters were counted more than once.
     alone = start == sum(weight.numel() for weight in module.parameters())
     moving = all(weight.requires_grad for weight in module.parameters())
-    return Layers(module, starts) if alone and moving else None
+    return Layers(module, starts, losses) if alone and moving else None
 
 
 def _known(part: nn.Module) -> bool:

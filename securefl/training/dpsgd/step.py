@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple, assert_never
 
@@ -13,8 +13,8 @@ import torch
 from securefl.base.arrays import F32, F64, I64, expect
 from securefl.base.errors import UsageError
 from securefl.scenario import ClipEach, DpSgd, Normalise
-from securefl.training.data import SamplePool
 from securefl.training.dpsgd.examples import Examples
+from securefl.training.dpsgd.source import ExampleSource
 from securefl.training.dpsgd.ways import way_for
 from securefl.training.models import dimension, load_vector, seeded
 from securefl.training.sgd import TrainingDivergedError
@@ -112,8 +112,7 @@ class DpStep:
 
     Args:
         module: overwritten by :meth:`load`; others may take turns with it.
-        pool: samples, flattened, and labels, on the device that computes.
-        input_shape: one sample's.
+        source: of examples, on the device that computes.
         batch: b_c, the expected size of a batch.
         dp: the bound and the momentum.
 
@@ -121,27 +120,20 @@ class DpStep:
         ConfigError: the model has no per-example gradients (:func:`securefl.training.dpsgd.ways.way_for`).
     """
 
-    def __init__(
-        self, module: torch.nn.Module, pool: SamplePool, input_shape: tuple[int, ...], batch: int, dp: DpSgd
-    ) -> None:
-        device = pool.x.device
-        self._module = module.to(device)
-        self._pool = pool
-        self._shape = input_shape
+    def __init__(self, module: torch.nn.Module, source: ExampleSource, batch: int, dp: DpSgd) -> None:
+        self._module = module.to(source.device)
+        self._source = source
         self._batch = batch
         self._dp = dp
         self._length = dimension(module)
-        # An example that depends on no data: ones, or the first letter of the alphabet.
-        public = (
-            torch.ones(1, *input_shape, device=device)
-            if pool.x.is_floating_point()
-            else torch.zeros(1, *input_shape, dtype=torch.int64, device=device)
-        )
+        self.failed = 0
+        """Examples of the last updates that raised, and count as zero."""
+        sample, label = source.public()
         self._module.train()
-        with seeded(0, device):
-            self.way = way_for(self._module, public, torch.zeros_like(pool.y[:1]))
+        with seeded(0, source.device):
+            self.way = way_for(self._module, sample, label, source.losses)
         """How gradients are computed."""
-        self._chunk = max(1, _CHUNK_BYTES[device.type] // (4 * self.way.floats_each(public)))
+        self._chunk = max(1, _CHUNK_BYTES[source.device.type] // (4 * self.way.floats_each(sample)))
 
     def load(self, params: F32) -> None:
         """Make the next updates start from ``params``, f32 ``(d,)``.
@@ -167,23 +159,44 @@ class DpStep:
         Raises:
             UsageError: a carry that is not finite, has the wrong dtype or shape, or is not configured.
         """
+        self.failed = 0
         sums = [self._sum(party.carry) for party in parties]
-        x, y = (torch.from_numpy(np.concatenate([party[i] for party in parties])) for i in (0, 1))
+        x, y = (np.concatenate([party[i] for party in parties]) for i in (0, 1))
         bounds = list(pairwise([0, *accumulate(len(party.x) for party in parties)]))
         for first in range(0, len(x), self._chunk):
             last = min(first + self._chunk, len(x))
-            examples = self._examples(x[first:last], y[first:last])
-            with torch.inference_mode():
-                for bounded, (start, end) in zip(sums, bounds, strict=True):
-                    low, high = max(start, first), min(end, last)
-                    if low < high:
-                        bounded.add(examples, slice(low - first, high - first))
+            for examples, begun, ended in self._examples(x[first:last], y[first:last]):
+                with torch.inference_mode():
+                    for bounded, (start, end) in zip(sums, bounds, strict=True):
+                        low, high = max(start, first + begun), min(end, first + ended)
+                        if low < high:
+                            bounded.add(examples, slice(low - first - begun, high - first - begun))
         return [bounded.result() for bounded in sums]
 
-    def _examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
-        device = self._pool.x.device
-        samples = self._pool.x[x.to(device)].view(-1, *self._shape)
-        return self.way.examples(samples, self._pool.y[y.to(device)])
+    def _examples(self, x: I64, y: I64) -> Iterator[tuple[Examples, int, int]]:
+        """Gradients of examples, and the first one's place and that behind the last.
+
+        One on which data set, model or loss raise counts as zero. To let it end the update would make that
+        depend on one example by its whole length.
+        """
+        samples, labels, there = self._source.take(x, y)
+        there = np.ones(len(x), dtype=bool) if there is None else there
+        try:
+            examples = self.way.examples(samples, labels)
+        except Exception:  # whatever a user's model and loss raise
+            for one in np.flatnonzero(there).tolist():
+                try:
+                    alone = self.way.examples(samples[one : one + 1], labels[one : one + 1])
+                except Exception:
+                    there[one] = False
+                else:
+                    yield alone, one, one + 1
+        else:
+            if not there.all():
+                with torch.inference_mode():
+                    examples.forget(~there)
+            yield examples, 0, len(x)
+        self.failed += int(np.count_nonzero(~there))
 
     def _sum(self, carry: F64 | None) -> BoundedSum:
         if carry is not None:
@@ -193,4 +206,4 @@ class DpStep:
             # Its square has to be finite, and not only just.
             if not -_LARGEST < carry.min() <= carry.max() < _LARGEST:
                 raise UsageError("the carry has a coordinate that is not finite, or nearly so")
-        return BoundedSum(self._dp, self._batch, carry, self._length, self._pool.x.device)
+        return BoundedSum(self._dp, self._batch, carry, self._length, self._source.device)

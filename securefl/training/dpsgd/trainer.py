@@ -14,6 +14,7 @@ from securefl.scenario import DpSgd, Training
 from securefl.training.data import SamplePool, Shard
 from securefl.training.dpsgd.layers import Layers
 from securefl.training.dpsgd.sampling import draw_batch
+from securefl.training.dpsgd.source import PoolSource
 from securefl.training.dpsgd.step import DpStep, DrawnBatch
 from securefl.training.models import seeded
 
@@ -38,8 +39,8 @@ class DpSgdTrainer:
         self._records = len(shard.y)
         check_batch(config.batch_size, self._records)
         x = torch.from_numpy(shard.x.reshape(self._records, -1)).to(device)
-        self._pool = SamplePool(x, torch.from_numpy(shard.y).to(device))
-        self._input_shape = shard.input_shape
+        pool = SamplePool(x, torch.from_numpy(shard.y).to(device))
+        self._source = PoolSource(pool, shard.input_shape)
         self._batch = config.batch_size
         self._dp = dp
         self._device = device
@@ -85,7 +86,7 @@ class DpSgdTrainer:
         return seeded(int.from_bytes(entropy.child("module").draw(8), "big"), self._device)
 
     def _step_of(self, module: torch.nn.Module) -> DpStep:
-        return DpStep(module, self._pool, self._input_shape, self._batch, self._dp)
+        return DpStep(module, self._source, self._batch, self._dp)
 
 
 def batch_entropy(entropy: Entropy) -> Entropy:

@@ -10,7 +10,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from securefl.base.errors import ConfigError
-from securefl.training.dpsgd.examples import Examples, Rows, example_losses
+from securefl.training.dpsgd.examples import Examples, Losses, Rows, example_losses
 from securefl.training.dpsgd.layers import layers_of
 from securefl.training.models import check_averageable, dimension, trained_parameters
 
@@ -32,8 +32,9 @@ class Way(Protocol):
 class Mapped:
     """``vmap(grad(loss))``: the module sees each example alone, and all are computed together."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, losses: Losses = example_losses) -> None:
         self._module = module
+        self._losses = losses
         # Dropout is each example's own.
         self._slopes = vmap(grad(self._loss), in_dims=(None, 0, 0), randomness="different")
 
@@ -51,14 +52,15 @@ class Mapped:
         return _floats_each(self._module, sample)
 
     def _loss(self, weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return example_losses(functional_call(self._module, weights, (x[None],)), y[None]).sum()
+        return self._losses(functional_call(self._module, weights, (x[None],)), y[None]).sum()
 
 
 class OneByOne:
     """A backward pass for each example: for modules that cannot be mapped."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, losses: Losses = example_losses) -> None:
         self._module = module
+        self._losses = losses
 
     def examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
         """See :class:`Way`."""
@@ -66,7 +68,7 @@ class OneByOne:
         rows = [(start, weights[name]) for name, start in _starts(self._module)]
         found: list[tuple[torch.Tensor, ...]] = []
         for one in range(len(x)):
-            loss = example_losses(self._module(x[one : one + 1]), y[one : one + 1]).sum()
+            loss = self._losses(self._module(x[one : one + 1]), y[one : one + 1]).sum()
             found.append(torch.autograd.grad(loss, [weight for _, weight in rows], materialize_grads=True))
         return Examples(
             [
@@ -80,13 +82,16 @@ class OneByOne:
         return _floats_each(self._module, sample)
 
 
-def way_for(module: nn.Module, sample: torch.Tensor, label: torch.Tensor) -> Way:
+def way_for(
+    module: nn.Module, sample: torch.Tensor, label: torch.Tensor, losses: Losses = example_losses
+) -> Way:
     """The fastest way that suits ``module``.
 
     Args:
         module: in training mode; not changed.
         sample: an example that says nothing about any party's, (1, ...).
         label: its label, (1, ...).
+        losses: of examples; the cross-entropy unless given.
 
     Raises:
         ConfigError: an example's scores depend on others in its batch, or the model cannot be averaged.
@@ -100,18 +105,18 @@ def way_for(module: nn.Module, sample: torch.Tensor, label: torch.Tensor) -> Way
                 "replace BatchNorm by GroupNorm",
             )
     _check_alone(module, sample)
-    layers = layers_of(module)
+    layers = layers_of(module, losses)
     if layers is not None:
         return layers
     parts = list(module.named_modules(remove_duplicate=False))
     if any(isinstance(part, nn.RNNBase) for _, part in parts) or len({id(p) for _, p in parts}) < len(parts):
-        return OneByOne(module)
-    mapped = Mapped(module)
+        return OneByOne(module, losses)
+    mapped = Mapped(module, losses)
     try:
         mapped.examples(sample, label)
     except RuntimeError:
         # What torch raises for an operation that it cannot map, data-dependent branches among them.
-        return OneByOne(module)
+        return OneByOne(module, losses)
     return mapped
 
 

@@ -66,8 +66,8 @@ def model_of(
     """As :func:`build_model`, with control variates where the scenario's local method has them.
 
     Raises:
-        ConfigError: as :func:`build_model`, or the server's optimiser does not go with control variates, those
-            of sites included.
+        ConfigError: as :func:`build_model`, or the server's optimiser does not go with control variates,
+            those of sites included.
     """
     module = build_model(scenario.model, input_shape, classes, seed, tokens=tokens)
     if scenario.training.method.controls:
@@ -75,7 +75,7 @@ def model_of(
     if controls_of(module) and not scenario.server_optimiser.averages:
         raise ConfigError(
             "server_optimiser",
-            "control variates (SCAFFOLD) are means of gradients, and it would step them as it steps the model",
+            "control variates (SCAFFOLD) are means of gradients, and it would step them as a model",
             'type = "sgd" without momentum, learning_rate at most 1',
         )
     return module

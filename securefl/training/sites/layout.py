@@ -6,7 +6,7 @@ import math
 import numbers
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ import torch
 from securefl.base.arrays import F32, F64
 from securefl.base.errors import SecureflError
 from securefl.training.models import trained_parameters
+
+Real = TypeVar("Real", F32, F64)
 
 
 class SiteError(SecureflError):
@@ -37,11 +39,11 @@ class Layout:
         """D."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
-    def arrays(self, vector: F32) -> dict[str, F32]:
-        """The vector, f32 ``(d,)``, as arrays by name: copies that a site may overwrite."""
+    def arrays(self, vector: Real) -> dict[str, Real]:
+        """The vector, ``(d,)``, as arrays by name: copies that a site may overwrite."""
         return {name: vector[where].reshape(self.shapes[name]).copy() for name, where in self._places()}
 
-    def views(self, vector: F32) -> dict[str, F32]:
+    def views(self, vector: Real) -> dict[str, Real]:
         """As :meth:`arrays`, for those who copy them at once: views."""
         return {name: vector[where].reshape(self.shapes[name]) for name, where in self._places()}
 

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from securefl.base.errors import ConfigError
-from securefl.scenario import LocalMethod
+from securefl.scenario import DpSgd, LocalMethod
 from securefl.training.local_methods import Correction, KeptControls, LocalSgd
 from securefl.training.models import control_name, seeded
+from securefl.training.sites.records import RecordSteps
 from securefl.training.sites.site import Arrays, Judged, Metrics, Round
 
 Loss = Callable[[Any, Any], torch.Tensor]
@@ -103,6 +104,30 @@ class TorchSite:
             self._model.train()
             metrics = self._train(self._model, told) if self._train else self._descend()
         return self.parameters(), self.samples, metrics or {}
+
+    def record_steps(self, batch: int, dp: DpSgd) -> RecordSteps:
+        """Steps on bounded gradients of single examples, in place of ``fit``.
+
+        Raises:
+            ConfigError: something of this site is trained otherwise, or its examples have no gradients of
+                their own.
+        """
+        others = {
+            "train": self._train is not None,
+            "personal": len(self._trained) < sum(w.requires_grad for w in self._model.parameters()),
+            "buffers": bool(self._buffers),
+            "method": not self._method.plain,
+            "keep_optimiser": self._keep,
+        }
+        for name, given in others.items():
+            if given:
+                raise ConfigError(
+                    f"TorchSite({name}=)",
+                    "privacy.unit = record takes bounded gradients of single records, and the server steps",
+                    f'leave {name} out, or privacy.unit = "party"',
+                )
+        dataset = getattr(self._loader, "dataset", None)
+        return RecordSteps(self._model, dataset, self._loss, batch, dp, self._device)
 
     def _evaluate(self, parameters: Arrays, told: Round) -> Judged:
         del told

@@ -14,12 +14,14 @@ from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
 from securefl.methods.metrics import said_by
-from securefl.scenario import SiteEvaluation
+from securefl.scenario import SiteEvaluation, Training
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.log import SiteLog
+from securefl.training.sites.records import RecordSteps, record_steps
 from securefl.training.sites.site import Change, Metrics, Round, Site
 
 NO_METRICS = SiteEvaluation()
+PLAIN = Training()
 ResultT = TypeVar("ResultT")
 
 
@@ -45,13 +47,21 @@ class SiteTrainer:
         planned: rounds of the run at most.
         log: the site's own.
         evaluation: metrics that the scenario declares.
+        training: with ``dp_sgd`` the library steps on the site's records, and ``fit`` is not called.
 
     Raises:
-        ConfigError: metrics are declared, and the site does not evaluate.
+        ConfigError: metrics are declared, and the site does not evaluate; or records are to be hidden at a
+            site that trains as it likes.
     """
 
     def __init__(
-        self, site: Site, layout: Layout, planned: int, log: SiteLog, evaluation: SiteEvaluation = NO_METRICS
+        self,
+        site: Site,
+        layout: Layout,
+        planned: int,
+        log: SiteLog,
+        evaluation: SiteEvaluation = NO_METRICS,
+        training: Training = PLAIN,
     ) -> None:
         if evaluation.metrics and getattr(site, "evaluate", None) is None:
             names = ", ".join(metric.name for metric in evaluation.metrics)
@@ -65,6 +75,7 @@ class SiteTrainer:
         self._log = log
         self._evaluation = evaluation
         self._declared = site.samples
+        self._steps = record_steps(site, training.batch_size, training.dp_sgd) if training.dp_sgd else None
 
     def update(
         self, round_: int, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None
@@ -76,7 +87,7 @@ class SiteTrainer:
         Args:
             round_: the round's number.
             params: its model.
-            carry: nothing; there is no per-example momentum at a site.
+            carry: what momentum of hidden records goes on from; None elsewhere.
             entropy: of this update; the site gets a seed from it.
             samples: how many the site uses at most.
 
@@ -85,12 +96,12 @@ class SiteTrainer:
             UsageError: a bug of ours.
             Exception: whatever the site raised.
         """
-        if carry is not None:
+        if carry is not None and self._steps is None:
             raise UsageError("a site carries no momentum of single examples")
         seed = int.from_bytes(entropy.draw(8), "big") >> 1
         told = Round(round_, self._planned, seed, samples)
         try:
-            found = self.fit(params, told)
+            found = self.fit(params, told, entropy, carry)
         except Exception as error:
             self._log.failed(round_, error)
             raise
@@ -100,19 +111,32 @@ class SiteTrainer:
             self._log.printed(round_, self._printed())
         return found.update if found.said is None else np.concatenate((found.update, found.said))
 
-    def fit(self, params: F32, told: Round) -> SiteFit:
+    def fit(self, params: F32, told: Round, entropy: Entropy, carry: F64 | None = None) -> SiteFit:
         """One evaluation, where the site has it, and one training from ``params``, f32 ``(d,)``.
+
+        Args:
+            params: of the round's model.
+            told: what the site is told of the round.
+            entropy: of this update: batches of records that are hidden are drawn from it.
+            carry: as for :meth:`update`.
 
         Raises:
             SiteError: what it returned cannot be used; one line, naming the array or the number.
             Exception: whatever the site raised.
         """
+        if self._steps is not None:
+            return self._step(self._steps, params, carry, entropy)
         try:
             received, said = self._judge(params, told)
             return SiteFit(*self._fit(params, told), received, said)
         except SystemExit as error:
             # It would end the party, and others would see on which model.
             raise SiteError(f"exits with {error.code!r} in place of returning") from error
+
+    def _step(self, steps: RecordSteps, params: F32, carry: F64 | None, entropy: Entropy) -> SiteFit:
+        carried = None if carry is None else self._layout.views(carry)
+        update = self._layout.vector(steps.step(self._layout.views(params), carried, entropy), "a step gave")
+        return SiteFit(update, self._declared, {"failed": float(steps.failed)}, None)
 
     def _judge(self, params: F32, told: Round) -> tuple[Metrics | None, F64 | None]:
         """What the site says of the model that it got: for its log, and as words; or None."""

@@ -22,8 +22,11 @@ def test_without_data_a_federation_is_feasible() -> None:
     ("overrides", "said"),
     [
         (
-            ("privacy.unit='record'", "training.dp_sgd={}"),
-            "privacy.unit: a record is hidden by clipping",
+            (
+                "training.dp_sgd={}",
+                "evaluation={samples=9, metrics=[{name='loss',kind='mean',upper=8}]}",
+            ),
+            "evaluation.metrics: metrics have no noise that hides records",
         ),
         (("groups.count=2",), "groups.count: a party finds its task group by the losses of all models"),
         (
@@ -56,5 +59,9 @@ def test_a_site_and_a_model_of_arrays_come_together_or_not_at_all() -> None:
     check_site(scores, given=False)
     with pytest.raises(ConfigError, match=r'--site: model.type = "weights" is trained by sites, and none'):
         check_site(arrays, given=False)
+    hidden = parse_scenario(BASE, ("training.dp_sgd={}",))
+    check_site(hidden, given=True)
+    with pytest.raises(ConfigError, match=r"--site-python: records are hidden by steps that this side makes"):
+        check_site(hidden, given=True, apart=True)
     with pytest.raises(ConfigError, match=r'--site: model.type = "mlp" is trained on data'):
         check_site(scores, given=True)

@@ -166,7 +166,8 @@ def test_the_bits_are_those_of_a_site_in_the_partys_process(ward: Path) -> None:
     for number in (0, 2):
         np.testing.assert_array_equal(update(here, number), update(there, number))
         told = Round(number, 4, 7)
-        assert here.fit(PARAMS, told)[1:] == there.fit(PARAMS, told)[1:]
+        drawn = InsecureSeededEntropy(1)
+        assert here.fit(PARAMS, told, drawn)[1:] == there.fit(PARAMS, told, drawn)[1:]
     for offered in (first, site.parameters()):
         np.testing.assert_array_equal(offered["a"], np.ones((2, 3)))
     site.close()

@@ -86,7 +86,7 @@ def test_coroutines_are_awaited() -> None:
     async def evaluate(_parameters: Any, _told: Round) -> Any:
         return 2, {"rmse": 0.5}
 
-    found = trainer(fit, evaluate=evaluate).fit(PARAMS, Round(0, 1, 0))
+    found = trainer(fit, evaluate=evaluate).fit(PARAMS, Round(0, 1, 0), InsecureSeededEntropy(1))
     assert found.received == {"rmse": 0.5}
     np.testing.assert_array_equal(found.update, np.zeros(11))
 
@@ -140,7 +140,9 @@ def test_what_cannot_be_used_is_refused_in_one_line(returned: Any, said: str, tm
 
 def test_numbers_of_numpy_are_numbers() -> None:
     metrics = {"a": np.float32(0.5), "b": np.array(2.0), "c": torch.tensor(3.0, requires_grad=True)}
-    found = trainer(lambda p, _: (p, np.int64(4), metrics)).fit(PARAMS, Round(0, 1, 0))
+    found = trainer(lambda p, _: (p, np.int64(4), metrics)).fit(
+        PARAMS, Round(0, 1, 0), InsecureSeededEntropy(1)
+    )
     assert (found.samples, found.metrics) == (4, {"a": 0.5, "b": 2.0, "c": 3.0})
 
 

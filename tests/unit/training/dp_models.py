@@ -46,6 +46,20 @@ class Branching(nn.Module):
         return scores
 
 
+class Picky(nn.Module):
+    """Raises on a sample with a large value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(64, CLASSES)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool((x > 100).any()):
+            raise ValueError("a value beyond what it takes")
+        scores: torch.Tensor = self.last(x.flatten(1))
+        return scores
+
+
 class Centring(nn.Module):
     """Subtracts the batch's mean."""
 

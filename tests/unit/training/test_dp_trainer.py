@@ -197,6 +197,20 @@ def test_a_record_without_a_finite_gradient_is_no_reason_to_fail() -> None:
     np.testing.assert_allclose(update, expected, rtol=1e-4, atol=1e-6)
 
 
+def test_a_record_on_which_the_model_raises_is_left_out_alone() -> None:
+    """Else one record would zero its whole batch, which no noise hides."""
+    module, shard = made(dp_models.Picky), shard_of(20)
+    x = shard.x.copy()
+    x[7] = 101.0
+    trainer, params = trainer_of(module, dataclasses.replace(shard, x=x), DpSgd(), batch=20)
+    update = trainer.update(params, None, InsecureSeededEntropy(1))
+    kept = np.arange(20) != 7
+    rest, _ = trainer_of(module, Shard(shard.x[kept], shard.y[kept], CLASSES, SHAPE), DpSgd(), batch=19)
+    expected = rest.update(params, None, InsecureSeededEntropy(1)) * 19 / 20
+    assert expected.any()
+    np.testing.assert_allclose(update, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_bad_arguments_are_bugs() -> None:
     module = made(lambda: dp_models.dense(5))
     trainer, params = trainer_of(module, shard_of(20), DpSgd(momentum=0.1, carry="own"))

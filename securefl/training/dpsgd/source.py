@@ -1,0 +1,121 @@
+"""Sources of examples for a step of DP-SGD: samples in memory, or a dataset of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch.utils.data import default_collate
+
+from securefl.base.arrays import I64, BoolArray
+from securefl.base.errors import ConfigError
+from securefl.training.data import SamplePool
+from securefl.training.dpsgd.examples import Losses, example_losses
+
+
+class ExampleSource(Protocol):
+    """Examples by number, on the device that computes."""
+
+    losses: Losses
+    device: torch.device
+
+    def public(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """A sample (1, ...) and its label (1, ...) that depend on no data but their shapes and dtypes."""
+        ...
+
+    def take(self, x: I64, y: I64) -> tuple[torch.Tensor, torch.Tensor, BoolArray | None]:
+        """Samples (n, ...) and labels (n, ...) by their numbers, i64 (n,) each; and which there are.
+
+        An example that cannot be had must not cost its batch anything: others would tell of it. In its place
+        stands one that is not counted. None: all are there.
+        """
+        ...
+
+
+class PoolSource:
+    """Samples of a pool, whose losses are cross-entropies.
+
+    Args:
+        pool: samples, flattened, and labels.
+        input_shape: one sample's.
+    """
+
+    def __init__(self, pool: SamplePool, input_shape: tuple[int, ...]) -> None:
+        self.losses: Losses = example_losses
+        self.device = pool.x.device
+        self._pool, self._shape = pool, input_shape
+
+    def public(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """See :class:`ExampleSource`: ones, or the first letter of the alphabet."""
+        numbers = self._pool.x.is_floating_point()
+        sample = (
+            torch.ones(1, *self._shape, device=self.device)
+            if numbers
+            else torch.zeros(1, *self._shape, dtype=torch.int64, device=self.device)
+        )
+        return sample, torch.zeros_like(self._pool.y[:1])
+
+    def take(self, x: I64, y: I64) -> tuple[torch.Tensor, torch.Tensor, BoolArray | None]:
+        """See :class:`ExampleSource`."""
+        rows, labels = torch.from_numpy(x), torch.from_numpy(y)
+        samples = self._pool.x[rows.to(self.device)].view(-1, *self._shape)
+        return samples, self._pool.y[labels.to(self.device)], None
+
+
+class DatasetSource:
+    """Examples of a map-style ``torch.utils.data.Dataset`` of pairs (input, target), with a loss of its own.
+
+    Args:
+        dataset: with a length and items by number.
+        loss: of a batch's outputs and targets, a mean. It sees one example at a time here, so that no
+            example's loss can depend on another.
+        device: that computes.
+
+    Raises:
+        ConfigError: it has no length, no items by number, or items that are no pairs of tensors or numbers.
+    """
+
+    def __init__(self, dataset: Any, loss: Any, device: torch.device) -> None:
+        self.losses: Losses = lambda scores, labels: torch.stack(
+            [loss(scores[one : one + 1], labels[one : one + 1]) for one in range(len(scores))]
+        )
+        self.device = device
+        self._dataset = dataset
+        if not isinstance(dataset, Sized) or not hasattr(dataset, "__getitem__") or not len(dataset):
+            reason = f"{type(dataset).__name__} has no examples by number to draw batches from"
+            raise ConfigError("TorchSite", reason, "a map-style dataset, with __len__ and __getitem__")
+        try:
+            self._public = self._collated([0])
+        except Exception as error:  # whatever a user's dataset raises
+            reason = f"the dataset's first item makes no batch: {type(error).__name__}: {error}"
+            raise ConfigError("TorchSite", reason, "items (input, target), of tensors or numbers") from error
+
+    def public(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """See :class:`ExampleSource`."""
+        x, y = self._public
+        return torch.ones_like(x), torch.zeros_like(y)
+
+    def take(self, x: I64, y: I64) -> tuple[torch.Tensor, torch.Tensor, BoolArray]:
+        """See :class:`ExampleSource`; an example's sample and label have one number."""
+        del y
+        sample, label = self.public()
+        samples, labels, there = sample.repeat_interleave(len(x), 0), label.repeat_interleave(len(x), 0), []
+        for at, row in enumerate(x.tolist()):
+            try:
+                one, target = self._collated([row])
+                there.append(_alike(one, sample) and _alike(target, label))
+                if there[-1]:
+                    samples[at], labels[at] = one[0], target[0]
+            except Exception:  # whatever a user's dataset raises on one of its records
+                there.append(False)
+        return samples, labels, np.array(there, dtype=bool)
+
+    def _collated(self, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = default_collate([self._dataset[row] for row in rows])
+        return x.to(self.device), y.to(self.device)
+
+
+def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype
