@@ -25,6 +25,7 @@ COMMANDS = {
         "securefl.cli.reproduce:reproduce",
         "Run tables and figures of a paper again, and say whether its numbers and claims hold.",
     ),
+    "plot": ("securefl.cli.plot:plot", "Draw what was measured in a run, round by round."),
     "compare": ("securefl.cli.compare:compare", "Compare any rule x attack x clustering x data split."),
     "leakage": (
         "securefl.cli.leakage:leakage",

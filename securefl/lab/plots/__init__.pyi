@@ -3,6 +3,7 @@ from .canvas import Format as Format
 from .canvas import blank as blank
 from .canvas import has_matplotlib as has_matplotlib
 from .canvas import need_matplotlib as need_matplotlib
+from .canvas import picture_format as picture_format
 from .canvas import render as render
 from .figures import HeatMap as HeatMap
 from .figures import Histograms as Histograms
@@ -17,3 +18,5 @@ from .figures import draw_histograms as draw_histograms
 from .figures import draw_sizes as draw_sizes
 from .figures import draw_sweep as draw_sweep
 from .plan_figure import draw_plan as draw_plan
+from .run_figure import draw_run as draw_run
+from .run_figure import run_plot as run_plot

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import io
-from typing import TYPE_CHECKING, Final, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from securefl.base.errors import ConfigError
 
@@ -18,6 +19,19 @@ Format = Literal["png", "svg", "pdf"]
 
 # Okabe and Ito's colours, which readers with any colour vision can tell apart.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+
+
+def picture_format(path: Path) -> Format:
+    """The format that a file's name ends in.
+
+    Raises:
+        ConfigError: none that pictures are written in.
+    """
+    ending = path.suffix.removeprefix(".")
+    for kind in get_args(Format):
+        if ending == kind:
+            return cast("Format", kind)
+    raise ConfigError(str(path), "is no name of a picture", "one that ends in .png, .svg or .pdf")
 
 
 def has_matplotlib() -> bool:

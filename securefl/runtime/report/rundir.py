@@ -199,8 +199,8 @@ class RunDirectory:
         self.write_text(self.metrics_file.name, "".join(_dumps(record.row()) + "\n" for record in earlier))
         return MetricsFile(self.metrics_file, append=True)
 
-    def read_records(self, before: int) -> tuple[RoundRecord, ...]:
-        """The records of the rounds before ``before``, from their rows.
+    def read_records(self, before: int | None = None) -> tuple[RoundRecord, ...]:
+        """The records of the rounds before ``before``, or of all that are there, from their rows.
 
         Raises:
             ConfigError: unreadable, or not all of them are there.
@@ -210,7 +210,7 @@ class RunDirectory:
             records = tuple(RoundRecord.from_row(row) for row in rows)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(str(self.metrics_file), f"holds a row that is none: {error!r}") from error
-        if [record.round for record in records] != list(range(before)):
+        if before is not None and [record.round for record in records] != list(range(before)):
             raise ConfigError(str(self.metrics_file), f"does not hold the first {before} rounds")
         return records
 

@@ -1,0 +1,43 @@
+"""``securefl plot``: what was measured in a run, round by round, as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from securefl.cli.console import one_line_errors, say
+from securefl.lab.experiments import write_whole
+from securefl.lab.plots import draw_run, need_matplotlib, picture_format, run_plot
+from securefl.runtime.report import RunDirectory
+
+
+def plot(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The directory that securefl run or simulate left.")
+    ],
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="A .png, .svg or .pdf file; RUN/rounds.png when left out.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Only this number, such as scores.auc; may be repeated.")
+    ] = None,
+) -> None:
+    """Draw what was measured in a run, round by round.
+
+    Each number has a panel. The band around a number of the sites' is the span from the least to the highest cluster; a dotted line
+    is at the round whose model was kept as the best. A run that still goes on is drawn as far as it is.
+
+    Exit codes: 0 drawn; 2 refused.
+    """
+    with one_line_errors():
+        file = run / "rounds.png" if out is None else out
+        kind = picture_format(file)
+        need_matplotlib()
+        directory = RunDirectory.open(run)
+        scenario = directory.read_scenario()
+        picture = run_plot(scenario, directory.read_records(), tuple(metric or ()))
+        write_whole(file, draw_run(picture, kind))
+        say(f"{file}: {', '.join(trace.label for trace in picture.traces)}")

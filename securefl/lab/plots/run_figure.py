@@ -1,0 +1,106 @@
+"""A run by round: what was measured of its models, and how far clusters differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from securefl.base.errors import ConfigError
+from securefl.lab.plots.canvas import COLOURS, Format, blank, need_matplotlib, render
+from securefl.runtime.report import RoundRecord, best_evaluated
+from securefl.scenario import Scenario
+
+_ACROSS = 2
+"""Panels side by side."""
+_WIDTH, _HEIGHT = 4.6, 2.5
+"""Inches of a panel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One number by round; NaN where a round has none."""
+
+    label: str
+    values: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    """Least of a cluster by round; empty where nobody knows."""
+    high: tuple[float, ...] = ()
+    best: int | None = None
+    """The round whose model was kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlot:
+    """The content of a picture of one run: a panel for each trace."""
+
+    title: str
+    rounds: tuple[int, ...]
+    traces: tuple[Trace, ...]
+
+
+def run_plot(scenario: Scenario, records: Sequence[RoundRecord], wanted: Sequence[str] = ()) -> RunPlot:
+    """The picture of a run: accuracy and loss where they were tested, and the numbers of its sites.
+
+    Args:
+        scenario: that was run.
+        records: of its rounds, in order.
+        wanted: names of the only numbers to show; all of them when empty.
+
+    Raises:
+        ConfigError: nothing was measured, or not what is wanted.
+    """
+    columns: dict[str, dict[int, tuple[float, float, float]]] = {}
+    for record in records:
+        for name, value in (("accuracy", record.accuracy), ("loss", record.loss)):
+            if value is not None:
+                columns.setdefault(name, {})[record.round] = (value, value, value)
+        for one in record.metrics:
+            columns.setdefault(one.name, {})[record.round] = (one.value, one.low, one.high)
+    missing = [name for name in wanted if name not in columns]
+    if missing or not columns:
+        there = f"one of {', '.join(columns)}" if columns else "a run with a test set, or with [evaluation]"
+        raise ConfigError(
+            "--metric" if missing else "run", f"has no {', '.join(missing) or 'numbers'}", there
+        )
+    best = None if scenario.stop.metric is None else best_evaluated(records, scenario.stop.metric)
+    rounds = tuple(record.round for record in records)
+    nothing = (math.nan,) * 3
+    traces = []
+    for name in wanted or columns:
+        by_round = columns[name]
+        values, low, high = zip(*(by_round.get(number, nothing) for number in rounds), strict=True)
+        at = best.round if best is not None and name == scenario.stop.metric else None
+        spread = (low, high) if low != high else ((), ())
+        traces.append(Trace(name, values, *spread, at))
+    return RunPlot(title=scenario.name, rounds=rounds, traces=tuple(traces))
+
+
+def draw_run(plot: RunPlot, kind: Format = "png") -> bytes:
+    """Return a file of this kind. The same plot gives the same bytes.
+
+    Raises:
+        ConfigError: matplotlib is missing.
+    """
+    need_matplotlib()
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - an optional extra
+
+    down = max(1, math.ceil(len(plot.traces) / _ACROSS))
+    figure = blank(_ACROSS * _WIDTH, down * _HEIGHT + 0.5)
+    figure.suptitle(plot.title, fontsize=10, fontweight="bold")
+    for at, trace in enumerate(plot.traces):
+        axes = figure.add_subplot(down, _ACROSS, at + 1)
+        colour = COLOURS[at % len(COLOURS)]
+        axes.plot(plot.rounds, trace.values, color=colour, linewidth=1.6, marker=".", markersize=4)
+        if trace.low:
+            axes.fill_between(plot.rounds, trace.low, trace.high, color=colour, alpha=0.18, linewidth=0)
+        if trace.best is not None:
+            axes.axvline(trace.best, color="#777777", linestyle=":", linewidth=1.2)
+        axes.set_title(trace.label, fontsize=9, loc="left")
+        axes.set_xlabel("round", fontsize=8)
+        axes.tick_params(labelsize=8)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+        axes.set_axisbelow(True)
+    figure.tight_layout()
+    return render(figure, kind)

@@ -1,0 +1,83 @@
+"""``securefl plot`` and ``RunResult.plot``: what a run measured, as a picture."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+import securefl
+from securefl.base.errors import ConfigError
+from securefl.lab.plots.run_figure import run_plot
+from securefl.methods.metrics.pooling import Measured
+from securefl.runtime.report.records import RoundRecord
+from securefl.scenario.load import parse_scenario
+from tests.unit.cli.programs import call, refusal
+
+BASE = 'name = "x"\nparties = 6\n'
+
+
+def record(round_: int, accuracy: float | None, *metrics: Measured) -> RoundRecord:
+    return RoundRecord(
+        round=round_, accuracy=accuracy, loss=accuracy, update_norm=None, participants=(), counted=(),
+        left_out=(), sums=(), kept=(), rejected=(), lost={}, redraws=0, retries=0, seconds={}, traffic={},
+        refusals={}, metrics=metrics,
+    )  # fmt: skip
+
+
+def measured(value: float, low: float, high: float, name: str = "scores.auc") -> Measured:
+    return Measured(name, value, value, value, low, high, 3, True)  # noqa: FBT003
+
+
+def test_numbers_of_sites_have_their_spread_and_the_kept_round() -> None:
+    scenario = parse_scenario(
+        BASE,
+        (
+            "stop.metric=scores.auc",
+            "evaluation={samples=9, repeats='accept', metrics=[{name='scores', kind='histogram'}]}",
+        ),
+    )
+    records = [
+        record(0, None, measured(0.5, 0.4, 0.6)),
+        record(1, None),
+        record(2, None, measured(0.9, 0.8, 0.95), measured(1.0, 1.0, 1.0, "loss")),
+        record(3, None, measured(0.8, 0.7, 0.9)),
+    ]
+    plot = run_plot(scenario, records)
+    assert (plot.title, plot.rounds) == ("x", (0, 1, 2, 3))
+    auc, loss = plot.traces
+    assert (auc.label, auc.best, loss.best) == ("scores.auc", 2, None)
+    assert auc.values[0::2] == (0.5, 0.9)
+    assert math.isnan(auc.values[1])
+    assert (auc.low[2], auc.high[2]) == (0.8, 0.95)
+    assert [one.label for one in run_plot(scenario, records, ["loss"]).traces] == ["loss"]
+
+
+def test_a_test_set_gives_accuracy_and_loss() -> None:
+    plot = run_plot(parse_scenario(BASE), [record(0, 0.5), record(1, 0.75)])
+    assert [(one.label, one.values, one.low) for one in plot.traces] == [
+        ("accuracy", (0.5, 0.75), ()),
+        ("loss", (0.5, 0.75), ()),
+    ]
+
+
+def test_nothing_measured_is_said() -> None:
+    with pytest.raises(ConfigError, match=r"run: has no numbers \(a run with a test set"):
+        run_plot(parse_scenario(BASE), [record(0, None)])
+    with pytest.raises(ConfigError, match=r"--metric: has no f1 \(one of accuracy, loss"):
+        run_plot(parse_scenario(BASE), [record(0, 0.5)], ["f1"])
+
+
+def test_the_command_and_python_draw_a_run(tmp_path: Path) -> None:
+    result = securefl.simulate("quickstart", seed=1, out=tmp_path / "run")
+    done = call("plot", tmp_path / "run")
+    assert (done.exit_code, done.stdout.strip()) == (0, f"{tmp_path / 'run'}/rounds.png: accuracy, loss")
+    picture = (tmp_path / "run" / "rounds.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    again = result.plot(tmp_path / "again.png")
+    assert again.read_bytes() == picture
+    assert b"<svg" in result.plot(tmp_path / "one.svg", ["accuracy"]).read_bytes()
+    assert "name of a picture" in refusal(call("plot", tmp_path / "run", "--out", tmp_path / "x.jpg"))
+    assert "has no f1" in refusal(call("plot", tmp_path / "run", "--metric", "f1"))
+    assert "holds no run" in refusal(call("plot", tmp_path))
