@@ -30,6 +30,9 @@ from .scenario.local_method import LocalMethod as LocalMethod
 from .scenario.model import Model as Model
 from .scenario.optimiser import ServerOptimiser as ServerOptimiser
 from .scenario.scenario import Scenario as Scenario
+from .scenario.tables import Column as Column
+from .training.data.tables import DataTable as DataTable
+from .training.data.tables import read_table as read_table
 from .training.local_methods.parts.fedprox import FedProx as FedProx
 from .training.local_methods.parts.scaffold import Scaffold as Scaffold
 from .training.sites.site import Change as Change

@@ -13,6 +13,8 @@ import typer
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
 from securefl.cli.console import one_line_errors, say
+from securefl.cli.data_files import check as check_file
+from securefl.cli.data_files import export
 from securefl.cli.options import BundledArgument, SeedOption, SetOption
 from securefl.cli.program import Program
 from securefl.cli.run import DataDirOption
@@ -29,9 +31,13 @@ MOST_PANELS = 60
 app = Program(add_completion=False, no_args_is_help=True)
 
 
+app.command("check")(check_file)
+app.command()(export)
+
+
 @app.callback()
 def _data() -> None:
-    """Data sets: who gets which labels."""
+    """Data: a party's own, and who gets which labels of a data set."""
 
 
 @app.command()

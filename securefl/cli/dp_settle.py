@@ -24,9 +24,12 @@ def settle(
     ],
     *,
     data: Annotated[
-        Path,
-        typer.Option(help="Any party's npz file, or the test set's: the model's size depends on its shape."),
-    ],
+        Path | None,
+        typer.Option(
+            help="Any party's data, named as for securefl party: the model's size depends on their shape."
+            " Not needed where data.shape or data.table, and data.classes, say it.",
+        ),
+    ] = None,
     records: Annotated[
         int | None,
         typer.Option(help="Records of the party with the fewest; record level only.", min=1),
@@ -53,16 +56,19 @@ def settle(
                 say(line[2:])
 
 
-def _settled(scenario: Scenario, data: Path, records: int | None, seed: int) -> str:
+def _settled(scenario: Scenario, data: Path | None, records: int | None, seed: int) -> str:
     check(scenario)
     if scenario.privacy.unit == "none":
         raise ConfigError("privacy.unit", "there is no privacy to settle", "record or party")
     need_dp_accounting()
     # A second or two of imports that a refusal need not wait for.
-    from securefl.runtime.process import length_of  # noqa: PLC0415 - torch
-    from securefl.training.data import load_shard  # noqa: PLC0415 - torch
+    from securefl.runtime.process import declared_length, length_of  # noqa: PLC0415 - torch
+    from securefl.training.data import load_samples  # noqa: PLC0415 - with it
 
-    length = length_of(scenario, load_shard(data), seed)
+    if data is None:
+        length = declared_length(scenario, seed)
+    else:
+        length = length_of(scenario, load_samples(data, scenario.data, "train"), seed)
     settled = work_out(scenario, length, records)
     check_budget(settled, length)
     lines = header_lines(settled, check(settled), mechanism_of(settled, length), void=None)

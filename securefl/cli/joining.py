@@ -113,7 +113,9 @@ def check_data_given(scenario: Scenario, data: Path | None) -> None:
     """
     name, by_sites = scenario.model.name, scenario.model.by_sites
     if data is None and not by_sites:
-        raise ConfigError("--data", f'is missing, and model.type = "{name}" needs it', "name its npz file")
+        raise ConfigError(
+            "--data", f'is missing, and model.type = "{name}" needs it', "name its file, as in docs/data.md"
+        )
     if data is not None and by_sites:
         raise ConfigError(
             "--data", f'model.type = "{name}" is trained by sites, which have theirs', "leave it out"

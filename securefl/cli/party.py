@@ -30,7 +30,8 @@ def party(
     name: Annotated[str, typer.Option(help="This party's name in the roster.")],
     key: Annotated[Path, typer.Option(help="Its private key file (securefl keygen --party).")],
     data: Annotated[
-        Path | None, typer.Option(help="Its own samples: npz with x, y, classes (docs/deployment.md).")
+        Path | None,
+        typer.Option(help="Its own samples: a file, or idx:DIR and the like (docs/data.md)."),
     ] = None,
     site: SiteOption = "",
     site_python: SitePythonOption = None,

@@ -27,8 +27,9 @@ def plot(
 ) -> None:
     """Draw what was measured in a run, round by round.
 
-    Each number has a panel. The band around a number of the sites' is the span from the least to the highest cluster; a dotted line
-    is at the round whose model was kept as the best. A run that still goes on is drawn as far as it is.
+    Each number has a panel. The band around a number of the sites' is the span from the least to the highest
+    cluster; a dotted line is at the round whose model was kept as the best. A run that still goes on is drawn
+    as far as it is.
 
     Exit codes: 0 drawn; 2 refused.
     """

@@ -23,11 +23,12 @@ def server(
         Path, typer.Option(help="The server's private key file (securefl keygen --party server).")
     ],
     data: Annotated[
-        Path | None, typer.Option(help="The test samples: npz with x, y, classes (docs/deployment.md).")
+        Path | None,
+        typer.Option(help="The test samples: a file, or idx:DIR and the like (docs/data.md)."),
     ] = None,
     server_data: Annotated[
         Path | None,
-        typer.Option(help="Training samples of its own, npz like --data: rules such as zeno++ need some."),
+        typer.Option(help="Training samples of its own, named like --data: rules such as zeno++ need some."),
     ] = None,
     lab: LabOption = False,
     device: DeviceOption = None,

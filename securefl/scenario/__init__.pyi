@@ -24,6 +24,7 @@ from .behaviours import SparseEnergy as SparseEnergy
 from .behaviours import UpdateAttack as UpdateAttack
 from .behaviours import WrongShare as WrongShare
 from .checks import Checks as Checks
+from .data import DATA_FORMS as DATA_FORMS
 from .data import Data as Data
 from .data import ImageFolder as ImageFolder
 from .data import Partition as Partition
@@ -42,6 +43,8 @@ from .local_method import Tensor as Tensor
 from .model import Activation as Activation
 from .model import Model as Model
 from .optimiser import ServerOptimiser as ServerOptimiser
+from .parts import OWN_NAME as OWN_NAME
+from .parts import SCHEMES as SCHEMES
 from .parts import load_own as load_own
 from .parts import own_parts_from as own_parts_from
 from .parts import own_sources as own_sources
@@ -72,4 +75,7 @@ from .section import Positive as Positive
 from .section import PositiveReal as PositiveReal
 from .section import Section as Section
 from .statistics import statistics_round as statistics_round
+from .tables import Column as Column
+from .tables import TableSchema as TableSchema
+from .tables import check_columns as check_columns
 from .validation import DEAL_BYTES as DEAL_BYTES

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from msgspec import Meta, field
 
-from securefl.scenario.parts import Part, default_of
+from securefl.scenario.parts import SCHEMES, Part, default_of
 from securefl.scenario.section import NonNegative, Positive, PositiveReal, Section
+from securefl.scenario.tables import TableSchema
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,17 +46,20 @@ class Partition(Part, tag_field="type", frozen=True, kw_only=True):
         raise NotImplementedError
 
 
-DataSet = Annotated[
-    str,
-    Meta(
-        pattern=r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+|[A-Za-z0-9_.]+:[A-Za-z0-9_]+)$"
-    ),
-]
-"""A known name, ``npz:PATH``, ``folder:PATH``, or ``module:function`` of one's own."""
+DATA_FORMS: Final = (
+    "digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH, csv:PATH, parquet:PATH, idx:DIR,"
+    " folder:DIR or module:function"
+)
+DATA_PATTERN: Final = (
+    r"^(digits|mnist|fashion-mnist|cifar10|shakespeare"
+    rf"|({'|'.join(SCHEMES)}):.+|[A-Za-z0-9_.]+:[A-Za-z0-9_]+)$"
+)
+DataSet = Annotated[str, Meta(pattern=DATA_PATTERN)]
+"""A known name, one of :data:`securefl.scenario.parts.SCHEMES` and a path, or ``module:function``."""
 
 
 class ImageFolder(Section, frozen=True, kw_only=True):
-    """Reading of the pictures of ``folder:PATH``, and the choice of those for the test."""
+    """Reading of the pictures of ``folder:DIR``, and the choice of those for the test."""
 
     size: tuple[Positive, Positive] | None = None
     """Height and width to which all are resized; by default all must have the same."""
@@ -76,6 +80,16 @@ class Data(Section, frozen=True, kw_only=True):
     """The data set, its split over parties and how much of it is used."""
 
     set: DataSet = "digits"
+    classes: Annotated[int, Meta(ge=2, le=65_536)] | tuple[str, ...] | None = None
+    """Number or names of the classes, where the data do not say it; everybody's data must agree with it."""
+    shape: tuple[Positive, ...] | None = None
+    """Of a sample. It changes nothing: everybody's samples must have it."""
+    table: TableSchema | None = None
+    """Columns of ``csv:PATH`` and ``parquet:PATH``."""
+    test_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.2
+    """Of each class, for the test, where one's own data come undivided; ``images`` has that of pictures."""
+    test_seed: NonNegative = 0
+    """Draws them. Not the run's seed: two runs are to be tested on the same ones."""
     partition: Partition = field(default_factory=partial(default_of, Partition, "iid"))
     shares: Positive | None = None
     """Cut what the parties get into so many parts, which they take in turn, those without a behaviour first,
@@ -92,9 +106,26 @@ class Data(Section, frozen=True, kw_only=True):
     sequence_length: Positive = 80
     """Text only: characters that a sample shows, each with the next one as its label."""
     images: ImageFolder = ImageFolder()
-    """``folder:PATH`` only."""
+    """``folder:DIR`` only."""
     standardise: Standardise | None = None
     """Instead of the data set's own mean and deviation."""
+
+    @property
+    def class_count(self) -> int | None:
+        """How many classes are declared, if any are."""
+        return len(self.classes) if isinstance(self.classes, tuple) else self.classes
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Their names, or their numbers in place of them; nothing if none are declared."""
+        return self.classes if isinstance(self.classes, tuple) else tuple(map(str, range(self.classes or 0)))
+
+    @property
+    def declared_shape(self) -> tuple[int, ...] | None:
+        """The shape of a sample, if it is declared or follows from the columns of a table."""
+        if self.shape is None and self.table is not None:
+            return (sum(column.width for column in self.table.features),)
+        return self.shape
 
     @property
     def server_holds_some(self) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import inspect
 
 from securefl.base.errors import ConfigError
+from securefl.scenario.data import DATA_FORMS, DATA_PATTERN
 from securefl.scenario.parts import Part, expanded, names
 from securefl.scenario.scenario import Scenario
 from securefl.scenario.section import Section
@@ -22,9 +23,7 @@ _BAD_CHOICE = re.compile(r"^Invalid (enum )?value ")
 _WORDS = {"object": "table", "array": "list", "str": "string", "bool": "true or false", "null": "nothing"}
 _FORMS = {
     r"^[a-z0-9][a-z0-9_-]{0,31}$": "1 to 32 of a-z, 0-9, _ and -, beginning with a letter or digit",
-    r"^(digits|mnist|fashion-mnist|cifar10|shakespeare|(npz|folder):.+|[A-Za-z0-9_.]+:[A-Za-z0-9_]+)$": (
-        "digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH, folder:PATH or module:function"
-    ),
+    DATA_PATTERN: DATA_FORMS,
     r"^[\w.]+:\w+$": "module:function",
 }
 _REFERENCE = "docs/scenarios.md lists all fields"

@@ -80,6 +80,8 @@ class Part(Section, metaclass=PartMeta, frozen=True, kw_only=True):
 
 
 P = TypeVar("P", bound=Part)
+SCHEMES: Final = ("csv", "folder", "idx", "npz", "parquet")
+"""Stand before the path of a data set, and name no module."""
 OWN_NAME: Final = re.compile(r"[\w.]+:\w+")
 """``module:name``."""
 
@@ -175,10 +177,12 @@ def own_sources(chosen: object) -> dict[str, bytes]:
     if not isinstance(chosen, str) or not OWN_NAME.fullmatch(chosen):
         return {}
     module = chosen.partition(":")[0]
+    if module in SCHEMES:
+        return {}
     try:
         found = find_spec(module)
         return {module: Path(found.origin).read_bytes()} if found and found.origin else {}
-    except (ImportError, ValueError, OSError):  # a path like npz:file, or a module that is refused later
+    except (ImportError, ValueError, OSError):  # a module that is refused later
         return {}
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from securefl.base.errors import ConfigError
-from securefl.scenario import Data, DataAttack, Scenario
+from securefl.scenario import Data, DataAttack, Scenario, check_columns
 
 TEXTS = frozenset({"shakespeare"})
 """Data sets that are text: tokens by speaking role, with a label per character instead of one per sample."""
@@ -15,12 +17,41 @@ def check_data(scenario: Scenario) -> None:
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
     """
+    _check_declared(scenario.data)
     _check_server_data(scenario.data)
     _check_shares(scenario)
     if scenario.data.set in TEXTS:
         _check_text(scenario)
     else:
         _check_numbers(scenario)
+
+
+def _check_declared(data: Data) -> None:
+    if isinstance(data.classes, tuple):
+        name, times = Counter(data.classes).most_common(1)[0] if data.classes else ("", 1)
+        if len(data.classes) < 2 or times > 1:
+            reason = f"{name!r} is there {times} times" if times > 1 else "there is one at most"
+            raise ConfigError("data.classes", reason, "two names or more, each once")
+    table = data.table
+    if table is None:
+        tables = [name for name in (data.set, data.server_set or "") if name.startswith(("csv:", "parquet:"))]
+        if tables:
+            remedy = "label and features, as in docs/data.md"
+            raise ConfigError("data.table", f"is missing, and {tables[0]} is a table", remedy)
+        return
+    if data.classes is None:
+        raise ConfigError(
+            "data.classes", f"is missing: which are those of {table.label!r}?", 'such as ["no", "yes"], or 2'
+        )
+    check_columns(table.features, "data.table.features")
+    if table.label in {column.name for column in table.features}:
+        reason = f"{table.label!r} is a feature, too"
+        raise ConfigError("data.table.label", reason, "nobody needs to learn that: leave it out there")
+    if data.standardise is not None:
+        remedy = "leave it out; each column has mean and deviation of its own"
+        raise ConfigError("data.standardise", "one constant for all columns of a table", remedy)
+    if data.shape is not None:
+        raise ConfigError("data.shape", "follows from the columns of data.table", "leave it out")
 
 
 def _check_server_data(data: Data) -> None:

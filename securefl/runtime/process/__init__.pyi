@@ -11,6 +11,7 @@ from .local_setup import LocalSetup as LocalSetup
 from .local_setup import local_setup as local_setup
 from .party_process import run_party as run_party
 from .ports import Witness as Witness
+from .privacy import declared_length as declared_length
 from .privacy import length_of as length_of
 from .privacy import settle_setup as settle_setup
 from .publisher import GONE as GONE

@@ -18,7 +18,7 @@ from securefl.protocol.round import training_entropy
 from securefl.runtime.account import OwnData
 from securefl.runtime.misbehaviour import PartyBehaviour
 from securefl.runtime.process.settings import ProcessSettings
-from securefl.training.data import Shard, load_shard
+from securefl.training.data import Shard, load_samples
 from securefl.training.models import limit_threads, model_of, pick_device, to_vector
 from securefl.training.rounds import RoundTrainer
 from securefl.training.sgd import Chooser, initial_models
@@ -79,7 +79,7 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
 
 def _on_shard(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy) -> OwnWork:
     scenario, seed = settings.scenario, settings.seed
-    shard = load_shard(settings.data_file)
+    shard = load_samples(settings.data_file, scenario.data, "train")
     check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
     check_new_work(scenario, len(shard.y))
     module = model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)

@@ -34,6 +34,22 @@ def length_of(scenario: Scenario, shard: Shard, seed: int) -> int:
     return dimension(module)
 
 
+def declared_length(scenario: Scenario, seed: int) -> int:
+    """d, where the scenario itself says what the data look like, or there are none: at sites.
+
+    Raises:
+        ConfigError: it does not say it, or there is no such model for this data.
+    """
+    shape, classes = scenario.data.declared_shape, scenario.data.class_count
+    if scenario.model.by_sites:
+        shape, classes = (), 0
+    if shape is None or classes is None:
+        field = "data.shape" if shape is None else "data.classes"
+        reason = "is not declared, and the model's size depends on it"
+        raise ConfigError(field, reason, "declare it, or name any party's file by --data")
+    return dimension(model_of(scenario, shape, classes, seed))
+
+
 def settle_setup(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *, seeded: bool) -> RunPlan:
     """The plan of a local run with its privacy settled by the data that were split.
 

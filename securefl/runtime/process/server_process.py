@@ -39,7 +39,7 @@ from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
 from securefl.runtime.transport import Transport, sole_server
-from securefl.training.data import Shard, load_shard
+from securefl.training.data import Shard, load_samples
 from securefl.training.models import (
     dimension,
     frozen_digest,
@@ -217,7 +217,7 @@ def _without_data(settings: ProcessSettings) -> _ServerWork:
 
 def _on_test_set(settings: ProcessSettings) -> _ServerWork:
     scenario, seed = settings.scenario, settings.seed
-    shard = load_shard(settings.data_file)
+    shard = load_samples(settings.data_file, scenario.data, "test")
     module = model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
     initial = initial_models(scenario, module, shard, seed)
     device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
@@ -256,9 +256,9 @@ def _consulting(
         raise ConfigError(
             "--server-data",
             f"{rule.__struct_config__.tag} needs samples that the server holds itself",
-            "name their npz file, made like a party's",
+            "name their file, made like a party's",
         )
-    own = load_shard(path)
+    own = load_samples(path, scenario.data, "train")
     kinds = [f"{s.x.dtype} samples of shape {s.input_shape} in {s.classes} classes" for s in (own, test)]
     if kinds[0] != kinds[1]:
         raise ConfigError(str(path), f"holds {kinds[0]}, the test set {kinds[1]}", "prepare both alike")

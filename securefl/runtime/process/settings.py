@@ -24,7 +24,7 @@ class ProcessSettings:
     roster_file: Path
     broker: BrokerUrl
     data_file: Path
-    """A party's shard, or the server's test set (npz); without meaning where sites train."""
+    """A party's samples, or the server's test set, as ``--data`` names them; nothing where sites train."""
     site: str = ""
     """A party's own site, as ``module:name``, where the scenario's model is trained by sites."""
     site_python: Path | None = None
@@ -32,7 +32,7 @@ class ProcessSettings:
     site_memory: int = 0
     """MB of addresses that such a process may use; 0 for any."""
     server_data_file: Path | None = None
-    """Only for the server, where its rule needs them: training samples of its own (npz)."""
+    """Only for the server, where its rule needs them: training samples of its own, named alike."""
     out: Path
     """Directory for transcript, journal and results; the process writes only files that carry its name."""
     seed: int = 0

@@ -7,10 +7,14 @@ from .pool import SamplePool as SamplePool
 from .pool import pool_samples as pool_samples
 from .shards import Shard as Shard
 from .shards import ShardFiles as ShardFiles
+from .shards import load_samples as load_samples
 from .shards import load_shard as load_shard
+from .shards import samples_of as samples_of
 from .shards import shards_of as shards_of
 from .shards import turned_samples as turned_samples
 from .shards import turns_of as turns_of
 from .shards import write_shards as write_shards
+from .source import SampleSource as SampleSource
+from .source import own_source as own_source
 from .split import SERVER_SET as SERVER_SET
 from .split import split as split

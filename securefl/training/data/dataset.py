@@ -61,17 +61,30 @@ class Dataset:
         """``(samples - mean) / std`` in f32, same shape; tokens as they are. The input is left alone."""
         if samples.dtype == np.int64:
             return samples.astype(np.int64)
-        scale = 255.0 if samples.dtype == np.uint8 else 1.0
-        out = samples.astype(np.float32)
-        out -= np.float32(self.mean * scale)
-        out /= np.float32(self.std * scale)
-        return out
+        return standardised(samples, self.mean, self.std)
+
+
+def standardised(samples: U8 | F32 | I64, mean: float, deviation: float) -> F32:
+    """``(samples - mean) / deviation`` in f32, bytes divided by 255 first. The input is left alone."""
+    scale = 255.0 if samples.dtype == np.uint8 else 1.0
+    out = samples.astype(np.float32)
+    out -= np.float32(mean * scale)
+    out /= np.float32(deviation * scale)
+    return out
 
 
 def standardised_by_train(
-    name: str, x_train: Samples, y_train: I64, x_test: Samples, y_test: I64, where: str = "data.set"
+    name: str,
+    x_train: Samples,
+    y_train: I64,
+    x_test: Samples,
+    y_test: I64,
+    where: str = "data.set",
+    classes: int | None = None,
 ) -> Dataset:
     """A data set with the mean and the deviation of its own training samples, u8 or f32.
+
+    The largest label tells how many ``classes`` there are, unless that is given.
 
     Raises:
         ConfigError: there is nothing to learn: one class only, or all values alike; ``where`` names the data.
@@ -82,7 +95,7 @@ def standardised_by_train(
     std = float(x_train.std(dtype=np.float64)) / scale
     if not (std > 0.0 and np.isfinite(np.float32(std)) and np.float32(std) > 0.0):
         raise ConfigError(where, f"has standard deviation {std}: there is nothing to learn from")
-    classes = int(max(y_train.max(), y_test.max())) + 1
+    classes = classes or int(max(y_train.max(), y_test.max())) + 1
     if classes < 2:
         raise ConfigError(where, "has one class only: there is nothing to learn")
     if x_train.shape[1:] != x_test.shape[1:]:

@@ -8,18 +8,16 @@ import importlib.util
 import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from securefl.base.errors import ConfigError
-from securefl.scenario import Data, ImageFolder, load_own
+from securefl.scenario import Data
 from securefl.training.data.cifar import load_cifar10
-from securefl.training.data.dataset import Dataset, Samples, standardised_by_train
+from securefl.training.data.dataset import Dataset
 from securefl.training.data.idx import read_idx
-from securefl.training.data.image_folder import load_folder
-from securefl.training.data.npz import finite_f32, labels_of, read_npz
+from securefl.training.data.source import source_named, whole_set
 from securefl.training.data.text import load_shakespeare
 
 
@@ -59,6 +57,7 @@ _IDX_SETS = {
 }
 
 
+KNOWN = frozenset({"digits", "cifar10", "shakespeare", *_IDX_SETS})
 _DIGITS_SHA256 = "09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22"
 _DIGITS_MOMENTS = (0.30513582, 0.37615756)
 """Mean and deviation of its training half, to the precision of f32; constants, as those of the sets above."""
@@ -92,7 +91,7 @@ def load_data(config: Data, data_dir: Path | None) -> Dataset:
 
 
 def _load(config: Data, name: str, data_dir: Path | None) -> Dataset:
-    dataset = load_dataset(name, data_dir, config.sequence_length, config.images)
+    dataset = _named(config, name, data_dir)
     chosen = config.standardise
     if chosen is None:
         return dataset
@@ -105,33 +104,49 @@ def load_dataset(
     set: str,  # noqa: A002 - the name of the scenario's field
     data_dir: Path | None,
     sequence_length: int = 80,
-    images: ImageFolder = ImageFolder(),  # noqa: B008 - immutable
 ) -> Dataset:
-    """The data set that the scenario's ``data.set`` names.
-
-    ``digits`` comes with scikit-learn (8x8, 1,797 samples). ``mnist`` and ``fashion-mnist`` are read from
-    ``<data_dir>/<set>/*.gz``, checked against the published digests; ``cifar10`` and ``shakespeare``, in
-    sequences of ``sequence_length``, from ``<data_dir>/<set>/``, and their title says whether the files are
-    known. ``npz:PATH`` is a numpy archive with ``x_train, y_train, x_test, y_test``: samples u8 or floating
-    point ``(n, ...)``, labels integers ``(n,)``. ``folder:PATH`` holds one folder of pictures per class, read
-    as ``images`` says (:func:`securefl.training.data.image_folder.load_folder`). ``module:function`` is
-    called without arguments, and returns the four arrays of an archive in their order.
+    """The data set that the scenario's ``data.set`` names, with the defaults of ``[data]``.
 
     Raises:
         ConfigError: a file is missing or not what it should be; ``--data-dir`` is needed and not given.
     """
-    if set == "digits":
+    return _named(Data(sequence_length=sequence_length), set, data_dir)
+
+
+def _named(config: Data, name: str, data_dir: Path | None) -> Dataset:
+    """A data set by name.
+
+    ``digits`` comes with scikit-learn (8x8, 1,797 samples). ``mnist`` and ``fashion-mnist`` are read from
+    ``<data_dir>/<name>/*.gz``, checked against the published digests; ``cifar10`` and ``shakespeare``, in
+    sequences of ``sequence_length``, from ``<data_dir>/<name>/``, and their title says whether the files are
+    known. All others are one's own (:mod:`securefl.training.data.source`).
+    """
+    if name not in KNOWN:
+        pictures = name.startswith("folder:")
+        return whole_set(
+            source_named(name, config),
+            config,
+            fraction=config.images.test_fraction if pictures else config.test_fraction,
+            seed=config.images.seed if pictures else config.test_seed,
+            field="data.images.test_fraction" if pictures else "data.test_fraction",
+        )
+    dataset = _published(config, name, data_dir)
+    if config.class_count not in {None, dataset.classes}:
+        reason = f"{name} has {dataset.classes} classes, and {config.class_count} are declared"
+        raise ConfigError("data.classes", reason, "leave it out")
+    if config.shape not in {None, dataset.input_shape}:
+        raise ConfigError("data.shape", f"{name} has samples of shape {dataset.input_shape}", "leave it out")
+    return dataset
+
+
+def _published(config: Data, name: str, data_dir: Path | None) -> Dataset:
+    if name == "digits":
         return _load_digits()
-    if set in _IDX_SETS:
-        return _load_idx_set(set, data_dir)
-    if set == "cifar10":
-        return load_cifar10(_folder(set, data_dir))
-    if set == "shakespeare":
-        return load_shakespeare(_folder(set, data_dir) / "plays.txt.gz", sequence_length)
-    if ":" in set:
-        return _load_yours(set, images)
-    known = "digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH, folder:PATH or module:function"
-    raise ConfigError("data.set", f"unknown data set {set!r}", known)
+    if name == "cifar10":
+        return load_cifar10(_folder(name, data_dir))
+    if name == "shakespeare":
+        return load_shakespeare(_folder(name, data_dir) / "plays.txt.gz", config.sequence_length)
+    return _load_idx_set(name, data_dir)
 
 
 def _folder(name: str, data_dir: Path | None) -> Path:
@@ -173,58 +188,3 @@ def _load_idx_set(name: str, data_dir: Path | None) -> Dataset:
     y_test = read_idx(folder / "t10k-labels-idx1-ubyte.gz", 1, files.test_labels).astype(np.int64)
     shape = x_train.shape[1:]
     return Dataset(name, x_train, y_train, x_test, y_test, 10, shape, files.mean, files.std, files.title)
-
-
-def _load_yours(name: str, images: ImageFolder) -> Dataset:
-    scheme, _, place = name.partition(":")
-    if scheme == "npz":
-        return _labelled(Path(place).stem, place, read_npz(Path(place), _HALVES))
-    return load_folder(Path(place), images) if scheme == "folder" else _load_own(name)
-
-
-def _load_own(name: str) -> Dataset:
-    """What a function of one's own returns, checked as if a stranger had written it."""
-    try:
-        function = load_own(name)
-    except ConfigError as error:
-        raise ConfigError("data.set", f"{error.path} {error.reason}", error.remedy) from error
-    try:
-        arrays = tuple(function())
-    except Exception as error:  # whatever the user's function raises
-        reason = f"{name} failed: {type(error).__name__}: {error}"
-        raise ConfigError("data.set", reason, "call it by itself to see where") from error
-    if len(arrays) != len(_HALVES) or not all(isinstance(one, np.ndarray) for one in arrays):
-        found = ", ".join(type(one).__name__ for one in arrays[:8]) or "nothing"
-        raise ConfigError("data.set", f"{name} returned {found}", f"return the arrays {', '.join(_HALVES)}")
-    return _labelled(name.rpartition(":")[2], name, dict(zip(_HALVES, arrays, strict=True)))
-
-
-_HALVES: Final = ("x_train", "y_train", "x_test", "y_test")
-
-
-def _labelled(title: str, source: str, arrays: dict[str, npt.NDArray[Any]]) -> Dataset:
-    """A data set of the four arrays of ``source``, which somebody else has made."""
-    x_train = _samples_of(arrays["x_train"], f"{source}[x_train]")
-    x_test = _samples_of(arrays["x_test"], f"{source}[x_test]")
-    y_train = labels_of(arrays["y_train"], f"{source}[y_train]")
-    y_test = labels_of(arrays["y_test"], f"{source}[y_test]")
-    for half, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
-        if len(x) != len(y):
-            raise ConfigError(
-                f"{source}[y_{half}]", f"has {len(y)} labels for the {len(x)} samples of x_{half}"
-            )
-    if x_train.shape[1:] != x_test.shape[1:]:
-        raise ConfigError(
-            f"{source}[x_test]", f"has samples of shape {x_test.shape[1:]}, x_train {x_train.shape[1:]}"
-        )
-    if x_train.dtype != x_test.dtype:
-        raise ConfigError(f"{source}[x_test]", f"has dtype {x_test.dtype}, x_train {x_train.dtype}")
-    return standardised_by_train(title, x_train, y_train, x_test, y_test, where=f"{source}[x_train]")
-
-
-def _samples_of(array: npt.NDArray[Any], where: str) -> Samples:
-    if array.ndim < 2 or array.size == 0:
-        raise ConfigError(
-            where, f"has shape {array.shape}, expected (n, ...) with at least one value per sample"
-        )
-    return array if array.dtype == np.uint8 else finite_f32(array, where)

@@ -6,6 +6,7 @@ import gzip
 import io
 import zlib
 from pathlib import Path
+from typing import Final
 
 from securefl.base.errors import ConfigError
 
@@ -13,30 +14,37 @@ MAX_BYTES = 2**30
 """Largest unpacked file: a header may ask for anything, and a few packed bytes unpack to as much."""
 
 
-def read_bytes(path: Path) -> bytes:
+IN_DATA_DIR: Final = "name the folder with the data sets by --data-dir"
+OWN: Final = "paths start at the working directory"
+"""Remedies, for published files and for one's own."""
+
+
+def read_bytes(path: Path, remedy: str = IN_DATA_DIR) -> bytes:
     """The content of ``path``.
 
     Raises:
-        ConfigError: it is missing or unreadable.
+        ConfigError: it is missing, unreadable or longer than :data:`MAX_BYTES`; with this remedy.
     """
     try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise ConfigError(str(path), f"has {size:,} bytes, more than {MAX_BYTES:,}", "split the file")
         return path.read_bytes()
     except FileNotFoundError:
         there = "its folder exists" if path.parent.is_dir() else f"there is no folder {path.parent}"
-        raise ConfigError(
-            str(path), f"file not found, {there}", "name the folder with the data sets by --data-dir"
-        ) from None
+        raise ConfigError(str(path), f"file not found, {there}", remedy) from None
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}", "check --data-dir") from error
+        check = "check --data-dir" if remedy == IN_DATA_DIR else "name a file that you may read"
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}", check) from error
 
 
-def read_unpacked(path: Path) -> bytes:
+def read_unpacked(path: Path, remedy: str = IN_DATA_DIR) -> bytes:
     """The content of ``path``, unpacked if its name ends in ``.gz``.
 
     Raises:
         ConfigError: it is missing, unreadable, cut short, corrupt or longer than :data:`MAX_BYTES`.
     """
-    raw = read_bytes(path)
+    raw = read_bytes(path, remedy)
     if path.suffix != ".gz":
         return raw
     try:

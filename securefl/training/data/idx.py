@@ -1,4 +1,4 @@
-"""Reader of gzipped idx files, the format of MNIST and Fashion-MNIST.
+"""Reader of idx files, gzipped or not, the format of MNIST and Fashion-MNIST.
 
 Format (LeCun, Cortes, Burges, "The MNIST database of handwritten digits"): two zero bytes, one byte for the
 element type, one for the number of dimensions, a big-endian u32 per dimension, then the elements, last index
@@ -13,12 +13,13 @@ import io
 import math
 import zlib
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from securefl.base.errors import ConfigError
-from securefl.training.data.files import MAX_BYTES, not_gzip, read_bytes
+from securefl.training.data.files import IN_DATA_DIR, MAX_BYTES, OWN, not_gzip, read_bytes
 
 U8 = npt.NDArray[np.uint8]
 
@@ -26,14 +27,15 @@ UNSIGNED_BYTE = 0x08
 
 
 def read_idx(path: Path, dimensions: int, sha256: str | None = None) -> U8:
-    """The array in the gzipped idx file ``path``: u8, with ``dimensions`` axes, writable.
+    """The array in the idx file ``path``: u8, with ``dimensions`` axes, writable.
 
-    ``sha256`` is the digest (64 hex digits) that the packed file must have; ``None`` skips that check.
+    It is unpacked if its name ends in ``.gz``. ``sha256`` is the digest (64 hex digits) that the packed file
+    must have; ``None`` skips that check.
 
     Raises:
         ConfigError: the file is missing, unreadable, not the expected one, cut short, corrupt or too long.
     """
-    packed = read_bytes(path)
+    packed = read_bytes(path, OWN if sha256 is None else IN_DATA_DIR)
     if sha256 is not None:
         found = hashlib.sha256(packed).hexdigest()
         if found != sha256:
@@ -42,14 +44,16 @@ def read_idx(path: Path, dimensions: int, sha256: str | None = None) -> U8:
                 f"has sha256 {found}, expected {sha256}",
                 "fetch the original file again, or use npz:PATH for a data set of your own",
             )
+    if path.suffix != ".gz":
+        return _parse(io.BytesIO(packed), path, dimensions)
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
-            return _parse(file, path, dimensions)
+            return _parse(cast("BinaryIO", file), path, dimensions)
     except (OSError, EOFError, zlib.error) as error:
         raise not_gzip(path, error) from error
 
 
-def _parse(file: gzip.GzipFile, path: Path, dimensions: int) -> U8:
+def _parse(file: BinaryIO, path: Path, dimensions: int) -> U8:
     magic = _exactly(file, 4, path)
     if magic != bytes([0, 0, UNSIGNED_BYTE, dimensions]):
         raise ConfigError(
@@ -67,7 +71,7 @@ def _parse(file: gzip.GzipFile, path: Path, dimensions: int) -> U8:
     return array
 
 
-def _exactly(file: gzip.GzipFile, size: int, path: Path) -> bytes:
+def _exactly(file: BinaryIO, size: int, path: Path) -> bytes:
     data = file.read(size)
     if len(data) != size:
         raise ConfigError(str(path), f"is cut short: {len(data)} of {size} bytes in its last part")

@@ -12,9 +12,8 @@ import struct
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +21,17 @@ import numpy.typing as npt
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
 from securefl.scenario import ImageFolder
-from securefl.training.data.apportion import largest_remainders
-from securefl.training.data.dataset import Dataset, standardised_by_train
 from securefl.training.data.files import MAX_BYTES
 from securefl.training.data.idx import U8
+
+
+class PictureArrays(NamedTuple):
+    """Pictures u8 ``(n, channels, height, width)``, their classes, i64 ``(n,)``, and those' names."""
+
+    x: U8
+    y: I64
+    classes: tuple[str, ...]
+
 
 _FORMATS = ("PNG", "JPEG", "TIFF")
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
@@ -33,31 +39,44 @@ _ENDINGS = ", ".join(_SUFFIXES)
 _REMEDY = "fetch or save it again, or move it out of the class's folder"
 
 
-def load_folder(path: Path, config: ImageFolder) -> Dataset:
+def pictures_in(
+    path: Path, config: ImageFolder, classes: int | tuple[str, ...] | None = None
+) -> PictureArrays:
     """The pictures ``path/<class>/<file>``, PNG, JPEG or TIFF, as u8 ``(n, channels, height, width)``.
 
-    Classes are numbered from 0 in the order of their folders' names, samples come in the order of their
-    files' names, so that neither the file system nor the machine matters. There are three channels as soon
-    as one picture has colours. Resizing is Pillow's, bilinear over all pixels that a new one covers.
-    :func:`_test_rows` draws the test half.
+    Classes are numbered from 0 in the order of their folders' names, or of ``classes``; samples come in this
+    order and that of their files' names, so that neither the file system nor the machine matters. There are
+    three channels as soon as one picture has colours. Resizing is Pillow's, bilinear over all pixels that a
+    new one covers.
+
+    Args:
+        path: the folder of folders.
+        config: the size.
+        classes: their names, of which some may have no folder; or their number.
 
     Raises:
-        ConfigError: Pillow or the folder is missing, there are no classes, a file is no such picture or
-            has another size, or a half would lack a class; names the file or the field.
+        ConfigError: Pillow or the folder is missing, there are no classes or others than declared, or a file
+            is no such picture or has another size; names the file or the field.
     """
     if importlib.util.find_spec("PIL") is None:
         raise ConfigError("data.set", "folder needs Pillow", "pip install 'securefl[images]'")
     folders = [entry for entry in _entries(path) if entry.is_dir()]
     if not folders:
         raise ConfigError(str(path), "holds no folders", "one folder of pictures per class")
+    names = classes if isinstance(classes, tuple) else tuple(folder.name for folder in folders)
+    unknown = [folder for folder in folders if folder.name not in names]
+    if unknown:
+        raise ConfigError(
+            str(unknown[0]), "is none of data.classes", f"one of {', '.join(names)}, or move it elsewhere"
+        )
+    if isinstance(classes, int) and len(names) != classes:
+        reason = f"holds folders of {len(names)} classes, and data.classes is {classes}"
+        raise ConfigError(str(path), reason, "let data.classes name them, for a folder may lack some")
     files = [_pictures_of(folder) for folder in folders]
     x = _stacked([file for own in files for file in own], config.size)
-    y = np.repeat(np.arange(len(files), dtype=np.int64), [len(own) for own in files])
-    test = _test_rows(y, config, folders)
-    whole = standardised_by_train(
-        path.resolve().name or "folder", x[~test], y[~test], x[test], y[test], where=str(path)
-    )
-    return replace(whole, title=f"{whole.name} ({np.sum(~test):,}/{np.sum(test):,} pictures)")
+    numbers = np.array([names.index(folder.name) for folder in folders], dtype=np.int64)
+    y = np.repeat(numbers, [len(own) for own in files])
+    return PictureArrays(x, y, names)
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -66,7 +85,7 @@ def _entries(folder: Path) -> list[Path]:
         found = list(folder.iterdir())
     except OSError as error:
         raise ConfigError(
-            str(folder), f"cannot be read: {error.strerror}", "data.set = folder:PATH"
+            str(folder), f"cannot be read: {error.strerror}", "data.set = folder:DIR"
         ) from error
     return sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda entry: entry.name)
 
@@ -156,27 +175,3 @@ def _unfit(mode: str, info: Mapping[Any, Any], pages: int) -> str:
     if mode not in {"1", "L", "P", "RGB"}:
         return f"has pixels of kind {mode}, not 8 bits of grey or of red, green and blue"
     return ""
-
-
-def _test_rows(labels: I64, config: ImageFolder, folders: list[Path]) -> npt.NDArray[np.bool_]:
-    """Which samples are for the test: of each class its share, by largest remainders, drawn by the seed."""
-    counts = np.bincount(labels)
-    total = round(config.test_fraction * len(labels))
-    if not total:
-        raise ConfigError(
-            "data.images.test_fraction",
-            f"{config.test_fraction:g} of {len(labels)} pictures is none",
-            f"at least {1 / len(labels):.2g}",
-        )
-    sizes = largest_remainders(total, counts.astype(np.float64))
-    rng = np.random.Generator(np.random.PCG64(config.seed))
-    test = np.zeros(len(labels), dtype=np.bool_)
-    for label, size in enumerate(sizes):
-        if size == counts[label]:
-            raise ConfigError(
-                "data.images.test_fraction",
-                f"{config.test_fraction:g} takes all {size} pictures of {folders[label].name} for the test",
-                "a smaller fraction, or more pictures",
-            )
-        test[rng.permutation(np.flatnonzero(labels == label))[:size]] = True
-    return test

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F32, I64
 from securefl.base.errors import ConfigError
+from securefl.training.data.files import MAX_BYTES
 
 _DEFECTS = (
     OSError,
@@ -35,14 +36,34 @@ MAX_CLASSES = 65_536
 """More classes than this is a wrong label column, not a task: the last layer grows with the largest label."""
 
 
+MOST_PACKED = 100
+"""Times its packed size that an array of more than :data:`MAX_BYTES` may unpack to: zeros reach 1000."""
+
+
 def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
     """The arrays named ``keys`` of the archive ``path``; other arrays in it are not looked at.
 
-    Pickled objects are never loaded: an archive from elsewhere must not be able to run code.
+    Objects are never loaded: an archive from elsewhere must not be able to run code.
 
     Raises:
-        ConfigError: file or key is missing, the file is no archive or damaged, an array holds objects.
+        ConfigError: file or key is missing, the file is no archive or damaged, an array holds objects or
+            unpacks to far more than the file has.
     """
+    with _archive(path) as opened:
+        return {key: _member(opened, key, path) for key in keys}
+
+
+def names_in(path: Path) -> frozenset[str]:
+    """The names of the arrays in the archive ``path``.
+
+    Raises:
+        ConfigError: the file is missing, no archive, or damaged.
+    """
+    with _archive(path) as opened:
+        return frozenset(opened.files)
+
+
+def _archive(path: Path) -> np.lib.npyio.NpzFile:
     try:
         opened = np.load(path, allow_pickle=False)
     except FileNotFoundError:
@@ -51,8 +72,7 @@ def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
         raise ConfigError(str(path), f"is no readable npz archive: {error}") from error
     if not isinstance(opened, np.lib.npyio.NpzFile):
         raise ConfigError(str(path), "holds one bare array, not an npz archive", "write it with numpy.savez")
-    with opened:
-        return {key: _member(opened, key, path) for key in keys}
+    return opened
 
 
 def _member(archive: np.lib.npyio.NpzFile, key: str, path: Path) -> npt.NDArray[Any]:
@@ -60,6 +80,12 @@ def _member(archive: np.lib.npyio.NpzFile, key: str, path: Path) -> npt.NDArray[
         have = ", ".join(sorted(archive.files)) or "nothing"
         raise ConfigError(f"{path}[{key}]", f"missing; the archive holds {have}")
     try:
+        packed = archive.zip
+        assert packed is not None, "it is open"  # noqa: S101
+        info = packed.getinfo(key if key in packed.namelist() else f"{key}.npy")
+        if info.file_size > max(MAX_BYTES, MOST_PACKED * info.compress_size):
+            reason = f"unpacks from {info.compress_size:,} to {info.file_size:,} bytes"
+            raise ConfigError(f"{path}[{key}]", reason, "write it with numpy.savez, which does not pack")
         array = archive[key]
     except _DEFECTS as error:
         raise ConfigError(f"{path}[{key}]", f"cannot be read: {error}") from error

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from securefl.base.arrays import I64, Inputs
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.scenario import Data, Groups
-from securefl.training.data.dataset import Dataset, Samples
+from securefl.training.data.dataset import Dataset, Samples, standardised
 from securefl.training.data.npz import MAX_CLASSES, finite_f32, labels_of, read_npz
+from securefl.training.data.source import SampleSource, check_declared, checked, class_count, own_source
 from securefl.training.data.split import SERVER_SET, TEST, Split, split
 
 
@@ -159,8 +160,43 @@ def _write(path: Path, dataset: Dataset, samples: Samples, labels: I64) -> Path:
     return path
 
 
+def load_samples(given: Path, config: Data, half: Literal["train", "test"]) -> Shard:
+    """A party's or the server's own samples.
+
+    Bytes are divided by 255. ``data.standardise`` standardises them, if the scenario has it; a table has
+    constants of its own, and samples that securefl has prepared (:func:`write_shards`) stay as they are.
+    Nothing is computed from the samples.
+
+    Args:
+        given: a file, or a scheme and a path such as ``csv:PATH``, or ``module:function``.
+        config: what the scenario says of everybody's data.
+        half: which is read, where there are two.
+
+    Raises:
+        ConfigError: they cannot be read, or are not as the scenario says; names the place in the file.
+    """
+    return samples_of(own_source(given, config), config, half)
+
+
+def samples_of(source: SampleSource, config: Data, half: Literal["train", "test"]) -> Shard:
+    """As :func:`load_samples`, of a source at hand."""
+    if source.prepared:
+        shard = load_shard(source.prepared)
+        check_declared(source.name, shard.input_shape, shard.classes, config)
+        return shard
+    found = source.read(half if source.divided else "all")
+    x, y = checked(found, source, config)
+    classes = class_count(found, source, config)
+    if classes is None:
+        reason = f"is missing, and {source.name} does not say how many there are"
+        raise ConfigError("data.classes", reason, "classes = 10 under [data], the same for everybody")
+    constants = None if source.standardised else config.standardise
+    mean, deviation = (constants.mean, constants.deviation) if constants else (0.0, 1.0)
+    return Shard(standardised(x, mean, deviation), y, classes, x.shape[1:])
+
+
 def load_shard(path: Path) -> Shard:
-    """The shard in ``path``, checked.
+    """The samples in an archive of :func:`write_shards`, checked.
 
     Raises:
         ConfigError: missing, damaged, pickled, or arrays that are no shard; names the file and the array.

@@ -155,7 +155,7 @@ def test_a_server_whose_rule_needs_its_data_gets_as_far_as_the_broker_with_them(
 def test_a_server_without_the_data_that_its_rule_needs_is_refused(site: Path) -> None:
     before = files(site)
     assert refusal(call(*server(site))).startswith(
-        "--server-data: zeno++ needs samples that the server holds itself (name their npz file"
+        "--server-data: zeno++ needs samples that the server holds itself (name their file"
     )
     assert "gone.npz: file not found" in refusal(call(*server(site, "--server-data", "gone.npz")))
     nothing = ("--set", "data.server_fraction=0")

@@ -218,6 +218,7 @@ def good():
     return x[:9], y[:9], x[9:], y[9:]
 
 def pair(): return good()[:2]
+def three(): return good()[:3]
 def crash(): raise RuntimeError("disk gone")
 def hollow(): return (*good()[:2], np.full((3, 2), np.nan, dtype="f4"), good()[3])
 def whole(): return tuple(one.astype(int) for one in good())
@@ -247,8 +248,8 @@ def test_ones_own_set_is_what_its_function_returns() -> None:
     ("name", "message"),
     [
         (
-            "own_sets:pair",
-            "data.set: own_sets:pair returned ndarray, ndarray (return the arrays x_",
+            "own_sets:three",
+            "data.set: own_sets:three returned ndarray, ndarray, ndarray (return the arrays x_",
         ),
         (
             "own_sets:crash",

@@ -77,8 +77,11 @@ def test_a_damaged_checksum_is_noticed(tmp_path: Path) -> None:
 
 def test_missing_file_names_the_option(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not found, its folder exists") as caught:
-        read_idx(tmp_path / "a.gz", 3)
+        read_idx(tmp_path / "a.gz", 3, "0" * 64)
     assert "--data-dir" in caught.value.remedy
+    with pytest.raises(ConfigError, match="not found, its folder exists") as caught:
+        read_idx(tmp_path / "a.gz", 3)
+    assert "working directory" in caught.value.remedy
     with pytest.raises(ConfigError, match="there is no folder"):
         read_idx(tmp_path / "nowhere" / "a.gz", 3)
     with pytest.raises(ConfigError, match="cannot be read"):

@@ -18,9 +18,14 @@ from securefl.scenario.data import Data, ImageFolder
 from securefl.training.data import image_folder
 from securefl.training.data.dataset import Dataset
 from securefl.training.data.datasets import load_data
-from securefl.training.data.image_folder import load_folder
+from securefl.training.data.source import drawn_for_test
 
 HALF = ImageFolder(test_fraction=0.5)
+FIELD = "data.images.test_fraction"
+
+
+def load_folder(path: Path, config: ImageFolder) -> Dataset:
+    return load_data(Data(set=f"folder:{path}", images=config), None)
 
 
 def pixels(seed: int, shape: tuple[int, ...] = (5, 4, 3)) -> npt.NDArray[np.uint8]:
@@ -81,24 +86,18 @@ def test_every_picture_is_in_one_half_and_classes_keep_their_shares(
     counts: list[int], fraction: float, seed: int
 ) -> None:
     labels = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    folders = [Path(f"class{index}") for index in range(len(counts))]
-    config = ImageFolder(test_fraction=fraction, seed=seed)
-    test = image_folder._test_rows(labels, config, folders)
+    test = drawn_for_test(labels, fraction, seed, (), FIELD)
     assert test.sum() == round(fraction * sum(counts))
     for label, count in enumerate(counts):
         assert abs(test[labels == label].sum() - fraction * count) < 1.5
         assert not test[labels == label].all()
-    assert np.array_equal(test, image_folder._test_rows(labels, config, folders))
+    assert np.array_equal(test, drawn_for_test(labels, fraction, seed, (), FIELD))
 
 
 def test_the_papers_halves_of_colorectal() -> None:
     """8 classes of 625 pictures, 4,600 for training and 400 for the test (Xiang et al. 2023, A.4)."""
     labels = np.repeat(np.arange(8, dtype=np.int64), 625)
-    folders = [Path(str(label)) for label in range(8)]
-    one, other = (
-        image_folder._test_rows(labels, ImageFolder(test_fraction=0.08, seed=seed), folders)
-        for seed in (0, 1)
-    )
+    one, other = (drawn_for_test(labels, 0.08, seed, (), FIELD) for seed in (0, 1))
     assert np.bincount(labels[one]).tolist() == [50] * 8
     assert one.sum() == 400
     assert not np.array_equal(one, other)
@@ -243,10 +242,10 @@ def test_folders_that_are_no_data_set(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(ConfigError, match="one class only"):
         load_folder(tmp_path, HALF)
     pictures(tmp_path, {"b": 1})
-    with pytest.raises(ConfigError, match=r"0\.9 takes all 1 pictures of b for the test") as caught:
+    with pytest.raises(ConfigError, match=r"0\.9 takes all 1 samples of class b for the test") as caught:
         load_folder(tmp_path, ImageFolder(test_fraction=0.9))
     assert caught.value.path == "data.images.test_fraction"
-    with pytest.raises(ConfigError, match=r"0\.05 of 5 pictures is none \(at least 0\.2\)"):
+    with pytest.raises(ConfigError, match=r"0\.05 of 5 samples is none \(at least 0\.2\)"):
         load_folder(tmp_path, ImageFolder(test_fraction=0.05))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(ConfigError, match=r"needs Pillow \(pip install 'securefl\[images\]'\)"):

@@ -1,0 +1,127 @@
+"""``securefl data check`` and ``securefl data export``: a party's own file, before it takes part with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from securefl.base.errors import ConfigError
+from securefl.cli.console import one_line_errors, say
+from securefl.cli.options import BundledArgument, SeedOption, SetOption
+from securefl.cli.run import DataDirOption
+from securefl.methods.attacks import behaviours_of, party_names
+from securefl.methods.feasibility import check as checked
+from securefl.runtime.launch import bundled
+from securefl.scenario import Scenario, load_scenario
+from securefl.training.data import (
+    SampleSource,
+    Shard,
+    load_data,
+    own_source,
+    samples_of,
+    turns_of,
+    write_shards,
+)
+
+LARGE = 5.0
+"""Means and deviations of a standardised input beyond this, or deviations below its inverse, get a line."""
+MOST_LINES = 20
+
+
+def check(
+    scenario: BundledArgument,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="As for --data of securefl party.")],
+    *,
+    test: Annotated[bool, typer.Option("--test", help="The test half, as the server reads it.")] = False,
+    overrides: SetOption = None,
+) -> None:
+    """Read a party's data as securefl party does, alone: do they fit, and are they of one size?
+
+    Nothing leaves the terminal.
+
+    Exit codes: 0 they fit; 2 refused.
+    """
+    with one_line_errors():
+        loaded = _loaded(scenario, overrides)
+        source = own_source(data, loaded.data)
+        shard = samples_of(source, loaded.data, "test" if test else "train")
+        for line in (*source.remarks, *_sizes(source, shard), *_facts(loaded, data, shard)):
+            say(line)
+
+
+def export(
+    scenario: BundledArgument,
+    *,
+    out: Annotated[Path, typer.Option(help="A new folder for the files.")],
+    data_dir: DataDirOption = None,
+    overrides: SetOption = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Split a scenario's data set into a file for each party and one for the server, to try a deployment.
+
+    The split is that of run and simulate with the same --seed. The files are what securefl party --data and
+    securefl server --data read, standardised.
+
+    Exit codes: 0 done; 2 refused.
+    """
+    with one_line_errors():
+        loaded = _loaded(scenario, overrides)
+        names = party_names(loaded.parties)
+        dataset = load_data(loaded.data, data_dir)
+        try:
+            out.mkdir(mode=0o700, parents=True)
+        except FileExistsError:
+            raise ConfigError("--out", f"{out} exists", "another name") from None
+        except OSError as error:
+            raise ConfigError("--out", f"{out} cannot be created: {error.strerror}") from error
+        behind = behaviours_of(loaded, seed).keys()
+        files = write_shards(dataset, loaded.data, names, seed, out, behind, turns_of(loaded.groups, names))
+        fewest, most = min(files.counts.values()), max(files.counts.values())
+        say(f"{out}: {len(names)} parties with {fewest:,} to {most:,} samples, and {files.test.name}")
+        if files.server is not None:
+            say(f"{files.server.name} has samples of the server's own, for --server-data")
+
+
+def _loaded(scenario: Path, overrides: list[str] | None) -> Scenario:
+    loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
+    checked(loaded)
+    if loaded.model.by_sites:
+        remedy = "securefl site check"
+        raise ConfigError("model.type", f"{loaded.model.name} is trained by sites, which have theirs", remedy)
+    return loaded
+
+
+def _sizes(source: SampleSource, shard: Shard) -> Iterator[str]:
+    """A line for each input whose size is far from that of the others."""
+    if shard.tokens:
+        return
+    x = shard.x.reshape(len(shard.y), -1) if source.inputs else shard.x.reshape(-1, 1)
+    means, deviations = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
+    names = source.inputs or ("all values",)
+    lines = []
+    for name, mean, deviation in zip(names, means, deviations, strict=True):
+        if deviation == 0:
+            lines.append(f"{name}: the same in all samples")
+        elif abs(mean) > LARGE or not 1 / LARGE < deviation < LARGE:
+            remedy = "data.table: mean, deviation" if source.inputs else "data.standardise"
+            lines.append(
+                f"{name}: mean {mean:.4g} and deviation {deviation:.4g}, far from 0 and 1 ({remedy})"
+            )
+    yield from lines[:MOST_LINES]
+    if len(lines) > MOST_LINES:
+        yield f"and {len(lines) - MOST_LINES} more inputs"
+
+
+def _facts(scenario: Scenario, data: Path, shard: Shard) -> Iterator[str]:
+    from securefl.runtime.process import length_of  # noqa: PLC0415 - torch
+
+    yield f"{data}: {len(shard.y):,} samples of shape {shard.input_shape} in {shard.classes} classes"
+    names = scenario.data.class_names or tuple(map(str, range(shard.classes)))
+    counts = np.bincount(shard.y.ravel(), minlength=shard.classes)
+    shown = [f"{name} {count:,}" for name, count in zip(names, counts.tolist(), strict=True)]
+    yield ", ".join(shown[:MOST_LINES]) + (", ..." if len(shown) > MOST_LINES else "")
+    yield f"model {scenario.model.name}: {length_of(scenario, shard, 0):,} parameters"

@@ -1,0 +1,91 @@
+"""Columns of tables that are read, CSV and Parquet: which are features, which is the label (docs/data.md)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from securefl.base.errors import ConfigError
+from securefl.scenario.section import PositiveReal, Section
+
+ColumnName = Annotated[str, Meta(min_length=1)]
+
+
+class Column(Section, frozen=True, kw_only=True):
+    """One column: numbers, or words from a list. All constants are declared, and none is computed."""
+
+    name: ColumnName
+    """In the file's first line or schema."""
+    categories: tuple[str, ...] = ()
+    """The words that may stand there, each of which becomes an input of 0 or 1; nothing: numbers."""
+    mean: float = 0.0
+    """Numbers become ``(value - mean) / deviation``."""
+    deviation: PositiveReal = 1.0
+    lower: float | None = None
+    """A smaller number is an error."""
+    upper: float | None = None
+    """A larger number is an error."""
+    fill: float | str | None = None
+    """Stands where a value is missing."""
+
+    @property
+    def width(self) -> int:
+        """How many inputs it becomes."""
+        return len(self.categories) or 1
+
+
+class TableSchema(Section, frozen=True, kw_only=True):
+    """The columns of tables, the same for all parties."""
+
+    label: ColumnName
+    """The column of the class: one of ``data.classes``."""
+    features: tuple[Column, ...]
+    """In the order of the model's inputs."""
+    missing: tuple[str, ...] = ("",)
+    """The words that stand for a missing value in CSV."""
+    incomplete: Literal["refuse", "drop"] = "refuse"
+    """What becomes of a row that lacks a value for which no ``fill`` is declared."""
+    delimiter: Literal[",", ";", "|", "tab"] = ","
+    """Of CSV."""
+
+
+def check_columns(columns: tuple[Column, ...], where: str = "columns") -> None:
+    """Refuse columns that contradict themselves or each other.
+
+    Raises:
+        ConfigError: naming the column by its place in ``where``.
+    """
+    if not columns:
+        raise ConfigError(where, "none are declared", 'such as [{ name = "age" }]')
+    name, times = Counter(column.name for column in columns).most_common(1)[0]
+    if times > 1:
+        raise ConfigError(where, f"{name!r} is there {times} times", "name each column once")
+    for index, column in enumerate(columns):
+        _check(column, f"{where}.{index}")
+
+
+def _check(column: Column, where: str) -> None:
+    if column.categories:
+        word, times = Counter(column.categories).most_common(1)[0]
+        if times > 1:
+            raise ConfigError(f"{where}.categories", f"{word!r} is there {times} times", "each word once")
+        if len(column.categories) < 2:
+            raise ConfigError(f"{where}.categories", "one word alone says nothing", "leave the column out")
+        numbers = Column(name=column.name, categories=column.categories, fill=column.fill)
+        if column != numbers:
+            reason = "a column of categories has no mean, deviation, lower or upper"
+            raise ConfigError(where, reason, "leave them out")
+        if column.fill is not None and column.fill not in column.categories:
+            raise ConfigError(f"{where}.fill", f"{column.fill!r} is none of the categories", "add it there")
+        return
+    if isinstance(column.fill, str):
+        remedy = "a number, or declare categories"
+        raise ConfigError(f"{where}.fill", f"{column.fill!r} stands in a column of numbers", remedy)
+    lower = float("-inf") if column.lower is None else column.lower
+    upper = float("inf") if column.upper is None else column.upper
+    if lower >= upper:
+        raise ConfigError(f"{where}.lower", f"is {lower:g}, and upper is {upper:g}", "a smaller lower")
+    if column.fill is not None and not lower <= column.fill <= upper:
+        raise ConfigError(f"{where}.fill", f"{column.fill:g} is not in {lower:g} to {upper:g}", "another one")

@@ -1,0 +1,93 @@
+"""Cells of Parquet files. pyarrow is an optional extra, imported when needed."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from securefl.base.arrays import F64
+from securefl.base.errors import ConfigError
+from securefl.training.data.cells import Cells, Words, others_in, positions
+from securefl.training.data.files import MAX_BYTES
+
+PARQUET: Final = (".parquet", ".pq")
+_DEFECTS: Final = (OSError, ValueError, TypeError, KeyError, MemoryError, NotImplementedError)
+"""What pyarrow raises on damaged files, besides its own."""
+
+
+def read_parquet(path: Path, names: Sequence[str]) -> Cells:
+    """The columns ``names`` of the file ``path``: numbers and booleans as f64, text as words.
+
+    Raises:
+        ConfigError: pyarrow or the file is missing, the file is damaged or too large, lacks a column, or
+            has one that is neither numbers nor text.
+    """
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ConfigError(str(path), "Parquet needs pyarrow", "pip install 'securefl[tables]'")
+    import pyarrow as pa  # noqa: PLC0415 - an optional extra
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    if not path.is_file():
+        raise ConfigError(str(path), "file not found", "paths start at the working directory")
+    try:
+        with pq.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            places = positions(path, schema.names, names)
+            types = {name: schema.types[at] for name, at in zip(names, places, strict=True)}
+            for name, type_ in types.items():
+                if not _kind(pa, type_):
+                    reason = f"has type {type_}, which is neither numbers nor text"
+                    raise ConfigError(f"{path}, column {name!r}", reason, "store it as one of them")
+            _check_size(path, file.metadata, set(names))
+        text = [name for name, type_ in types.items() if _kind(pa, type_) == "text"]
+        with pq.ParquetFile(path, read_dictionary=text) as file:
+            read = file.read(columns=list(names), use_threads=False)
+            columns = {name: _column(pa, read.column(name)) for name in names}
+    except (*_DEFECTS, pa.ArrowException) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise ConfigError(str(path), f"is no readable Parquet file: {lines[0]}", "write it again") from error
+    rows = next(iter(columns.values()))
+    count = len(rows.codes if isinstance(rows, Words) else rows)
+    if not count:
+        raise ConfigError(str(path), "has no rows", "a row for each sample")
+    return Cells(path, columns, range(1, count + 1), "row", others_in(schema.names, names))
+
+
+def _kind(pa: Any, type_: Any) -> str:
+    """``numbers``, ``text``, or nothing for any other type."""
+    types = pa.types
+    if types.is_dictionary(type_):
+        return "text" if _kind(pa, type_.value_type) == "text" else ""
+    numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    if any(is_one(type_) for is_one in numbers):
+        return "numbers"
+    return "text" if types.is_string(type_) or types.is_large_string(type_) else ""
+
+
+def _check_size(path: Path, metadata: Any, names: set[str]) -> None:
+    """A few packed bytes unpack to as much as a file's head asks for."""
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    parts = [group.column(at) for group in groups for at in range(group.num_columns)]
+    size = sum(part.total_uncompressed_size for part in parts if part.path_in_schema in names)
+    most = max(size, 8 * metadata.num_rows * len(names))
+    if most > MAX_BYTES:
+        raise ConfigError(str(path), f"unpacks to {most:,} bytes, more than {MAX_BYTES:,}", "split the file")
+
+
+def _column(pa: Any, column: Any) -> F64 | Words:
+    kind = _kind(pa, column.type)
+    if kind == "numbers":
+        numbers = column.cast(pa.float64(), safe=False).to_numpy()
+        return np.array(numbers, dtype=np.float64)
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    whole = encoded.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = whole.chunk(0) if whole.num_chunks else pa.array([], encoded.type)
+    codes = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    words = whole.dictionary.to_pylist()
+    none = [at for at, word in enumerate(words) if word is None]  # null may be a word of the dictionary
+    return Words(np.where(np.isin(codes, none), -1, codes), [str(word) for word in words])

@@ -1,0 +1,20 @@
+"""``csv:PATH``: a table, its columns declared by the scenario; or a folder of train.csv and test.csv."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from securefl.scenario import Data
+from securefl.training.data.cells import Cells
+from securefl.training.data.csv_cells import read_csv
+from securefl.training.data.table_source import TableSource
+
+
+def source(place: Path, config: Data) -> TableSource:
+    """See :mod:`securefl.training.data.sources`."""
+    delimiter = config.table.delimiter if config.table else ","
+
+    def read(path: Path, names: tuple[str, ...]) -> Cells:
+        return read_csv(path, names, "\t" if delimiter == "tab" else delimiter)
+
+    return TableSource(place, config, (".csv", ".csv.gz"), read)

@@ -1,0 +1,30 @@
+"""``folder:DIR``: one folder of pictures per class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from securefl.scenario import Data
+from securefl.training.data.image_folder import pictures_in
+from securefl.training.data.source import Half, Labelled, SampleSource
+
+
+class PictureFolder(SampleSource):
+    """Pictures u8 ``(n, channels, height, width)``; a class is called what its folder is called."""
+
+    noun = "pictures"
+    divided = False
+
+    def __init__(self, path: Path, config: Data) -> None:
+        self.path, self.config = path, config
+        self.name, self.title = str(path), path.resolve().name or "folder"
+
+    def read(self, _half: Half) -> Labelled:
+        """See :class:`SampleSource`."""
+        found = pictures_in(self.path, self.config.images, self.config.classes)
+        return Labelled(found.x, found.y, self.name, self.name, found.classes)
+
+
+def source(place: Path, config: Data) -> PictureFolder:
+    """See :mod:`securefl.training.data.sources`."""
+    return PictureFolder(place, config)

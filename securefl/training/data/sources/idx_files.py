@@ -1,0 +1,48 @@
+"""``idx:DIR``: a folder with pictures of one's own in the four files of MNIST."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from securefl.base.errors import ConfigError
+from securefl.scenario import Data
+from securefl.training.data.idx import read_idx
+from securefl.training.data.source import Half, Labelled, SampleSource
+
+_STEMS = {"train": ("train",), "test": ("t10k", "test"), "all": ()}
+
+
+class IdxFolder(SampleSource):
+    """Pictures u8 ``(n, 1, height, width)``, and labels. A party's folder needs no test half."""
+
+    divided = True
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.name, self.title = folder, str(folder), folder.resolve().name or "idx"
+
+    def read(self, half: Half) -> Labelled:
+        """See :class:`SampleSource`."""
+        if not self.folder.is_dir():
+            raise ConfigError(self.name, "is no folder", "one with MNIST's four files, as in docs/data.md")
+        images, labels = self._file(half, "images", 3), self._file(half, "labels", 1)
+        x, y = read_idx(images, 3)[:, None], read_idx(labels, 1)
+        return Labelled(x, y, str(images), str(labels))
+
+    def _file(self, half: Half, what: str, dimensions: int) -> Path:
+        """The one file of this name; a hyphen, a dot and packing are matters of taste."""
+        stems = [f"{stem}-{what}" for stem in _STEMS[half]]
+        names = [
+            f"{stem}{dot}idx{dimensions}-ubyte{gz}" for stem in stems for dot in "-." for gz in ("", ".gz")
+        ]
+        there = [self.folder / name for name in names if (self.folder / name).exists()]
+        if len(there) > 1:
+            reason = f"holds {' and '.join(path.name for path in there)}"
+            raise ConfigError(self.name, reason, "leave one of them there")
+        if not there:
+            raise ConfigError(self.name, f"has no {names[0]}", "packed as .gz or not")
+        return there[0]
+
+
+def source(place: Path, _config: Data) -> IdxFolder:
+    """See :mod:`securefl.training.data.sources`."""
+    return IdxFolder(place)

@@ -1,0 +1,54 @@
+"""``npz:PATH``: a numpy archive of ``x_train``, ``y_train``, ``x_test``, ``y_test``; ``classes``."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from securefl.base.errors import ConfigError
+from securefl.scenario import Data
+from securefl.training.data.npz import MAX_CLASSES, names_in, read_npz
+from securefl.training.data.source import Half, Labelled, SampleSource
+
+
+class NpzFile(SampleSource):
+    """One archive. A party's needs no test half, and the server's no training half."""
+
+    divided = True
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name, self.title = path, str(path), path.stem
+
+    @cached_property
+    def prepared(self) -> Path | None:  # type: ignore[override]
+        """The file, if it has ``x`` and ``y`` in place of halves."""
+        names = names_in(self.path)
+        halves = sorted(names & {"x_train", "y_train", "x_test", "y_test"})
+        if "x" in names and halves:
+            reason = f"holds x, one party's prepared samples, and {', '.join(halves)}"
+            raise ConfigError(self.name, reason, "one of them, as in docs/data.md")
+        return self.path if "x" in names else None
+
+    def read(self, half: Half) -> Labelled:
+        """See :class:`SampleSource`."""
+        x, y = f"x_{half}", f"y_{half}"
+        has_classes = "classes" in names_in(self.path)
+        arrays = read_npz(self.path, (x, y, "classes") if has_classes else (x, y))
+        classes = None
+        if has_classes:
+            stated, where = arrays["classes"], f"{self.path}[classes]"
+            if stated.shape != () or stated.dtype.kind not in "iu":
+                raise ConfigError(
+                    where,
+                    f"has dtype {stated.dtype} and shape {stated.shape}",
+                    "one integer, as in classes=10",
+                )
+            classes = int(stated)
+            if not 2 <= classes <= MAX_CLASSES:
+                raise ConfigError(where, f"is {classes}, must lie in [2, {MAX_CLASSES}]")
+        return Labelled(arrays[x], arrays[y], f"{self.path}[{x}]", f"{self.path}[{y}]", classes)
+
+
+def source(place: Path, _config: Data) -> NpzFile:
+    """See :mod:`securefl.training.data.sources`."""
+    return NpzFile(place)

@@ -1,0 +1,86 @@
+"""Tables as data sets: the scenario says which columns are features, and which is the label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from securefl.base.errors import ConfigError
+from securefl.scenario import Column, Data, TableSchema
+from securefl.training.data.cells import Cells
+from securefl.training.data.source import Half, Labelled, SampleSource
+from securefl.training.data.tables import DataTable, table_of
+
+
+class TableSource(SampleSource):
+    """One file, which comes undivided, or a folder with a file for each half.
+
+    Args:
+        place: the file or the folder.
+        config: of the data, with a ``table``.
+        endings: of the two files' names.
+        cells: reads columns of a file.
+
+    Raises:
+        ConfigError: no table or no classes are declared.
+    """
+
+    standardised = True
+
+    def __init__(
+        self,
+        place: Path,
+        config: Data,
+        endings: tuple[str, ...],
+        cells: Callable[[Path, tuple[str, ...]], Cells],
+    ) -> None:
+        if config.table is None or config.classes is None:
+            field = "data.classes" if config.table else "data.table"
+            remedy = "label, features and classes, as in docs/data.md"
+            raise ConfigError(field, f"is missing, and {place} is a table", remedy)
+        self._place, self._endings, self._cells = place, endings, cells
+        self._schema: TableSchema = config.table
+        self._label = Column(name=config.table.label, categories=config.class_names)
+        self.divided = place.is_dir()
+        self.name, self.title = str(place), place.name.removesuffix(".gz").rpartition(".")[0] or place.name
+
+    def read(self, half: Half) -> Labelled:
+        """See :class:`SampleSource`."""
+        table = self.table(half)
+        if table.others:
+            self.remarks += (f"left out: {', '.join(table.others)}",)
+        if table.dropped:
+            self.remarks += (f"dropped: {table.dropped:,} rows that lack a value",)
+        path, features = table.source, [column.name for column in self._schema.features]
+        y_name = f"{path}, column {self._label.name!r}"
+        return Labelled(table.matrix(*features), table[self._label.name], path, y_name, None)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """A column's name, with the word for each of categories."""
+        return tuple(
+            f"{column.name} = {word}" if word else column.name
+            for column in self._schema.features
+            for word in column.categories or ("",)
+        )
+
+    def table(self, half: Half) -> DataTable:
+        """The features and the label.
+
+        Raises:
+            ConfigError: as :func:`securefl.training.data.tables.read_table`.
+        """
+        columns = (*self._schema.features, self._label)
+        cells = self._cells(self._file(half), tuple(column.name for column in columns))
+        return table_of(cells, columns, self._schema.missing, self._schema.incomplete)
+
+    def _file(self, half: Half) -> Path:
+        if half == "all":
+            return self._place
+        names = [f"{half}{ending}" for ending in self._endings]
+        there = [self._place / name for name in names if (self._place / name).exists()]
+        if len(there) != 1:
+            found = " and ".join(path.name for path in there)
+            reason = f"holds {found}" if there else f"has no {names[0]}"
+            raise ConfigError(self.name, reason, "one file for each half: train and test")
+        return there[0]

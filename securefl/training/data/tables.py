@@ -1,0 +1,214 @@
+"""Tables, from CSV and Parquet files: columns by name, each value checked against what is declared."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import F32, F64, I64
+from securefl.base.errors import ConfigError
+from securefl.scenario import Column, check_columns
+from securefl.training.data.cells import Cells, Words, shown
+from securefl.training.data.csv_cells import read_csv
+from securefl.training.data.parquet_cells import PARQUET, read_parquet
+
+_NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+Incomplete = Literal["refuse", "drop", "keep"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DataTable:
+    """Columns of a file, in the order in which they were asked for.
+
+    Attributes:
+        columns: by name; of numbers f64 ``(n,)`` as they are in the file, of categories their places in the
+            declared list, i64 ``(n,)``. Where a value is missing and was kept: NaN, or -1.
+        samples: n.
+        dropped: rows of the file that lacked a value, and are not in it.
+        others: columns of the file that were not asked for.
+    """
+
+    columns: Mapping[str, F64 | I64]
+    samples: int
+    dropped: int
+    others: tuple[str, ...]
+    declared: Mapping[str, Column]
+    source: str
+
+    def __repr__(self) -> str:
+        return f"DataTable(samples={self.samples}, columns={', '.join(self.columns)})"
+
+    def __getitem__(self, name: str) -> F64 | I64:
+        """The column called so.
+
+        Raises:
+            ConfigError: it was not asked for.
+        """
+        if name not in self.columns:
+            known = ", ".join(self.columns)
+            raise ConfigError(self.source, f"column {name!r} was not asked for", f"one of {known}")
+        return self.columns[name]
+
+    def matrix(self, *names: str) -> F32:
+        """Inputs of a model: f32 ``(n, k)``, of the columns ``names`` or of all, in this order.
+
+        Numbers are standardised by the declared constants, categories are k columns of 0 and 1 each, all 0
+        where one is missing.
+
+        Raises:
+            ConfigError: there is no such column, or a number is too large for 32 bits.
+        """
+        parts: list[npt.NDArray[np.floating]] = []
+        for name in names or tuple(self.columns):
+            values, column = self[name], self.declared[name]
+            if column.categories:
+                parts.append((values[:, None] == np.arange(len(column.categories))).astype(np.float32))
+                continue
+            with np.errstate(over="ignore"):
+                scaled = ((values - column.mean) / column.deviation).astype(np.float32)
+            if np.isinf(scaled).any():
+                reason = "holds a number beyond the range of 32 bits"
+                raise ConfigError(f"{self.source}, column {name!r}", reason, "declare mean and deviation")
+            parts.append(scaled[:, None])
+        return np.concatenate(parts, axis=1, dtype=np.float32)
+
+
+def read_table(
+    path: str | Path,
+    columns: Iterable[str | Column],
+    *,
+    missing: Sequence[str] = ("",),
+    incomplete: Incomplete = "refuse",
+    delimiter: str = ",",
+) -> DataTable:
+    """The columns of a CSV or Parquet file that are asked for; others are not looked at.
+
+    Args:
+        path: ending in ``.parquet`` or ``.pq``; any other file is CSV in UTF-8 whose first line has the
+            names, ``.gz`` packed.
+        columns: a name alone is a column of numbers.
+        missing: the words that stand for a missing value in CSV; in Parquet it is null or NaN.
+        incomplete: what becomes of a row that lacks a value for which no ``fill`` is declared: the file is
+            refused, the row is dropped, or it is kept with NaN or -1 there.
+        delimiter: of CSV, one character or ``"tab"``.
+
+    Raises:
+        ConfigError: one line that names the file, the row and the column, the reason and the remedy.
+    """
+    declared = tuple(Column(name=one) if isinstance(one, str) else one for one in columns)
+    check_columns(declared)
+    path, names = Path(path), tuple(column.name for column in declared)
+    if path.suffix in PARQUET:
+        cells = read_parquet(path, names)
+    else:
+        cells = read_csv(path, names, "\t" if delimiter == "tab" else delimiter)
+    return table_of(cells, declared, missing, incomplete)
+
+
+def table_of(
+    cells: Cells, declared: tuple[Column, ...], missing: Sequence[str], incomplete: Incomplete
+) -> DataTable:
+    """The columns of what was read, checked.
+
+    Raises:
+        ConfigError: as :func:`read_table`.
+    """
+    columns: dict[str, F64 | I64] = {}
+    lacking = np.zeros(len(cells.rows), dtype=np.bool_)
+    for column in declared:
+        read = _categories if column.categories else _numbers
+        values = read(cells, column, frozenset(missing))
+        absent = np.isnan(values) if values.dtype == np.float64 else values < 0
+        if incomplete == "refuse" and absent.any():
+            raise ConfigError(
+                cells.place(int(np.flatnonzero(absent)[0]), column.name),
+                f"has no value, as have {absent.sum():,} of {len(absent):,} rows"
+                if absent.sum() > 1
+                else "has no value",
+                'declare fill for the column, incomplete = "drop", or complete the file',
+            )
+        lacking |= absent
+        columns[column.name] = values
+    if incomplete == "drop" and lacking.any():
+        columns = {name: values[~lacking] for name, values in columns.items()}
+        if lacking.all():
+            raise ConfigError(str(cells.path), "has no row without a missing value", "declare fill")
+    dropped = int(lacking.sum()) if incomplete == "drop" else 0
+    samples = len(lacking) - dropped
+    by_name = {column.name: column for column in declared}
+    return DataTable(columns, samples, dropped, cells.others, by_name, str(cells.path))
+
+
+def _numbers(cells: Cells, column: Column, missing: frozenset[str]) -> F64:
+    """A column as f64 ``(n,)``, NaN where a value is missing and none is declared in its place."""
+    read = cells.columns[column.name]
+    if isinstance(read, Words):
+        reason = f"holds text such as {shown(read.vocabulary[0])}" if read.vocabulary else "holds text"
+        remedy = "declare categories, or store numbers"
+        raise ConfigError(
+            f"{cells.path}, column {column.name!r}", f"{reason}, and is declared a number", remedy
+        )
+    if isinstance(read, np.ndarray):
+        values, absent = read.copy(), np.isnan(read)
+    else:
+        absent = np.array([cell in missing for cell in read], dtype=np.bool_)
+        values = np.full(len(read), np.nan)
+        for row in np.flatnonzero(~absent).tolist():
+            if not _NUMBER.fullmatch(read[row]):
+                raise ConfigError(
+                    cells.place(row, column.name),
+                    f"holds {shown(read[row])}, which is no number",
+                    "mend it; declare categories if they are words, or missing if it stands for no value",
+                )
+            values[row] = float(read[row])
+    _check_range(cells, column, values, ~absent)
+    if column.fill is not None:
+        values[absent] = float(column.fill)
+    return values
+
+
+def _check_range(cells: Cells, column: Column, values: F64, present: npt.NDArray[np.bool_]) -> None:
+    infinite = np.flatnonzero(np.isinf(values))
+    if len(infinite):
+        where = cells.place(int(infinite[0]), column.name)
+        raise ConfigError(where, "holds a number that is not finite", "mend the file")
+    lower = -np.inf if column.lower is None else column.lower
+    upper = np.inf if column.upper is None else column.upper
+    beyond = np.flatnonzero(present & ~((values >= lower) & (values <= upper)))
+    if len(beyond):
+        raise ConfigError(
+            cells.place(int(beyond[0]), column.name),
+            f"holds {values[beyond[0]]:g}, which is not in {lower:g} to {upper:g}",
+            "mend the file, or declare another range",
+        )
+
+
+def _categories(cells: Cells, column: Column, missing: frozenset[str]) -> I64:
+    """A column as places in the list of its categories, i64 ``(n,)``, -1 where a value is missing."""
+    words = Words.of(cells.columns[column.name])
+    place = {word: index for index, word in enumerate(column.categories)}
+    unknown = len(place)
+    as_text = not isinstance(cells.columns[column.name], Words | np.ndarray)
+    missing = missing - place.keys() if as_text else frozenset()
+    found = [place.get(word, -1 if word in missing else unknown) for word in words.vocabulary]
+    values = np.array([*found, -1], dtype=np.int64)[words.codes]
+    wrong = np.flatnonzero(values == unknown)
+    if len(wrong):
+        word = words.vocabulary[int(words.codes[wrong[0]])]
+        close = difflib.get_close_matches(word, column.categories, n=1)
+        listed = ", ".join(column.categories[:12]) + (", ..." if len(column.categories) > 12 else "")
+        raise ConfigError(
+            cells.place(int(wrong[0]), column.name),
+            f"holds {shown(word)}, which is none of the declared {listed}",
+            f"did you mean {close[0]}?" if close else "add it to them, or mend the file",
+        )
+    if column.fill is not None:
+        values[values < 0] = column.categories.index(str(column.fill))
+    return values
