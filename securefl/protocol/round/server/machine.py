@@ -207,7 +207,8 @@ class ServerMachine:
             return invited_again(self._ctx, phase, sender)
         if message.config_digest != self._ctx.plan.joins_with(sender):
             reason = (
-                "your scenario, roster or model differs from the server's: compare the resolved scenarios"
+                "your scenario, roster or model differs from the server's: compare the resolved scenarios,"
+                " and shape and classes of the samples (securefl data check)"
             )
             goodbye: Send[AnyMessage] = Send(sender, Place(-1), Goodbye(reason=reason, aborted=True))
             return phase, (goodbye,)
