@@ -77,11 +77,11 @@ def program(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
 def samples(folder: Path) -> None:
     """Section 4: a file for each party and one for the server, each in its own folder."""
     digits = load_digits()
-    x = ((digits.data - 4.88) / 6.0).astype(np.float32)
     for number, name in enumerate((*PARTIES, "server")):
         rows = slice(number, None, 4)
-        file = "test.npz" if name == "server" else "samples.npz"
-        np.savez(folder / name / file, x=x[rows], y=digits.target[rows], classes=np.int64(10))
+        half, file = ("test", "test.npz") if name == "server" else ("train", "samples.npz")
+        arrays = {f"x_{half}": digits.data[rows], f"y_{half}": digits.target[rows]}
+        np.savez(folder / name / file, **arrays)
 
 
 @contextmanager

@@ -74,7 +74,7 @@ def data_shape(data: str) -> DataShape:
     if known is not None:
         return known
     if ":" not in data:
-        choices = " or ".join((*DATA, "npz:PATH, folder:PATH or module:function"))
+        choices = " or ".join((*DATA, "npz:PATH, idx:DIR, folder:DIR or module:function"))
         raise ConfigError("--data", f"{data!r} is none", choices)
     own_parts_from(Path.cwd())
     found = load_dataset(data, None)

@@ -69,7 +69,8 @@ def _archive(path: Path) -> np.lib.npyio.NpzFile:
     except FileNotFoundError:
         raise ConfigError(str(path), "file not found", "paths start at the working directory") from None
     except _DEFECTS as error:
-        raise ConfigError(str(path), f"is no readable npz archive: {error}") from error
+        remedy = "write it with numpy.savez"
+        raise ConfigError(str(path), f"is no readable npz archive{_why(error)}", remedy) from None
     if not isinstance(opened, np.lib.npyio.NpzFile):
         raise ConfigError(str(path), "holds one bare array, not an npz archive", "write it with numpy.savez")
     return opened
@@ -88,10 +89,22 @@ def _member(archive: np.lib.npyio.NpzFile, key: str, path: Path) -> npt.NDArray[
             raise ConfigError(f"{path}[{key}]", reason, "write it with numpy.savez, which does not pack")
         array = archive[key]
     except _DEFECTS as error:
-        raise ConfigError(f"{path}[{key}]", f"cannot be read: {error}") from error
+        objects = _objects(error)
+        reason = "holds Python objects, not numbers" if objects else f"cannot be read{_why(error)}"
+        raise ConfigError(f"{path}[{key}]", reason, "store an array of numbers by numpy.savez") from None
     if not isinstance(array, np.ndarray):
         raise ConfigError(f"{path}[{key}]", "is not stored as a numpy array")
     return array
+
+
+def _objects(error: Exception) -> bool:
+    return "pickle" in str(error)
+
+
+def _why(error: Exception) -> str:
+    """Numpy's words, but for its advice to load objects all the same, which runs whatever is in them."""
+    lines = str(error).strip().splitlines()
+    return "" if _objects(error) or not lines else f": {lines[0]}"
 
 
 def labels_of(array: npt.NDArray[Any], where: str, per_sample: tuple[int, ...] = ()) -> I64:

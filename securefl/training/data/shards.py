@@ -199,7 +199,7 @@ def load_shard(path: Path) -> Shard:
     """The samples in an archive of :func:`write_shards`, checked.
 
     Raises:
-        ConfigError: missing, damaged, pickled, or arrays that are no shard; names the file and the array.
+        ConfigError: missing, damaged, of objects, or arrays that are no shard; names the file and the array.
     """
     arrays = read_npz(path, ("x", "y", "classes"))
     x_where, classes_where = f"{path}[x]", f"{path}[classes]"

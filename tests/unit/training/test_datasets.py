@@ -162,7 +162,7 @@ BAD: dict[str, tuple[str, npt.NDArray[Any] | None, str]] = {
     "infinite test value": ("x_test", np.array([[0.0, np.inf, 1.0]] * 2), "2 values that are not finite"),
     "integer samples": ("x_train", np.zeros((6, 3), dtype=np.int64), "int64"),
     "text": ("x_train", np.array([["a"] * 3] * 6), "<U1"),
-    "objects": ("x_train", np.array([[None] * 3] * 6), "cannot be read"),
+    "objects": ("x_train", np.array([[None] * 3] * 6), "holds Python objects, not numbers"),
     "complex samples": ("x_train", np.zeros((6, 3), dtype=np.complex64), "complex64"),
     "flat samples": ("x_train", np.arange(6.0), "expected (n, ...)"),
     "no samples": ("x_test", np.zeros((0, 3)), "expected (n, ...)"),

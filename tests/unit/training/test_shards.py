@@ -140,7 +140,7 @@ BAD: dict[str, tuple[str, npt.NDArray[Any] | None, str]] = {
     "huge classes": ("classes", np.array(2**62, dtype=np.int64), "must lie"),
     "classes as a list": ("classes", np.array([2], dtype=np.int64), "shape"),
     "float classes": ("classes", np.array(2.0), "float64"),
-    "objects": ("y", np.array([None] * 3), "cannot be read"),
+    "objects": ("y", np.array([None] * 3), "holds Python objects"),
 }
 
 

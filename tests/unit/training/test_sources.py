@@ -125,7 +125,11 @@ BAD_NPZ: dict[str, tuple[dict[str, Any], Data, str]] = {
         Data(classes=3, shape=(3, 4)),
         "[x_train]: has samples of shape (4, 3), by data.shape it is",
     ),
-    "objects": ({"x_train": np.array([[None]])}, Data(classes=3), "[x_train]: cannot be read: "),
+    "objects": (
+        {"x_train": np.array([[None]])},
+        Data(classes=3),
+        "[x_train]: holds Python objects, not numbers",
+    ),
     "other dtype": (
         {"x_train": np.zeros((9, 1), int)},
         Data(classes=3),
