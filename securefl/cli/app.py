@@ -82,7 +82,7 @@ COMMANDS = {
     ),
     "doctor": ("securefl.cli.doctor:doctor", "Check libraries, broker, processor and data."),
     "bench": ("securefl.cli.bench:app", "Measure speed and size on this machine."),
-    "data": ("securefl.cli.data:app", "Data sets: who gets which labels."),
+    "data": ("securefl.cli.data:app", "Data: a party's own, and who gets which labels of a data set."),
     "dp": (
         "securefl.cli.dp:app",
         "Differential privacy: noise for a budget, and what the checks of noisy sums see.",

@@ -104,11 +104,14 @@ def read_table(
     """
     declared = tuple(Column(name=one) if isinstance(one, str) else one for one in columns)
     check_columns(declared)
+    character = "\t" if delimiter == "tab" else delimiter
+    if len(character) != 1 or character in '"\r\n':
+        raise ConfigError("delimiter", f"{delimiter!r} is none", 'one character such as ";", or "tab"')
     path, names = Path(path), tuple(column.name for column in declared)
     if path.suffix in PARQUET:
         cells = read_parquet(path, names)
     else:
-        cells = read_csv(path, names, "\t" if delimiter == "tab" else delimiter)
+        cells = read_csv(path, names, character)
     return table_of(cells, declared, missing, incomplete)
 
 

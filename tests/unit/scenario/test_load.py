@@ -87,8 +87,8 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         ),
         (
             'data.set = "cifar"',
-            "data.set: expected digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH, folder:PATH or"
-            ' module:function, found "cifar"',
+            "data.set: expected digits, mnist, fashion-mnist, cifar10, shakespeare, npz:PATH, csv:PATH,"
+            ' parquet:PATH, idx:DIR, folder:DIR or module:function, found "cifar"',
         ),
         ("encoding.range = inf", "encoding.range: must be a finite number, found inf"),
         ("encoding.clip = nan", "encoding.clip: must be a finite number, found nan"),

@@ -335,6 +335,12 @@ def test_columns_that_contradict_themselves_are_refused_before_the_file_is_read(
     assert caught.value.remedy
 
 
+@pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n"])
+def test_a_delimiter_is_one_character(delimiter: str) -> None:
+    with pytest.raises(ConfigError, match=r'^delimiter: .* is none \(one character such as ";", or "tab"\)'):
+        read_table("nowhere.csv", ["a"], delimiter=delimiter)
+
+
 def test_a_number_beyond_32_bits_needs_constants(tmp_path: Path) -> None:
     path = written(tmp_path, "a\n1e300\n")
     with pytest.raises(ConfigError, match="column 'a': holds a number beyond the range of 32 bits"):
