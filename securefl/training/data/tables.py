@@ -108,10 +108,7 @@ def read_table(
     if len(character) != 1 or character in '"\r\n':
         raise ConfigError("delimiter", f"{delimiter!r} is none", 'one character such as ";", or "tab"')
     path, names = Path(path), tuple(column.name for column in declared)
-    if path.suffix in PARQUET:
-        cells = read_parquet(path, names)
-    else:
-        cells = read_csv(path, names, character)
+    cells = read_parquet(path, names) if path.suffix in PARQUET else read_csv(path, names, character)
     return table_of(cells, declared, missing, incomplete)
 
 
