@@ -89,6 +89,7 @@ class Batch:
                 threads=threads,
                 every=sheet.every,
                 last=sheet.last,
+                site=sheet.site,
             )
 
         made = ((label, job(label, seed)) for label in plan.scenarios for seed in range(seeds))

@@ -92,7 +92,13 @@ def _check(asked: Asked, exhibit: Exhibit, record: Record) -> CheckedResult:
         (cell.baseline, seed.seconds, cell.label, seed)
         for cell in record.cells
         if cell.label in places
-        and (drawn or (cell.label in scenarios and scenario_key(scenarios[cell.label]) == cell.scenario))
+        and (
+            drawn
+            or (
+                cell.label in scenarios
+                and scenario_key(scenarios[cell.label], exhibit.sheet.site) == cell.scenario
+            )
+        )
         for seed in cell.seeds
         if seed.accuracies
     ]
@@ -112,6 +118,7 @@ def _check(asked: Asked, exhibit: Exhibit, record: Record) -> CheckedResult:
                 device=asked.device,
                 every=seed.tested_every,
                 last=record.last,
+                site=exhibit.sheet.site,
             )
             again = split_of(job, shows)[0].accuracies if shows in SPLITS else job.measure_again(_TESTS)
     except ConfigError as error:

@@ -177,6 +177,11 @@ class Exhibit:
                 made = scenario_of(base, self.overrides(scale, source or Source(UNNAMED), cell))
             except ConfigError as error:
                 raise ConfigError(f"{where}: {error.path}", error.reason, error.remedy) from error
+            if self.sheet.site and made.stop.metric is None:
+                remedy = "one of [evaluation], such as scores.auc"
+                raise ConfigError(
+                    f"{where}: stop.metric", "sites are compared by it, and it is not there", remedy
+                )
             try:
                 check(made)
             except ConfigError as error:

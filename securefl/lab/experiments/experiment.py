@@ -204,6 +204,8 @@ class Experiment(Section, frozen=True, kw_only=True):
     """A cell is as published if it is no further from the paper's number, or within the paper's spread."""
     values: Values = field(default_factory=dict)
     overrides: Overrides = ()
+    site: str = ""
+    """``module:name`` of the parties' sites; then the numbers are those of ``stop.metric``."""
     axes: Annotated[tuple[Dimension, ...], Meta(min_length=1)]
     apart: tuple[Choice, ...] = ()
     """Cells that are no combination of the axes' choices."""
@@ -287,6 +289,8 @@ class Comparison(Section, frozen=True, kw_only=True):
     last: Positive = 5
     scenario: dict[str, Any]
     """As in a scenario file; what all cells start from."""
+    site: str = ""
+    """``module:name`` of the parties' sites, where the model is ``weights``."""
     axes: tuple[Dimension, ...] = ()
     curves: tuple[Choice, ...] = ()
     """Further ones, apart from the axes."""
@@ -301,6 +305,7 @@ class Comparison(Section, frozen=True, kw_only=True):
             shows="table" if len(self.axes) > 1 else "curves",
             last=self.last,
             every=1,
+            site=self.site,
             axes=self.axes,
             apart=self.curves,
             scale={"desk": RunScale(scenario="_inside.toml")},

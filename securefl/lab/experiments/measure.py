@@ -20,7 +20,7 @@ from securefl.lab.experiments.task_groups import GroupWatch
 from securefl.methods.attacks import party_names
 from securefl.methods.privacy import Guarantee, ledger_of, planned_releases
 from securefl.protocol.kernel import Aborted
-from securefl.protocol.round import Standing
+from securefl.protocol.round import AnyReport, RoundDone, Standing
 from securefl.runtime.report import why_none
 from securefl.runtime.simulation import (
     SimulatedFederation,
@@ -33,6 +33,7 @@ from securefl.scenario import Scenario
 from securefl.training.data import turns_of
 from securefl.training.models import pick_device
 from securefl.training.sgd import Evaluation
+from securefl.training.sites import site_maker
 
 BETWEEN_CHECKPOINTS = 20.0
 """Seconds. A simulation that is shorter is not worth one."""
@@ -43,6 +44,23 @@ OnRound = Callable[[int], None]
 
 class _EnoughError(Exception):
     """Raised once as many rounds are simulated as were asked for."""
+
+
+class SiteMetric:
+    """Listens for one number of ``[evaluation]``, round by round; one that is missing repeats the last."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.values: list[float] = []
+
+    def on_report(self, _now: float, report: AnyReport) -> None:
+        """See :class:`securefl.runtime.simulation.Listener`."""
+        if isinstance(report, RoundDone):
+            found = [one.value for one in report.metrics if one.name == self._name]
+            self.values += [round(found[0], 6)] if found else self.values[-1:]
+
+    def on_reject(self, _vantage: str, _culprit: str, _reason: str) -> None:
+        """A refusal changes no number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +79,9 @@ class SimulationJob:
     """The model is tested after every so many rounds, 1 or more ..."""
     last: int = 1
     """... and after each of the last so many."""
+    site: str = ""
+    """``module:name`` of the parties' sites; then ``stop.metric`` is measured, as they see the model that a
+    round begins with."""
 
     @property
     def rounds(self) -> int:
@@ -84,7 +105,7 @@ class SimulationJob:
     def stem(self) -> str:
         """Of the names of its files: equal for equal scenarios with equal seeds."""
         thinned = f"-{self.every}-{self.last}" if self.every > 1 else ""
-        return f"{scenario_key(self.scenario)}-{self.seed}{thinned}"
+        return f"{scenario_key(self.scenario, self.site)}-{self.seed}{thinned}"
 
     def finished(self) -> SeedRecord | None:
         """The result, if this simulation was run before; what cannot be read was not."""
@@ -106,7 +127,8 @@ class SimulationJob:
     def measure(self, on_round: OnRound) -> SeedRecord:
         """Simulate to the end, from the last checkpoint if there is one, and keep the result.
 
-        Where groups are watched (:mod:`securefl.lab.experiments.task_groups`) there are no checkpoints.
+        Where groups are watched (:mod:`securefl.lab.experiments.task_groups`) or sites train, whose state
+        nobody else has, there are no checkpoints.
 
         Raises:
             ConfigError: data or device are missing, or the scenario is refused.
@@ -114,6 +136,7 @@ class SimulationJob:
         """
         scenario = nameless(self.scenario)
         federation = self._assemble(scenario)
+        told = SiteMetric(scenario.stop.metric or "") if self.site else None
         tasks = turns_of(scenario.groups, party_names(scenario.parties))
         watch = GroupWatch(scenario, self.seed, tasks) if tasks else None
         part, standing, dead = self._former(federation)
@@ -121,8 +144,11 @@ class SimulationJob:
         saved = began
         latest: Evaluation | None = None
 
-        def evaluate(params: F32) -> Evaluation:
+        def evaluate(params: F32) -> Evaluation | None:
             nonlocal latest
+            if told is not None:
+                on_round(len(told.values))
+                return None
             if latest is None or self._tests(len(accuracies)):
                 latest = _tested(federation, params)
             accuracies.append(round(latest.accuracy, 6))
@@ -134,7 +160,7 @@ class SimulationJob:
             spent = None if why else _spent(federation, len(accuracies))
             return SeedRecord(
                 seed=self.seed,
-                accuracies=tuple(accuracies),
+                accuracies=tuple(accuracies) if told is None else tuple(told.values),
                 ended=ended,
                 seconds=round(before + time.monotonic() - began, 3),
                 device=device_of(federation),
@@ -158,7 +184,9 @@ class SimulationJob:
                 saved = time.monotonic()
 
         on_round(len(accuracies))
-        if watch is None:
+        if told is not None:
+            course = SimulatedRounds(federation, (told,))
+        elif watch is None:
             course = SimulatedRounds(federation, (), after_round, standing, dead)
         else:
             # What it saw is not in a checkpoint.
@@ -177,6 +205,10 @@ class SimulationJob:
             ConfigError: data or device are missing, or the scenario is refused.
         """
         federation = self._assemble(nameless(self.scenario))
+        if self.site:
+            told = SiteMetric(self.scenario.stop.metric or "")
+            SimulatedRounds(federation, (told,)).run(lambda _params: None)
+            return tuple(told.values)
         accuracies: list[float] = []
         tested: list[Evaluation] = []
 
@@ -195,7 +227,10 @@ class SimulationJob:
     def _assemble(self, scenario: Scenario) -> SimulatedFederation:
         # Clusters follow from run, seed and what the scenario chose: no two curves see the same ones.
         run = RunId(f"figure-{self.seed}")
-        return assemble(scenario, run, self.seed, self.data_dir, self.device, threads=self.threads)
+        sites = site_maker(self.site) if self.site else None
+        return assemble(
+            scenario, run, self.seed, self.data_dir, self.device, threads=self.threads, sites=sites
+        )
 
     def _tests(self, round_: int) -> bool:
         """Whether the model of a round is tested: counted from the end, so that the last one always is."""

@@ -182,7 +182,7 @@ def _sweep(record: Record) -> SweepPlot:
             )
             for parts, (_, cells) in zip(names, table.rows, strict=True)
         ),
-        value_name=record.drawn or "test accuracy",
+        value_name=record.drawn or record.metric or "test accuracy",
         logarithmic=spends,
     )
 
@@ -193,6 +193,7 @@ def _plot(record: Record) -> Plot:
         notes=_notes(record),
         warning=_warning(record),
         rounds=max(1, record.rounds),
+        value_name=record.metric or "test accuracy",
         lines=tuple(
             Line(
                 f"{cell.label}  {cell.final:.3f}",

@@ -171,6 +171,8 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of the program that judged and drew; results that were kept may be older."""
     commit: str = ""
     """The same; empty: not known."""
+    metric: str = ""
+    """What the numbers are where sites train: one of ``[evaluation]``; empty: accuracies."""
     drawn: str = ""
     """What the numbers of a drawn problem are; empty: they are accuracies, or follow from ``shows``."""
 
@@ -226,7 +228,8 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return _OF_SPLITS[self.shows]
         rounds = sorted({cell.rounds for cell in self.cells if cell.seeds})
         span = "-".join(f"{one:,}" for one in dict.fromkeys((rounds[0], rounds[-1]))) if rounds else "no"
-        return f"accuracy on the test set, mean of the last {self.last} of {span} rounds"
+        what = f"{self.metric} at the sites" if self.metric else "accuracy on the test set"
+        return f"{what}, mean of the last {self.last} of {span} rounds"
 
     @property
     def spreads(self) -> str:
@@ -298,15 +301,20 @@ def nameless(scenario: Scenario) -> Scenario:
     return replace(scenario, description="", expect=(), observer=False)
 
 
-def scenario_key(scenario: Scenario) -> str:
+def scenario_key(scenario: Scenario, site: str = "") -> str:
     """Digest (32 hex digits) of everything that the rounds of a scenario follow from, seed apart.
+
+    Args:
+        scenario: of the cell.
+        site: ``module:name`` of the parties' sites; their module's file counts, what it imports does not.
 
     Fields at their default do not count: a field that comes to the schema makes no result an old one. Files
     of one's own parts do: a rule that was edited is another rule.
     """
     chosen = chosen_fields(nameless(scenario))
-    fields, own = msgspec.json.encode(chosen, order="sorted"), own_sources(chosen)
+    fields, own = msgspec.json.encode(chosen, order="sorted"), own_sources([chosen, site])
     sources = [part for name in sorted(own) for part in (name, own[name])]
+    sources += [site] if site else []
     return digest("figure scenario", FORMAT, fields, *sources).hex()[:32]
 
 

@@ -85,6 +85,7 @@ def tabulate(done: ExhibitResults) -> Record:
         versions=dict(done.versions),
         commit=commit(),
         drawn="" if drawn is None else drawn.measures,
+        metric=next((s.stop.metric or "" for s in scenarios.values()), "") if sheet.site else "",
     )
 
 
@@ -99,7 +100,9 @@ def sheet_key(
         return exhibit.drawn.key(scale)
     sheet, item = exhibit.sheet, exhibit.item
     foreign = item.auxiliary is not None
-    here = {label: scenario_key(_placeless(one, foreign=foreign)) for label, one in scenarios.items()}
+    here = {
+        label: scenario_key(_placeless(one, foreign=foreign), sheet.site) for label, one in scenarios.items()
+    }
     published = [item.published.get(dataset.name), item.spread.get(dataset.name)]
     claims = [sheet.claims, item.claims_about(dataset.name)]
     judged = [scale, sheet.last, sheet.tolerance, *claims, published, list(here.items())]
@@ -133,7 +136,7 @@ def _cell(done: ExhibitResults, cell: CellChoice) -> CellRecord:
     rounds = scenario.stop.rounds
     return msgspec.structs.replace(
         bare,
-        scenario=scenario_key(scenario),
+        scenario=scenario_key(scenario, sheet.site),
         rounds=rounds,
         parties=scenario.parties,
         asked=_asked(scenario) if sheet.shows not in SPLITS else "",

@@ -33,7 +33,9 @@ _SETTLED: Final = 1 / 3
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve: ``accuracies`` by seed and round, in [0, 1]. A seed may have ended early."""
+    """One curve: ``accuracies`` by seed and round, in [0, 1] unless they are another number. A seed may have
+    ended early.
+    """
 
     label: str
     accuracies: tuple[tuple[float, ...], ...]
@@ -58,6 +60,7 @@ class Plot(Titled):
 
     rounds: int
     lines: tuple[Line, ...]
+    value_name: str = "test accuracy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +130,7 @@ def draw(plot: Plot, kind: Format = "png") -> bytes:
     axes.set_xlim(1, max(2, plot.rounds))
     axes.set_ylim(*_heights(plot))
     axes.set_xlabel("round")
-    axes.set_ylabel("test accuracy")
+    axes.set_ylabel(plot.value_name)
     _grid(axes)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8.5)
     return render(figure, kind)
@@ -347,7 +350,8 @@ def _heights(plot: Plot) -> tuple[float, float]:
     ]
     low, high = min(settled), max(settled)
     room = max(0.01, 0.08 * (high - low))
-    return max(0.0, low - room), min(1.0, high + room)
+    bottom = low - room if low < 0 else max(0.0, low - room)
+    return bottom, high + room if high > 1 else min(1.0, high + room)
 
 
 def _band(

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 from statistics import stdev
 
+import numpy as np
 import pytest
 
 import scenarios
+import securefl
 from securefl.base.errors import ConfigError
 from securefl.lab.experiments.exhibits import comparison_of
+from securefl.scenario.load import scenario_of
+from securefl.scenario.resolved import to_toml
 from tests.unit.cli.programs import call, files, refusal
 
 FILE = """
@@ -237,3 +242,123 @@ def test_the_bundled_ones_are_feasible_and_found_by_their_names() -> None:
         assert not comparison_of(path).plan("desk").refused
     said = refusal(call("compare", "nothing"))
     assert said.startswith("nothing: no such file, and no bundled comparison (bundled are ")
+
+
+SITE = """
+import numpy as np
+
+TARGET = np.array([1.0, -2.0, 0.5], np.float32)
+
+
+class Ward:
+    samples = 10
+
+    def __init__(self, name):
+        self.shift = np.float32(0.01 * int(name[1:]))
+
+    def parameters(self):
+        return {"weight": np.zeros(3, np.float32)}
+
+    def fit(self, parameters, told):
+        return {"weight": parameters["weight"] + (TARGET + self.shift - parameters["weight"]) / 2}, 10, {}
+
+    def evaluate(self, parameters, told):
+        return 10, {"error": float(np.square(parameters["weight"] - TARGET).mean())}
+"""
+OF_SITES = """
+title = "Rules against an attack, by what sites measure"
+site = "ward:Ward"
+last = 1
+[scenario]
+name = "wards"
+parties = 9
+[scenario.model]
+type = "weights"
+file = "FIRST"
+[scenario.clustering]
+size = 3
+[scenario.secure_sum]
+threshold = 3
+min_survivors = 3
+[scenario.evaluation]
+samples = 10
+repeats = "accept"
+report = "median"
+[[scenario.evaluation.metrics]]
+name = "error"
+kind = "mean"
+upper = 1000
+better = "lower"
+[scenario.stop]
+rounds = 5
+metric = "error"
+[[axes]]
+name = "rule"
+[[axes.choices]]
+label = "mean"
+[[axes.choices]]
+label = "median"
+overrides = ["aggregation.rule={ type = 'median' }"]
+[[axes]]
+name = "attack"
+[[axes.choices]]
+label = "none"
+[[axes.choices]]
+label = "-10 x"
+overrides = ["behaviours=[{ kind = 'scale', factor = -10, count = 1 }]"]
+[[claims]]
+kind = "above"
+says = "the attack costs the mean more"
+curves = ["mean, -10 x"]
+than = ["median, -10 x"]
+"""
+
+
+class TestSites:
+    @pytest.fixture
+    def text(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+        (tmp_path / "ward.py").write_text(SITE)
+        monkeypatch.syspath_prepend(tmp_path)
+        sys.modules.pop("ward", None)
+        first = tmp_path / "first.safetensors"
+        securefl.save_weights(first, {"weight": np.zeros(3, np.float32)})
+        return OF_SITES.replace("FIRST", str(first))
+
+    def test_they_are_compared_by_their_metric(self, text: str, tmp_path: Path) -> None:
+        said, record = compare(tmp_path, text)
+        assert record["metric"] == "error"
+        assert "error at the sites, mean of the last 1 of 5 rounds" in said
+        (verdict,) = record["verdicts"]  # type: ignore[misc]
+        assert verdict["ruling"] == "holds"
+        cells = {cell["label"]: cell for cell in record["cells"]}  # type: ignore[attr-defined]
+        (seed,) = cells["median, none"]["seeds"]
+        scenario = scenario_in(text, tmp_path)
+        result = securefl.simulate(scenario, site="ward:Ward", seed=0, out=tmp_path / "alone")
+        alone = [one.value for record in result.rounds for one in record.metrics]
+        assert len(seed["accuracies"]) == 5
+        assert seed["accuracies"][0] == pytest.approx(np.square([1.0, -2.0, 0.5]).mean(), abs=1e-3)
+        # Other clusters are drawn, under another run id: the medians are close, and not the same.
+        assert seed["accuracies"] == pytest.approx(alone, abs=0.02)
+
+    def test_an_edited_site_is_measured_again(self, text: str, tmp_path: Path) -> None:
+        _, before = compare(tmp_path, text)
+        (tmp_path / "ward.py").write_text(SITE.replace("/ 2", "/ 4"))
+        sys.modules.pop("ward")
+        _, after = compare(tmp_path, text)
+        old, new = (
+            {cell["label"]: cell["final"] for cell in one["cells"]}  # type: ignore[attr-defined]
+            for one in (before, after)
+        )
+        assert old["mean, none"] < new["mean, none"]
+
+    def test_without_a_metric_to_stop_by_it_is_refused(self, text: str, tmp_path: Path) -> None:
+        path = write(tmp_path, text.replace('metric = "error"\n[[axes]]', "[[axes]]"))
+        assert "stop.metric: sites are compared by it" in refusal(call("compare", path))
+
+
+def scenario_in(text: str, folder: Path) -> securefl.Scenario:
+    """The cell of the median without an attack."""
+    table = tomllib.loads(text)["scenario"]
+    path = folder / "alone.toml"
+    path.write_text(to_toml(scenario_of(table)))
+    return securefl.load(path, ["aggregation.rule={ type = 'median' }"])
