@@ -88,17 +88,11 @@ def _check(asked: Asked, exhibit: Exhibit, record: Record) -> CheckedResult:
     except ConfigError as error:
         return CheckedResult(stem=stem, result=result, unchecked=_why(asked, error))
     places = {cell.label: cell.place for cell in exhibit.kept(record.scale)}
+    keys = {label: scenario_key(one, exhibit.sheet.site) for label, one in scenarios.items()}
     known = [
         (cell.baseline, seed.seconds, cell.label, seed)
         for cell in record.cells
-        if cell.label in places
-        and (
-            drawn
-            or (
-                cell.label in scenarios
-                and scenario_key(scenarios[cell.label], exhibit.sheet.site) == cell.scenario
-            )
-        )
+        if cell.label in places and (drawn or keys.get(cell.label) == cell.scenario)
         for seed in cell.seeds
         if seed.accuracies
     ]

@@ -33,9 +33,7 @@ _SETTLED: Final = 1 / 3
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve: ``accuracies`` by seed and round, in [0, 1] unless they are another number. A seed may have
-    ended early.
-    """
+    """One curve: numbers by seed and round, such as accuracies in [0, 1]. A seed may have ended early."""
 
     label: str
     accuracies: tuple[tuple[float, ...], ...]
