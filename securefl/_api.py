@@ -259,7 +259,7 @@ def simulate(
         out=None if out is None else Path(out),
         exact=exact,
         seeded=seeded or wanted.privacy.unit == "none",
-        site=maker_of(site, wanted.deadlines, python, site_memory) if isinstance(site, str) else site,
+        site=maker_of(site, wanted, python, site_memory) if isinstance(site, str) else site,
     )
     summary = run_simulation(wanted, options, RoundLines() if verbose else NoProgress())
     return RunResult(summary, Path(summary.files["summary"]).parent)

@@ -98,7 +98,7 @@ def simulate(
                 },
                 as_json=as_json,
             ),
-            site=maker_of(site, loaded.deadlines, site_python, site_memory) if site else None,
+            site=maker_of(site, loaded, site_python, site_memory) if site else None,
         )
         console = Terminal(highlight=False)
         progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))

@@ -23,7 +23,6 @@ from securefl.methods.feasibility import check_site
 from securefl.methods.metrics import metric_words, numbers_of
 from securefl.runtime.launch import bundled
 from securefl.scenario import (
-    Deadlines,
     Scenario,
     SiteEvaluation,
     SiteStatistics,
@@ -38,7 +37,10 @@ if TYPE_CHECKING:
 app = Program(add_completion=False, no_args_is_help=True)
 
 SiteArgument = Annotated[
-    str, typer.Argument(metavar="MODULE:NAME", help="What makes a party's site of its name.")
+    str, typer.Argument(metavar="MODULE:NAME", help="What makes a party's site of its name; or an app.")
+]
+ModelArgument = Annotated[
+    str, typer.Argument(metavar="MODULE:NAME", help="What makes a party's site, or the model of an app.")
 ]
 PartyOption = Annotated[str, typer.Option(help="The party's name.")]
 MOST_ARRAYS = 40
@@ -52,25 +54,39 @@ def _site() -> None:
 
 @app.command()
 def weights(
-    site: SiteArgument,
+    site: ModelArgument,
     *,
     out: Annotated[Path, typer.Option(help="The file, for model.file.")] = Path("initial.safetensors"),
     party: PartyOption = "p00",
+    local: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Arrays of an app that stay at its sites. Repeat for more."),
+    ] = None,
     site_python: SitePythonOption = None,
 ) -> None:
     """Write the parameters of a site to the safetensors file that a federation begins with.
+
+    For a Flower app or an NVFlare script name what makes its torch module, or arrays by name. Arrays of
+    integers stay at the sites, with the values that they have here.
 
     Exit codes: 0 done; 2 refused.
     """
     with one_line_errors():
         from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
-        from securefl.training.sites import maker_of, offered  # noqa: PLC0415 - with it
+        from securefl.training.sites import first_of, offered  # noqa: PLC0415 - with it
 
         own_parts_from(Path())
         name = party_id(party)
-        _, arrays = offered(maker_of(site, Deadlines(), site_python, 0), name)
-        digest = write_tensors(out, arrays)
+        made, arrays = offered(first_of(site, site_python, tuple(local or ())), name)
+        stays = getattr(made, "local", {})
+        if local and not stays:
+            raise ConfigError(
+                "--local", "goes with the model of an app", "a site keeps what it does not offer"
+            )
+        digest = write_tensors(out, arrays, getattr(made, "order", ()), stays)
         say(f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters")
+        if stays:
+            say(f"{len(stays)} arrays stay at the sites: {', '.join(stays)}")
         for line in ("[model]", 'type = "weights"', f'file = "{out}"', f'sha256 = "{digest}"'):
             say(line)
 
@@ -103,7 +119,7 @@ def check(
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
         checked(loaded)
         check_site(loaded, given=True, apart=site_python is not None)
-        maker = maker_of(site, loaded.deadlines, site_python, site_memory)
+        maker = maker_of(site, loaded, site_python, site_memory)
         if loaded.model.by_columns:
             _check_columns(maker(party_id(party)), loaded.evaluation)
             return

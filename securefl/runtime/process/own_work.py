@@ -67,7 +67,7 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     scenario = settings.scenario
     module = model_of(scenario, (), 0, settings.seed)
     layout = Layout.of(module)
-    maker = maker_of(settings.site, scenario.deadlines, settings.site_python, settings.site_memory)
+    maker = maker_of(settings.site, scenario, settings.site_python, settings.site_memory)
     if scenario.model.by_columns:
         maker = columns_of(maker, scenario.evaluation)
     site = make_site(maker, settings.name, layout)

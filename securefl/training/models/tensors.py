@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from safetensors.numpy import load, save
 from torch import nn
 
 from securefl.base.errors import ConfigError, UsageError
+
+APP_KEY = "securefl"
+"""Of a file's metadata: JSON that ``securefl.training.sites.adapters.kept`` reads."""
 
 
 class Tensors(nn.Module):
@@ -99,8 +103,19 @@ def read_tensors(path: str, sha256: str = "") -> Tensors:
     return Tensors(arrays, f"model.file: {path}")
 
 
-def write_tensors(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> str:
+def write_tensors(
+    path: Path,
+    arrays: Mapping[str, npt.NDArray[Any]],
+    order: Sequence[str] = (),
+    local: Mapping[str, object] | None = None,
+) -> str:
     """Write arrays by name as f32 to a safetensors file, complete or not at all; return its SHA-256 as hex.
+
+    Args:
+        path: of the file.
+        arrays: those that travel.
+        order: of an app's arrays, for its sites; that of names where it is empty.
+        local: dtype, shape and values of its arrays that stay at the sites, by name.
 
     Raises:
         ConfigError: arrays that no run could begin with, or the file cannot be written.
@@ -115,7 +130,9 @@ def write_tensors(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> str:
         if not plain[name].size or not np.isfinite(plain[name]).all():
             raise ConfigError(name, "is empty, or holds numbers that are not finite in float32")
     Tensors(plain, str(path))
-    data = save(plain)
+    # One entry: safetensors puts several in any order, and the file has a digest.
+    told = {"order": list(order), "local": dict(local or {})}
+    data = save(plain, {APP_KEY: json.dumps(told)} if order else None)
     partial = path.with_name(f".{path.name}.part")
     try:
         partial.write_bytes(data)

@@ -1,4 +1,3 @@
-from .apart import maker_of as maker_of
 from .columns import ColumnSite as ColumnSite
 from .columns import columns_of as columns_of
 from .columns import differences as differences
@@ -9,6 +8,8 @@ from .load import offered as offered
 from .load import site_maker as site_maker
 from .log import SITE_LOG as SITE_LOG
 from .log import SiteLog as SiteLog
+from .maker import first_of as first_of
+from .maker import maker_of as maker_of
 from .site import Metrics as Metrics
 from .site import Round as Round
 from .tables import confusion as confusion

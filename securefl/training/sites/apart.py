@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import shlex
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from securefl.base.errors import ConfigError
-from securefl.scenario import Deadlines
+from securefl.training.sites.adapters.offer import Given
 from securefl.training.sites.channel import Channel, Region
 from securefl.training.sites.layout import Layout, SiteError
-from securefl.training.sites.load import SiteMaker, site_maker
+from securefl.training.sites.load import SiteMaker
 from securefl.training.sites.site import Arrays, Change, Fitted, Judged, Round
 
 START_SECONDS = 120.0
@@ -27,31 +28,6 @@ MOST_NUMBERS = 1 << 31
 """Of a site's parameters."""
 _MOST_DIMENSIONS = 32
 _FLOATS = {"float16", "float32", "float64"}
-
-
-IN_TIME = 0.9
-"""Of ``deadlines.training``, for a site: what is left lets the zeros of a killed one arrive."""
-
-
-def maker_of(name: str, deadlines: Deadlines, python: Path | None, memory: int) -> SiteMaker:
-    """The maker that ``module:name`` names, in this process or, with ``python``, in one of each site's own.
-
-    Args:
-        name: of the site.
-        deadlines: of the scenario: of a round's time a process of its own has as much as ``submit`` says, or
-            nine tenths of ``training``.
-        python: its interpreter.
-        memory: MB of addresses that it may use; 0 for any.
-
-    Raises:
-        ConfigError: as of :func:`site_apart` and :func:`securefl.training.sites.load.site_maker`.
-    """
-    if python is None:
-        if memory:
-            raise ConfigError("--site-memory", "limits a process of the site's own", "--site-python as well")
-        return site_maker(name)
-    seconds = IN_TIME * deadlines.training if deadlines.submit is None else deadlines.submit
-    return site_apart(name, SiteProcess(python, memory), seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +40,23 @@ class SiteProcess:
     """MB of addresses that each process may use; 0 for no limit."""
 
 
-def site_apart(name: str, process: SiteProcess, seconds: float) -> SiteMaker:
+NOTHING = Given()
+"""What a site of one's own is told: it needs no more than its party's name."""
+
+
+def site_apart(
+    name: str,
+    process: SiteProcess,
+    seconds: float,
+    given: Callable[[str], Given] = lambda _party: NOTHING,
+) -> SiteMaker:
     """The maker of sites that run ``module:name`` in a process each.
 
     Args:
         name: as :func:`securefl.training.sites.load.site_maker` takes it; nothing is imported here.
         process: interpreter and memory.
         seconds: of a round, until the process is killed.
+        given: what an app is told, by the party's name.
 
     Raises:
         ConfigError: it names no site, there is no such interpreter, or the system is not Linux.
@@ -78,15 +64,36 @@ def site_apart(name: str, process: SiteProcess, seconds: float) -> SiteMaker:
     module, _, member = name.partition(":")
     if not (module and member) or ":" in member:
         raise ConfigError("--site", f"{name!r} names no site", "module:name, as in --site mysite:Site")
-    if sys.platform != "linux":
-        raise ConfigError("--site-python", "needs Linux", "leave it out")
-    if not process.python.is_file():
-        raise ConfigError("--site-python", f"{process.python} is no file", "name a bin/python")
+    _check(process)
 
     def make(party: str) -> ApartSite:
-        return ApartSite(name, party, process, seconds)
+        return ApartSite(name, party, process, seconds, given(party))
 
     make.__module__, make.__qualname__ = module, member
+    return make
+
+
+def script_apart(
+    name: str, script: str, process: SiteProcess, seconds: float, given: Callable[[str], Given]
+) -> SiteMaker:
+    """The maker of sites that run an NVFlare script in a process each.
+
+    Args:
+        name: as the user wrote it.
+        script: its absolute path, and its arguments.
+        process: interpreter and memory.
+        seconds: of a round, until the process is killed.
+        given: what it is told, by the party's name.
+
+    Raises:
+        ConfigError: there is no such interpreter, or the system is not Linux.
+    """
+    _check(process)
+
+    def make(party: str) -> ApartSite:
+        return ApartSite(name, party, process, seconds, given(party), script)
+
+    make.__module__, make.__qualname__ = "", name
     return make
 
 
@@ -101,16 +108,29 @@ class ApartSite:
         party: whose site it is.
         process: interpreter and memory.
         seconds: all trainings of a round may take, a start included.
+        given: what an app is told.
+        script: in place of ``module:name``, an NVFlare script.
 
     Raises:
+        ConfigError: an app is refused.
         SiteError: it cannot be started, or says nonsense.
     """
 
     keeps_nothing = True
     """Arrays that are given to it are copied at once, and never written to."""
 
-    def __init__(self, name: str, party: str, process: SiteProcess, seconds: float) -> None:
-        self._name, self._party, self._process, self._seconds = name, party, process, seconds
+    def __init__(
+        self,
+        name: str,
+        party: str,
+        process: SiteProcess,
+        seconds: float,
+        given: Given = NOTHING,
+        script: str = "",
+    ) -> None:
+        self._process, self._seconds = process, seconds
+        self._asked = {"site": name, "party": party, "given": given._asdict(), "script": script}
+        self._folder = Path(shlex.split(script)[0]).parent if script else site_folder(name)
         self._round, self._due = -1, 0.0
         self._channel: Channel | None = None
         self._region: Region | None = None
@@ -119,6 +139,8 @@ class ApartSite:
         self._shapes = _shapes(said.get("arrays"))
         if said.get("evaluates") is True:
             self.evaluate = self._evaluate
+        if given.first and isinstance(said.get("order"), list) and isinstance(said.get("local"), dict):
+            self.order, self.local = said["order"], said["local"]
 
     def parameters(self) -> Arrays:
         """See :class:`securefl.training.sites.site.Site`."""
@@ -131,7 +153,7 @@ class ApartSite:
 
     def fit(self, parameters: Arrays, told: Round) -> Fitted:
         """See :class:`securefl.training.sites.site.Site`."""
-        said = self._asked("fit", parameters, told)
+        said = self._told("fit", parameters, told)
         if "kind" in said:
             raise SiteError(f"fit returned {said['kind']}, expected (parameters, samples, metrics)")
         if "unnamed" in said:
@@ -153,12 +175,12 @@ class ApartSite:
             self._channel.close()
 
     def _evaluate(self, parameters: Arrays, told: Round) -> Judged:
-        said = self._asked("evaluate", parameters, told)
+        said = self._told("evaluate", parameters, told)
         if "kind" in said:
             raise SiteError(f"evaluate returned {said['kind']}, expected (samples, metrics)")
         return said.get("samples"), said.get("metrics")  # type: ignore[return-value]
 
-    def _asked(self, what: str, parameters: Arrays, told: Round) -> dict[str, Any]:
+    def _told(self, what: str, parameters: Arrays, told: Round) -> dict[str, Any]:
         if told.number != self._round:
             self._round, self._due = told.number, time.monotonic() + self._seconds
         channel, region = self._running(parameters)
@@ -183,11 +205,15 @@ class ApartSite:
     def _start(self, due: float) -> dict[str, Any]:
         former = self.output()
         self._region = None
-        folder = site_folder(self._name)
+        folder = self._folder
         channel = Channel(self._process.python, self._process.memory, folder or Path.cwd(), former)
         self._channel = channel
         path = [] if folder is None else [str(folder)]
-        said = _good(channel.ask({"do": "open", "site": self._name, "party": self._party, "path": path}, due))
+        said = channel.ask({"do": "open", "path": path, **self._asked}, due)
+        if isinstance(said.get("reason"), str):
+            self.close()
+            raise ConfigError("--site", said["reason"][:500], str(said.get("remedy"))[:500])
+        said = _good(said)
         if "lacking" in said:
             self.close()
             raise SiteError(f"has no {said['lacking']}: docs/sites.md says what a site offers")
@@ -208,6 +234,13 @@ class ApartSite:
             else:
                 found[name] = _empty(dtype, shape)
         return found
+
+
+def _check(process: SiteProcess) -> None:
+    if sys.platform != "linux":
+        raise ConfigError("--site-python", "needs Linux", "leave it out")
+    if not process.python.is_file():
+        raise ConfigError("--site-python", f"{process.python} is no file", "name a bin/python")
 
 
 def site_folder(name: str) -> Path | None:

@@ -1,13 +1,15 @@
 """The program of a site in a process of its own: run by its file, in any environment that has numpy.
 
-It imports nothing of securefl, so that the site's environment needs none of it. Whatever it says is checked
-by :mod:`securefl.training.sites.apart`. Python 3.9 or later, Linux.
+It imports nothing of securefl but the folder ``adapters`` beside it, so that the site's environment needs
+none of it. Whatever it says is checked by :mod:`securefl.training.sites.apart`. Python 3.9 or later, Linux.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.machinery
+import importlib.util
 import inspect
 import json
 import mmap
@@ -22,6 +24,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 HEADER = struct.Struct("!4sII")
@@ -64,14 +67,16 @@ class Clerk:
 
     def _open(self, asked: dict[str, Any]) -> dict[str, Any]:
         sys.path[:0] = asked["path"]
-        module, _, name = asked["site"].partition(":")
-        self._site = site = getattr(importlib.import_module(module), name)(asked["party"])
+        self._site = site = _offered(asked)
         lacking = [name for name in ("samples", "parameters", "fit") if not hasattr(site, name)]
         if lacking:
             return {"lacking": lacking}
         self._held = site.parameters()
         evaluates = getattr(site, "evaluate", None) is not None
-        return {"samples": _count(site.samples), "evaluates": evaluates, "arrays": _kinds(self._held)}
+        said = {"samples": _count(site.samples), "evaluates": evaluates, "arrays": _kinds(self._held)}
+        if asked["given"]["first"] and hasattr(site, "order"):
+            said.update(order=site.order, local=site.local)
+        return said
 
     def _region(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Take the shared memory: f32 parameters come at its start, what goes back lies behind them."""
@@ -128,6 +133,27 @@ class Clerk:
                 room = np.frombuffer(self._room["shared"], dtype, size, self._places[name])
                 room.reshape(there.shape)[...] = np.asarray(arrays[name])
         return kinds
+
+
+def _offered(asked: dict[str, Any]) -> Any:
+    """The site that is asked for: of a script, or of what ``module:name`` names."""
+    offers = _adapter("offer")
+    given = offers.Given(**{**asked["given"], "local": tuple(asked["given"]["local"])})
+    if asked["script"]:
+        return _adapter("nvflare").ScriptSite(asked["script"], asked["party"], given)
+    module_name, _, name = asked["site"].partition(":")
+    module = importlib.import_module(module_name)
+    return offers.offer(getattr(module, name), module, asked["party"], given)
+
+
+def _adapter(name: str) -> Any:
+    """A module of the folder ``adapters``, in a package that is called otherwise than securefl's."""
+    package = "securefl_adapters"
+    if package not in sys.modules:
+        spec = importlib.machinery.ModuleSpec(package, None, is_package=True)
+        spec.submodule_search_locations = [str(Path(__file__).with_name("adapters"))]
+        sys.modules[package] = importlib.util.module_from_spec(spec)
+    return importlib.import_module(f"{package}.{name}")
 
 
 def _kinds(arrays: Mapping[str, Any]) -> list[list[Any]]:
@@ -220,9 +246,16 @@ def main(descriptor: int, memory: int) -> None:
         except SystemExit as error:
             reply = {"error": f"exits with {error.code!r} in place of returning", "traceback": _trace()}
         except BaseException as error:
-            reply = {"error": f"{type(error).__name__}: {error}", "traceback": _trace()}
-        said = json.dumps(reply).encode()
-        channel.sendall(HEADER.pack(MAGIC, number, len(said)) + said)
+            reply = {**_told(error), "traceback": _trace()}
+        text = json.dumps(reply).encode()
+        channel.sendall(HEADER.pack(MAGIC, number, len(text)) + text)
+
+
+def _told(error: BaseException) -> dict[str, str]:
+    """What went wrong; of an app that is refused also why, and the remedy."""
+    if not hasattr(error, "remedy"):
+        return {"error": f"{type(error).__name__}: {error}"}
+    return {"error": str(error), "reason": str(getattr(error, "reason", error)), "remedy": str(error.remedy)}
 
 
 def _trace() -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.scenario import load_own
+from securefl.training.sites.adapters.offer import Refused
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.site import Arrays, Site
 
@@ -21,16 +22,25 @@ def site_maker(name: str) -> SiteMaker:
     Raises:
         ConfigError: no such module or name, or it cannot be called.
     """
-    if name.count(":") != 1 or name.startswith(":") or name.endswith(":"):
-        raise ConfigError("--site", f"{name!r} names no site", "module:name, as in --site mysite:Site")
-    try:
-        made = load_own(name)
-    except ConfigError as error:
-        raise ConfigError(f"--site {name}", error.reason, error.remedy) from error
+    made = named(name)
     if not callable(made):
         remedy = "name a class, or a function of the party's name"
         raise ConfigError(f"--site {name}", "cannot be called", remedy)
     return made  # type: ignore[no-any-return]
+
+
+def named(name: str) -> Any:
+    """What ``module:name`` names, whatever it is.
+
+    Raises:
+        ConfigError: no such module or name.
+    """
+    if name.count(":") != 1 or name.startswith(":") or name.endswith(":"):
+        raise ConfigError("--site", f"{name!r} names no site", "module:name, as in --site mysite:Site")
+    try:
+        return load_own(name)
+    except ConfigError as error:
+        raise ConfigError(f"--site {name}", error.reason, error.remedy) from error
 
 
 def make_site(maker: SiteMaker, party: PartyId, layout: Layout) -> Site:
@@ -59,7 +69,7 @@ def offered(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
         site = maker(party)
         lacking = [name for name in ("samples", "parameters", "fit") if not hasattr(site, name)]
         samples, held = (0, {}) if lacking else (site.samples, site.parameters())
-    except ConfigError as error:
+    except (ConfigError, Refused) as error:
         raise ConfigError(said, f"{party}: {error.reason}", error.remedy) from error
     except Exception as error:  # whatever a user's code raises
         raise ConfigError(said, f"{party}: {type(error).__name__}: {error}") from error
@@ -71,4 +81,5 @@ def offered(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
 
 
 def _said(maker: SiteMaker) -> str:
-    return f"--site {getattr(maker, '__module__', '')}:{getattr(maker, '__qualname__', maker)}"
+    module = getattr(maker, "__module__", "")
+    return f"--site {module}{':' if module else ''}{getattr(maker, '__qualname__', maker)}"

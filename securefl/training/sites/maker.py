@@ -1,0 +1,121 @@
+"""What ``--site`` names: a maker of sites, a Flower app or an NVFlare script; here or in another process."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from securefl.base.errors import ConfigError
+from securefl.methods.attacks import party_names
+from securefl.scenario import Scenario
+from securefl.training.sites.adapters.offer import Given, is_client_app, offer
+from securefl.training.sites.apart import START_SECONDS, SiteProcess, script_apart, site_apart
+from securefl.training.sites.load import SiteMaker, named, site_maker
+
+IN_TIME = 0.9
+"""Of ``deadlines.training``, for a site: what is left lets the zeros of a killed one arrive."""
+
+
+@dataclass(frozen=True)
+class _Federation:
+    """What of a scenario an app is told."""
+
+    file: str
+    names: tuple[str, ...]
+
+    def given(self, party: str) -> Given:
+        place = self.names.index(party) if party in self.names else None
+        return Given(self.file, place, len(self.names))
+
+
+def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) -> SiteMaker:
+    """The maker of what ``name`` names, in this process or, with ``python``, in one of each site's own.
+
+    Args:
+        name: ``module:name`` of a maker of sites or of a Flower app, or the path of an NVFlare script and its
+            arguments.
+        scenario: the sites'. Of a round's time a process of its own has as much as ``deadlines.submit`` says,
+            or nine tenths of ``deadlines.training``.
+        python: its interpreter.
+        memory: MB of addresses that it may use; 0 for any.
+
+    Raises:
+        ConfigError: as of :func:`securefl.training.sites.apart.site_apart` and
+            :func:`securefl.training.sites.load.site_maker`, or a script that is not found.
+    """
+    known = _Federation(
+        str(Path(getattr(scenario.model, "file", "")).resolve()), party_names(scenario.parties)
+    )
+    deadlines = scenario.deadlines
+    seconds = IN_TIME * deadlines.training if deadlines.submit is None else deadlines.submit
+    script = _script(name)
+    if python is None:
+        if memory:
+            raise ConfigError("--site-memory", "limits a process of the site's own", "--site-python as well")
+        if script:
+            remedy = "--site-python names the interpreter of an environment with nvflare"
+            raise ConfigError(f"--site {name}", "a script runs in a process of its own", remedy)
+        made = site_maker(name)
+        return _offering(name, made, known) if is_client_app(made) else made
+    process = SiteProcess(python, memory)
+    if script:
+        return script_apart(name, script, process, seconds, known.given)
+    return site_apart(name, process, seconds, known.given)
+
+
+def first_of(name: str, python: Path | None, local: tuple[str, ...]) -> SiteMaker:
+    """The maker of sites, or of first models, that ``name`` names: for :command:`securefl site weights`.
+
+    Args:
+        name: ``module:name`` of a maker of sites, or of what makes a torch module or arrays by name.
+        python: interpreter of the process that makes them; None for this one.
+        local: patterns of names that do not travel.
+
+    Raises:
+        ConfigError: as of :func:`maker_of`.
+    """
+    if _script(name):
+        remedy = "name a function or class that makes its model, as in train:Net"
+        raise ConfigError(name, "a script has no parameters of its own", remedy)
+    given = Given(first=True, local=local)
+    if python is not None:
+        return site_apart(name, SiteProcess(python), START_SECONDS, lambda _party: given)
+    found, module = named(name), sys.modules[name.partition(":")[0]]
+
+    def make(party: str) -> Any:
+        return offer(found, module, party, given)
+
+    make.__module__, _, make.__qualname__ = name.partition(":")
+    return make
+
+
+def _offering(name: str, app: object, known: _Federation) -> SiteMaker:
+    module = sys.modules[name.partition(":")[0]]
+
+    def make(party: str) -> Any:
+        return offer(app, module, party, known.given(party))
+
+    make.__module__, _, make.__qualname__ = name.partition(":")
+    return make
+
+
+def _script(name: str) -> str:
+    """The script that ``name`` begins with, its path absolute, and its arguments; empty for ``module:name``.
+
+    Raises:
+        ConfigError: there is no such file here nor beside the scenario.
+    """
+    try:
+        path, *arguments = shlex.split(name)
+    except ValueError:
+        return ""
+    if not path.endswith(".py"):
+        return ""
+    for folder in ("", *sys.path):
+        place = Path(folder, path)
+        if place.is_file():
+            return shlex.join([str(place.resolve()), *arguments])
+    raise ConfigError(f"--site {name}", f"there is no {path} here, nor beside the scenario")
