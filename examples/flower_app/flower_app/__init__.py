@@ -1,0 +1,1 @@
+"""Five sites learn to read digits: in Flower, and, unchanged, in securefl."""

@@ -1,0 +1,42 @@
+"""The client in Flower's message API."""
+
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from flower_app.task import Net, load_data, test, train
+
+app = ClientApp()
+
+
+def data(context: Context):
+    return load_data(int(context.node_config["partition-id"]), int(context.node_config["num-partitions"]))
+
+
+def samples(context: Context) -> int:
+    """How many samples a party has: Flower does not ask, securefl does before training."""
+    return len(data(context)[0])
+
+
+@app.train()
+def fit(message: Message, context: Context) -> Message:
+    """The learning rate falls with the rounds that this client has trained, which its state counts."""
+    net = Net()
+    net.load_state_dict(message.content["arrays"].to_torch_state_dict())
+    own, _ = data(context)
+    before = context.state["trained"]["rounds"] if "trained" in context.state else 0
+    context.state["trained"] = ConfigRecord({"rounds": before + 1})
+    lr = message.content["config"]["lr"] * 0.9**before
+    loss = train(net, own, lr, context.run_config["batch-size"], seed=message.content["config"]["server-round"])
+    metrics = MetricRecord({"loss": loss, "rounds": before + 1, "num-examples": len(own)})
+    content = RecordDict({"arrays": ArrayRecord(net.state_dict()), "metrics": metrics})
+    return Message(content=content, reply_to=message)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    net = Net()
+    net.load_state_dict(message.content["arrays"].to_torch_state_dict())
+    _, own = data(context)
+    loss, accuracy = test(net, own)
+    metrics = MetricRecord({"loss": loss, "accuracy": accuracy, "num-examples": len(own)})
+    return Message(content=RecordDict({"metrics": metrics}), reply_to=message)
