@@ -10,7 +10,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check unit live examples search mutants mutants-changed unchanged bench clean
+.PHONY: help setup demo test quick check unit live examples interop search mutants mutants-changed unchanged bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -53,6 +53,17 @@ quick: setup  ## under a minute: linters, layout, types, and the tests of the pu
 examples: setup  ## run what is in examples/
 	$(TEST) -v tests/live/test_examples.py $(ARGS)
 
+interop: setup .venv-flower/.installed .venv-nvflare/.installed  ## Flower apps and an NVFlare script, here and there
+	$(TEST) -v -m interop tests/interop $(ARGS)
+
+# Their dependencies and ours do not go together: each has an environment of its own, of the tested versions.
+.venv-flower/.installed: PACKAGES := 'flwr[simulation]' torch scikit-learn
+.venv-nvflare/.installed: PACKAGES := nvflare torch scikit-learn
+.venv-%/.installed: interop/%.txt
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -c interop/$*.txt $(PACKAGES)
+	@touch $@
+
 live: setup  ## only the live tests: real processes over real brokers
 	$(TEST) -m live $(ARGS)
 
@@ -73,4 +84,4 @@ bench: setup  ## speed and size of the secure sum against the measured floor
 	$(BIN)/securefl bench secagg $(ARGS)
 
 clean:  ## remove what setup and tools made
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-flower .venv-nvflare build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -32,6 +32,7 @@ def samples(site: str) -> int:
 
 
 def main() -> None:
+    """Train whatever comes, with the optimiser that the script began with."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--diff", action="store_true", help="send differences")
@@ -52,7 +53,7 @@ def main() -> None:
             loss = nn.functional.binary_cross_entropy_with_logits(net(x)[:, 0], y)
             loss.backward()
             optimiser.step()
-        print(f"round {received.current_round}: loss {loss.item():.4f}, accuracy of the model received {right:.3f}")
+        print(f"round {received.current_round}: accuracy of the model received {right:.4f}")
         params = net.state_dict()
         if asked.diff:
             params = {name: after - received.params[name] for name, after in params.items()}

@@ -25,8 +25,9 @@ def fit(message: Message, context: Context) -> Message:
     own, _ = data(context)
     before = context.state["trained"]["rounds"] if "trained" in context.state else 0
     context.state["trained"] = ConfigRecord({"rounds": before + 1})
-    lr = message.content["config"]["lr"] * 0.9**before
-    loss = train(net, own, lr, context.run_config["batch-size"], seed=message.content["config"]["server-round"])
+    config = message.content["config"]
+    lr = config["lr"] * 0.9**before
+    loss = train(net, own, lr, context.run_config["batch-size"], seed=config["server-round"])
     metrics = MetricRecord({"loss": loss, "rounds": before + 1, "num-examples": len(own)})
     content = RecordDict({"arrays": ArrayRecord(net.state_dict()), "metrics": metrics})
     return Message(content=content, reply_to=message)

@@ -1,0 +1,1 @@
+"""Apps of other frameworks as sites; `make interop` makes their environments and runs these."""
